@@ -1,0 +1,41 @@
+# Every target does its own set-up: on a fresh Debian-like machine with a Rust toolchain, `make run`
+# and `make test` are the first commands that one needs.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench setup
+
+CARGO ?= cargo
+
+help: ## what can be made here (this text)
+	@echo "cachewise: make TARGET"
+	@echo
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) \
+		| while IFS='|' read -r target text; do printf '%-9s %s\n' "$$target" "$$text"; done
+	@echo
+	@echo "Exact numbers and the ground-truth tests need root; without it both say what is missing."
+
+run: ## build the release binary and watch dd read 512 MiB cold, warm and around the cache
+	@scripts/setup run
+	$(CARGO) build --release --locked -p cachewise
+	@scripts/demo
+
+test: ## every test; as root the ground-truth tests too. Says in its last lines what was skipped
+	@scripts/setup test
+	@scripts/test
+
+lint: ## formatting, clippy, documentation and shell scripts; warnings are errors
+	@scripts/setup lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	@scripts/lint-shell
+
+bench: ## what the probe costs a program, and how long a start takes
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise-probe --bench overhead
+	$(CARGO) bench --locked -p cachewise --bench startup
+
+setup: ## only install what is missing for all of the above
+	@scripts/setup test
+	@scripts/setup lint

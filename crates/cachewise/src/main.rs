@@ -1,0 +1,3 @@
+//! cachewise
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,184 @@
+//! The rule who may import whom, as ARCHITECTURE.md draws it, checked against the manifests.
+//!
+//! The picture is only worth something while it is true, and nobody notices when one line in a
+//! Cargo.toml makes it false: so the test reads what cargo reads.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// One crate of the workspace and what it may do.
+struct Rule {
+    /// The folder under `crates/`; the package is `cachewise-<folder>`, the binary's `cachewise`.
+    folder: &'static str,
+    /// The folders of the crates that it may import.
+    may_import: &'static [&'static str],
+    /// Whether `unsafe` may appear in it.
+    may_be_unsafe: bool,
+}
+
+/// The table that ARCHITECTURE.md draws: a new crate is added in both places.
+const RULES: [Rule; 7] = [
+    Rule { folder: "units", may_import: &[], may_be_unsafe: false },
+    Rule { folder: "sys", may_import: &["units"], may_be_unsafe: true },
+    Rule { folder: "kstat", may_import: &["units"], may_be_unsafe: false },
+    Rule { folder: "model", may_import: &["units"], may_be_unsafe: false },
+    // The ledger is defined once, in the model; the probe fills it.
+    Rule { folder: "probe", may_import: &["units", "sys", "kstat", "model"], may_be_unsafe: true },
+    Rule { folder: "view", may_import: &["units", "model"], may_be_unsafe: false },
+    Rule {
+        folder: "cachewise",
+        may_import: &["units", "sys", "kstat", "model", "probe", "view"],
+        may_be_unsafe: false,
+    },
+];
+
+/// Arguments and errors for people belong to the binary: a library has neither.
+const ONLY_IN_THE_BINARY: [&str; 2] = ["clap", "anyhow"];
+
+/// The binary is glue: what grows beyond this belongs into a module.
+const LONGEST_MAIN: usize = 60;
+
+/// A member of the workspace as cargo sees it.
+struct Member {
+    folder: String,
+    directory: PathBuf,
+    /// The packages that it depends on, tests and build scripts apart.
+    imports: BTreeSet<String>,
+}
+
+fn package_of(folder: &str) -> String {
+    if folder == "cachewise" { folder.to_owned() } else { format!("cachewise-{folder}") }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("cargo metadata gives a string for `{key}`"))
+}
+
+fn members() -> Vec<Member> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo, which runs this test, can be run");
+    assert!(
+        output.status.success(),
+        "cargo metadata works: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let packages = metadata["packages"].as_array().expect("the metadata has packages");
+    packages
+        .iter()
+        .map(|package| {
+            let directory = Path::new(text(package, "manifest_path"))
+                .parent()
+                .expect("a manifest lies in a directory")
+                .to_owned();
+            let folder = directory.file_name().expect("it has a name").to_string_lossy().into();
+            let dependencies = package["dependencies"].as_array().expect("a list, maybe empty");
+            let imports = dependencies
+                .iter()
+                .filter(|dependency| dependency["kind"].is_null())
+                .map(|dependency| text(dependency, "name").to_owned())
+                .collect();
+            assert_eq!(
+                text(package, "name"),
+                package_of(&folder),
+                "a package is named after its folder"
+            );
+            Member { folder, directory, imports }
+        })
+        .collect()
+}
+
+fn rule_of(member: &Member) -> &'static Rule {
+    RULES.iter().find(|rule| rule.folder == member.folder).unwrap_or_else(|| {
+        panic!(
+            "crates/{} is new here: add it, with what it may import, to RULES in {} and to the \
+             picture in ARCHITECTURE.md",
+            member.folder,
+            file!()
+        )
+    })
+}
+
+#[test]
+fn crates_import_only_what_the_picture_allows() {
+    let mut wrong = Vec::new();
+    for member in members() {
+        let rule = rule_of(&member);
+        let allowed: BTreeSet<String> = rule.may_import.iter().map(|to| package_of(to)).collect();
+        for import in &member.imports {
+            let ours = import == "cachewise" || import.starts_with("cachewise-");
+            if ours && !allowed.contains(import) {
+                wrong.push(format!("{} imports {import}", member.folder));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "against the arrows in ARCHITECTURE.md: {}. If the new cut is better, change the picture \
+         and RULES in {}",
+        wrong.join(", "),
+        file!()
+    );
+}
+
+#[test]
+fn every_rule_is_about_a_crate_that_exists() {
+    let folders: BTreeSet<String> = members().into_iter().map(|member| member.folder).collect();
+    for rule in &RULES {
+        assert!(folders.contains(rule.folder), "crates/{} is gone: drop its rule", rule.folder);
+    }
+}
+
+#[test]
+fn arguments_and_free_form_errors_stay_in_the_binary() {
+    for member in members().iter().filter(|member| member.folder != "cachewise") {
+        for import in &member.imports {
+            let banned = ONLY_IN_THE_BINARY
+                .iter()
+                .any(|name| import == name || import.starts_with(&format!("{name}_")));
+            assert!(
+                !banned,
+                "{} depends on {import}, which is the binary's: a library returns its own error \
+                 type and takes its options as values",
+                member.folder
+            );
+        }
+    }
+}
+
+#[test]
+fn unsafe_is_forbidden_where_it_is_not_needed() {
+    for member in members() {
+        let roots: Vec<PathBuf> = ["src/lib.rs", "src/main.rs"]
+            .iter()
+            .map(|root| member.directory.join(root))
+            .filter(|root| root.exists())
+            .collect();
+        assert!(!roots.is_empty(), "{} has a lib.rs or a main.rs", member.folder);
+        for root in roots {
+            let source = std::fs::read_to_string(&root).expect("a crate's root can be read");
+            let forbids = source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]");
+            assert!(
+                forbids || rule_of(&member).may_be_unsafe,
+                "{} says #![forbid(unsafe_code)] at its head",
+                root.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn main_is_glue() {
+    let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs");
+    let lines = std::fs::read_to_string(main).expect("the binary has a main.rs").lines().count();
+    assert!(
+        lines < LONGEST_MAIN,
+        "main.rs has {lines} lines, and is to stay under {LONGEST_MAIN}: it only wires things up"
+    );
+}

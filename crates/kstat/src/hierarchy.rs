@@ -1,0 +1,148 @@
+//! [`Hierarchy`]: where the page cache is accounted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::kernel::{found, is_gone};
+use crate::{Error, Kernel, Mount};
+
+/// The hierarchy of control groups to which the kernel charges the page cache.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Hierarchy {
+    /// The unified one.
+    V2 {
+        /// Where it is mounted.
+        mount: PathBuf,
+    },
+    /// That of the memory controller of version 1.
+    V1Memory {
+        /// Where it is mounted.
+        mount: PathBuf,
+    },
+    /// There is none, or none is mounted.
+    None,
+}
+
+impl Hierarchy {
+    /// Returns where it is mounted.
+    #[must_use]
+    pub fn mount(&self) -> Option<&Path> {
+        match self {
+            Self::V2 { mount } | Self::V1Memory { mount } => Some(mount),
+            Self::None => None,
+        }
+    }
+}
+
+/// The kernel's own number for the namespace in which it starts.
+const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
+
+impl Kernel {
+    /// Returns the hierarchy to which this kernel charges the page cache.
+    ///
+    /// # Errors
+    /// What reading the mounts says.
+    ///
+    /// # Kernel
+    /// Both can be mounted at once; version 2 counts only where it has the memory controller, or
+    /// where version 1 has not.
+    pub fn cgroup_hierarchy(&self) -> Result<Hierarchy, Error> {
+        Ok(self.hierarchy()?.0)
+    }
+
+    /// Finds the hierarchy, and which of its groups is the one mounted.
+    pub(crate) fn hierarchy(&self) -> Result<(Hierarchy, PathBuf), Error> {
+        let mounts = self.mounts(None)?;
+        let visible = |mount: &&Mount| {
+            mounts
+                .covering(&mount.mount_point)
+                .is_some_and(|top| top.id == mount.id)
+        };
+        let v1 = mounts
+            .into_iter()
+            .filter(|mount| mount.fs_type == "cgroup" && mount.has_option("memory"))
+            .find(visible);
+        let v2 = mounts
+            .into_iter()
+            .filter(|mount| mount.fs_type == "cgroup2")
+            .find(visible);
+        let place = |mount: &Mount| self.rooted(&mount.mount_point);
+        Ok(match (v1, v2) {
+            (v1, Some(v2)) if v1.is_none() || self.has_memory(&place(v2))? => {
+                (Hierarchy::V2 { mount: place(v2) }, v2.root.clone())
+            }
+            (Some(v1), _) => (Hierarchy::V1Memory { mount: place(v1) }, v1.root.clone()),
+            (None, _) => (Hierarchy::None, PathBuf::new()),
+        })
+    }
+
+    fn has_memory(&self, mount: &Path) -> Result<bool, Error> {
+        let controllers = found(self.text(&mount.join("cgroup.controllers")))?.unwrap_or_default();
+        Ok(controllers
+            .split_ascii_whitespace()
+            .any(|name| name == "memory"))
+    }
+
+    /// Says whether no namespace hides groups above those that are seen.
+    pub(crate) fn sees_all_cgroups(&self) -> bool {
+        match fs::read_link(self.proc("self/ns/cgroup")) {
+            Ok(namespace) => namespace == Path::new(FIRST_NAMESPACE),
+            // A kernel without these namespaces hides nothing.
+            Err(error) => is_gone(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::fixture::{hybrid, with_cgroups};
+
+    #[test]
+    fn version_2_counts_where_it_has_memory_or_is_alone() {
+        let fixture = hybrid();
+        let v1 = Hierarchy::V1Memory {
+            mount: fixture.path("sys/fs/cgroup/memory"),
+        };
+        assert_eq!(
+            fixture.kernel().cgroup_hierarchy().unwrap(),
+            v1,
+            "2 without memory"
+        );
+
+        let fixture = with_cgroups("hybrid.txt", "sys/fs/cgroup/memory", "cpu memory io\n");
+        let v2 = Hierarchy::V2 {
+            mount: fixture.path("sys/fs/cgroup/unified"),
+        };
+        assert_eq!(
+            fixture.kernel().cgroup_hierarchy().unwrap(),
+            v2,
+            "2 with memory"
+        );
+
+        let fixture = with_cgroups("btrfs.txt", "sys/fs/cgroup", "");
+        let v2 = Hierarchy::V2 {
+            mount: fixture.path("sys/fs/cgroup"),
+        };
+        assert_eq!(fixture.kernel().cgroup_hierarchy().unwrap(), v2, "2 alone");
+
+        let fixture = with_cgroups("binds.txt", "sys/fs/cgroup", "");
+        let kernel = fixture.kernel();
+        assert_eq!(
+            kernel.cgroup_hierarchy().unwrap(),
+            Hierarchy::None,
+            "nothing is mounted"
+        );
+        assert!(
+            kernel.cgroup_names().unwrap().is_empty(),
+            "so nothing has a name"
+        );
+        let error = kernel.resolve_cgroup("a").unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Unsupported,
+            "nor can be found: {error}"
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! What the Linux kernel says of itself: memory, pressure, mounts, control groups, processes.
+//!
+//! It is *not* a place for measuring or for judging: every call reads what is there now and
+//! returns it in units that cannot be mixed up. What this kernel does not offer is `None`, never
+//! 0; nothing is cached between calls, and nothing is ever written.
+//!
+//! The roots of `/proc` and `/sys` are parameters of [`Kernel`], so that a container can look at
+//! its host, and a test at a captured machine.
+//!
+//! ```
+//! use cachewise_kstat::Kernel;
+//!
+//! let kernel = Kernel::new();
+//! let memory = kernel.meminfo()?;
+//! println!("{} of {} hold files", memory.cached + memory.buffers, memory.total);
+//! if let Some(pages) = kernel.vmstat()?.workingset_refault_file {
+//!     println!("{pages} pages had to be read again");
+//! }
+//! # Ok::<(), cachewise_kstat::Error>(())
+//! ```
+//!
+//! # Layout
+//! - `kernel`: [`Kernel`], its roots, host name, release and settings.
+//! - `memory`: [`MemInfo`] and [`VmStat`].
+//! - `pressure`: [`Pressure`] of a [`Resource`].
+//! - `process`: [`ProcessIo`], and what else is known of a process.
+//! - `device`: [`Device`] numbers and names of block devices.
+//! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
+//!   system to its path.
+//! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`], [`CgroupPaths`].
+//! - `error`: [`Error`], [`ErrorKind`].
+
+#![forbid(unsafe_code)]
+
+mod cgroup;
+mod device;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod hierarchy;
+mod kernel;
+mod memory;
+mod mountinfo;
+mod mounts;
+mod pressure;
+mod process;
+
+pub use cgroup::{Cgroup, CgroupPaths};
+pub use device::Device;
+pub use error::{Error, ErrorKind};
+pub use hierarchy::Hierarchy;
+pub use kernel::Kernel;
+pub use memory::{MemInfo, VmStat};
+pub use mountinfo::Mount;
+pub use mounts::Mounts;
+pub use pressure::{Pressure, Resource, Stall};
+pub use process::ProcessIo;

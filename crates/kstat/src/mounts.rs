@@ -1,0 +1,342 @@
+//! [`Mounts`]: from a file in a file system to the path under which it is seen.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::{Device, Error, Kernel, Mount};
+
+/// The mounts that one process sees, in the order in which they were mounted.
+#[derive(Clone, Debug, Default)]
+pub struct Mounts {
+    list: Vec<Mount>,
+    /// Indexes of the mounts of each file system, the longest root first.
+    by_device: HashMap<Device, Vec<usize>>,
+    /// Indexes of the mounts that lie on each mount, by mount point. `None` stands for a mount
+    /// that is not listed: that on which the root lies, or those outside of a changed root.
+    on: HashMap<Option<u32>, HashMap<PathBuf, usize>>,
+}
+
+impl Mounts {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        text.split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(Mount::parse)
+            .collect::<Option<Vec<_>>>()
+            .map(Self::new)
+    }
+
+    fn new(list: Vec<Mount>) -> Self {
+        let mut by_device: HashMap<Device, Vec<usize>> = HashMap::new();
+        let mut on: HashMap<_, HashMap<_, _>> = HashMap::new();
+        let ids: std::collections::HashSet<u32> = list.iter().map(|mount| mount.id).collect();
+        for (index, mount) in list.iter().enumerate() {
+            by_device.entry(mount.dev).or_default().push(index);
+            let listed = mount.parent != mount.id && ids.contains(&mount.parent);
+            let below = listed.then_some(mount.parent);
+            on.entry(below)
+                .or_default()
+                .insert(mount.mount_point.clone(), index);
+        }
+        for indexes in by_device.values_mut() {
+            // Stable: of equal roots, the first mounted stays first.
+            indexes.sort_by_key(|index| std::cmp::Reverse(list[*index].root.as_os_str().len()));
+        }
+        Self {
+            list,
+            by_device,
+            on,
+        }
+    }
+
+    /// Returns the mounts in the order in which they were mounted.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Mount] {
+        &self.list
+    }
+
+    /// Returns the mount on which a path lies: that which a process opening it would meet.
+    ///
+    /// The path is absolute and without symbolic links.
+    #[must_use]
+    pub fn covering(&self, path: &Path) -> Option<&Mount> {
+        self.index_covering(path).map(|index| &self.list[index])
+    }
+
+    /// Returns the path of a file known by its file system and its path from the root of that,
+    /// or `None` where it cannot be seen from here.
+    ///
+    /// Of several mounts, the one that shows the least of the file system wins, then the first
+    /// mounted; one that another mount hides does not count.
+    ///
+    /// # Cost
+    /// No system call; a few look-ups for each component of the path and each mount that shows it.
+    #[must_use]
+    pub fn resolve(&self, device: Device, path_in_fs: &Path) -> Option<PathBuf> {
+        let path = Path::new("/").join(path_in_fs);
+        self.by_device.get(&device)?.iter().find_map(|&index| {
+            let mount = &self.list[index];
+            if is_deleted(mount) {
+                return None;
+            }
+            let rest = path.strip_prefix(&mount.root).ok()?;
+            // Joining nothing would add a slash, and a mount of a single file is no directory.
+            let seen = match rest.as_os_str().is_empty() {
+                true => mount.mount_point.clone(),
+                false => mount.mount_point.join(rest),
+            };
+            (self.index_covering(&seen) == Some(index)).then_some(seen)
+        })
+    }
+
+    /// Walks down from the root as the kernel does, stepping onto whatever is mounted on the way.
+    fn index_covering(&self, path: &Path) -> Option<usize> {
+        let mut prefixes: Vec<&Path> = path.ancestors().collect();
+        prefixes.reverse();
+        let mut current = None;
+        // Each step goes onto another mount; more steps than mounts would be going in circles.
+        let mut steps = 0;
+        for prefix in prefixes {
+            while let Some(&next) = self
+                .on
+                .get(&current.map(|index: usize| self.list[index].id))
+                .and_then(|mounts| mounts.get(prefix))
+            {
+                steps += 1;
+                if steps > self.list.len() {
+                    return None;
+                }
+                current = Some(next);
+            }
+        }
+        current
+    }
+}
+
+/// Says whether the directory mounted has been deleted: what follows `//` in its root is the
+/// kernel's remark, not part of a name, and no file can be below.
+fn is_deleted(mount: &Mount) -> bool {
+    mount
+        .root
+        .as_os_str()
+        .as_encoded_bytes()
+        .ends_with(b"//deleted")
+}
+
+impl<'a> IntoIterator for &'a Mounts {
+    type Item = &'a Mount;
+    type IntoIter = std::slice::Iter<'a, Mount>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+impl Kernel {
+    /// Returns the mounts that a process sees, or this process, where `pid` is `None`.
+    ///
+    /// # Errors
+    /// What reading `/proc/PID/mountinfo` says.
+    pub fn mounts(&self, pid: Option<u32>) -> Result<Mounts, Error> {
+        let path = match pid {
+            Some(pid) => self.process(pid, "mountinfo"),
+            None => self.proc("self/mountinfo"),
+        };
+        Mounts::parse(&self.read(&path)?)
+            .ok_or_else(|| Error::parse(&path, "a line that describes no mount"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use crate::fixture::{captured, testdata};
+
+    fn mounts(name: &str) -> Mounts {
+        let text = std::fs::read(testdata("mountinfo").join(name)).unwrap();
+        Mounts::parse(&text).unwrap()
+    }
+
+    /// Checks where files of a captured machine are seen.
+    fn check(name: &str, cases: &[(u32, u32, &str, Option<&str>)]) {
+        let mounts = mounts(name);
+        for &(major, minor, path, seen) in cases {
+            assert_eq!(
+                mounts.resolve(Device { major, minor }, Path::new(path)),
+                seen.map(PathBuf::from),
+                "{path} of {major}:{minor} in {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn this_machine_is_simple_but_for_dev_shm() {
+        let mounts = captured("linux-6.18").mounts(None).unwrap();
+        let resolve = |minor, path| mounts.resolve(Device { major: 0, minor }, Path::new(path));
+        assert_eq!(
+            resolve(27, "x"),
+            Some("/dev/shm/x".into()),
+            "the tmpfs on top"
+        );
+        assert_eq!(resolve(23, "x"), None, "the one below it is hidden");
+        let disk = Device {
+            major: 254,
+            minor: 0,
+        };
+        assert_eq!(
+            mounts.resolve(disk, Path::new("/etc/passwd")),
+            Some("/etc/passwd".into()),
+            "/"
+        );
+        assert_eq!(
+            mounts.resolve(disk, Path::new("/")),
+            Some("/".into()),
+            "the root itself"
+        );
+        assert_eq!(
+            mounts.resolve(disk, Path::new("/proc/x")),
+            None,
+            "below a mount point"
+        );
+    }
+
+    #[test]
+    fn subvolumes_of_btrfs_share_a_device() {
+        check(
+            "btrfs.txt",
+            &[
+                (0, 35, "/root/etc/fstab", Some("/etc/fstab")),
+                (0, 35, "/home/me/x", Some("/home/me/x")),
+                (0, 35, "/homework/x", None),
+                (0, 35, "/snapshots/1/etc/fstab", None),
+                (259, 2, "/vmlinuz", Some("/boot/vmlinuz")),
+                (259, 2, "/efi/x", None),
+                (0, 48, "/x", Some("/tmp/x")),
+                (9, 9, "/x", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn bind_mounts_show_the_longest_root_and_the_first_mounted() {
+        check(
+            "binds.txt",
+            &[
+                (8, 17, "/data/x", Some("/var/lib/data/x")),
+                (8, 17, "/data", Some("/var/lib/data")),
+                (8, 17, "/database", Some("/srv/database")),
+                (8, 17, "/gone/deleted/x", Some("/srv/gone/deleted/x")),
+                (8, 2, "/usr/share/zoneinfo/UTC", Some("/etc/localtime")),
+                (8, 2, "/etc/localtime", None),
+                (8, 2, "/srv/hidden", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_stacked_mount_hides_what_is_below() {
+        check(
+            "stacked.txt",
+            &[
+                (8, 17, "/x", None),
+                (8, 33, "/x", Some("/mnt/x")),
+                (8, 33, "/sub/x", None),
+                (8, 49, "/x", Some("/mnt/sub/x")),
+                // A later mount on a directory above hides just as well.
+                (8, 65, "/x", None),
+                (0, 50, "/deep/below/x", Some("/opt/deep/below/x")),
+                // Hidden in the first place, still seen in the second.
+                (8, 81, "/x", Some("/b/x")),
+                (0, 51, "/x", Some("/a/x")),
+            ],
+        );
+    }
+
+    #[test]
+    fn names_are_bytes() {
+        let mounts = mounts("odd-names.txt");
+        let resolve = |minor, path: &[u8]| {
+            let seen = mounts.resolve(
+                Device { major: 8, minor },
+                Path::new(OsStr::from_bytes(path)),
+            );
+            seen.map(|path| path.into_os_string().into_encoded_bytes())
+        };
+        assert_eq!(
+            resolve(17, b"/a b"),
+            Some(b"/media/My Disk/a b".to_vec()),
+            "spaces"
+        );
+        let lines = b"/media/two\nlines\tand\\back/x".to_vec();
+        assert_eq!(resolve(33, b"/x"), Some(lines), "newline, tab, backslash");
+        let latin = b"/media/caf\xE9/\xFF".to_vec();
+        assert_eq!(resolve(49, b"/sub dir\xFE/\xFF"), Some(latin), "not UTF-8");
+        let sources: Vec<&str> = mounts
+            .into_iter()
+            .map(|mount| mount.source.as_str())
+            .collect();
+        assert_eq!(sources[1], "//host/a share", "a source with a space");
+        assert_eq!(sources[4..], ["", "remote:#x"], "none, and one with a #");
+    }
+
+    #[test]
+    fn a_container_sees_its_own_paths() {
+        check(
+            "container.txt",
+            &[
+                (
+                    8,
+                    2,
+                    "/var/lib/docker/volumes/pg/_data/base/1",
+                    Some("/var/lib/postgresql/data/base/1"),
+                ),
+                (
+                    8,
+                    2,
+                    "/var/lib/docker/containers/4f/resolv.conf",
+                    Some("/etc/resolv.conf"),
+                ),
+                (8, 2, "/var/lib/docker/volumes/other/x", None),
+                (0, 312, "/bin/sh", Some("/bin/sh")),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_changed_root_that_is_no_mount_is_not_listed() {
+        check(
+            "chroot.txt",
+            &[
+                (8, 17, "/x", Some("/data/x")),
+                (8, 17, "/inner/x", None),
+                (8, 33, "/x", Some("/data/inner/x")),
+            ],
+        );
+        let mounts = mounts("chroot.txt");
+        assert_eq!(
+            mounts.covering(Path::new("/etc")),
+            None,
+            "its mount is not listed"
+        );
+    }
+
+    #[test]
+    fn mounts_in_a_circle_end() {
+        let text = b"1 2 8:1 / / rw - a a rw\n2 1 8:2 / / rw - a a rw\n3 3 8:3 / / rw - a a rw\n";
+        let mounts = Mounts::parse(text).unwrap();
+        let device = Device { major: 8, minor: 1 };
+        assert_eq!(
+            mounts.resolve(device, Path::new("/x")),
+            None,
+            "no mount leads there"
+        );
+        let own = Device { major: 8, minor: 3 };
+        assert_eq!(
+            mounts.resolve(own, Path::new("/x")),
+            Some("/x".into()),
+            "its own parent is fine"
+        );
+    }
+}

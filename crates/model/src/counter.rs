@@ -1,0 +1,150 @@
+//! The counters of the ledger, from one table.
+//!
+//! The order of the table is the order of the kernel side's row: `[u64; Counter::COUNT]` read from a
+//! BPF map is a ledger without translation. Add a counter at the end, on both sides, or the numbers
+//! change places.
+//!
+//! # Layout
+//! - `counters!`: the table: variant, id, header, unit, help.
+//! - [`Counter`]: the enum that it makes; [`COUNTER_FIELDS`] are the same rows as columns.
+
+use crate::field::{Field, Kind};
+use crate::unit::Unit;
+
+macro_rules! counters {
+    ($($variant:ident, $id:literal, $header:literal, [$($also:literal),*], $unit:ident, $help:literal;)+) => {
+        /// One number that the ledger keeps per process and file.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
+        pub enum Counter {
+            $(#[doc = $help] $variant,)+
+        }
+
+        impl Counter {
+            /// Every counter, in the order of the kernel's row.
+            pub const ALL: &'static [Counter] = &[$(Counter::$variant),+];
+
+            /// How many counters there are: the length of the kernel's row.
+            pub const COUNT: usize = Counter::ALL.len();
+
+            /// The name in machine formats, with its unit as suffix.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(Counter::$variant => $id,)+ }
+            }
+
+            /// What the number counts.
+            #[must_use]
+            pub const fn unit(self) -> Unit {
+                match self { $(Counter::$variant => Unit::$unit,)+ }
+            }
+
+            /// One sentence for help texts and the `HELP` line of a metric.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self { $(Counter::$variant => $help,)+ }
+            }
+        }
+
+        /// The counters as columns; the first part of the numbers in [`crate::FIELDS`].
+        pub(crate) const COUNTER_FIELDS: [Field; Counter::COUNT] = [$(Field {
+            id: $id,
+            header: $header,
+            also: &[$($also),*],
+            unit: Unit::$unit,
+            kind: Kind::Counter,
+            help: $help,
+            get: |row| row.ledger.value(Counter::$variant),
+        },)+];
+    };
+}
+
+counters! {
+    ReadRequests, "read_requests", "READS", [], Count,
+        "Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like";
+    ReadPages, "read_pages", "TOTAL", ["total_pages"], Pages,
+        "Pages asked for by reads, clamped to the end of the file: hits plus misses";
+    ReadBytes, "read_bytes", "READ", [], Bytes,
+        "Bytes asked for by reads through the page cache, clamped to the end of the file";
+    ReadMissPages, "read_miss_pages", "MISSES", ["miss_pages"], Pages,
+        "Pages asked for by reads that were not in the page cache and were brought in for that request";
+    ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
+        "Pages brought in by reads beyond what the request asked for";
+    PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
+        "Pages brought in by advice: posix_fadvise, readahead, madvise";
+    ReadaheadUsedPages, "readahead_used_pages", "READAHEAD", [], Pages,
+        "Hits that were the first read of a page which read-ahead or prefetch had just brought in";
+    ReadaheadWastedPages, "readahead_wasted_pages", "RA-WASTE", [], Pages,
+        "Pages of read-ahead or prefetch that left the page cache without ever being read";
+    ReadaheadCancelledPages, "readahead_cancelled_pages", "RA-CANCEL", [], Pages,
+        "Pages of read-ahead that the file system handed back unread";
+    FaultRequests, "fault_requests", "FAULTS", [], Count,
+        "Page faults on file mappings that consulted the page cache";
+    FaultMissPages, "fault_miss_pages", "FLT-MISS", [], Pages,
+        "Faulting pages that were not in the page cache";
+    FaultReadaheadPages, "fault_readahead_pages", "FLT-RA", [], Pages,
+        "Other pages brought in by page faults";
+    WriteRequests, "write_requests", "WRITES", [], Count,
+        "Write requests through the page cache";
+    WritePages, "write_pages", "WR-PAGES", [], Pages,
+        "Pages touched by writes through the page cache";
+    WriteBytes, "write_bytes", "WRITTEN", [], Bytes,
+        "Bytes written through the page cache";
+    WriteNewPages, "write_new_pages", "WR-NEW", [], Pages,
+        "Pages newly allocated in the page cache by writes";
+    DirtiedPages, "dirtied_pages", "DIRTIES", ["dirties_pages"], Pages,
+        "Pages that went from clean to dirty";
+    DirectReadRequests, "direct_read_requests", "DIO-READS", [], Count,
+        "Reads that went around the page cache (O_DIRECT)";
+    DirectReadBytes, "direct_read_bytes", "DIO-READ", [], Bytes,
+        "Bytes read around the page cache (O_DIRECT)";
+    DirectWriteRequests, "direct_write_requests", "DIO-WRITES", [], Count,
+        "Writes that went around the page cache (O_DIRECT)";
+    DirectWriteBytes, "direct_write_bytes", "DIO-WRITTEN", [], Bytes,
+        "Bytes written around the page cache (O_DIRECT)";
+    EvictedReclaimPages, "evicted_reclaim_pages", "RECLAIMED", [], Pages,
+        "Pages that memory reclaim took out of the page cache";
+    EvictedOtherPages, "evicted_other_pages", "DROPPED", [], Pages,
+        "Pages that left the page cache otherwise: truncate, unlink, POSIX_FADV_DONTNEED, drop_caches";
+    RefaultPages, "refault_pages", "REFAULTS", [], Pages,
+        "Pages brought back that had been evicted before";
+    MetadataPages, "metadata_pages", "META", [], Pages,
+        "Pages brought in on a block device's own mapping: file-system metadata";
+    OtherPages, "other_pages", "OTHER", [], Pages,
+        "Pages brought in by no request that is known: kernel threads and the like";
+    EventlessRequests, "eventless_requests", "EVENTLESS", [], Count,
+        "Read requests known only from the pages that they brought in";
+}
+
+impl Counter {
+    /// The place of this counter in the kernel's row.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_the_kernel_rows_order() {
+        let ids: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
+        let expected = "read_requests read_pages read_bytes read_miss_pages readahead_pages \
+            prefetch_pages readahead_used_pages readahead_wasted_pages readahead_cancelled_pages \
+            fault_requests fault_miss_pages fault_readahead_pages write_requests write_pages \
+            write_bytes write_new_pages dirtied_pages direct_read_requests direct_read_bytes \
+            direct_write_requests direct_write_bytes evicted_reclaim_pages evicted_other_pages \
+            refault_pages metadata_pages other_pages eventless_requests";
+        assert_eq!(ids.join(" "), expected, "the BPF side fills the row by this order");
+        assert_eq!(Counter::COUNT, 27, "the BPF side's row has this length");
+    }
+
+    #[test]
+    fn index_is_the_place_in_all() {
+        for (place, counter) in Counter::ALL.iter().enumerate() {
+            assert_eq!(counter.index(), place, "{} sits at its own index", counter.id());
+        }
+    }
+}

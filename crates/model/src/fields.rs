@@ -1,0 +1,153 @@
+//! The fields that are not counters: labels, what follows from the counters, gauges.
+//!
+//! Ratios are calculated here and nowhere else. For exporters note that a ratio cannot be summed:
+//! hits and totals are exported beside it.
+
+use crate::counter::Counter;
+use crate::field::{Field, Kind};
+use crate::row::NOT_HERE;
+use crate::unit::Unit;
+use crate::value::{Datum, Value};
+
+macro_rules! fields {
+    ($($id:literal, $header:literal, [$($also:literal),*], $unit:ident, $kind:ident, $get:expr, $help:literal;)+) => {
+        [$(Field {
+            id: $id,
+            header: $header,
+            also: &[$($also),*],
+            unit: Unit::$unit,
+            kind: Kind::$kind,
+            help: $help,
+            get: $get,
+        },)+]
+    };
+}
+
+pub(crate) const LABEL_FIELDS: [Field; 10] = fields! {
+    "time", "TIME", ["timestamp"], Time, Label,
+        |row| row.labels.time.clone().map(Datum::Time),
+        "When the row was taken, RFC 3339";
+    "pid", "PID", [], Id, Label,
+        |row| row.labels.pid.map(|pid| Datum::Id(pid.into())),
+        "Process id (thread group)";
+    "ppid", "PPID", [], Id, Label,
+        |row| row.labels.ppid.map(|pid| Datum::Id(pid.into())),
+        "Process id of the parent";
+    "command", "COMMAND", ["comm"], Text, Label,
+        |row| row.labels.command.clone().map(Datum::Text),
+        "Name of the program";
+    "path", "PATH", ["file"], Text, Label,
+        |row| row.labels.path.clone().map(Datum::Path),
+        "Path of the file, the last known one if it was deleted";
+    "cgroup", "CGROUP", [], Text, Label,
+        |row| row.labels.cgroup.clone().map(Datum::Text),
+        "Control group of the task";
+    "filesystem", "FILESYSTEM", ["fs"], Text, Label,
+        |row| row.labels.filesystem.clone().map(Datum::Text),
+        "Type of the file system";
+    "device", "DEVICE", [], Text, Label,
+        |row| row.labels.device.clone().map(Datum::Text),
+        "Device of the file system, major:minor";
+    "inode", "INODE", [], Id, Label,
+        |row| row.labels.inode.map(Datum::Id),
+        "Inode number of the file";
+    "exit_status", "EXIT", [], Text, Label,
+        |row| row.labels.exit.clone().map(Datum::Text),
+        "How the process ended, or that it still runs";
+};
+
+pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {
+    "read_hit_pages", "HITS", ["hit_pages"], Pages, Counter,
+        |row| row.ledger.hits().pages(),
+        "Pages asked for by reads that were in the page cache: read pages minus misses";
+    "reuse_pages", "REUSE", [], Pages, Counter,
+        |row| row.ledger.reuse_pages().pages(),
+        "Hits that cost no I/O of this run: hits minus the first use of read-ahead";
+    "reuse_ratio", "HIT%", [], Ratio, Gauge,
+        |row| Value::ratio(row.ledger.reuse_pages().ratio_of(row.ledger.get(Counter::ReadPages))),
+        "Part of the pages asked for that came from the cache without any I/O of this run: hits minus first uses of read-ahead, over pages asked for";
+    "read_hit_ratio", "PRESENT%", [], Ratio, Gauge,
+        |row| Value::ratio(row.ledger.hits().ratio_of(row.ledger.get(Counter::ReadPages))),
+        "Part of the pages asked for that were present when reached; counts what read-ahead had just fetched as hits, so a cold sequential read shows nearly 1";
+    "fault_hit_pages", "FLT-HIT", [], Pages, Counter,
+        |row| row.ledger.fault_hits().pages(),
+        "Faulting pages that were in the page cache";
+    "fault_hit_ratio", "FLT-HIT%", [], Ratio, Gauge,
+        |row| {
+            let faults = row.ledger.get(Counter::FaultRequests);
+            Value::ratio(row.ledger.fault_hits().ratio_of(faults))
+        },
+        "Part of the page faults on file mappings whose page was in the page cache";
+    "overwritten_pages", "OVERWRITTEN", [], Pages, Counter,
+        |row| row.ledger.overwritten_pages().pages(),
+        "Pages written that were in the page cache already";
+    "direct_bytes", "DIRECT", [], Bytes, Counter,
+        |row| row.ledger.direct_bytes().bytes(),
+        "Bytes read and written around the page cache (O_DIRECT)";
+    "evicted_pages", "EVICTED", [], Pages, Counter,
+        |row| row.ledger.evicted_pages().pages(),
+        "Pages that left the page cache, by reclaim or otherwise";
+    "inserted_pages", "INSERTED", [], Pages, Counter,
+        |row| row.ledger.inserted_pages().pages(),
+        "Pages that entered the page cache, whatever brought them in";
+    "read_average_bytes", "AVG-READ", [], Bytes, Gauge,
+        |row| row.ledger.average_read().bytes(),
+        "Average size of a read request";
+};
+
+pub(crate) const GAUGE_FIELDS: [Field; 17] = fields! {
+    "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
+        |row| match row.elapsed.as_secs_f64() {
+            0.0 => Value::Missing(NOT_HERE),
+            seconds => Value::Exact(Datum::Seconds(seconds)),
+        },
+        "How long the row's stretch of time was";
+    "cpu_seconds", "CPU", [], Seconds, Counter,
+        |row| Value::seconds(row.subject.cpu_seconds),
+        "Processor time, user and system";
+    "device_read_bytes", "DEV-READ", [], Bytes, Counter,
+        |row| row.subject.device_read_bytes.bytes(),
+        "Bytes that came from storage devices, as the kernel accounts them";
+    "device_write_bytes", "DEV-WRITE", [], Bytes, Counter,
+        |row| row.subject.device_write_bytes.bytes(),
+        "Bytes caused to go to storage devices, as the kernel accounts them";
+    "resident_before_pages", "RES-BEFORE", [], Pages, Gauge,
+        |row| row.subject.resident_before_pages.pages(),
+        "Pages of the file in the page cache before the run";
+    "resident_after_pages", "RES-AFTER", [], Pages, Gauge,
+        |row| row.subject.resident_after_pages.pages(),
+        "Pages of the file in the page cache after the run";
+    "file_size_bytes", "SIZE", [], Bytes, Gauge,
+        |row| row.subject.file_size_bytes.bytes(),
+        "Size of the file";
+    "buffers_bytes", "BUFFERS", [], Bytes, Gauge,
+        |row| row.system.buffers_bytes.bytes(),
+        "Page cache of block devices: file-system metadata and raw device access";
+    "cached_bytes", "CACHED", [], Bytes, Gauge,
+        |row| row.system.cached_bytes.bytes(),
+        "Page cache of files, shared memory and tmpfs included";
+    "dirty_bytes", "DIRTY", [], Bytes, Gauge,
+        |row| row.system.dirty_bytes.bytes(),
+        "Page cache waiting to be written back";
+    "writeback_bytes", "WRITEBACK", [], Bytes, Gauge,
+        |row| row.system.writeback_bytes.bytes(),
+        "Page cache being written back";
+    "free_bytes", "FREE", [], Bytes, Gauge,
+        |row| row.system.free_bytes.bytes(),
+        "Memory that nobody uses";
+    "available_bytes", "AVAILABLE", [], Bytes, Gauge,
+        |row| row.system.available_bytes.bytes(),
+        "Memory that could be had without swapping, as the kernel estimates it";
+    "psi_memory_some_ratio", "MEM-SOME%", [], Ratio, Gauge,
+        |row| Value::ratio(row.system.psi_memory_some),
+        "Part of the time in which some task waited for memory (PSI)";
+    "psi_memory_full_ratio", "MEM-FULL%", [], Ratio, Gauge,
+        |row| Value::ratio(row.system.psi_memory_full),
+        "Part of the time in which all tasks waited for memory (PSI)";
+    "psi_io_some_ratio", "IO-SOME%", [], Ratio, Gauge,
+        |row| Value::ratio(row.system.psi_io_some),
+        "Part of the time in which some task waited for I/O (PSI)";
+    "psi_io_full_ratio", "IO-FULL%", [], Ratio, Gauge,
+        |row| Value::ratio(row.system.psi_io_full),
+        "Part of the time in which all tasks waited for I/O (PSI)";
+};

@@ -1,0 +1,137 @@
+//! A cold start: the run spent its time fetching files that were not in the page cache.
+//!
+//! Residency before the run is used where it is known, exactly or by calculation, to leave out files
+//! that were warm; where it is not known, the misses themselves are the proof.
+
+use cachewise_units::Bytes;
+
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::Measured;
+use crate::report::{FileRow, Report};
+use crate::text::shell_quoted;
+use crate::value::{Datum, Value};
+
+pub(super) const ID: &str = "cold_start";
+
+/// A tenth of a second on the slowest device in use, a disk: below that nobody notices.
+const WORTH: Bytes = Bytes(16 << 20);
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    let mut cold: Vec<(u64, &FileRow)> = report
+        .files
+        .iter()
+        .filter_map(|file| Some((cold_pages(file, report)?, file)))
+        .collect();
+    cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
+    let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
+    let Some(asked) = report.totals.get(Counter::ReadPages).exact() else { return Vec::new() };
+    let Some((_, largest)) = cold.first() else { return Vec::new() };
+    // Most of what was asked for: with less, the run is not about its cold files.
+    if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < asked {
+        return Vec::new();
+    }
+    let count = Measured::Exact(pages);
+    vec![Finding {
+        id: ID,
+        severity: Severity::Info,
+        title: String::from("cold start: most of what was read was not in the page cache before"),
+        figures: vec![
+            ("cold_pages", count.pages()),
+            ("read_pages", report.totals.value(Counter::ReadPages)),
+            ("cold_ratio", Value::ratio(count.ratio_of(Measured::Exact(asked)))),
+            ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
+        ],
+        next_step: next_step(report, pages, largest, cold.len()),
+        subject: largest.path.clone().known(),
+    }]
+}
+
+/// Pages of a file that had to be fetched for the first time, or `None` if it is not a cold one.
+fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
+    let misses = file.ledger.get(Counter::ReadMissPages);
+    let first_uses = file.ledger.get(Counter::ReadaheadUsedPages);
+    let mut cold = misses.plus(first_uses).exact().filter(|pages| *pages > 0)?;
+    // Pages that had been in before are the business of `working_set`.
+    if file.ledger.get(Counter::RefaultPages).exact()?.saturating_mul(2) > cold {
+        return None;
+    }
+    if let Some(pages) = file.pages(report.page_size) {
+        let before = file.resident_before_pages.known().unwrap_or(0);
+        if before.saturating_mul(2) >= pages {
+            return None;
+        }
+        cold = cold.min(pages);
+    }
+    Some(cold)
+}
+
+fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> String {
+    let bytes = Bytes(pages.saturating_mul(report.page_size.get()));
+    let limit = report.surroundings.cgroup_limit_bytes.exact();
+    let memory = limit.or(report.surroundings.memory_total_bytes.exact());
+    if let Some(memory) = memory.filter(|memory| bytes.0 > *memory) {
+        return format!(
+            "{bytes} do not fit into {} of memory: read less, or expect every run to be cold",
+            Bytes(memory)
+        );
+    }
+    let mut step = String::from("run it again to measure it warm");
+    if let (Some(path), false) = (largest.path.as_ref().known(), largest.deleted) {
+        let path = shell_quoted(path);
+        step += &format!("; to read it in beforehand: cat {path} >/dev/null, or vmtouch -t {path}");
+        if files > 1 {
+            step += &format!(" (and so for the other {} cold files)", files - 1);
+        }
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+
+    const PAGES: u64 = 131_072;
+
+    fn read(misses: u64, first_uses: u64) -> Report {
+        use Counter::{ReadMissPages, ReadPages, ReadaheadUsedPages};
+        let counts =
+            [(ReadPages, PAGES), (ReadMissPages, misses), (ReadaheadUsedPages, first_uses)];
+        with_file(512 << 20, &counts)
+    }
+
+    #[test]
+    fn a_cold_read_is_named_with_how_to_warm_it() {
+        let findings = check(&read(512, PAGES - 512));
+        assert_eq!(findings.len(), 1, "one finding for the run");
+        assert!(findings[0].next_step.contains("cat /data >/dev/null"), "the command is given");
+        assert_eq!(findings[0].figures[0].1, Measured::Exact(PAGES).pages(), "all of it was cold");
+    }
+
+    #[test]
+    fn a_calculated_residency_is_good_enough() {
+        let mut report = read(512, PAGES - 512);
+        report.files[0].resident_before_pages = Measured::Estimated(0, "after - inserted + evicted");
+        assert_eq!(check(&report).len(), 1, "it only serves to leave out warm files");
+        report.files[0].resident_before_pages = Measured::Estimated(PAGES, "calculated");
+        assert_eq!(check(&report), [], "and this one was warm");
+    }
+
+    #[test]
+    fn warm_small_and_refaulting_reads_are_silent() {
+        assert_eq!(check(&read(0, 0)), [], "a warm read");
+        assert_eq!(check(&read(1000, 0)), [], "4 MiB of 512 MiB");
+        let mut report = read(PAGES, 0);
+        report.files[0].ledger.set(Counter::RefaultPages, PAGES);
+        assert_eq!(check(&report), [], "pages that came back were there before");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_to_be_warmed() {
+        let mut report = read(512, PAGES - 512);
+        report.surroundings.cgroup_limit_bytes = Measured::Exact(64 << 20);
+        let step = &check(&report)[0].next_step;
+        assert!(step.contains("do not fit into 64.0 MiB"), "the limit counts: {step}");
+    }
+}

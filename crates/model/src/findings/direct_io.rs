@@ -1,0 +1,135 @@
+//! Reads that go around the page cache: every byte comes from the device, every time.
+
+use cachewise_units::Bytes;
+
+use super::heaviest;
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::Measured;
+use crate::report::{FileRow, Report};
+use crate::value::Value;
+
+pub(super) const ID: &str = "direct_io";
+
+/// Below this a device answers in a few milliseconds in all: nothing to gain.
+const WORTH_BYTES: u64 = 1 << 20;
+
+const TITLE: &str = "reads go around the page cache (O_DIRECT)";
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    let per_file: Vec<(u64, Finding)> = report.files.iter().filter_map(of_file).collect();
+    if per_file.is_empty() {
+        return of_totals(report).into_iter().collect();
+    }
+    heaviest(per_file)
+}
+
+fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
+    let read = file.ledger.get(Counter::DirectReadBytes);
+    let bytes = read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
+    // More than the file holds was read, so at least the difference was read a second time.
+    let repeated = read.minus(file.size_bytes);
+    let again = repeated.exact().filter(|again| *again > 0 && file.size_bytes.exact() > Some(0));
+    let next_step = match again {
+        Some(again) => format!(
+            "open it without O_DIRECT: at least {} were read from the device again that memory \
+             would have given; keep O_DIRECT only if the program has a cache of its own, and then \
+             make that cache larger",
+            Bytes(again)
+        ),
+        None => String::from(
+            "open it without O_DIRECT if it is read more than once, so that the next read comes \
+             from memory; keep O_DIRECT if the program has a cache of its own or reads it only once",
+        ),
+    };
+    let mut figures = vec![
+        ("direct_read_bytes", read.bytes()),
+        ("direct_read_requests", file.ledger.value(Counter::DirectReadRequests)),
+        ("file_size_bytes", file.size_bytes.bytes()),
+    ];
+    if let Some(again) = again {
+        figures.push(("read_again_bytes", Measured::Exact(again).bytes()));
+    }
+    let severity = if again.is_some() { Severity::Warn } else { Severity::Info };
+    let subject = file.path.clone().known();
+    let title = TITLE.to_owned();
+    Some((bytes, Finding { id: ID, severity, title, figures, next_step, subject }))
+}
+
+/// Where direct reads are known but not of which file.
+fn of_totals(report: &Report) -> Option<Finding> {
+    let read = report.totals.get(Counter::DirectReadBytes);
+    read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
+    let requests: Value = report.totals.value(Counter::DirectReadRequests);
+    Some(Finding {
+        id: ID,
+        severity: Severity::Info,
+        title: TITLE.to_owned(),
+        figures: vec![("direct_read_bytes", read.bytes()), ("direct_read_requests", requests)],
+        next_step: String::from(
+            "find the program's option for direct I/O and turn it off if what it reads is read \
+             more than once and it has no cache of its own",
+        ),
+        subject: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample;
+
+    fn direct(size: u64, read: u64) -> Report {
+        let mut report = sample::report();
+        let mut file = sample::file("/data", size);
+        file.ledger.set(Counter::DirectReadBytes, read);
+        file.ledger.set(Counter::DirectReadRequests, read >> 20);
+        report.totals = file.ledger.clone();
+        report.files.push(file);
+        report
+    }
+
+    #[test]
+    fn a_single_pass_is_named() {
+        let findings = check(&direct(512 << 20, 512 << 20));
+        assert_eq!(findings.len(), 1, "one file, one finding");
+        assert_eq!(findings[0].severity, Severity::Info, "a single pass may be right");
+        assert!(findings[0].title.contains("O_DIRECT"), "O_DIRECT is named");
+        assert_eq!(findings[0].subject.as_deref(), Some("/data".as_ref()), "the file is named");
+    }
+
+    #[test]
+    fn reading_again_is_a_warning_with_what_it_costs() {
+        let findings = check(&direct(32 << 20, 320 << 20));
+        assert_eq!(findings[0].severity, Severity::Warn, "nine tenths were wasted");
+        assert!(findings[0].next_step.contains("288.0 MiB"), "320 MiB of a 32 MiB file");
+        assert!(
+            findings[0].figures.contains(&("read_again_bytes", Measured::Exact(288 << 20).bytes())),
+            "the figure is given"
+        );
+    }
+
+    #[test]
+    fn without_a_size_nothing_is_claimed_about_repetition() {
+        for size in [Measured::unknown("gone"), Measured::Exact(0)] {
+            let mut report = direct(32 << 20, 320 << 20);
+            report.files[0].size_bytes = size;
+            let findings = check(&report);
+            assert_eq!(findings[0].severity, Severity::Info, "{size:?}: it may be a single pass");
+            assert!(!findings[0].next_step.contains("again that"), "{size:?}: nothing is promised");
+        }
+    }
+
+    #[test]
+    fn reads_without_a_file_are_not_passed_over() {
+        let mut report = direct(1, 64 << 20);
+        report.files.clear();
+        assert_eq!(check(&report).len(), 1, "the totals know of them");
+    }
+
+    #[test]
+    fn little_and_none_are_silent() {
+        assert_eq!(check(&direct(4096, 4096)), [], "a page is not worth a finding");
+        assert_eq!(check(&direct(512 << 20, 0)), [], "cached reads are none of its business");
+    }
+}

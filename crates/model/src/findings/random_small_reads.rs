@@ -1,0 +1,102 @@
+//! Small reads here and there that mostly miss: each waits for the device by itself.
+
+use cachewise_units::Bytes;
+
+use super::heaviest;
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::report::{FileRow, Report};
+use crate::text::shell_quoted;
+use crate::value::Value;
+
+pub(super) const ID: &str = "random_small_reads";
+
+/// A device gives a request of this size in the time of a smaller one.
+const SMALL_BYTES: u64 = 16 << 10;
+/// A thousand waits are a tenth of a second on flash, ten on a disk.
+const WORTH_MISSES: u64 = 1000;
+/// One page in this many missed. In-order reads of any size miss far fewer: read-ahead is there first.
+const MISS_PART: u64 = 4;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+}
+
+fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+    let ledger = &file.ledger;
+    let average = ledger.average_read();
+    let (pages, misses) = (ledger.get(Counter::ReadPages), ledger.get(Counter::ReadMissPages));
+    let missed = misses.exact().filter(|missed| *missed >= WORTH_MISSES)?;
+    if average.exact()? > SMALL_BYTES || missed * MISS_PART < pages.exact()? {
+        return None;
+    }
+    let finding = Finding {
+        id: ID,
+        severity: Severity::Warn,
+        title: String::from("small random reads mostly miss and wait for the device one by one"),
+        figures: vec![
+            ("read_requests", ledger.value(Counter::ReadRequests)),
+            ("read_average_bytes", average.bytes()),
+            ("read_miss_pages", misses.pages()),
+            ("read_miss_ratio", Value::ratio(misses.ratio_of(pages))),
+            ("file_size_bytes", file.size_bytes.bytes()),
+        ],
+        next_step: next_step(file, report),
+        subject: file.path.clone().known(),
+    };
+    Some((missed, finding))
+}
+
+fn next_step(file: &FileRow, report: &Report) -> String {
+    let step = "sort the reads by offset and join neighbours, or have many in flight (io_uring)";
+    let size = file.size_bytes.exact();
+    let room = report.surroundings.memory_available_bytes.exact();
+    match (size, room, file.path.as_ref().known()) {
+        (Some(size), Some(room), Some(path)) if size <= room && !file.deleted => format!(
+            "the file fits into memory: read it in once, in order, before: cat {} >/dev/null \
+             ({}); or {step}",
+            shell_quoted(path),
+            Bytes(size)
+        ),
+        _ => step.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+
+    fn run(size: u64, requests: u64, bytes: u64, misses: u64) -> Report {
+        use Counter::{ReadBytes, ReadMissPages, ReadPages, ReadRequests};
+        let counts = [
+            (ReadRequests, requests),
+            (ReadBytes, bytes),
+            (ReadPages, bytes.div_ceil(4096)),
+            (ReadMissPages, misses),
+        ];
+        with_file(size, &counts)
+    }
+
+    #[test]
+    fn cold_random_reads_of_a_page_are_named() {
+        let findings = check(&run(1 << 30, 10_000, 10_000 << 12, 9_000));
+        assert_eq!(findings.len(), 1, "nine of ten waited for the device");
+        assert!(findings[0].next_step.contains("cat /data"), "1 GiB fits into 4 GiB available");
+    }
+
+    #[test]
+    fn a_file_larger_than_memory_is_not_to_be_read_in() {
+        let findings = check(&run(1 << 40, 10_000, 10_000 << 12, 9_000));
+        assert!(!findings[0].next_step.contains("cat "), "1 TiB does not fit");
+        assert!(findings[0].next_step.contains("io_uring"), "but there is something to do");
+    }
+
+    #[test]
+    fn sequential_large_warm_and_few_reads_are_silent() {
+        assert_eq!(check(&run(1 << 30, 10_000, 10_000 << 12, 40)), [], "read-ahead was there first");
+        assert_eq!(check(&run(1 << 30, 1_000, 1_000 << 20, 200_000)), [], "1 MiB a request");
+        assert_eq!(check(&run(1 << 30, 10_000, 10_000 << 12, 0)), [], "all of it hit");
+        assert_eq!(check(&run(1 << 30, 100, 100 << 12, 100)), [], "a hundred of them");
+    }
+}

@@ -1,0 +1,109 @@
+//! Read-ahead that brought in pages nobody read.
+//!
+//! Pages that advice brought in (`POSIX_FADV_WILLNEED`, `readahead`) and that are still there count
+//! as intended: somebody may read them later. They are a waste once they have left unread.
+
+use cachewise_units::Bytes;
+
+use super::heaviest;
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::{Count, Measured};
+use crate::report::{FileRow, Report};
+use crate::value::Value;
+
+pub(super) const ID: &str = "readahead_wasted";
+
+/// Every sequential reader leaves a window or two behind where it stops; this is more than those.
+const WORTH: Bytes = Bytes(8 << 20);
+/// One in this many pages brought in was for nothing.
+const PART: u64 = 2;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+}
+
+fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+    let ledger = &file.ledger;
+    let read_ahead = ledger.get(Counter::ReadaheadPages);
+    let advised = ledger.get(Counter::PrefetchPages);
+    let wasted = ledger.get(Counter::ReadaheadWastedPages);
+    let brought_in = read_ahead.plus(advised);
+    let unused = unused(file)?;
+    if unused < WORTH.pages_ceil(report.page_size).0 || unused * PART < brought_in.exact()? {
+        return None;
+    }
+    let gone = wasted.exact()?;
+    let count = Measured::Exact(unused);
+    let finding = Finding {
+        id: ID,
+        // What has left the page cache took the place of something else.
+        severity: if gone > 0 { Severity::Warn } else { Severity::Info },
+        title: String::from("read-ahead brought in pages that were never read"),
+        figures: vec![
+            ("unused_pages", count.pages()),
+            ("readahead_pages", read_ahead.pages()),
+            ("prefetch_pages", advised.pages()),
+            ("readahead_wasted_pages", wasted.pages()),
+            ("unused_ratio", Value::ratio(count.ratio_of(brought_in))),
+        ],
+        next_step: String::from(
+            "if the program reads here and there, call posix_fadvise(fd, 0, 0, \
+             POSIX_FADV_RANDOM) after opening; if it stops early on purpose, lower the device's \
+             read_ahead_kb",
+        ),
+        subject: file.path.clone().known(),
+    };
+    Some((unused, finding))
+}
+
+/// Pages that left unread or, where no advice was given, that were not read yet.
+fn unused(file: &FileRow) -> Option<u64> {
+    let get = |counter| -> Count { file.ledger.get(counter) };
+    let wasted = get(Counter::ReadaheadWastedPages).exact()?;
+    if get(Counter::PrefetchPages).exact()? > 0 {
+        return Some(wasted);
+    }
+    let unread = get(Counter::ReadaheadPages).minus(get(Counter::ReadaheadUsedPages));
+    Some(wasted.max(unread.exact()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+
+    fn run(read_ahead: u64, advised: u64, used: u64, wasted: u64) -> Report {
+        use Counter::{PrefetchPages, ReadaheadPages, ReadaheadUsedPages, ReadaheadWastedPages};
+        let counts = [
+            (ReadaheadPages, read_ahead),
+            (PrefetchPages, advised),
+            (ReadaheadUsedPages, used),
+            (ReadaheadWastedPages, wasted),
+        ];
+        with_file(1 << 30, &counts)
+    }
+
+    #[test]
+    fn unread_pages_are_worth_knowing_and_evicted_ones_a_warning() {
+        assert_eq!(check(&run(100_000, 0, 20_000, 0))[0].severity, Severity::Info, "still there");
+        assert_eq!(check(&run(100_000, 0, 20_000, 70_000))[0].severity, Severity::Warn, "gone");
+        assert!(
+            check(&run(100_000, 0, 0, 0))[0].next_step.contains("POSIX_FADV_RANDOM"),
+            "the advice that turns it off is named"
+        );
+    }
+
+    #[test]
+    fn warming_a_file_for_later_is_not_a_waste() {
+        assert_eq!(check(&run(0, 100_000, 0, 0)), [], "a prefetch for whoever comes next");
+        assert_eq!(check(&run(0, 100_000, 0, 90_000)).len(), 1, "unless it left unread");
+    }
+
+    #[test]
+    fn useful_and_small_read_ahead_is_silent() {
+        assert_eq!(check(&run(130_560, 0, 130_560, 0)), [], "a sequential read uses all");
+        assert_eq!(check(&run(100_000, 0, 70_000, 20_000)), [], "most of it was used");
+        assert_eq!(check(&run(512, 0, 0, 0)), [], "one window behind the last read");
+    }
+}

@@ -1,0 +1,134 @@
+//! The same file brought in again and again in one run.
+
+use cachewise_units::Bytes;
+
+use super::heaviest;
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::{Count, Measured};
+use crate::report::{FileRow, Report};
+
+pub(super) const ID: &str = "reread_from_disk";
+
+/// What was fetched beyond one copy of the file; less is over before anyone looks.
+const WORTH: Bytes = Bytes(4 << 20);
+/// One and a half times, in quarters: the file may have grown or shrunk a little meanwhile.
+const TIMES_IN_QUARTERS: u64 = 6;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+}
+
+fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+    let pages = file.pages(report.page_size)?;
+    let fetched = fetched(file);
+    let number = fetched.exact()?;
+    let again = number.saturating_sub(pages);
+    if again < WORTH.pages_ceil(report.page_size).0 || number * 4 < pages * TIMES_IN_QUARTERS {
+        return None;
+    }
+    let reclaimed = file.ledger.get(Counter::EvictedReclaimPages);
+    let dropped = file.ledger.get(Counter::EvictedOtherPages);
+    let finding = Finding {
+        id: ID,
+        severity: Severity::Warn,
+        title: format!(
+            "the same file was fetched from the device {}.{} times",
+            number / pages,
+            number % pages * 10 / pages
+        ),
+        figures: vec![
+            ("fetched_pages", fetched.pages()),
+            ("file_pages", Measured::Exact(pages).pages()),
+            ("read_again_pages", Measured::Exact(again).pages()),
+            ("evicted_reclaim_pages", reclaimed.pages()),
+            ("evicted_other_pages", dropped.pages()),
+        ],
+        next_step: next_step(reclaimed, dropped).to_owned(),
+        subject: file.path.clone().known(),
+    };
+    Some((again, finding))
+}
+
+/// Pages that came from the device: not those that writes made, which cost no read.
+fn fetched(file: &FileRow) -> Count {
+    [
+        Counter::ReadMissPages,
+        Counter::ReadaheadPages,
+        Counter::PrefetchPages,
+        Counter::FaultMissPages,
+        Counter::FaultReadaheadPages,
+    ]
+    .iter()
+    .fold(Measured::Exact(0), |sum, counter| sum.plus(file.ledger.get(*counter)))
+}
+
+fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
+    // Whoever put most of it out is the one to talk to.
+    match (reclaimed.exact(), dropped.exact()) {
+        (Some(reclaimed), Some(dropped)) if dropped > reclaimed => {
+            "something drops it between the reads: look for POSIX_FADV_DONTNEED, RWF_DONTCACHE, \
+             drop_caches or a rewrite of the file, and leave it out until the last read"
+        }
+        (Some(reclaimed), Some(_)) if reclaimed > 0 => {
+            "memory was too small to keep it: do all the work on one part of the file before the \
+             next, raise memory.max, or add memory"
+        }
+        _ => {
+            "read it once and keep what is needed, or find out what puts it out of the page cache \
+             between the reads"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+
+    const SIZE: u64 = 64 << 20;
+    const PAGES: u64 = SIZE >> 12;
+
+    fn run(fetched: u64, dropped: u64, reclaimed: u64) -> Report {
+        use Counter::{EvictedOtherPages, EvictedReclaimPages, ReadMissPages, ReadaheadPages};
+        let counts = [
+            (ReadMissPages, fetched / 8),
+            (ReadaheadPages, fetched - fetched / 8),
+            (EvictedOtherPages, dropped),
+            (EvictedReclaimPages, reclaimed),
+        ];
+        with_file(SIZE, &counts)
+    }
+
+    #[test]
+    fn five_times_is_said_to_be_five_times() {
+        let findings = check(&run(5 * PAGES, 4 * PAGES, 0));
+        assert!(findings[0].title.contains("5.0 times"), "{}", findings[0].title);
+        assert!(findings[0].next_step.contains("POSIX_FADV_DONTNEED"), "it was dropped");
+        let findings = check(&run(5 * PAGES, 0, 4 * PAGES));
+        assert!(findings[0].next_step.contains("memory"), "it was reclaimed");
+    }
+
+    #[test]
+    fn once_and_a_little_is_normal() {
+        assert_eq!(check(&run(PAGES, 0, 0)), [], "a cold read fetches it once");
+        assert_eq!(check(&run(PAGES + PAGES / 4, 0, 0)), [], "a quarter again");
+        assert_eq!(check(&run(0, 0, 0)), [], "a warm read fetches nothing");
+    }
+
+    #[test]
+    fn without_a_size_there_is_no_once() {
+        let mut report = run(5 * PAGES, 4 * PAGES, 0);
+        report.files[0].size_bytes = Measured::unknown("gone");
+        assert_eq!(check(&report), [], "five times of what?");
+        report.files[0].size_bytes = Measured::Exact(0);
+        assert_eq!(check(&report), [], "a file that was truncated has no pages to compare with");
+    }
+
+    #[test]
+    fn a_small_file_is_not_worth_it() {
+        let mut report = run(1000, 900, 0);
+        report.files[0].size_bytes = Measured::Exact(4096);
+        assert_eq!(check(&report), [], "a thousand reads of one page are 4 MiB less a page");
+    }
+}

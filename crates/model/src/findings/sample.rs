@@ -1,0 +1,85 @@
+//! Reports for tests: a quiet machine, a file of which nothing was asked, one where all goes wrong.
+
+use std::path::PathBuf;
+
+use cachewise_units::PageSize;
+
+use crate::counter::Counter;
+use crate::ledger::Ledger;
+use crate::measured::Measured;
+use crate::report::{FileRow, Report};
+
+/// A machine with 8 GiB of memory, half of it free, on which nothing happened.
+pub(crate) fn report() -> Report {
+    let page_size = PageSize::new(4 << 10).unwrap();
+    let mut report =
+        Report::new("2026-01-01T00:00:00Z".into(), "box".into(), page_size, "6.18.0".into());
+    let around = &mut report.surroundings;
+    around.memory_total_bytes = Measured::Exact(8 << 30);
+    around.memory_available_bytes = Measured::Exact(4 << 30);
+    around.cgroup_limit_bytes = Measured::not_offered("no limit");
+    around.dirty_bytes = Measured::Exact(0);
+    around.dirty_limit_bytes = Measured::Exact(1 << 30);
+    around.dirty_background_bytes = Measured::Exact(512 << 20);
+    report
+}
+
+/// A file of this size, cold, of which nothing was asked yet.
+pub(crate) fn file(path: &str, size: u64) -> FileRow {
+    FileRow {
+        path: Measured::Exact(PathBuf::from(path)),
+        deleted: false,
+        filesystem: Measured::Exact("ext4".into()),
+        device: "8:1".into(),
+        inode: 12,
+        size_bytes: Measured::Exact(size),
+        resident_before_pages: Measured::Exact(0),
+        resident_after_pages: Measured::Exact(0),
+        ledger: Ledger::default(),
+        direct: false,
+    }
+}
+
+/// A report with one file, whose counters are also the totals.
+pub(crate) fn with_file(size: u64, counts: &[(Counter, u64)]) -> Report {
+    let mut report = report();
+    let mut file = file("/data", size);
+    for (counter, count) in counts {
+        file.ledger.set(*counter, *count);
+    }
+    report.totals = file.ledger.clone();
+    report.files.push(file);
+    report
+}
+
+/// One file in which every rule finds something.
+pub(crate) fn every_rule_fires() -> Report {
+    use Counter::*;
+    let mut report = with_file(
+        64 << 20,
+        &[
+            (ReadRequests, 1_000_000),
+            (ReadBytes, 100_000_000),
+            (ReadPages, 1_000_000),
+            (ReadMissPages, 600_000),
+            (ReadaheadPages, 100_000),
+            (ReadaheadWastedPages, 90_000),
+            (FaultRequests, 100_000),
+            (FaultMissPages, 50_000),
+            (DirectReadBytes, 1 << 30),
+            (DirtiedPages, 200_000),
+            (EvictedReclaimPages, 500_000),
+        ],
+    );
+    // A second, healthy one that is only cold: the first counts as a working set too large.
+    let mut cold = file("/cold", 4 << 30);
+    cold.ledger.set(ReadPages, 1 << 20);
+    cold.ledger.set(ReadMissPages, 1 << 12);
+    cold.ledger.set(ReadaheadUsedPages, (1 << 20) - (1 << 12));
+    report.totals += &cold.ledger;
+    report.totals.set(RefaultPages, 400_000);
+    report.files[0].ledger.set(RefaultPages, 400_000);
+    report.files.push(cold);
+    report.surroundings.dirty_bytes = Measured::Exact(1000 << 20);
+    report
+}

@@ -1,0 +1,76 @@
+//! Read requests far smaller than a page: the time goes into the calls.
+
+use super::heaviest;
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::report::{FileRow, Report};
+
+pub(super) const ID: &str = "tiny_reads";
+
+/// A page holds this many such reads: then most of each call is overhead.
+const READS_A_PAGE: u64 = 8;
+/// At a third of a microsecond a call this is where the calls begin to show.
+const WORTH_REQUESTS: u64 = 50_000;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+}
+
+fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
+    let requests = file.ledger.get(Counter::ReadRequests);
+    let number = requests.exact().filter(|number| *number >= WORTH_REQUESTS)?;
+    let average = file.ledger.average_read();
+    if average.exact()? > report.page_size.get() / READS_A_PAGE {
+        return None;
+    }
+    let finding = Finding {
+        id: ID,
+        severity: Severity::Warn,
+        title: String::from("reads are far smaller than a page: the time goes into system calls"),
+        figures: vec![
+            ("read_requests", requests.count()),
+            ("read_average_bytes", average.bytes()),
+            ("read_bytes", file.ledger.value(Counter::ReadBytes)),
+        ],
+        next_step: String::from(
+            "read through a buffer of 64 KiB or more (BufReader, BufferedReader, setvbuf, dd \
+             bs=64K), or map the file",
+        ),
+        subject: file.path.clone().known(),
+    };
+    Some((number, finding))
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_units::PageSize;
+
+    use super::*;
+    use crate::findings::sample::with_file;
+
+    fn run(requests: u64, bytes: u64) -> Report {
+        with_file(1 << 30, &[(Counter::ReadRequests, requests), (Counter::ReadBytes, bytes)])
+    }
+
+    #[test]
+    fn a_million_reads_of_a_byte_are_named() {
+        let findings = check(&run(1_000_000, 1_000_000));
+        assert_eq!(findings.len(), 1, "one byte at a time");
+        assert!(findings[0].next_step.contains("64 KiB"), "a buffer is what helps");
+    }
+
+    #[test]
+    fn far_below_a_page_depends_on_the_page() {
+        let mut report = run(1_000_000, 1_000_000 << 10);
+        assert_eq!(check(&report), [], "a quarter of a 4 KiB page");
+        report.page_size = PageSize::new(64 << 10).unwrap();
+        assert_eq!(check(&report).len(), 1, "a sixty-fourth of a 64 KiB page");
+    }
+
+    #[test]
+    fn pages_few_requests_and_none_are_silent() {
+        assert_eq!(check(&run(1_000_000, 1_000_000 << 12)), [], "a page at a time");
+        assert_eq!(check(&run(1_000, 1_000)), [], "a thousand calls take no time");
+        assert_eq!(check(&run(0, 0)), [], "no reads have no size");
+    }
+}

@@ -1,0 +1,123 @@
+//! A working set larger than the memory for it: pages leave the page cache and are fetched again.
+
+use cachewise_units::Bytes;
+
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::report::Report;
+
+pub(super) const ID: &str = "working_set";
+
+/// Less than this comes back after any nap of a busy machine.
+const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
+/// Reclaim always takes some pages of a large stream; that is its work.
+const WORTH_RECLAIM: Bytes = Bytes(64 << 20);
+/// One in this many pages brought in had been there before: then memory is what is missing.
+const REFAULT_PART: u64 = 10;
+/// One in this many pages brought in was put out again while the program still ran.
+const RECLAIM_PART: u64 = 4;
+/// With a quarter of memory available nobody had to reclaim: something does it ahead of need.
+const NOT_SHORT_PART: u64 = 4;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    let totals = &report.totals;
+    let (refaults, reclaimed) =
+        (totals.get(Counter::RefaultPages), totals.get(Counter::EvictedReclaimPages));
+    let inserted = totals.inserted_pages();
+    let (Some(back), Some(out), Some(brought_in)) =
+        (refaults.exact(), reclaimed.exact(), inserted.exact())
+    else {
+        return Vec::new();
+    };
+    let page = report.page_size;
+    let refaulting = back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= brought_in;
+    let reclaiming = out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= brought_in;
+    let (severity, title) = match (refaulting, reclaiming) {
+        (true, _) => (Severity::Warn, "the working set does not fit: pages were put out and fetched again"),
+        (false, true) => (Severity::Info, "memory reclaim put out pages of the files in use"),
+        (false, false) => return Vec::new(),
+    };
+    let around = &report.surroundings;
+    vec![Finding {
+        id: ID,
+        severity,
+        title: title.to_owned(),
+        figures: vec![
+            ("refault_pages", refaults.pages()),
+            ("evicted_reclaim_pages", reclaimed.pages()),
+            ("inserted_pages", inserted.pages()),
+            ("memory_total_bytes", around.memory_total_bytes.bytes()),
+            ("memory_available_bytes", around.memory_available_bytes.bytes()),
+            ("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()),
+        ],
+        next_step: next_step(report),
+        subject: None,
+    }]
+}
+
+fn next_step(report: &Report) -> String {
+    let around = &report.surroundings;
+    if let Some(limit) = around.cgroup_limit_bytes.exact() {
+        return format!(
+            "raise the memory limit of the control group (memory.max, now {}), or work on the data \
+             in parts that fit into it",
+            Bytes(limit)
+        );
+    }
+    match (around.memory_available_bytes.exact(), around.memory_total_bytes.exact()) {
+        (Some(available), Some(total)) if available > total / NOT_SHORT_PART => format!(
+            "memory is not short ({} available), so something reclaims ahead of need: look for \
+             DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
+             for writers of memory.reclaim",
+            Bytes(available)
+        ),
+        _ => String::from(
+            "work on the data in parts that fit into memory, read what is used once with \
+             POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample::with_file;
+    use crate::measured::Measured;
+
+    fn run(inserted: u64, reclaimed: u64, refaults: u64) -> Report {
+        use Counter::{EvictedReclaimPages, ReadaheadPages, RefaultPages};
+        let counts =
+            [(ReadaheadPages, inserted), (EvictedReclaimPages, reclaimed), (RefaultPages, refaults)];
+        with_file(1 << 30, &counts)
+    }
+
+    #[test]
+    fn refaults_are_a_warning() {
+        let findings = check(&run(500_000, 300_000, 200_000));
+        assert_eq!(findings[0].severity, Severity::Warn, "the same pages were fetched twice");
+    }
+
+    #[test]
+    fn eviction_alone_is_only_worth_knowing() {
+        let findings = check(&run(500_000, 300_000, 0));
+        assert_eq!(findings[0].severity, Severity::Info, "nothing was fetched again yet");
+    }
+
+    #[test]
+    fn the_next_step_knows_what_limits() {
+        let mut report = run(500_000, 300_000, 200_000);
+        let step = |report: &Report| check(report)[0].next_step.clone();
+        assert!(step(&report).contains("DAMON"), "half of the memory is free: no shortage");
+        report.surroundings.memory_available_bytes = Measured::Exact(100 << 20);
+        assert!(step(&report).contains("add memory"), "memory is short");
+        report.surroundings.cgroup_limit_bytes = Measured::Exact(256 << 20);
+        assert!(step(&report).contains("memory.max, now 256.0 MiB"), "the limit is what limits");
+    }
+
+    #[test]
+    fn some_reclaim_is_normal() {
+        assert_eq!(check(&run(500_000, 1_000, 500)), [], "a little of each");
+        assert_eq!(check(&run(10_000_000, 100_000, 2_000)), [], "a little of much");
+        assert_eq!(check(&run(500_000, 0, 0)), [], "none at all");
+    }
+}

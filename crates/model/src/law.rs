@@ -1,0 +1,142 @@
+//! The laws that the numbers of a report obey, checked on the numbers themselves.
+//!
+//! They are printed with every report: a tool that counts exactly can show that it adds up, and one
+//! whose sums are off should be the first to say so.
+
+use crate::counter::Counter;
+use crate::ledger::Ledger;
+use crate::measured::{Count, Measured};
+use crate::report::Report;
+
+/// Parts that must sum up to a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Law {
+    /// The name in machine formats.
+    pub id: &'static str,
+    /// The parts, each with its name.
+    pub parts: Vec<(&'static str, Count)>,
+    /// What they must sum up to, and its name.
+    pub whole: (&'static str, Count),
+}
+
+/// Whether a law holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The parts sum up to the whole, to the page.
+    Holds,
+    /// They do not: events were lost, or there is a bug.
+    Broken,
+    /// A number is missing or estimated, for this reason.
+    Unknown(&'static str),
+}
+
+impl Law {
+    /// Adds up the parts and compares.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let sum = self.parts.iter().fold(Measured::Exact(0), |sum, (_, part)| part.plus(sum));
+        match sum.zip(self.whole.1, |sum, whole| sum == whole) {
+            Measured::Exact(true) => Verdict::Holds,
+            Measured::Exact(false) => Verdict::Broken,
+            Measured::Estimated(_, how) => Verdict::Unknown(how),
+            Measured::Missing(missing) => Verdict::Unknown(missing.reason()),
+        }
+    }
+}
+
+/// The laws of a report, in the order in which they are printed.
+#[must_use]
+pub fn laws(report: &Report) -> Vec<Law> {
+    let totals = &report.totals;
+    let misses = totals.get(Counter::ReadMissPages);
+    let asked = totals.get(Counter::ReadPages);
+    let first_uses = totals.get(Counter::ReadaheadUsedPages);
+    let mut laws = vec![
+        Law {
+            id: "hits_and_misses",
+            parts: vec![("hits", totals.hits()), ("misses", misses)],
+            whole: ("asked", asked),
+        },
+        Law {
+            id: "reuse_and_readahead",
+            parts: vec![("reused", totals.reuse_pages()), ("read-ahead just fetched", first_uses)],
+            whole: ("hits", totals.hits()),
+        },
+    ];
+    if !report.files.is_empty() {
+        let sum = report.files.iter().map(|file| &file.ledger).sum();
+        laws.push(sum_law("files", "asked of all files", &sum, asked));
+    }
+    if !report.processes.is_empty() {
+        let sum = report.processes.iter().map(|process| &process.ledger).sum();
+        laws.push(sum_law("processes", "asked by all processes", &sum, asked));
+    }
+    laws
+}
+
+fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
+    Law { id, parts: vec![(name, sum.get(Counter::ReadPages))], whole: ("asked", asked) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample;
+    use crate::measured::Missing;
+
+    fn verdict(report: &Report, id: &str) -> Verdict {
+        laws(report).iter().find(|law| law.id == id).unwrap().verdict()
+    }
+
+    #[test]
+    fn a_cold_read_obeys_all_laws() {
+        let mut report = sample::report();
+        let mut file = sample::file("/data", 512 << 20);
+        file.ledger.set(Counter::ReadPages, 131_072);
+        file.ledger.set(Counter::ReadMissPages, 512);
+        file.ledger.set(Counter::ReadaheadUsedPages, 130_560);
+        report.totals = file.ledger.clone();
+        report.files.push(file);
+        assert_eq!(laws(&report).len(), 3, "no processes, no law about them");
+        for law in laws(&report) {
+            assert_eq!(law.verdict(), Verdict::Holds, "{} holds", law.id);
+        }
+    }
+
+    #[test]
+    fn more_misses_than_pages_show() {
+        let mut report = sample::report();
+        report.totals.set(Counter::ReadPages, 1);
+        report.totals.set(Counter::ReadMissPages, 2);
+        assert_eq!(
+            verdict(&report, "hits_and_misses"),
+            Verdict::Broken,
+            "a subtraction that stops at zero must not hide the fault"
+        );
+    }
+
+    #[test]
+    fn a_lost_row_shows() {
+        let mut report = sample::report();
+        report.totals.set(Counter::ReadPages, 5);
+        report.files.push(sample::file("/data", 4096));
+        assert_eq!(verdict(&report, "files"), Verdict::Broken, "5 pages are not in any file");
+    }
+
+    #[test]
+    fn what_is_not_exact_is_not_proven() {
+        let mut report = sample::report();
+        report.totals.set_missing(Counter::ReadMissPages, Missing::NotOffered("no BPF"));
+        assert_eq!(
+            verdict(&report, "hits_and_misses"),
+            Verdict::Unknown("no BPF"),
+            "neither true nor false without the misses"
+        );
+        report.totals.set_estimated(Counter::ReadMissPages, 0, "from vmstat");
+        assert_eq!(
+            verdict(&report, "hits_and_misses"),
+            Verdict::Unknown("from vmstat"),
+            "an estimate proves nothing either"
+        );
+    }
+}

@@ -1,0 +1,342 @@
+//! What was asked of the page cache: one row of counters, and what follows from them.
+//!
+//! A ledger belongs to whatever it was summed over: a process on a file, a file, a process, a
+//! control group, the machine. The laws hold for each of them:
+//! `hits + misses = read pages`, `reuse + first use of read-ahead = hits`, and the pages inserted are
+//! the sum of the classes that bring pages in.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Index};
+
+use crate::counter::Counter;
+use crate::measured::{Count, Measured, Missing};
+use crate::value::{Datum, Value};
+
+/// The quality of one counter, where it is not exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Estimated(&'static str),
+    Missing(Missing),
+}
+
+impl Mark {
+    /// The worse of two: missing beats estimated, and the first reason stays.
+    fn worse(self, other: Mark) -> Mark {
+        match (self, other) {
+            (Mark::Estimated(_), Mark::Missing(_)) => other,
+            _ => self,
+        }
+    }
+}
+
+/// The counters of one thing, each with its quality.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ledger {
+    counts: [u64; Counter::COUNT],
+    /// Only counters that are not exact, in counter order: a ledger from the probe, of which there
+    /// are thousands, carries an empty list.
+    marks: Vec<(Counter, Mark)>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger::from_counts([0; Counter::COUNT])
+    }
+}
+
+impl Ledger {
+    /// A ledger of exact counts, in the order of [`Counter::ALL`].
+    #[must_use]
+    pub const fn from_counts(counts: [u64; Counter::COUNT]) -> Self {
+        Ledger { counts, marks: Vec::new() }
+    }
+
+    /// A ledger that knows nothing yet: every counter missing for one reason, until it is set.
+    #[must_use]
+    pub fn all_missing(missing: Missing) -> Self {
+        let mut ledger = Ledger::default();
+        for counter in Counter::ALL {
+            ledger.set_missing(*counter, missing);
+        }
+        ledger
+    }
+
+    /// The bare numbers; a missing counter reads as whatever was last counted.
+    #[must_use]
+    pub const fn counts(&self) -> &[u64; Counter::COUNT] {
+        &self.counts
+    }
+
+    /// One counter with its quality.
+    #[must_use]
+    pub fn get(&self, counter: Counter) -> Count {
+        let number = self.counts[counter.index()];
+        match self.mark(counter) {
+            None => Measured::Exact(number),
+            Some(Mark::Estimated(how)) => Measured::Estimated(number, how),
+            Some(Mark::Missing(missing)) => Measured::Missing(missing),
+        }
+    }
+
+    /// One counter as a value in its own unit.
+    #[must_use]
+    pub fn value(&self, counter: Counter) -> Value {
+        self.get(counter).map(|number| Datum::of(counter.unit(), number))
+    }
+
+    /// Puts an exact number in, whatever was there.
+    pub fn set(&mut self, counter: Counter, number: u64) {
+        self.counts[counter.index()] = number;
+        self.marks.retain(|(marked, _)| *marked != counter);
+    }
+
+    /// Puts an estimate in, with how it came about.
+    pub fn set_estimated(&mut self, counter: Counter, number: u64, how: &'static str) {
+        self.set(counter, number);
+        self.worsen(counter, Mark::Estimated(how));
+    }
+
+    /// Says that a counter is not there, and why; a reason that it already has stays.
+    pub fn set_missing(&mut self, counter: Counter, missing: Missing) {
+        self.worsen(counter, Mark::Missing(missing));
+    }
+
+    /// Whether every counter is exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// Whether nothing at all was counted and nothing is missing.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.is_exact() && self.counts.iter().all(|count| *count == 0)
+    }
+
+    /// What was added since `earlier`; a counter that went backwards gives 0.
+    #[must_use]
+    pub fn since(&self, earlier: &Ledger) -> Ledger {
+        self.merge(earlier, u64::saturating_sub)
+    }
+
+    /// Read pages that were there: `read_pages - read_miss_pages`.
+    #[must_use]
+    pub fn hits(&self) -> Count {
+        self.get(Counter::ReadPages).minus(self.get(Counter::ReadMissPages))
+    }
+
+    /// Hits that cost no I/O of this run: hits without the first use of read-ahead.
+    #[must_use]
+    pub fn reuse_pages(&self) -> Count {
+        self.hits().minus(self.get(Counter::ReadaheadUsedPages))
+    }
+
+    /// Faults whose page was there.
+    #[must_use]
+    pub fn fault_hits(&self) -> Count {
+        self.get(Counter::FaultRequests).minus(self.get(Counter::FaultMissPages))
+    }
+
+    /// Pages written that were in the page cache already.
+    #[must_use]
+    pub fn overwritten_pages(&self) -> Count {
+        self.get(Counter::WritePages).minus(self.get(Counter::WriteNewPages))
+    }
+
+    /// Bytes that went around the page cache, both ways.
+    #[must_use]
+    pub fn direct_bytes(&self) -> Count {
+        self.get(Counter::DirectReadBytes).plus(self.get(Counter::DirectWriteBytes))
+    }
+
+    /// The average size of a read request, rounded down; not offered where there was none.
+    #[must_use]
+    pub fn average_read(&self) -> Count {
+        let requests = self.get(Counter::ReadRequests);
+        if requests.known() == Some(0) {
+            return Measured::not_offered("nothing was asked for");
+        }
+        self.get(Counter::ReadBytes).zip(requests, |bytes, requests| bytes / requests.max(1))
+    }
+
+    /// Pages that left the page cache, for whatever reason.
+    #[must_use]
+    pub fn evicted_pages(&self) -> Count {
+        self.get(Counter::EvictedReclaimPages).plus(self.get(Counter::EvictedOtherPages))
+    }
+
+    /// Pages that entered the page cache: the conservation law's left side.
+    #[must_use]
+    pub fn inserted_pages(&self) -> Count {
+        Counter::INSERTS
+            .iter()
+            .fold(Measured::Exact(0), |sum, counter| sum.plus(self.get(*counter)))
+    }
+
+    fn mark(&self, counter: Counter) -> Option<Mark> {
+        let place = self.marks.binary_search_by_key(&counter, |(marked, _)| *marked).ok()?;
+        Some(self.marks[place].1)
+    }
+
+    fn worsen(&mut self, counter: Counter, mark: Mark) {
+        match self.marks.binary_search_by_key(&counter, |(marked, _)| *marked) {
+            Ok(place) => self.marks[place].1 = self.marks[place].1.worse(mark),
+            Err(place) => self.marks.insert(place, (counter, mark)),
+        }
+    }
+
+    fn merge(&self, other: &Ledger, calculate: fn(u64, u64) -> u64) -> Ledger {
+        let mut merged = self.clone();
+        for (mine, theirs) in merged.counts.iter_mut().zip(other.counts) {
+            *mine = calculate(*mine, theirs);
+        }
+        for (counter, mark) in &other.marks {
+            merged.worsen(*counter, *mark);
+        }
+        merged
+    }
+}
+
+impl Counter {
+    /// The classes that bring pages in; their sum is the number of pages inserted.
+    pub const INSERTS: [Counter; 8] = [
+        Counter::ReadMissPages,
+        Counter::ReadaheadPages,
+        Counter::PrefetchPages,
+        Counter::FaultMissPages,
+        Counter::FaultReadaheadPages,
+        Counter::WriteNewPages,
+        Counter::MetadataPages,
+        Counter::OtherPages,
+    ];
+}
+
+impl Index<Counter> for Ledger {
+    type Output = u64;
+
+    /// The bare number. For anything that is shown use [`Ledger::get`], which says if it is missing.
+    fn index(&self, counter: Counter) -> &u64 {
+        &self.counts[counter.index()]
+    }
+}
+
+impl AddAssign<&Ledger> for Ledger {
+    fn add_assign(&mut self, other: &Ledger) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine = mine.saturating_add(theirs);
+        }
+        for (counter, mark) in &other.marks {
+            self.worsen(*counter, *mark);
+        }
+    }
+}
+
+impl AddAssign for Ledger {
+    fn add_assign(&mut self, other: Ledger) {
+        *self += &other;
+    }
+}
+
+impl Add for Ledger {
+    type Output = Ledger;
+
+    fn add(mut self, other: Ledger) -> Ledger {
+        self += &other;
+        self
+    }
+}
+
+impl<'a> Add<&'a Ledger> for &Ledger {
+    type Output = Ledger;
+
+    fn add(self, other: &'a Ledger) -> Ledger {
+        self.merge(other, u64::saturating_add)
+    }
+}
+
+impl Sum for Ledger {
+    fn sum<I: Iterator<Item = Ledger>>(ledgers: I) -> Ledger {
+        ledgers.fold(Ledger::default(), Add::add)
+    }
+}
+
+impl<'a> Sum<&'a Ledger> for Ledger {
+    fn sum<I: Iterator<Item = &'a Ledger>>(ledgers: I) -> Ledger {
+        ledgers.fold(Ledger::default(), |mut sum, ledger| {
+            sum += ledger;
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each counter holds its own index + 1, so that a swapped pair shows.
+    fn numbered() -> Ledger {
+        Ledger::from_counts(std::array::from_fn(|place| place as u64 + 1))
+    }
+
+    #[test]
+    fn hits_and_misses_add_up() {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadPages, 131_072);
+        ledger.set(Counter::ReadMissPages, 512);
+        ledger.set(Counter::ReadaheadUsedPages, 130_560);
+        assert_eq!(ledger.hits(), Measured::Exact(130_560), "hits are what was not missed");
+        assert_eq!(ledger.reuse_pages(), Measured::Exact(0), "a cold read reuses nothing");
+    }
+
+    #[test]
+    fn inserted_is_the_sum_of_the_eight_classes() {
+        let sum = [4, 5, 6, 11, 12, 16, 25, 26].iter().sum();
+        assert_eq!(numbered().inserted_pages(), Measured::Exact(sum), "the conservation law");
+    }
+
+    #[test]
+    fn sums_and_differences() {
+        let sum: Ledger = [numbered(), numbered()].iter().sum();
+        assert_eq!(sum[Counter::ReadRequests], 2, "sums go counter by counter");
+        assert_eq!(sum.since(&numbered()), numbered(), "taking one away leaves the other");
+        assert!(numbered().since(&sum).is_zero(), "a counter that went backwards gives zero");
+    }
+
+    #[test]
+    fn missing_dominates_sums_and_derived_values() {
+        let mut blind = numbered();
+        blind.set_missing(Counter::ReadMissPages, Missing::NotOffered("no probe"));
+        let sum = &numbered() + &blind;
+        assert_eq!(
+            sum.get(Counter::ReadMissPages),
+            Measured::not_offered("no probe"),
+            "a sum with a missing part is missing"
+        );
+        assert_eq!(sum.hits(), Measured::not_offered("no probe"), "hits need the misses");
+        assert_eq!(sum.get(Counter::ReadPages), Measured::Exact(4), "other counters stay exact");
+        assert_eq!(
+            numbered().since(&blind).reuse_pages(),
+            Measured::not_offered("no probe"),
+            "the reason travels through differences too"
+        );
+    }
+
+    #[test]
+    fn a_fallback_fills_in_what_it_has() {
+        let mut ledger = Ledger::all_missing(Missing::NotOffered("no BPF"));
+        ledger.set_estimated(Counter::ReadBytes, 4096, "from /proc/PID/io");
+        ledger.set(Counter::ReadRequests, 1);
+        assert_eq!(
+            ledger.get(Counter::ReadBytes),
+            Measured::Estimated(4096, "from /proc/PID/io"),
+            "an estimate replaces the missing mark"
+        );
+        assert_eq!(ledger.get(Counter::ReadRequests), Measured::Exact(1), "an exact one too");
+        assert_eq!(
+            ledger.inserted_pages(),
+            Measured::not_offered("no BPF"),
+            "what was not filled in stays missing"
+        );
+        assert!(!ledger.is_zero(), "a ledger that does not know is not an empty one");
+    }
+}

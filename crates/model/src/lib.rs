@@ -1,0 +1,55 @@
+//! What cachewise knows: counters, rows, fields, reports and findings. Pure data, no I/O.
+//!
+//! The crate is not a reader of anything and not a printer of anything: numbers come in from whoever
+//! measured them, and go out through [`FIELDS`], the one table from which columns, JSON names, CSV
+//! headers, metric names and help texts are made.
+//!
+//! ```
+//! use cachewise_model::{Counter, Ledger, Measured};
+//!
+//! let mut cold = Ledger::default();
+//! cold.set(Counter::ReadPages, 131_072);
+//! cold.set(Counter::ReadMissPages, 512);
+//! cold.set(Counter::ReadaheadUsedPages, 130_560);
+//! assert_eq!(cold.hits(), Measured::Exact(130_560));
+//! assert_eq!(cold.reuse_pages(), Measured::Exact(0));
+//! ```
+//!
+//! # Layout
+//! - `counter`, `ledger`: what was asked of the page cache, and the laws that hold.
+//! - `measured`, `value`, `unit`: a number with its quality and unit.
+//! - `row`, `field`, `fields`: one line of a table, and the table of fields.
+//! - `report`, `exit`, `law`: what a run gave, and whether its numbers add up.
+//! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
+//! - `text`: names from outside, safe on a terminal and quoted for a shell.
+
+#![forbid(unsafe_code)]
+
+mod counter;
+mod exit;
+mod field;
+mod fields;
+mod finding;
+mod findings;
+mod law;
+mod ledger;
+mod measured;
+mod report;
+mod row;
+mod text;
+mod unit;
+mod value;
+
+pub use counter::Counter;
+pub use exit::Exit;
+pub use field::{FIELDS, Field, Kind, field, suggest, unknown_column};
+pub use finding::{Finding, Severity};
+pub use findings::{RULES, Rule, diagnose};
+pub use law::{Law, Verdict, laws};
+pub use ledger::Ledger;
+pub use measured::{Count, Measured, Missing};
+pub use report::{Backend, CgroupRow, FileRow, Lost, ProcessRow, Report, SCHEMA_VERSION, Surroundings};
+pub use row::{Labels, NOT_HERE, Row, Subject, System};
+pub use text::{escaped, shell_quoted};
+pub use unit::Unit;
+pub use value::{Datum, Value};

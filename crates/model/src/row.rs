@@ -1,0 +1,143 @@
+//! One line of a table: what was measured of one thing over one stretch of time.
+//!
+//! A row is made from a sample, the sample before it and the time between them. Which thing it is
+//! (the machine, a process, a file, a control group) shows in the labels that it has.
+//!
+//! # Layout
+//! - [`Row`]: labels, ledger, and the two groups of numbers beside the ledger.
+//! - [`Labels`]: names. [`Subject`]: numbers of a process or file. [`System`]: of the machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cachewise_units::Ratio;
+
+use crate::ledger::Ledger;
+use crate::measured::{Count, Measured, Missing};
+
+/// The reason that stands behind a `-` where a row is about something else; documents that show
+/// everything leave such fields out.
+pub const NOT_HERE: Missing = Missing::NotOffered("not part of this kind of row");
+
+/// One line of a table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// What the row is about.
+    pub labels: Labels,
+    /// What was asked of the page cache.
+    pub ledger: Ledger,
+    /// Numbers of one process or file.
+    pub subject: Subject,
+    /// Numbers of the machine at the end of the stretch.
+    pub system: System,
+    /// How long the stretch was; zero where a row has none.
+    pub elapsed: Duration,
+}
+
+/// The names that a row can carry; the ones that do not apply are `-`.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the table of fields describes each")]
+pub struct Labels {
+    /// RFC 3339.
+    pub time: Measured<String>,
+    pub pid: Measured<u32>,
+    pub ppid: Measured<u32>,
+    pub command: Measured<String>,
+    pub path: Measured<PathBuf>,
+    pub cgroup: Measured<String>,
+    pub filesystem: Measured<String>,
+    /// `major:minor`.
+    pub device: Measured<String>,
+    pub inode: Measured<u64>,
+    /// `0`, `1`, `SIGKILL`, `running`.
+    pub exit: Measured<String>,
+}
+
+/// Numbers of one process or file.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the table of fields describes each")]
+pub struct Subject {
+    pub cpu_seconds: Measured<f64>,
+    pub device_read_bytes: Count,
+    pub device_write_bytes: Count,
+    pub resident_before_pages: Count,
+    pub resident_after_pages: Count,
+    pub file_size_bytes: Count,
+}
+
+/// Numbers of the machine.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the table of fields describes each")]
+pub struct System {
+    pub buffers_bytes: Count,
+    pub cached_bytes: Count,
+    pub dirty_bytes: Count,
+    pub writeback_bytes: Count,
+    pub free_bytes: Count,
+    pub available_bytes: Count,
+    /// Pressure: the share of the stretch in which some or all tasks waited.
+    pub psi_memory_some: Measured<Ratio>,
+    pub psi_memory_full: Measured<Ratio>,
+    pub psi_io_some: Measured<Ratio>,
+    pub psi_io_full: Measured<Ratio>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Labels {
+            time: Measured::Missing(NOT_HERE),
+            pid: Measured::Missing(NOT_HERE),
+            ppid: Measured::Missing(NOT_HERE),
+            command: Measured::Missing(NOT_HERE),
+            path: Measured::Missing(NOT_HERE),
+            cgroup: Measured::Missing(NOT_HERE),
+            filesystem: Measured::Missing(NOT_HERE),
+            device: Measured::Missing(NOT_HERE),
+            inode: Measured::Missing(NOT_HERE),
+            exit: Measured::Missing(NOT_HERE),
+        }
+    }
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Subject {
+            cpu_seconds: Measured::Missing(NOT_HERE),
+            device_read_bytes: Measured::Missing(NOT_HERE),
+            device_write_bytes: Measured::Missing(NOT_HERE),
+            resident_before_pages: Measured::Missing(NOT_HERE),
+            resident_after_pages: Measured::Missing(NOT_HERE),
+            file_size_bytes: Measured::Missing(NOT_HERE),
+        }
+    }
+}
+
+impl Default for System {
+    fn default() -> Self {
+        System {
+            buffers_bytes: Measured::Missing(NOT_HERE),
+            cached_bytes: Measured::Missing(NOT_HERE),
+            dirty_bytes: Measured::Missing(NOT_HERE),
+            writeback_bytes: Measured::Missing(NOT_HERE),
+            free_bytes: Measured::Missing(NOT_HERE),
+            available_bytes: Measured::Missing(NOT_HERE),
+            psi_memory_some: Measured::Missing(NOT_HERE),
+            psi_memory_full: Measured::Missing(NOT_HERE),
+            psi_io_some: Measured::Missing(NOT_HERE),
+            psi_io_full: Measured::Missing(NOT_HERE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_row_has_no_names_rather_than_empty_ones() {
+        let row = Row::default();
+        assert_eq!(row.labels.pid.missing(), Some(NOT_HERE), "no process is not process 0");
+        assert_eq!(row.system.cached_bytes.missing(), Some(NOT_HERE), "nor is the cache empty");
+        assert!(row.ledger.is_zero(), "its counters start at zero");
+    }
+}

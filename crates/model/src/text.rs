@@ -1,0 +1,129 @@
+//! Names from outside as text: safe on a terminal, and quoted for a shell.
+//!
+//! A file may be called anything but `/` and NUL. A name with an escape sequence in it must not act
+//! on the terminal of whoever looks at it, and a next step that names it must be safe to paste.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::Path;
+
+/// A name as text that no terminal acts on.
+///
+/// Printable UTF-8 comes back as it is. Otherwise control characters become `\n`, `\x1b` and the
+/// like, bytes that are not UTF-8 become `\xNN`, and backslashes are doubled so that nothing is lost.
+#[must_use]
+pub fn escaped(name: &OsStr) -> Cow<'_, str> {
+    match name.to_str() {
+        Some(text) if !text.chars().any(is_unprintable) => Cow::Borrowed(text),
+        _ => Cow::Owned(escape(name.as_encoded_bytes())),
+    }
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => text.push_str(r"\\"),
+                '\n' | '\r' | '\t' => text.extend(c.escape_default()),
+                c if c.is_ascii_control() => push_byte(&mut text, c as u8),
+                c if is_unprintable(c) => text.extend(c.escape_unicode()),
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            push_byte(&mut text, *byte);
+        }
+    }
+    text
+}
+
+fn push_byte(text: &mut String, byte: u8) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "\\x{byte:02x}");
+}
+
+/// A path as one word of a POSIX shell.
+///
+/// What a terminal would act on or cannot show becomes octal inside `$'...'`, which bash, zsh, ksh
+/// and POSIX 2024 understand.
+#[must_use]
+pub fn shell_quoted(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        Some(text) if !text.chars().any(is_unprintable) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        _ => {
+            let bytes = path.as_os_str().as_encoded_bytes();
+            bytes.iter().fold(String::from("$'"), |quoted, byte| with_octal(quoted, *byte)) + "'"
+        }
+    }
+}
+
+fn with_octal(mut quoted: String, byte: u8) -> String {
+    match byte {
+        b'\'' | b'\\' => {
+            quoted.push('\\');
+            quoted.push(char::from(byte));
+        }
+        b' '..=b'~' => quoted.push(char::from(byte)),
+        _ => {
+            // Always three digits: `\x1b` followed by a letter would swallow the letter.
+            let _ = write!(quoted, "\\{byte:03o}");
+        }
+    }
+    quoted
+}
+
+/// Characters that no shell gives a meaning to, anywhere in a word.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%')
+}
+
+/// Control characters, and the invisible ones that hide or reorder text.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn only_what_acts_on_a_terminal_is_escaped() {
+        for (name, text) in [
+            (&b"/var/lib/data.db"[..], "/var/lib/data.db"),
+            ("/tmp/\u{fc}ber \u{1f980}".as_bytes(), "/tmp/\u{fc}ber \u{1f980}"),
+            (br"a\x2db.slice", r"a\x2db.slice"),
+            (b"/tmp/\x1b[2J", r"/tmp/\x1b[2J"),
+            (b"new\nline\\", r"new\nline\\"),
+            (b"/tmp/\xff\xfe", r"/tmp/\xff\xfe"),
+            ("a\u{202e}b".as_bytes(), r"a\u{202e}b"),
+            (b"", ""),
+        ] {
+            assert_eq!(escaped(OsStr::from_bytes(name)), text, "{name:?} is safe to print");
+        }
+    }
+
+    #[test]
+    fn quoted_only_where_a_shell_needs_it() {
+        for (path, text) in [
+            (&b"/var/lib/data.db"[..], "/var/lib/data.db"),
+            (b"/tmp/two words", "'/tmp/two words'"),
+            (b"/tmp/it's", r"'/tmp/it'\''s'"),
+            (b"/tmp/$(reboot)", "'/tmp/$(reboot)'"),
+            (b"", "''"),
+            ("/tmp/\u{fc}ber".as_bytes(), "/tmp/\u{fc}ber"),
+            (b"/tmp/\xff\x1b[2J'", r"$'/tmp/\377\033[2J\''"),
+            (b"/tmp/new\nline", r"$'/tmp/new\012line'"),
+        ] {
+            let path = Path::new(OsStr::from_bytes(path));
+            assert_eq!(shell_quoted(path), text, "{path:?} can be pasted into a shell");
+        }
+    }
+}

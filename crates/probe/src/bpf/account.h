@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* From an event to the ledger that it is booked on. */
+#ifndef CACHEWISE_ACCOUNT_H
+#define CACHEWISE_ACCOUNT_H
+
+#define ADD(ledger, counter, n)                                                                    \
+	do {                                                                                       \
+		if (ledger)                                                                        \
+			__sync_fetch_and_add(&(ledger)->counter, (n));                             \
+	} while (0)
+
+static __always_inline u32 folio_flag(struct folio *folio, u64 bit)
+{
+	/* the flags are the first word of struct page and folio on every kernel, under changing names */
+	return *(volatile unsigned long *)folio >> bit & 1;
+}
+
+static __always_inline u32 folio_pages(struct folio *folio)
+{
+	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_head)))
+		return 1;
+	if (bpf_core_field_exists(struct folio___nr, _nr_pages))
+		return ((struct folio___nr *)folio)->_nr_pages;
+	if (bpf_core_field_exists(struct folio___folio_nr, _folio_nr_pages))
+		return ((struct folio___folio_nr *)folio)->_folio_nr_pages;
+	return 1u << (folio->_flags_1 & 0xff);
+}
+
+/* tmpfs and other shared memory: no I/O brings its pages in, so they are neither hit nor miss */
+static __always_inline bool folio_is_shmem(struct folio *folio)
+{
+	return folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_swapbacked));
+}
+
+/*
+ * btrfs gives each subvolume a device of its own, which stat(2) shows and s_dev does not. Direct and
+ * probed form: the first for pointers that the verifier knows, the second for those it does not.
+ */
+static __always_inline void file_of(struct inode *inode, struct file_id *id)
+{
+	id->inode = 0;
+	id->generation = 0;
+	if (S_ISBLK(inode->i_mode)) {
+		id->dev = inode->i_rdev;
+		return;
+	}
+	id->inode = inode->i_ino;
+	id->generation = inode->i_generation;
+	id->dev = inode->i_sb->s_dev;
+	if (inode->i_sb->s_magic == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
+		struct btrfs_inode *b =
+			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+
+		id->dev = BPF_CORE_READ(b, root, anon_dev);
+	}
+}
+
+static __always_inline void file_of_probed(struct inode *inode, struct file_id *id)
+{
+	id->inode = 0;
+	id->generation = 0;
+	if (S_ISBLK(BPF_CORE_READ(inode, i_mode))) {
+		id->dev = BPF_CORE_READ(inode, i_rdev);
+		return;
+	}
+	id->inode = BPF_CORE_READ(inode, i_ino);
+	id->generation = BPF_CORE_READ(inode, i_generation);
+	id->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	if (BPF_CORE_READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC &&
+	    bpf_core_type_exists(struct btrfs_inode)) {
+		struct btrfs_inode *b =
+			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
+
+		id->dev = BPF_CORE_READ(b, root, anon_dev);
+	}
+}
+
+static __always_inline void process_of(struct task_struct *task, struct process_id *id)
+{
+	id->tgid = task->tgid;
+	id->start = task->group_leader->start_time;
+	id->cgroup = cgroup_id_of(task);
+}
+
+static __always_inline bool is_wanted(const struct file_id *id)
+{
+	struct file_id key = { .dev = id->dev, .inode = id->inode };
+
+	return !config.file_filter || bpf_map_lookup_elem(&wanted, &key);
+}
+
+/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
+static __noinline int announce(struct inode *inode, u64 just_added)
+{
+	struct cpu *cpu = this_cpu();
+	struct file_record *record;
+	struct hlist_node *alias;
+	struct dentry *dentry, *parent;
+	struct file_id id;
+	u32 zero = 0, known = 1, used = 0;
+	u64 resident;
+
+	if (!inode || !cpu)
+		return 0;
+	file_of_probed(inode, &id);
+	if (bpf_map_lookup_elem(&files, &id))
+		return 0;
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!record || cpu->naming || bpf_map_update_elem(&files, &id, &known, BPF_NOEXIST))
+		return 0;
+	cpu->naming = 1;
+	barrier();
+	resident = BPF_CORE_READ(inode, i_mapping, nrpages);
+	record->id = id;
+	record->size = BPF_CORE_READ(inode, i_size);
+	record->resident_pages = resident > just_added ? resident - just_added : 0;
+	record->magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	record->super_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	record->mode = BPF_CORE_READ(inode, i_mode);
+	record->unlinked = !BPF_CORE_READ(inode, i_nlink);
+	alias = BPF_CORE_READ(inode, i_dentry.first);
+	if (alias && !S_ISBLK(record->mode)) {
+		dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
+		if (!BPF_CORE_READ(dentry, d_hash.pprev))
+			record->unlinked = 1;
+		for (int depth = 0; depth < 64; depth++) {
+			long length;
+
+			parent = BPF_CORE_READ(dentry, d_parent);
+			if (!parent || parent == dentry || used >= NAMES_MAX)
+				break;
+			length = bpf_probe_read_kernel_str(&record->names[used & (NAMES_MAX - 1)],
+							   NAME_MAX + 1,
+							   BPF_CORE_READ(dentry, d_name.name));
+			if (length <= 0)
+				break;
+			used += length;
+			dentry = parent;
+		}
+	}
+	if (used > NAMES_MAX)
+		used = NAMES_MAX;
+	record->length = used;
+	if (bpf_ringbuf_output(&records, record,
+			       __builtin_offsetof(struct file_record, names) + used, 0)) {
+		__sync_fetch_and_add(&lost.names, 1);
+		bpf_map_delete_elem(&files, &id); /* the next row of this file tries again */
+	}
+	barrier();
+	cpu->naming = 0;
+	return 0;
+}
+
+static __noinline struct ledger *row_of(struct row_key *key)
+{
+	static const struct ledger empty;
+	static const struct row_key overflow;
+	struct ledger *row;
+
+	if (!key)
+		return NULL;
+	row = bpf_map_lookup_elem(&rows, key);
+	if (row)
+		return row;
+	bpf_map_update_elem(&rows, key, &empty, BPF_NOEXIST);
+	row = bpf_map_lookup_elem(&rows, key);
+	if (row)
+		return row;
+	/* The table is full. User space made this row at the start, so that sums stay whole. */
+	__sync_fetch_and_add(&lost.rows, 1);
+	return bpf_map_lookup_elem(&rows, &overflow);
+}
+
+/* The ledger for what `task` does to `inode`; NULL: not to be counted. */
+static __always_inline struct ledger *ledger_of(struct task_struct *task, struct inode *inode,
+						u64 just_added, struct row_key *key)
+{
+	file_of(inode, &key->file);
+	if (!is_wanted(&key->file))
+		return NULL;
+	if (config.detail == DETAIL_TOTALS) {
+		struct cpu *cpu = this_cpu();
+
+		return cpu ? &cpu->total : NULL;
+	}
+	process_of(task, &key->process);
+	struct ledger *row = bpf_map_lookup_elem(&rows, key);
+
+	if (row)
+		return row;
+	announce(inode, just_added);
+	return row_of(key);
+}
+
+/* As above for a key that was kept. */
+static __always_inline struct ledger *ledger_of_key(struct row_key *key)
+{
+	if (config.detail == DETAIL_TOTALS) {
+		struct cpu *cpu = this_cpu();
+
+		return cpu ? &cpu->total : NULL;
+	}
+	return row_of(key);
+}
+
+static __noinline int empty_slot(struct slot *slot)
+{
+	struct ledger *row;
+	struct row_key key;
+
+	if (!slot || !slot->requests)
+		return 0;
+	key = slot->key; /* a map's key has to be on the stack */
+	row = row_of(&key);
+	ADD(row, read_requests, slot->requests);
+	ADD(row, read_pages, slot->pages);
+	ADD(row, read_bytes, slot->bytes);
+	slot->requests = slot->pages = slot->bytes = 0;
+	return 0;
+}
+
+/* Books pages asked for by reads: on the CPU's own sums, without atomics, if nothing is in the way. */
+static __always_inline void book_read(struct task_struct *task, struct address_space *mapping,
+				      u64 requests, u64 pages, u64 bytes)
+{
+	struct cpu *cpu = this_cpu();
+	struct inode *inode = mapping->host;
+	struct row_key key;
+	struct ledger *ledger;
+
+	if (!cpu)
+		return;
+	if (!cpu->busy && config.detail == DETAIL_TOTALS) {
+		if (config.file_filter) {
+			file_of(inode, &key.file);
+			if (!is_wanted(&key.file))
+				return;
+		}
+		cpu->busy = 1;
+		barrier();
+		cpu->requests += requests;
+		cpu->pages += pages;
+		cpu->bytes += bytes;
+		barrier();
+		cpu->busy = 0;
+		return;
+	}
+	if (!cpu->busy) {
+		u64 hash = (inode->i_ino ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
+		struct slot *slot = &cpu->slots[hash >> 58];
+		u64 start = task->group_leader->start_time;
+
+		cpu->busy = 1;
+		barrier();
+		if (slot->mapping != (u64)mapping || slot->tgid != task->tgid ||
+		    slot->start != start || slot->inode != inode->i_ino ||
+		    slot->generation != inode->i_generation) {
+			empty_slot(slot);
+			slot->mapping = 0;
+			file_of(inode, &key.file);
+			if (!is_wanted(&key.file))
+				goto done;
+			process_of(task, &key.process);
+			announce(inode, 0);
+			slot->key = key;
+			slot->mapping = (u64)mapping;
+			slot->tgid = task->tgid;
+			slot->start = start;
+			slot->inode = inode->i_ino;
+			slot->generation = inode->i_generation;
+		}
+		slot->requests += requests;
+		slot->pages += pages;
+		slot->bytes += bytes;
+	done:
+		barrier();
+		cpu->busy = 0;
+		return;
+	}
+	ledger = ledger_of(task, inode, 0, &key);
+	ADD(ledger, read_requests, requests);
+	ADD(ledger, read_pages, pages);
+	ADD(ledger, read_bytes, bytes);
+}
+
+#endif

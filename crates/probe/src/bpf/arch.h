@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The system call that a task is in and its arguments, from the user's registers. The one place to
+ * extend for another architecture.
+ */
+#ifndef CACHEWISE_ARCH_H
+#define CACHEWISE_ARCH_H
+
+#ifndef __TARGET_ARCH_x86
+#error "the registers and numbers of this architecture's system calls are to be added here"
+#endif
+
+enum {
+	NR_read = 0,
+	NR_write = 1,
+	NR_pread = 17,
+	NR_pwrite = 18,
+	NR_readv = 19,
+	NR_writev = 20,
+	NR_madvise = 28,
+	NR_sendfile = 40,
+	NR_readahead = 187,
+	NR_io_submit = 209,
+	NR_fadvise = 221,
+	NR_splice = 275,
+	NR_fallocate = 285,
+	NR_preadv = 295,
+	NR_pwritev = 296,
+	NR_copy_file_range = 326,
+	NR_preadv2 = 327,
+	NR_pwritev2 = 328,
+	NR_io_uring_enter = 426,
+	NR_none = 0xffffffff,
+};
+
+#define TS_COMPAT 2 /* thread_info.status: in a 32-bit system call, which has other numbers */
+#define ENOSYS 38
+
+#define ARG1(regs) ((regs)->di)
+#define ARG2(regs) ((regs)->si)
+#define ARG3(regs) ((regs)->dx)
+#define ARG4(regs) ((regs)->r10)
+#define ARG5(regs) ((regs)->r8)
+
+/*
+ * Inside a system call ax still holds -ENOSYS. In an exception it does not, and orig_ax is then the
+ * error code: an instruction-fetch fault (20) would look like writev.
+ */
+static __always_inline u32 syscall_nr(struct task_struct *task, struct pt_regs *regs)
+{
+	if ((long)regs->ax != -ENOSYS || task->flags & PF_KTHREAD ||
+	    task->thread_info.status & TS_COMPAT)
+		return NR_none;
+	return regs->orig_ax;
+}
+
+static __always_inline bool is_read_call(u32 nr)
+{
+	return nr == NR_read || nr == NR_pread || nr == NR_readv || nr == NR_preadv || nr == NR_preadv2;
+}
+
+/* Calls that go through a file in chunks of a pipe's size. */
+static __always_inline bool is_chunked_call(u32 nr)
+{
+	return nr == NR_sendfile || nr == NR_copy_file_range || nr == NR_splice;
+}
+
+static __always_inline bool is_write_call(u32 nr)
+{
+	return nr == NR_write || nr == NR_pwrite || nr == NR_writev || nr == NR_pwritev ||
+	       nr == NR_pwritev2;
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Direct I/O. File systems on iomap (ext4, xfs, btrfs, f2fs, gfs2, zonefs) tell when a request starts,
+ * so that it is known whose it is, and how many bytes it moved when it ends. Block devices are seen by
+ * the user's pages pinned in a bio.
+ */
+#ifndef CACHEWISE_DIRECT_H
+#define CACHEWISE_DIRECT_H
+
+struct direct {
+	struct row_key key;
+	u64 before; /* bytes of this request that were done buffered, before it came here */
+	u32 write;
+	u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, struct direct);
+} direct_requests SEC(".maps");
+
+static __always_inline void count_direct(struct ledger *ledger, bool write, u64 bytes)
+{
+	if (write) {
+		ADD(ledger, direct_write_requests, 1);
+		ADD(ledger, direct_write_bytes, bytes);
+	} else {
+		ADD(ledger, direct_read_requests, 1);
+		ADD(ledger, direct_read_bytes, bytes);
+	}
+}
+
+SEC("tp_btf/iomap_dio_rw_begin")
+int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigned int flags,
+	     size_t done_before)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct direct request = {};
+	struct task_state *state;
+	u64 id = (u64)iocb;
+
+	if (!in_scope(task))
+		return 0;
+	state = state_of(task);
+	if (state)
+		state->direct_serial = task->ioac.syscr + 1;
+	if (!ledger_of(task, iocb->ki_filp->f_mapping->host, 0, &request.key))
+		return 0;
+	request.before = done_before;
+	request.write = iter->data_source;
+	if (bpf_map_update_elem(&direct_requests, &id, &request, BPF_ANY))
+		__sync_fetch_and_add(&lost.direct, 1);
+	return 0;
+}
+
+SEC("tp_btf/iomap_dio_complete")
+int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
+{
+	u64 id = (u64)iocb;
+	struct direct *request = bpf_map_lookup_elem(&direct_requests, &id);
+	struct row_key key;
+	u64 before;
+	u32 write;
+
+	if (!request)
+		return 0;
+	key = request->key;
+	before = request->before;
+	write = request->write;
+	bpf_map_delete_elem(&direct_requests, &id);
+	if (bytes > 0 && bytes > before)
+		count_direct(ledger_of_key(&key), write, bytes - before);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(on_bio, struct bio *bio)
+{
+	struct task_struct *task;
+	struct task_state *state;
+	struct ledger *ledger;
+	struct pt_regs *regs;
+	struct row_key key = {};
+	struct file *file;
+	u32 nr;
+
+	if (!(bio->bi_flags & (1 << BIO_PAGE_PINNED)))
+		return 0;
+	task = bpf_get_current_task_btf();
+	if (!in_scope(task) || task->flags & PF_KTHREAD)
+		return 0;
+	regs = (void *)bpf_task_pt_regs(task);
+	nr = syscall_nr(task, regs);
+	if (is_read_call(nr) || is_write_call(nr)) {
+		file = file_of_fd(task, ARG1(regs));
+		if (!file || !S_ISBLK(file->f_mapping->host->i_mode))
+			return 0; /* a file: iomap tells */
+		key.file.dev = file->f_mapping->host->i_rdev;
+	} else if (nr == NR_io_submit) {
+		state = state_of(task);
+		if (!state || state->direct_serial == task->ioac.syscr + 1)
+			return 0;
+		key.file.dev = bio->bi_bdev->bd_dev;
+	} else {
+		return 0;
+	}
+	if (!is_wanted(&key.file))
+		return 0;
+	if (config.detail == DETAIL_ROWS)
+		process_of(task, &key.process);
+	ledger = ledger_of_key(&key);
+	count_direct(ledger, bio->bi_opf & 1, bio->bi_iter.bi_size);
+	return 0;
+}
+
+#endif

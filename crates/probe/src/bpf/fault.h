@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Page faults on mapped files. Touching a page that is mapped is no event at all; a fault is, and maps
+ * its neighbours too. One hardware fault may come here several times: it counts once.
+ */
+#ifndef CACHEWISE_FAULT_H
+#define CACHEWISE_FAULT_H
+
+static __always_inline struct task_state *fault_event(struct task_struct *task,
+						      struct address_space *mapping)
+{
+	struct task_state *state = state_of(task);
+	u64 serial = task->min_flt + task->maj_flt;
+
+	if (!state)
+		return NULL;
+	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
+		struct row_key key;
+		struct ledger *ledger = ledger_of(task, mapping->host, 0, &key);
+
+		state->fault_mapping = (u64)mapping;
+		state->fault_serial = serial;
+		state->fault_known = state->fault_missed = 0;
+		ADD(ledger, fault_requests, 1);
+	}
+	return state;
+}
+
+SEC("tp_btf/mm_filemap_map_pages")
+int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, unsigned long end)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (in_scope(task))
+		fault_event(task, mapping);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_fault")
+int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state;
+
+	if (!in_scope(task) || !(state = fault_event(task, mapping)))
+		return 0;
+	state->fault_index = index;
+	state->fault_known = 1;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Pages that come into the cache and leave it: for whom, and why. */
+#ifndef CACHEWISE_INSERT_H
+#define CACHEWISE_INSERT_H
+
+/* The file system's own data: block-device mappings that no descriptor reads, btrfs's tree inode. */
+static __always_inline bool is_metadata(struct inode *inode)
+{
+	return S_ISBLK(inode->i_mode) ||
+	       (inode->i_ino == 1 && inode->i_sb->s_magic == BTRFS_SUPER_MAGIC);
+}
+
+/* How many of pages lo..=hi the request asked for. */
+static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi)
+{
+	u64 from = lo > state->ahead_lo ? lo : state->ahead_lo;
+	u64 to = hi < state->ahead_hi ? hi : state->ahead_hi;
+
+	return to >= from ? to - from + 1 : 0;
+}
+
+/* Makes state->ahead the range of the read in progress; false: there is none that wants `mapping`. */
+static __always_inline bool find_range(struct task_struct *task, struct task_state *state,
+				       struct address_space *mapping, struct pt_regs *regs, u32 nr)
+{
+	u64 m = (u64)mapping, serial = task->ioac.syscr, pos, len;
+	enum known known;
+
+	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
+	if (!is_chunked_call(nr) && same_call(&state->ahead, m, serial, nr, state->epoch))
+		return true;
+	known = read_range(task, regs, nr, mapping, &pos, &len);
+	if (known) {
+		state->ahead_start = state->ahead_lo = pos >> config.page_shift;
+		state->ahead_hi =
+			known == KNOWN_START ? ~0ULL : (pos + len - 1) >> config.page_shift;
+	} else if (same_call(&state->read, m, serial, nr, state->epoch)) {
+		state->ahead_lo = state->read_index;
+		state->ahead_hi = state->read_last;
+	} else {
+		return false;
+	}
+	set_call(&state->ahead, m, serial, nr, state->epoch);
+	return true;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_insert, struct folio *folio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct address_space *mapping = folio->mapping;
+	struct inode *inode = mapping->host;
+	struct task_state *state;
+	struct pt_regs *regs;
+	struct ledger *ledger;
+	struct row_key key;
+	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
+	u64 serial = task->ioac.syscr, inside;
+	u32 nr;
+
+	if (!in_scope(task) || folio_is_shmem(folio))
+		return 0;
+	ledger = ledger_of(task, inode, pages, &key);
+	if (!ledger || !(state = state_of(task)))
+		return 0;
+	if (config.detail == DETAIL_ROWS) {
+		u64 back = gone_take(&key.file, lo, hi);
+
+		if (back)
+			ADD(ledger, refault_pages, back);
+	}
+	if (state->fault_mapping == m && state->fault_known &&
+	    state->fault_serial == task->min_flt + task->maj_flt) {
+		/*
+		 * Not entered among the pages brought in ahead: touches of mapped pages are not seen,
+		 * so whether these are used cannot be known.
+		 */
+		if (!state->fault_missed && lo <= state->fault_index && state->fault_index <= hi) {
+			state->fault_missed = 1;
+			ADD(ledger, fault_miss_pages, 1);
+			ADD(ledger, fault_readahead_pages, pages - 1);
+		} else {
+			ADD(ledger, fault_readahead_pages, pages);
+		}
+		return 0;
+	}
+	regs = (void *)bpf_task_pt_regs(task);
+	nr = syscall_nr(task, regs);
+	if (is_write_call(nr) || nr == NR_fallocate) {
+		if (is_metadata(inode) && !write_length(task, regs, nr, mapping))
+			ADD(ledger, metadata_pages, pages);
+		else
+			ADD(ledger, write_new_pages, pages);
+		return 0;
+	}
+	if (nr == NR_fadvise || nr == NR_readahead || nr == NR_madvise) {
+		if (is_metadata(inode) && !S_ISBLK(inode->i_mode)) {
+			ADD(ledger, metadata_pages, pages);
+			return 0;
+		}
+		ADD(ledger, prefetch_pages, pages);
+		ahead_set(m, inode->i_ino, lo, hi);
+		return 0;
+	}
+	if (!find_range(task, state, mapping, regs, nr)) {
+		if (is_output(task, regs, nr, mapping) || state->write.mapping == m)
+			ADD(ledger, write_new_pages, pages);
+		else if (is_metadata(inode))
+			ADD(ledger, metadata_pages, pages);
+		else
+			ADD(ledger, other_pages, pages);
+		return 0;
+	}
+	inside = asked_for(state, lo, hi);
+	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
+		pending_flush(state);
+	if (!state->pending.mapping) {
+		__sync_fetch_and_add(watch_of(inode->i_ino), 1);
+		set_call(&state->pending, m, serial, nr, state->epoch);
+		state->pending_key = key;
+		state->pending_inode = inode->i_ino;
+		state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
+		state->pending_hi = state->ahead_hi;
+		if (state->pending_hi > last_page(inode))
+			state->pending_hi = last_page(inode);
+		state->pending_whole = is_chunked_call(nr);
+		/* only plain reads, and only if this request was not counted before */
+		state->pending_counts = is_read_call(nr) && !(state->read.mapping == m &&
+							      state->read.serial == serial);
+	}
+	state->pending_miss += inside;
+	state->pending_ahead += pages - inside;
+	if (!inside) {
+		ahead_set(m, inode->i_ino, lo, hi);
+	} else if (pages > inside) {
+		if (lo < state->ahead_lo)
+			ahead_set(m, inode->i_ino, lo, state->ahead_lo - 1);
+		if (hi > state->ahead_hi)
+			ahead_set(m, inode->i_ino, state->ahead_hi + 1, hi);
+	}
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(on_delete, struct folio *folio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct address_space *mapping = folio->mapping;
+	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
+	u64 wasted = 0;
+	struct row_key key = {};
+	struct ledger *ledger;
+
+	if (folio_is_shmem(folio))
+		return 0;
+	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
+		struct task_state *state = bpf_task_storage_get(&tasks, task, 0, 0);
+
+		if (state && state->pending.mapping == m) {
+			/* the file system gave the folio back unread: the insert did not happen */
+			u64 inside = asked_for(state, lo, hi);
+
+			if (state->pending_miss >= inside)
+				state->pending_miss -= inside;
+			if (state->pending_ahead >= pages - inside)
+				state->pending_ahead -= pages - inside;
+			ahead_take(m, mapping->host->i_ino, lo, hi);
+			key = state->pending_key;
+			ledger = ledger_of_key(&key);
+			ADD(ledger, readahead_cancelled_pages, pages);
+			return 0;
+		}
+	}
+	if (*watch_of(mapping->host->i_ino))
+		wasted = ahead_take(m, mapping->host->i_ino, lo, hi);
+	file_of(mapping->host, &key.file);
+	if (!is_wanted(&key.file))
+		return 0;
+	if (config.detail == DETAIL_TOTALS) {
+		struct cpu *cpu = this_cpu();
+
+		/* pages belong to files: for chosen tasks there is no such number */
+		if (!cpu || ((config.scope == SCOPE_TREE || config.cgroup_filter) && !config.file_filter))
+			return 0;
+		ledger = &cpu->total;
+	} else {
+		if (!bpf_map_lookup_elem(&files, &key.file))
+			return 0;
+		gone_set(&key.file, lo, hi);
+		ledger = row_of(&key);
+	}
+	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))
+		ADD(ledger, evicted_reclaim_pages, pages);
+	else
+		ADD(ledger, evicted_other_pages, pages);
+	if (wasted)
+		ADD(ledger, readahead_wasted_pages, wasted);
+	return 0;
+}
+
+#endif

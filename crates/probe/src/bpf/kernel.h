@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The kernel types that the programs look into, and of each only the members that they read.
+ * CO-RE relocates by member name when the object is loaded, so neither order nor size matters here
+ * and one object serves every kernel that has these names. `___suffix` flavours are the names that
+ * some kernels use for the same thing.
+ */
+#ifndef CACHEWISE_KERNEL_H
+#define CACHEWISE_KERNEL_H
+
+#define __VMLINUX_H__ 1 /* bpf_tracing.h: pt_regs has the kernel's own member names */
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef __u16 __be16, __le16;
+typedef __u32 __be32, __wsum;
+typedef __u64 __be64;
+typedef _Bool bool;
+typedef long long loff_t;
+typedef unsigned long size_t;
+typedef long ssize_t;
+typedef u32 dev_t;
+typedef unsigned short umode_t;
+
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+#define CORE __attribute__((preserve_access_index))
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+
+#define S_IFMT 0170000
+#define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
+#define S_ISBLK(mode) (((mode) & S_IFMT) == 0060000)
+#define O_APPEND 02000
+#define O_DIRECT 040000
+#define BTRFS_SUPER_MAGIC 0x9123683E
+
+/* task_struct.flags */
+#define PF_IO_WORKER 0x00000010
+#define PF_MEMALLOC 0x00000800
+#define PF_KSWAPD 0x00020000
+#define PF_KTHREAD 0x00200000
+
+/* Only the values' names count: they are relocated (bpf_core_enum_value). */
+enum pageflags { PG_uptodate = 1, PG_head = 2, PG_swapbacked = 3 };
+enum cgroup_subsys_id { memory_cgrp_id = 1 };
+
+struct hlist_node {
+	struct hlist_node *next;
+} CORE;
+struct hlist_head {
+	struct hlist_node *first;
+} CORE;
+
+struct qstr {
+	const unsigned char *name;
+} CORE;
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+} CORE;
+struct dentry {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+} CORE;
+
+struct super_block {
+	dev_t s_dev;
+	unsigned long s_magic;
+} CORE;
+struct address_space;
+struct inode {
+	umode_t i_mode;
+	struct super_block *i_sb;
+	struct address_space *i_mapping;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	dev_t i_rdev;
+	loff_t i_size;
+	u32 i_generation;
+	struct hlist_head i_dentry;
+} CORE;
+struct address_space_operations {
+	void *read_folio;
+} CORE;
+struct address_space {
+	struct inode *host;
+	unsigned long nrpages;
+	const struct address_space_operations *a_ops;
+} CORE;
+struct file_ra_state {
+	unsigned int size;
+} CORE;
+struct file {
+	unsigned int f_flags;
+	struct inode *f_inode;
+	struct address_space *f_mapping;
+	loff_t f_pos;
+} CORE;
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} CORE;
+struct files_struct {
+	struct fdtable *fdt;
+} CORE;
+
+struct folio {
+	struct address_space *mapping;
+	unsigned long index;
+	unsigned long _flags_1;
+} CORE;
+struct folio___nr { /* 6.14 and later */
+	unsigned int _nr_pages;
+} CORE;
+struct folio___folio_nr { /* 5.17 to 6.13, 64-bit */
+	unsigned int _folio_nr_pages;
+} CORE;
+
+struct kernfs_node {
+	u64 id;
+} CORE;
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[0];
+} CORE;
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+} CORE;
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup *dfl_cgrp;
+} CORE;
+
+struct task_io_accounting {
+	u64 rchar, wchar, syscr, syscw, read_bytes, write_bytes, cancelled_write_bytes;
+} CORE;
+struct thread_info {
+	u32 status;
+} CORE;
+struct sched_entity {
+	u64 sum_exec_runtime;
+} CORE;
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int flags;
+	int pid, tgid;
+	int exit_code;
+	u64 utime, stime, start_time;
+	unsigned long min_flt, maj_flt;
+	struct task_struct *real_parent, *group_leader;
+	char comm[16];
+	struct files_struct *files;
+	struct css_set *cgroups;
+	struct task_io_accounting ioac;
+} CORE;
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+} CORE;
+
+struct kiocb {
+	struct file *ki_filp;
+	loff_t ki_pos;
+} CORE;
+struct iov_iter {
+	size_t count;
+	bool data_source;
+} CORE;
+
+struct bvec_iter {
+	unsigned int bi_size;
+} CORE;
+struct block_device {
+	dev_t bd_dev;
+} CORE;
+struct bio {
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	unsigned short bi_flags;
+	struct bvec_iter bi_iter;
+} CORE;
+/* From an anonymous enum, so not relocatable: 0 since 6.5. */
+#define BIO_PAGE_PINNED 0
+
+struct io_cqe {
+	int fd;
+} CORE;
+struct io_rsrc_node {
+	unsigned long file_ptr;
+} CORE;
+struct io_rsrc_data {
+	unsigned int nr;
+	struct io_rsrc_node **nodes;
+} CORE;
+struct io_file_table {
+	struct io_rsrc_data data;
+} CORE;
+struct io_ring_ctx {
+	struct io_file_table file_table;
+} CORE;
+struct io_cmd_data {
+	struct file *file;
+} CORE;
+struct io_kiocb {
+	struct io_cmd_data cmd;
+	u8 opcode;
+	u64 flags;
+	struct io_cqe cqe;
+	struct io_ring_ctx *ctx;
+} CORE;
+struct io_rw {
+	struct kiocb kiocb;
+	u64 addr;
+	u32 len;
+} CORE;
+
+struct btrfs_root {
+	dev_t anon_dev;
+} CORE;
+struct extent_io_tree {
+	u8 owner;
+} CORE;
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct extent_io_tree io_tree;
+	struct inode vfs_inode;
+} CORE;
+
+struct bpf_iter_meta {
+	void *seq;
+} CORE;
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} CORE;
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ledger: exact accounts of what tasks ask of the page cache, from BTF tracepoints (6.12 and later).
+ * Definitions of every number: `cachewise_model::Counter`.
+ */
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "ledger.h"
+#include "maps.h"
+#include "arch.h"
+#include "request.h"
+#include "account.h"
+#include "prefetch.h"
+#include "read.h"
+#include "insert.h"
+#include "fault.h"
+#include "write.h"
+#include "direct.h"
+#include "uring.h"
+#include "process.h"
+
+char LICENSE[] SEC("license") = "GPL";

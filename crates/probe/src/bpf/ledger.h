@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the programs and user space share: the ledger, its keys, and the records about files. */
+#ifndef CACHEWISE_LEDGER_H
+#define CACHEWISE_LEDGER_H
+
+/*
+ * The counters, in the order of `cachewise_model::Counter`, where each is explained: user space
+ * reads a ledger as an array of u64, and a test compares the names in both places.
+ */
+#define LEDGER(X)                                                                                  \
+	X(read_requests)                                                                           \
+	X(read_pages)                                                                              \
+	X(read_bytes)                                                                              \
+	X(read_miss_pages)                                                                         \
+	X(readahead_pages)                                                                         \
+	X(prefetch_pages)                                                                          \
+	X(readahead_used_pages)                                                                    \
+	X(readahead_wasted_pages)                                                                  \
+	X(readahead_cancelled_pages)                                                               \
+	X(fault_requests)                                                                          \
+	X(fault_miss_pages)                                                                        \
+	X(fault_readahead_pages)                                                                   \
+	X(write_requests)                                                                          \
+	X(write_pages)                                                                             \
+	X(write_bytes)                                                                             \
+	X(write_new_pages)                                                                         \
+	X(dirtied_pages)                                                                           \
+	X(direct_read_requests)                                                                    \
+	X(direct_read_bytes)                                                                       \
+	X(direct_write_requests)                                                                   \
+	X(direct_write_bytes)                                                                      \
+	X(evicted_reclaim_pages)                                                                   \
+	X(evicted_other_pages)                                                                     \
+	X(refault_pages)                                                                           \
+	X(metadata_pages)                                                                          \
+	X(other_pages)                                                                             \
+	X(eventless_requests)
+
+struct ledger {
+#define X(name) u64 name;
+	LEDGER(X)
+#undef X
+};
+
+/* A file as stat(2) names it; a block device is (its own number, 0). */
+struct file_id {
+	u32 dev;
+	u32 generation; /* inode numbers are handed out again, often at once */
+	u64 inode;
+};
+
+/* A process: ids are handed out again too, so the start time belongs to it. tgid 0: nobody. */
+struct process_id {
+	u64 start;
+	u32 tgid;
+	u32 cgroup; /* lower half of the kernfs id; 0 in the process table */
+};
+
+struct row_key {
+	struct file_id file;
+	struct process_id process;
+};
+
+/* One process's own account, for what has no file. Times in nanoseconds. */
+struct process {
+	u64 user_time, system_time;
+	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
+	u64 minor_faults, major_faults;
+	u64 cgroup;
+	u32 parent;
+	u32 exit_code;
+	u32 exited;
+	u32 threads;
+	char comm[16];
+};
+
+#define NAMES_MAX 4096
+#define NAME_MAX 255
+
+/* Sent once for each file, when the first of its rows is made. */
+struct file_record {
+	struct file_id id;
+	u64 size;
+	u64 resident_pages; /* before this row's first event */
+	u64 magic;	    /* of the file system */
+	u32 super_dev;	    /* the file system's own device: differs from id.dev on btrfs */
+	u32 mode;
+	u32 unlinked;
+	u32 length;		      /* bytes used of names; 0: the inode has no name */
+	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
+};
+
+enum scope { SCOPE_SYSTEM, SCOPE_TREE };
+enum detail { DETAIL_TOTALS, DETAIL_ROWS };
+
+/* Set before loading: the verifier removes what is not asked for. */
+struct config {
+	u32 scope;
+	u32 detail;
+	u32 page_shift;
+	u32 owner_tgid;	   /* SCOPE_TREE: its new children are followed, itself is not; 0: none */
+	u32 cgroup_v1;	   /* cgroup ids are of the v1 memory hierarchy */
+	u32 cgroup_filter; /* only tasks under the cgroup below */
+	u32 cgroup_level;
+	u32 file_filter; /* only files in the map `wanted` */
+	u64 cgroup_id;
+};
+
+/* What could not be counted. Every field is shown to the user when it is not zero. */
+struct lost {
+	u64 rows;	 /* events booked on the one overflow row, the table being full */
+	u64 tasks;	 /* events of tasks that got no storage */
+	u64 names;	 /* files that could not be named: ring buffer full */
+	u64 prefetch;	 /* pages whose read-ahead state could not be kept */
+	u64 direct;	 /* direct requests whose completion cannot be matched */
+	u64 processes;	 /* processes that found no room in the process table */
+};
+
+#endif

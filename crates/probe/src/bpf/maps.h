@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The state of the probe: settings, maps, and what is kept for a task and for a CPU. */
+#ifndef CACHEWISE_MAPS_H
+#define CACHEWISE_MAPS_H
+
+const volatile struct config config = {};
+
+struct lost lost = {};
+
+/*
+ * One bit for each thread group that is followed (SCOPE_TREE), at the place of its id: 4 Mi ids are
+ * the most that the kernel hands out (PID_MAX_LIMIT). Set or cleared at fork, so a reused id is right.
+ */
+#define PID_WORDS (1 << 16)
+u64 followed[PID_WORDS] = {};
+
+/*
+ * How much is going on in a mapping that the short way through get_pages may not ignore: pages
+ * brought in ahead and not touched so far, and requests whose inserts wait for their event. Counted by
+ * the hash of the inode's number, which is a number to the verifier where a pointer is none; a collision
+ * costs time, never a count.
+ */
+#define WATCH_BITS 12
+u64 watch[1 << WATCH_BITS] = {};
+
+static __always_inline u64 *watch_of(u64 inode_number)
+{
+	return &watch[(inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS)];
+}
+
+/* The ledger's rows, made on demand; memory is taken as they come. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct row_key);
+	__type(value, struct ledger);
+} rows SEC(".maps");
+
+/* Files that have a row, and so a record in the ring. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct file_id);
+	__type(value, u32);
+} files SEC(".maps");
+
+/* The files that are asked for by name (config.file_filter); generation is 0 here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct file_id);
+	__type(value, u32);
+} wanted SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct process_id);
+	__type(value, struct process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} records SEC(".maps");
+
+/* The same call of the same task: `serial` is task->ioac.syscr (or syscw), which the kernel raises at
+ * the end of each read (write); `epoch` counts io_uring requests, for which it does not. */
+struct call {
+	u64 mapping;
+	u64 serial;
+	u32 nr;
+	u32 epoch;
+};
+
+struct task_state {
+	/* the read that is being served */
+	struct call read;
+	u64 read_index, read_last; /* of its latest event */
+	u64 read_end;		   /* last page counted */
+	u64 read_pos;
+	/* the range that inserts are judged by */
+	struct call ahead;
+	u64 ahead_lo, ahead_hi;
+	u64 ahead_start; /* where the request starts, if that is known; or ~0 */
+	/* inserts that wait for the event of their request */
+	struct call pending;
+	struct row_key pending_key;
+	u64 pending_inode; /* its number */
+	u64 pending_lo, pending_hi;
+	u32 pending_miss, pending_ahead;
+	u32 pending_counts; /* no event came so far: the request itself is to be counted */
+	u32 pending_whole;  /* a call in chunks: misses are booked as its pages are */
+	/* the page fault that is being served */
+	u64 fault_mapping, fault_serial, fault_index;
+	u32 fault_known, fault_missed;
+	/* the write that is being served */
+	struct call write;
+	u64 write_end;
+	/* direct I/O and io_uring */
+	u64 direct_serial;
+	u32 epoch;
+	u32 uring_counted;
+	/* booked in the process table so far */
+	u64 user_time, system_time, minor_faults, major_faults;
+	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_state);
+} tasks SEC(".maps");
+
+/* Reads of one file by one process on one CPU that are not booked on a row so far. */
+struct slot {
+	u64 mapping, inode, start;
+	u32 generation, tgid;
+	u64 requests, pages, bytes;
+	struct row_key key;
+};
+
+/*
+ * `busy` guards what is changed without atomics: a program that interrupts another one on the same
+ * CPU (softirq, or preemption where the kernel allows it inside tracepoints) finds it set and takes
+ * the atomic way instead.
+ */
+#define SLOTS 64
+struct cpu {
+	u32 busy;
+	u32 naming;
+	u64 requests, pages, bytes; /* DETAIL_TOTALS: reads that went the short way */
+	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
+	struct slot slots[SLOTS];   /* DETAIL_ROWS */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+/* Where a file's record is put together; too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct file_record);
+} scratch SEC(".maps");
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+static __always_inline struct task_state *state_of(struct task_struct *task)
+{
+	struct task_state *state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!state)
+		__sync_fetch_and_add(&lost.tasks, 1);
+	return state;
+}
+
+static __always_inline bool is_followed(u32 tgid)
+{
+	return followed[(tgid >> 6) & (PID_WORDS - 1)] >> (tgid & 63) & 1;
+}
+
+static __always_inline void follow(u32 tgid, bool on)
+{
+	u64 *word = &followed[(tgid >> 6) & (PID_WORDS - 1)], bit = 1ULL << (tgid & 63);
+
+	if (on)
+		__sync_fetch_and_or(word, bit);
+	else if (*word & bit)
+		__sync_fetch_and_and(word, ~bit);
+}
+
+static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
+{
+	struct css_set *set = task->cgroups;
+	struct cgroup_subsys_state *css = NULL;
+
+	if (!config.cgroup_v1)
+		return set->dfl_cgrp;
+	bpf_core_read(&css, sizeof(css),
+		      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
+			      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(css));
+	return css ? BPF_CORE_READ(css, cgroup) : NULL;
+}
+
+static __always_inline u64 cgroup_id_of(struct task_struct *task)
+{
+	struct cgroup *cgroup = cgroup_of(task);
+
+	return cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
+}
+
+static __always_inline bool under_cgroup(struct task_struct *task)
+{
+	struct cgroup *cgroup = cgroup_of(task), *ancestor = NULL;
+
+	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)config.cgroup_level)
+		return false;
+	bpf_core_read(&ancestor, sizeof(ancestor),
+		      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
+			      config.cgroup_level * sizeof(ancestor));
+	return ancestor && BPF_CORE_READ(ancestor, kn, id) == config.cgroup_id;
+}
+
+/* Is what this task does to be counted? */
+static __always_inline bool in_scope(struct task_struct *task)
+{
+	if (config.scope == SCOPE_TREE && !is_followed(task->tgid))
+		return false;
+	return !config.cgroup_filter || under_cgroup(task);
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What became of pages: brought in ahead and then read or thrown away untouched; thrown away and
+ * brought in again. A bit for each page, 64 pages to an entry.
+ */
+#ifndef CACHEWISE_PREFETCH_H
+#define CACHEWISE_PREFETCH_H
+
+#define CHUNK_SHIFT 6
+#define CHUNK_PAGES (1 << CHUNK_SHIFT)
+/* The largest folio of the page cache, 512 pages, over chunks that it may not be aligned to. */
+#define FOLIO_CHUNKS 9
+
+/* Pages in the cache that were brought in ahead of any read and that no read has touched. */
+struct ahead_key {
+	u64 mapping;
+	u64 chunk;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 262144); /* 64 GiB of them, if dense */
+	__type(key, struct ahead_key);
+	__type(value, u64);
+} ahead SEC(".maps");
+
+/* Pages of files seen that left the cache. The oldest are forgotten: refaults are a lower bound. */
+struct gone_key {
+	struct file_id file;
+	u64 chunk;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct gone_key);
+	__type(value, u64);
+} gone SEC(".maps");
+
+static __always_inline u32 count_bits(u64 x)
+{
+	x -= (x >> 1) & 0x5555555555555555ULL;
+	x = (x & 0x3333333333333333ULL) + ((x >> 2) & 0x3333333333333333ULL);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (x * 0x0101010101010101ULL) >> 56;
+}
+
+/* The bits of pages lo..=hi in the chunk that holds `lo`; `count` is how many pages that covers. */
+static __always_inline u64 chunk_bits(u64 lo, u64 hi, u64 *count)
+{
+	u64 offset = lo & (CHUNK_PAGES - 1), pages = CHUNK_PAGES - offset;
+
+	if (pages > hi - lo + 1)
+		pages = hi - lo + 1;
+	*count = pages;
+	return (pages == CHUNK_PAGES ? ~0ULL : (1ULL << (pages & 63)) - 1) << offset;
+}
+
+static __noinline int ahead_set(u64 mapping, u64 inode_number, u64 lo, u64 hi)
+{
+	u64 *watched = watch_of(inode_number), count;
+
+	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
+		struct ahead_key key = { mapping, lo >> CHUNK_SHIFT };
+		u64 bits = chunk_bits(lo, hi, &count);
+		u64 *entry = bpf_map_lookup_elem(&ahead, &key);
+		u64 old = 0;
+
+		if (entry)
+			old = __sync_fetch_and_or(entry, bits);
+		else if (bpf_map_update_elem(&ahead, &key, &bits, BPF_NOEXIST)) {
+			/* full, or another CPU made the entry at this moment */
+			entry = bpf_map_lookup_elem(&ahead, &key);
+			if (!entry) {
+				__sync_fetch_and_add(&lost.prefetch, count);
+				continue;
+			}
+			old = __sync_fetch_and_or(entry, bits);
+		}
+		__sync_fetch_and_add(watched, count_bits(bits & ~old));
+	}
+	return 0;
+}
+
+static __always_inline u64 ahead_take_chunk(u64 mapping, u64 inode_number, u64 lo, u64 hi)
+{
+	struct ahead_key key = { mapping, lo >> CHUNK_SHIFT };
+	u64 *entry = bpf_map_lookup_elem(&ahead, &key);
+	u64 count, bits, old, taken;
+
+	if (!entry)
+		return 0;
+	bits = chunk_bits(lo, hi, &count);
+	if (!(*entry & bits))
+		return 0;
+	old = __sync_fetch_and_and(entry, ~bits);
+	if (!(old & ~bits))
+		bpf_map_delete_elem(&ahead, &key);
+	taken = count_bits(old & bits);
+	__sync_fetch_and_sub(watch_of(inode_number), taken);
+	return taken;
+}
+
+struct ahead_range {
+	u64 mapping, inode_number, lo, hi, taken;
+};
+
+static long ahead_take_step(u32 i, void *context)
+{
+	struct ahead_range *range = context;
+	u64 lo = i ? ((range->lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : range->lo;
+
+	if (lo > range->hi)
+		return 1;
+	range->taken += ahead_take_chunk(range->mapping, range->inode_number, lo, range->hi);
+	return 0;
+}
+
+/* Forgets pages lo..=hi; returns how many of them had been brought in ahead and not touched. */
+static __noinline u64 ahead_take(u64 mapping, u64 inode_number, u64 lo, u64 hi)
+{
+	struct ahead_range range = { mapping, inode_number, lo, hi, 0 };
+
+	if (!*watch_of(inode_number))
+		return 0;
+	if (lo >> CHUNK_SHIFT == hi >> CHUNK_SHIFT)
+		return ahead_take_chunk(mapping, inode_number, lo, hi);
+	bpf_loop(1 << 14, ahead_take_step, &range, 0); /* a read returns 2 GiB at most */
+	return range.taken;
+}
+
+static __noinline int gone_set(struct file_id *file, u64 lo, u64 hi)
+{
+	u64 count;
+
+	if (!file)
+		return 0;
+	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
+		struct gone_key key = { *file, lo >> CHUNK_SHIFT };
+		u64 bits = chunk_bits(lo, hi, &count);
+		u64 *entry = bpf_map_lookup_elem(&gone, &key);
+
+		if (entry)
+			__sync_fetch_and_or(entry, bits);
+		else
+			bpf_map_update_elem(&gone, &key, &bits, BPF_ANY);
+	}
+	return 0;
+}
+
+/* How many of pages lo..=hi had been in the cache before; they are in it again. */
+static __noinline u64 gone_take(struct file_id *file, u64 lo, u64 hi)
+{
+	u64 count, taken = 0;
+
+	if (!file)
+		return 0;
+	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
+		struct gone_key key = { *file, lo >> CHUNK_SHIFT };
+		u64 bits = chunk_bits(lo, hi, &count);
+		u64 *entry = bpf_map_lookup_elem(&gone, &key);
+
+		if (entry && *entry & bits)
+			taken += count_bits(__sync_fetch_and_and(entry, ~bits) & bits);
+	}
+	return taken;
+}
+
+#endif

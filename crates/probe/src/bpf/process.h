@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Who is followed, and each process's own account. */
+#ifndef CACHEWISE_PROCESS_H
+#define CACHEWISE_PROCESS_H
+
+/* Books what a thread has done since it was last booked. */
+static __noinline int settle(struct task_struct *task, struct task_state *state, bool book)
+{
+	static const struct process empty;
+	struct process_id id = {};
+	struct process *process;
+
+	if (!state)
+		return 0;
+	if (book) {
+		id.tgid = task->tgid;
+		id.start = task->group_leader->start_time;
+		process = bpf_map_lookup_elem(&processes, &id);
+		if (!process) {
+			bpf_map_update_elem(&processes, &id, &empty, BPF_NOEXIST);
+			process = bpf_map_lookup_elem(&processes, &id);
+		}
+		if (!process) {
+			__sync_fetch_and_add(&lost.processes, 1);
+			return 0;
+		}
+#define SETTLE(field, value) __sync_fetch_and_add(&process->field, (value) - state->field)
+		SETTLE(user_time, task->utime);
+		SETTLE(system_time, task->stime);
+		SETTLE(minor_faults, task->min_flt);
+		SETTLE(major_faults, task->maj_flt);
+		SETTLE(rchar, task->ioac.rchar);
+		SETTLE(wchar, task->ioac.wchar);
+		SETTLE(read_bytes, task->ioac.read_bytes);
+		SETTLE(write_bytes, task->ioac.write_bytes);
+		SETTLE(cancelled_write_bytes, task->ioac.cancelled_write_bytes);
+#undef SETTLE
+		process->parent = task->real_parent->tgid;
+		process->cgroup = cgroup_id_of(task);
+		bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
+	}
+	state->user_time = task->utime;
+	state->system_time = task->stime;
+	state->minor_faults = task->min_flt;
+	state->major_faults = task->maj_flt;
+	state->rchar = task->ioac.rchar;
+	state->wchar = task->ioac.wchar;
+	state->read_bytes = task->ioac.read_bytes;
+	state->write_bytes = task->ioac.write_bytes;
+	state->cancelled_write_bytes = task->ioac.cancelled_write_bytes;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (child->tgid == parent->tgid)
+		return 0; /* a thread: its group's bit is its own */
+	follow(child->tgid, is_followed(parent->tgid) || parent->tgid == config.owner_tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task, bool group_dead)
+{
+	struct task_state *state;
+	struct process_id id = {};
+	struct process *process;
+
+	if (!in_scope(task))
+		return 0;
+	state = state_of(task);
+	if (!state)
+		return 0;
+	pending_flush(state);
+	settle(task, state, true);
+	if (!group_dead)
+		return 0;
+	id.tgid = task->tgid;
+	id.start = task->group_leader->start_time;
+	process = bpf_map_lookup_elem(&processes, &id);
+	if (process) {
+		process->exit_code = task->exit_code;
+		process->exited = 1;
+	}
+	return 0;
+}
+
+/* What the walk over all tasks is to do; set by user space before it starts one. */
+u32 walk_root = 0; /* start to follow this thread group and those under it; 0: settle accounts */
+
+SEC("iter/task")
+int walk(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task, *ancestor;
+	struct task_state *state;
+
+	if (!task)
+		return 0;
+	if (!walk_root) {
+		if (config.scope == SCOPE_TREE && is_followed(task->tgid)) {
+			state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			settle(task, state, true);
+		}
+		return 0;
+	}
+	ancestor = task;
+	for (int depth = 0; depth < 64 && ancestor; depth++) {
+		if (ancestor->tgid == walk_root) {
+			state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			settle(task, state, false);
+			follow(task->tgid, true);
+			return 0;
+		}
+		if (ancestor->pid == 0)
+			break;
+		ancestor = ancestor->real_parent;
+	}
+	return 0;
+}
+
+/* Books what a CPU holds back on its rows. Run on each CPU by user space; 1: come again. */
+SEC("raw_tp")
+int flush(void *context)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu || cpu->busy)
+		return 1;
+	cpu->busy = 1;
+	barrier();
+	for (int i = 0; i < SLOTS; i++)
+		empty_slot(&cpu->slots[i]);
+	barrier();
+	cpu->busy = 0;
+	return 0;
+}
+
+#endif

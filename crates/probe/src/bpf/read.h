@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reads: which pages were asked for, and which of them had to be brought in.
+ *
+ * The kernel's event names the rest of a request, batch by batch, and stays silent for a batch whose
+ * last folio is not up to date. So the start of a request is taken from the registers, a batch that
+ * continues a request is told from a new request by the task's count of finished reads, and inserts
+ * wait until an event of their request confirms them.
+ */
+#ifndef CACHEWISE_READ_H
+#define CACHEWISE_READ_H
+
+static __always_inline u64 last_page(struct inode *inode)
+{
+	u64 size = inode->i_size;
+
+	return size ? (size - 1) >> config.page_shift : 0;
+}
+
+static __always_inline void count_read(struct task_struct *task, struct address_space *mapping,
+				       u64 start, u64 end, u64 bytes, u32 requests)
+{
+	book_read(task, mapping, requests, end - start + 1, bytes);
+	u64 used = ahead_take((u64)mapping, mapping->host->i_ino, start, end);
+
+	if (used) {
+		struct row_key key;
+		struct ledger *ledger = ledger_of(task, mapping->host, 0, &key);
+
+		ADD(ledger, readahead_used_pages, used);
+	}
+}
+
+static __always_inline void pending_close(struct task_state *state)
+{
+	__sync_fetch_and_sub(watch_of(state->pending_inode), 1);
+	state->pending.mapping = 0;
+	state->pending_miss = state->pending_ahead = 0;
+}
+
+/* An event of the request has come: its inserts are misses, up to `limit` pages for calls in chunks. */
+static __always_inline void pending_commit(struct task_state *state, struct ledger *ledger, u64 limit)
+{
+	u32 miss = state->pending_miss;
+
+	if (state->pending_whole && miss > limit)
+		miss = limit;
+	ADD(ledger, read_miss_pages, miss);
+	ADD(ledger, readahead_pages, state->pending_ahead);
+	state->pending_miss -= miss;
+	state->pending_ahead = 0;
+	if (!state->pending_miss)
+		pending_close(state);
+}
+
+/*
+ * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
+ * gave nothing), it was ended early, or it was no read at all.
+ */
+static __noinline int pending_flush(struct task_state *state)
+{
+	struct row_key key;
+	struct ledger *ledger;
+	u64 pages;
+
+	if (!state || !state->pending.mapping)
+		return 0;
+	key = state->pending_key;
+	ledger = ledger_of_key(&key);
+	if (state->pending_counts && state->pending_miss && state->pending_hi >= state->pending_lo) {
+		pages = state->pending_hi - state->pending_lo + 1;
+		ADD(ledger, read_requests, 1);
+		ADD(ledger, eventless_requests, 1);
+		ADD(ledger, read_pages, pages);
+		ADD(ledger, read_bytes, pages << config.page_shift);
+		ADD(ledger, read_miss_pages, state->pending_miss);
+		ADD(ledger, readahead_pages, state->pending_ahead);
+	} else if (state->uring_counted) {
+		ADD(ledger, read_miss_pages, state->pending_miss);
+		ADD(ledger, readahead_pages, state->pending_ahead);
+	} else {
+		/* the rest of a call in chunks that ended short, or read-ahead without a read */
+		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
+	}
+	pending_close(state);
+	return 0;
+}
+
+static __noinline int read_event(struct task_struct *task, struct address_space *mapping, u64 index,
+				 u64 last)
+{
+	struct task_state *state = state_of(task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	struct inode *inode = mapping->host;
+	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
+	u64 eof = inode->i_size, start = index, end = last, pos = 0, len = 0, bytes = 0, newly = 0;
+	u32 nr = syscall_nr(task, regs), requests = 1;
+	bool worker = task->flags & PF_IO_WORKER;
+	enum known known = KNOWN_NOTHING;
+	bool same;
+
+	if (!state)
+		return 0;
+	same = same_call(&state->read, m, serial, nr, state->epoch);
+	if (end > last_page(inode))
+		end = last_page(inode);
+	if (same && last == state->read_last && index > state->read_index && !is_chunked_call(nr)) {
+		/* the next batch of a request that was counted */
+		state->read_index = index;
+		goto commit;
+	}
+	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
+		pending_flush(state);
+	if (nr == NR_io_uring_enter || worker) {
+		/* counted when it was submitted; an O_DIRECT one that falls back is counted here */
+		if (state->uring_counted || worker || (same && last == state->read_last))
+			goto done;
+	} else {
+		known = read_range(task, regs, nr, mapping, &pos, &len);
+	}
+	if (is_chunked_call(nr)) {
+		/* the chunks of one call follow each other; a page on the edge of two counts once */
+		if (same && known && state->read_pos == pos && index >= state->read_index) {
+			start = state->read_end + 1;
+			requests = 0;
+		} else if (known && pos >> shift < start) {
+			start = pos >> shift;
+		}
+		if (end >= start) {
+			u64 from = start << shift, to = (last + 1) << shift;
+
+			if (known && to > pos + len)
+				to = pos + len;
+			if (to > eof)
+				to = eof;
+			if (known && from < pos)
+				from = pos;
+			bytes = to > from ? to - from : 0;
+		}
+	} else {
+		if (!known && !same && state->ahead_hi == last && state->ahead_start < start &&
+		    same_call(&state->ahead, m, serial, nr, state->epoch))
+			start = state->ahead_start; /* the first batch had no event */
+		if (known) {
+			if (pos >> shift < start)
+				start = pos >> shift;
+			if (len && eof > pos)
+				bytes = len < eof - pos ? len : eof - pos;
+		}
+		if (!bytes && end >= start) {
+			u64 to = (end + 1) << shift;
+
+			bytes = (to > eof ? eof : to) - (start << shift);
+			if (known == KNOWN_START)
+				bytes -= pos & ((1 << shift) - 1);
+		}
+	}
+	if (end >= start) {
+		newly = end - start + 1;
+		count_read(task, mapping, start, end, bytes, requests);
+	}
+done:
+	set_call(&state->read, m, serial, nr, state->epoch);
+	state->read_index = index;
+	state->read_last = last;
+	state->read_end = end;
+	state->read_pos = pos;
+commit:
+	if (state->pending.mapping == m) {
+		struct row_key key = state->pending_key;
+
+		pending_commit(state, ledger_of_key(&key), newly);
+	}
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_get_pages")
+int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, unsigned long last)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs;
+	struct file *file;
+	u64 pos, len, eof, shift = config.page_shift;
+	u32 nr;
+
+	if (!in_scope(task))
+		return 0;
+	/*
+	 * The short way: a request for one page, with nothing pending for its mapping. It is complete
+	 * with this event, so no state of the task is needed.
+	 */
+	if (index != last || *watch_of(mapping->host->i_ino))
+		goto full;
+	regs = (void *)bpf_task_pt_regs(task);
+	nr = syscall_nr(task, regs);
+	if (nr == NR_pread) {
+		pos = ARG4(regs);
+	} else if (nr == NR_read) {
+		file = file_of_fd(task, ARG1(regs));
+		if (!file || file->f_mapping != mapping)
+			goto full;
+		pos = file->f_pos;
+	} else {
+		goto full;
+	}
+	len = ARG3(regs);
+	eof = mapping->host->i_size;
+	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
+		goto full;
+	book_read(task, mapping, 1, 1, len < eof - pos ? len : eof - pos);
+	return 0;
+full:
+	return read_event(task, mapping, index, last);
+}
+
+/* The range that the kernel's read-ahead is told of ends where the request ends (6.18 and later). */
+static __always_inline void announce_range(struct inode *inode, u64 index, u64 count, bool sync)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state;
+	u64 mapping, last = index + count - 1, serial;
+	u32 nr;
+
+	if (!in_scope(task) || !(state = state_of(task)))
+		return;
+	mapping = (u64)inode->i_mapping;
+	serial = task->ioac.syscr;
+	nr = syscall_nr(task, (void *)bpf_task_pt_regs(task));
+	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last) {
+		state->ahead_lo = index;
+		/* asynchronous: the index is the marked folio's head, maybe before the request */
+		state->ahead_start = sync ? index : ~0ULL;
+	}
+	set_call(&state->ahead, mapping, serial, nr, state->epoch);
+	state->ahead_hi = last;
+}
+
+SEC("tp_btf/page_cache_sync_ra")
+int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
+	     unsigned long count)
+{
+	announce_range(inode, index, count, true);
+	return 0;
+}
+
+SEC("tp_btf/page_cache_async_ra")
+int BPF_PROG(on_async_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
+	     unsigned long count)
+{
+	announce_range(inode, index, count, false);
+	return 0;
+}
+
+#endif

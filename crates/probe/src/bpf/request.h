@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The byte range that a task asked for, read from its registers, descriptors and iovecs. */
+#ifndef CACHEWISE_REQUEST_H
+#define CACHEWISE_REQUEST_H
+
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
+
+static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
+{
+	struct files_struct *files = task->files;
+	struct fdtable *table;
+	struct file *file = NULL;
+
+	if (!files)
+		return NULL;
+	table = files->fdt;
+	if (!table || fd >= table->max_fds)
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
+	if (!file)
+		return NULL;
+	return bpf_rdonly_cast(file, bpf_core_type_id_kernel(struct file));
+}
+
+#define IOV_SEEN 16
+
+/* The sum of an iovec's lengths; 0: more segments than are looked at, or unreadable. */
+static __always_inline u64 iov_length(u64 address, u64 segments)
+{
+	struct {
+		u64 base, length;
+	} iov;
+	u64 sum = 0;
+
+	for (int i = 0; i < IOV_SEEN; i++) {
+		if (i >= segments)
+			return sum;
+		if (bpf_probe_read_user(&iov, sizeof(iov), (void *)(address + i * sizeof(iov))))
+			return 0;
+		sum += iov.length;
+	}
+	return segments == IOV_SEEN ? sum : 0;
+}
+
+enum known { KNOWN_NOTHING, KNOWN_RANGE, KNOWN_START };
+
+/*
+ * The range of `mapping` that the read-class call asks for. Inside read(2) the file's position is
+ * still the start: the kernel works on a copy and writes it back at the end.
+ */
+static __always_inline enum known read_range(struct task_struct *task, struct pt_regs *regs, u32 nr,
+					     struct address_space *mapping, u64 *pos, u64 *len)
+{
+	u64 position = 0;
+	struct file *file;
+
+	if (!is_read_call(nr) && !is_chunked_call(nr))
+		return KNOWN_NOTHING;
+	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
+	if (!file || file->f_mapping != mapping)
+		return KNOWN_NOTHING;
+	*len = ARG3(regs);
+	*pos = file->f_pos;
+	switch (nr) {
+	case NR_pread:
+		*pos = ARG4(regs);
+		break;
+	case NR_preadv:
+	case NR_preadv2:
+		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
+			*pos = ARG4(regs);
+		/* fallthrough */
+	case NR_readv:
+		*len = iov_length(ARG2(regs), ARG3(regs));
+		return *len ? KNOWN_RANGE : KNOWN_START;
+	case NR_sendfile:
+		*len = ARG4(regs);
+		if (ARG3(regs)) {
+			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG3(regs)))
+				return KNOWN_NOTHING;
+			*pos = position;
+		}
+		break;
+	case NR_copy_file_range:
+	case NR_splice:
+		*len = ARG5(regs);
+		if (ARG2(regs)) {
+			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG2(regs)))
+				return KNOWN_NOTHING;
+			*pos = position;
+		}
+		break;
+	}
+	return KNOWN_RANGE;
+}
+
+/* The length that the write-class call asks for, if it writes to `mapping`; 0: unknown. */
+static __always_inline u64 write_length(struct task_struct *task, struct pt_regs *regs, u32 nr,
+					struct address_space *mapping)
+{
+	struct file *file;
+
+	if (!is_write_call(nr))
+		return 0;
+	file = file_of_fd(task, ARG1(regs));
+	if (!file || file->f_mapping != mapping)
+		return 0;
+	if (nr == NR_write || nr == NR_pwrite)
+		return ARG3(regs);
+	return iov_length(ARG2(regs), ARG3(regs));
+}
+
+/* Does the task write to `mapping` by copy_file_range, splice or sendfile? */
+static __always_inline bool is_output(struct task_struct *task, struct pt_regs *regs, u32 nr,
+				      struct address_space *mapping)
+{
+	struct file *file;
+
+	if (!is_chunked_call(nr))
+		return false;
+	file = file_of_fd(task, nr == NR_sendfile ? ARG1(regs) : ARG3(regs));
+	return file && file->f_mapping == mapping;
+}
+
+static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
+{
+	return a->mapping == mapping && a->serial == serial && a->nr == nr && a->epoch == epoch;
+}
+
+static __always_inline void set_call(struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
+{
+	a->mapping = mapping;
+	a->serial = serial;
+	a->nr = nr;
+	a->epoch = epoch;
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * io_uring: requests are counted when they are submitted, with their exact range. What they then insert
+ * is booked by the read path, in the submitter or in a worker thread of the same process.
+ */
+#ifndef CACHEWISE_URING_H
+#define CACHEWISE_URING_H
+
+enum {
+	IORING_OP_READV = 1,
+	IORING_OP_WRITEV = 2,
+	IORING_OP_READ_FIXED = 4,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_READ = 22,
+	IORING_OP_WRITE = 23,
+};
+#define REQ_F_FIXED_FILE 1
+
+static __always_inline struct file *file_of_request(struct task_struct *task, struct io_kiocb *req)
+{
+	struct io_rsrc_node *node = NULL;
+	u64 file = 0;
+	u32 fd = req->cqe.fd;
+
+	if (!(req->flags & REQ_F_FIXED_FILE))
+		return file_of_fd(task, fd);
+	/* the table's layout changes with the kernel: this one is 6.13 and later */
+	if (!bpf_core_field_exists(struct io_ring_ctx, file_table.data.nodes) ||
+	    fd >= req->ctx->file_table.data.nr)
+		return NULL;
+	bpf_probe_read_kernel(&node, sizeof(node), req->ctx->file_table.data.nodes + fd);
+	if (node)
+		bpf_core_read(&file, sizeof(file), &node->file_ptr);
+	file &= ~7ULL;
+	return file ? bpf_rdonly_cast((void *)file, bpf_core_type_id_kernel(struct file)) : NULL;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(on_uring_submit, struct io_kiocb *req)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct io_rw *rw = (void *)&req->cmd;
+	struct address_space *mapping;
+	struct task_state *state;
+	struct ledger *ledger;
+	struct inode *inode;
+	struct row_key key;
+	struct file *file;
+	u64 pos, len, eof;
+	u8 op = req->opcode;
+	bool write = op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
+
+	if (!in_scope(task) || !(state = state_of(task)))
+		return 0;
+	state->epoch++;
+	state->uring_counted = 0;
+	if (!write && op != IORING_OP_READ && op != IORING_OP_READV && op != IORING_OP_READ_FIXED)
+		return 0;
+	file = file_of_request(task, req);
+	if (!file)
+		return 0;
+	mapping = file->f_mapping;
+	inode = mapping->host;
+	if ((!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode)) || !mapping->a_ops->read_folio)
+		return 0;
+	pos = BPF_CORE_READ(rw, kiocb.ki_pos);
+	len = BPF_CORE_READ(rw, len);
+	if (op == IORING_OP_READV || op == IORING_OP_WRITEV)
+		len = iov_length(BPF_CORE_READ(rw, addr), len);
+	if ((s64)pos < 0)
+		pos = file->f_pos;
+	eof = inode->i_size;
+	if (!len || (!write && pos >= eof))
+		return 0;
+	if (!write && len > eof - pos)
+		len = eof - pos;
+	if (file->f_flags & O_DIRECT) {
+		/* files are counted by iomap; one that falls back to buffered, by its events */
+		if (S_ISBLK(inode->i_mode)) {
+			ledger = ledger_of(task, inode, 0, &key);
+			count_direct(ledger, write, len);
+		}
+		return 0;
+	}
+	if (write) {
+		if (file->f_flags & O_APPEND)
+			pos = eof;
+		count_write(task, inode, 1, pos, pos + len, pos >> config.page_shift);
+		set_call(&state->write, (u64)mapping, task->ioac.syscw, NR_io_uring_enter, state->epoch);
+		return 0;
+	}
+	state->uring_counted = 1;
+	count_read(task, mapping, pos >> config.page_shift, (pos + len - 1) >> config.page_shift, len, 1);
+	if (state->pending.mapping)
+		pending_flush(state);
+	set_call(&state->ahead, (u64)mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);
+	state->ahead_start = state->ahead_lo = pos >> config.page_shift;
+	state->ahead_hi = (pos + len - 1) >> config.page_shift;
+	return 0;
+}
+
+#endif

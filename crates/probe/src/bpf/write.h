@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Buffered writes. The kernel has no common event for them, and one for every system call would slow
+ * all system calls of the machine, so the file systems' own events are used: they say that a write
+ * reached the cache, and where; the registers say how long it is.
+ */
+#ifndef CACHEWISE_WRITE_H
+#define CACHEWISE_WRITE_H
+
+/* Books bytes pos..end, the page of `pos` only if `first_page` says so. */
+static __always_inline void count_write(struct task_struct *task, struct inode *inode, u32 requests,
+					u64 pos, u64 end, u64 first_page)
+{
+	u64 last_page = (end - 1) >> config.page_shift;
+	struct ledger *ledger;
+	struct row_key key;
+
+	ledger = ledger_of(task, inode, 0, &key);
+	ADD(ledger, write_requests, requests);
+	ADD(ledger, write_bytes, end - pos);
+	if (last_page >= first_page)
+		ADD(ledger, write_pages, last_page - first_page + 1);
+}
+
+static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_len)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct address_space *mapping = inode->i_mapping;
+	struct task_state *state;
+	struct pt_regs *regs;
+	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
+	u64 first_page = pos >> shift;
+	u32 nr, requests = 1;
+	bool same;
+
+	if (!in_scope(task) || !event_len || !(state = state_of(task)))
+		return 0;
+	regs = (void *)bpf_task_pt_regs(task);
+	nr = syscall_nr(task, regs);
+	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER)
+		return 0; /* counted when it was submitted */
+	same = same_call(&state->write, m, serial, nr, state->epoch);
+	len = write_length(task, regs, nr, mapping);
+	if (len) {
+		if (same)
+			return 0; /* counted as a whole with its first event */
+		end = pos + len;
+	} else {
+		/* no registers to ask: as far as the events tell, one folio after the other */
+		end = pos + event_len;
+		if (same && pos <= state->write_end) {
+			if (end <= state->write_end)
+				return 0;
+			pos = state->write_end;
+			first_page = (pos + (1 << shift) - 1) >> shift;
+			requests = 0;
+		}
+	}
+	count_write(task, inode, requests, pos, end, first_page);
+	set_call(&state->write, m, serial, nr, state->epoch);
+	state->write_end = end;
+	return 0;
+}
+
+SEC("tp_btf/ext4_da_write_begin")
+int BPF_PROG(on_ext4_delayed_write, struct inode *inode, loff_t pos, unsigned int len)
+{
+	return write_event(inode, pos, len);
+}
+
+SEC("tp_btf/ext4_write_begin")
+int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
+{
+	return write_event(inode, pos, len);
+}
+
+SEC("tp_btf/xfs_file_buffered_write")
+int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
+{
+	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, from->count);
+}
+
+/*
+ * btrfs has no event of its own for a write; marking the range in the inode's extent tree is one. The
+ * tree is compared with that of the file in the descriptor, so no bit's value has to be known.
+ */
+SEC("tp_btf/btrfs_set_extent_bit")
+int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 len, unsigned int bits)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs;
+	struct file *file;
+	struct inode *inode;
+	u64 pos;
+	u32 nr;
+
+	if (!in_scope(task))
+		return 0;
+	regs = (void *)bpf_task_pt_regs(task);
+	nr = syscall_nr(task, regs);
+	if (!is_write_call(nr))
+		return 0;
+	file = file_of_fd(task, ARG1(regs));
+	if (!file || file->f_flags & O_DIRECT)
+		return 0;
+	inode = file->f_mapping->host;
+	if ((void *)tree != (void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode) +
+				    bpf_core_field_offset(struct btrfs_inode, io_tree))
+		return 0;
+	if (nr == NR_write || nr == NR_writev || (nr == NR_pwritev2 && (s64)ARG4(regs) < 0))
+		pos = file->f_pos;
+	else
+		pos = ARG4(regs);
+	if (file->f_flags & O_APPEND)
+		pos = inode->i_size;
+	return write_event(inode, pos, 1);
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct ledger *ledger;
+	struct row_key key;
+
+	if (!mapping || !in_scope(task))
+		return 0;
+	ledger = ledger_of(task, mapping->host, 0, &key);
+	ADD(ledger, dirtied_pages, folio_pages(folio));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,73 @@
+//! What can go wrong with a probe.
+
+/// The kind of an [`Error`], for a caller that decides by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The caller lacks a capability.
+    Denied,
+    /// This kernel does not have what is needed.
+    Unsupported,
+    /// The caller asked for something impossible.
+    Invalid,
+    /// Anything else.
+    Other,
+}
+
+/// Why a probe could not be had or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused to load or attach a program.
+    #[error("the kernel refused to {operation}: {source}")]
+    Refused {
+        /// What was tried.
+        operation: String,
+        /// libbpf's own account of it.
+        source: libbpf_rs::Error,
+    },
+    /// A map of the attached probe could not be read or written.
+    #[error("cannot {operation}: {source}")]
+    Map {
+        /// What was tried.
+        operation: &'static str,
+        /// libbpf's own account of it.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel's structures do not have the shape that this crate was built with.
+    #[error("the probe's {what} has {found} bytes where {expected} are needed: this is a bug in cachewise")]
+    Shape {
+        /// Which structure.
+        what: &'static str,
+        /// How many bytes came.
+        found: usize,
+        /// How many it should have.
+        expected: usize,
+    },
+    /// More files than a probe can be told to watch.
+    #[error("{0} files asked for, and a probe can watch {max} at most", max = crate::Options::MAX_FILES)]
+    TooManyFiles(usize),
+    /// No such process.
+    #[error("process {0} does not exist")]
+    NoProcess(u32),
+    /// A thread could not be started.
+    #[error("cannot start the thread that collects file names: {0}")]
+    Thread(std::io::Error),
+}
+
+impl Error {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Refused { source, .. } => match source.kind() {
+                libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                libbpf_rs::ErrorKind::NotFound | libbpf_rs::ErrorKind::InvalidInput => {
+                    ErrorKind::Unsupported
+                }
+                _ => ErrorKind::Other,
+            },
+            Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
+            Error::Map { .. } | Error::Shape { .. } | Error::Thread(_) => ErrorKind::Other,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Exact accounts of what programs ask of the page cache, made in the kernel by eBPF.
+//!
+//! A [`Probe`] counts from the moment that it is attached until it is dropped: which pages were asked
+//! for by reads, mapped-file faults and writes, which of them had to be brought in, what read-ahead
+//! brought and whether it was used, and what went around the cache. The definitions of the numbers are
+//! those of [`cachewise_model::Counter`]; `hits + misses = pages asked for` holds for every row.
+//!
+//! It is not a tracer: events are added up in the kernel, and nothing is sent for each of them. It
+//! changes nothing that it watches, and it leaves nothing behind: its programs go with the process.
+//!
+//! ```no_run
+//! use cachewise_probe::{Detail, Options, Probe, Scope};
+//!
+//! let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
+//! std::process::Command::new("true").status()?;
+//! let snapshot = probe.snapshot()?;
+//! println!("{} pages asked for", snapshot.total[cachewise_model::Counter::ReadPages]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Kernel
+//! BTF tracepoints of 6.12 and later; each program that a kernel lacks or refuses is left out, and
+//! what it would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
+//!
+//! # Layout
+//! - [`options`]: what to watch, and how finely
+//! - `object`: loading the programs, with fall-back where some are refused
+//! - `probe`: the attached probe and its snapshots
+//! - `record`: the kernel's structures as bytes
+//! - `names`: the files' records from the ring buffer
+//! - [`snapshot`]: what a probe has counted
+//! - [`bare`]: programs that do nothing, to measure the price of the hooks
+//! - `src/bpf/`: the programs themselves (GPL-2.0)
+
+pub mod bare;
+mod error;
+mod names;
+mod object;
+pub mod options;
+mod probe;
+mod record;
+pub mod snapshot;
+
+pub use error::{Error, ErrorKind};
+pub use options::{Detail, Options, Scope};
+pub use probe::Probe;
+pub use snapshot::{FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot};

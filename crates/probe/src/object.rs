@@ -1,0 +1,309 @@
+//! Loading and attaching the programs. All are tried at once; where the kernel lacks or refuses some,
+//! those are left out group by group, and what they would have counted is known to be missing.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use cachewise_model::Counter;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, libbpf_sys};
+
+use crate::error::Error;
+use crate::options::{Detail, Options, Scope};
+use crate::record::kernel_device;
+
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, reason = "generated")]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/ledger.skel.rs"));
+}
+pub(crate) use skeleton::types;
+use skeleton::{LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel};
+
+/// Programs that a kernel may do without, and what is not counted then.
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    /// Each program with the tracepoint that it needs.
+    programs: &'static [(&'static str, &'static str)],
+    /// Counters that mean nothing without it.
+    pub(crate) counters: &'static [Counter],
+    /// Shown to the user as the reason.
+    pub(crate) reason: &'static str,
+}
+
+const WRITES: &[Counter] =
+    &[Counter::WriteRequests, Counter::WritePages, Counter::WriteBytes, Counter::WriteNewPages];
+const DIRECT: &[Counter] = &[
+    Counter::DirectReadRequests,
+    Counter::DirectReadBytes,
+    Counter::DirectWriteRequests,
+    Counter::DirectWriteBytes,
+];
+
+const GROUPS: [Group; 7] = [
+    Group {
+        name: "read-ahead ranges",
+        programs: &[
+            ("on_sync_readahead", "page_cache_sync_ra"),
+            ("on_async_readahead", "page_cache_async_ra"),
+        ],
+        counters: &[],
+        reason: "without the readahead tracepoints (6.18) misses of io_uring's worker threads count as read-ahead",
+    },
+    Group {
+        name: "direct I/O on files",
+        programs: &[
+            ("on_direct_begin", "iomap_dio_rw_begin"),
+            ("on_direct_complete", "iomap_dio_complete"),
+        ],
+        counters: DIRECT,
+        reason: "this kernel refuses the iomap_dio tracepoints (6.6 and later)",
+    },
+    Group {
+        name: "direct I/O on block devices",
+        programs: &[("on_bio", "block_bio_queue")],
+        counters: DIRECT,
+        reason: "this kernel refuses the block_bio_queue tracepoint",
+    },
+    Group {
+        name: "io_uring requests",
+        programs: &[("on_uring_submit", "io_uring_submit_req")],
+        counters: &[],
+        reason: "without the io_uring tracepoint reads through io_uring are counted by batch",
+    },
+    Group {
+        name: "writes on ext4",
+        programs: &[
+            ("on_ext4_delayed_write", "ext4_da_write_begin"),
+            ("on_ext4_write", "ext4_write_begin"),
+        ],
+        counters: WRITES,
+        reason: "this kernel has no ext4 write tracepoints in its BTF",
+    },
+    Group {
+        name: "writes on xfs",
+        programs: &[("on_xfs_write", "xfs_file_buffered_write")],
+        counters: WRITES,
+        reason: "this kernel has no xfs write tracepoint in its BTF",
+    },
+    Group {
+        name: "writes on btrfs",
+        programs: &[("on_btrfs_write", "btrfs_set_extent_bit")],
+        counters: WRITES,
+        reason: "this kernel has no btrfs extent tracepoint in its BTF",
+    },
+];
+
+/// Run by user space, not attached to anything.
+const RUN_ON_DEMAND: [&str; 2] = ["walk", "flush"];
+
+/// The loaded programs with their links. Dropping it removes everything from the kernel.
+pub(crate) struct Programs {
+    // Fields are dropped in this order: links, then the object, then the storage it lives in.
+    links: Vec<Link>,
+    skeleton: LedgerSkel<'static>,
+    _storage: Storage,
+    /// Groups that this kernel did without.
+    pub(crate) missing: Vec<&'static Group>,
+}
+
+/// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
+struct Storage(*mut MaybeUninit<OpenObject>);
+
+impl Storage {
+    fn new() -> Self {
+        Storage(Box::into_raw(Box::new(MaybeUninit::uninit())))
+    }
+
+    /// # Safety
+    /// What comes of the reference has to be dropped before `self`, and it is to be called once.
+    unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
+        // SAFETY: the pointer came from a box that only `drop` frees; the caller sees to the rest.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` and freed nowhere else. `MaybeUninit` has no drop glue: the
+        // object itself was moved out and dropped by the skeleton.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+// SAFETY: the pointer is an owned allocation that only this value reaches.
+unsafe impl Send for Storage {}
+
+impl Programs {
+    pub(crate) fn load(options: &Options) -> Result<Self, Error> {
+        // libbpf writes its verifier logs to stderr; the errors that it returns are enough here.
+        let printer = libbpf_rs::set_print(None);
+        let loaded = Self::load_what_goes(options);
+        libbpf_rs::set_print(printer);
+        loaded
+    }
+
+    fn load_what_goes(options: &Options) -> Result<Self, Error> {
+        let everything = match Self::load_without(options, Vec::new()) {
+            Ok(programs) => return Ok(programs),
+            Err(error) => error,
+        };
+        let absent = absent_groups();
+        if !absent.is_empty()
+            && let Ok(programs) = Self::load_without(options, absent)
+        {
+            return Ok(programs);
+        }
+        // Is it some of them that are refused, or BPF as a whole?
+        let mut missing: Vec<&'static Group> = GROUPS.iter().collect();
+        if Self::load_without(options, missing.clone()).is_err() {
+            return Err(everything);
+        }
+        for group in &GROUPS {
+            let fewer: Vec<&'static Group> =
+                missing.iter().copied().filter(|other| other.name != group.name).collect();
+            if Self::load_without(options, fewer.clone()).is_ok() {
+                missing = fewer;
+            }
+        }
+        Self::load_without(options, missing)
+    }
+
+    fn load_without(options: &Options, missing: Vec<&'static Group>) -> Result<Self, Error> {
+        let refused = |operation: &str| {
+            let operation = operation.to_owned();
+            move |source| Error::Refused { operation, source }
+        };
+        let storage = Storage::new();
+        // SAFETY: called once, and `Programs` drops the skeleton before the storage; on an early
+        // return the locals are dropped in reverse order, the skeleton first.
+        let place = unsafe { storage.get() };
+        let mut open = LedgerSkelBuilder::default()
+            .open(place)
+            .map_err(refused("open the probe's object"))?;
+        configure(&mut open, options, &missing)?;
+        let skeleton = open.load().map_err(refused("load the probe's programs"))?;
+        let mut programs = Programs { links: Vec::new(), skeleton, _storage: storage, missing };
+        programs.fill_maps(options)?;
+        programs.attach()?;
+        Ok(programs)
+    }
+
+    fn fill_maps(&self, options: &Options) -> Result<(), Error> {
+        let map_error = |source| Error::Map { operation: "prepare the probe's maps", source };
+        let maps = &self.skeleton.maps;
+        if options.detail == Detail::Rows {
+            // Events that find the table full are booked here, so that sums stay whole.
+            let zero = |size: u32| vec![0u8; size as usize];
+            maps.rows
+                .update(&zero(maps.rows.key_size()), &zero(maps.rows.value_size()), MapFlags::ANY)
+                .map_err(map_error)?;
+        }
+        for file in &options.files {
+            let mut key = Vec::with_capacity(16);
+            key.extend(kernel_device(file.major, file.minor).to_ne_bytes());
+            key.extend(0u32.to_ne_bytes());
+            key.extend(file.inode.to_ne_bytes());
+            maps.wanted.update(&key, &1u32.to_ne_bytes(), MapFlags::ANY).map_err(map_error)?;
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        for program in self.skeleton.object().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if RUN_ON_DEMAND.contains(&name.as_str()) || !program.autoload() {
+                continue;
+            }
+            let link = program.attach().map_err(|source| Error::Refused {
+                operation: format!("attach the program {name}"),
+                source,
+            })?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// Events that the kernel left out because a program of ours was running on that CPU.
+    pub(crate) fn skipped(&self) -> u64 {
+        let object = self.skeleton.object();
+        let loaded = object.progs().filter(|program| program.autoload());
+        loaded.map(|program| recursion_misses(program.as_fd())).sum()
+    }
+
+    pub(crate) fn skeleton(&self) -> &LedgerSkel<'static> {
+        &self.skeleton
+    }
+
+    pub(crate) fn skeleton_mut(&mut self) -> &mut LedgerSkel<'static> {
+        &mut self.skeleton
+    }
+}
+
+fn configure(
+    open: &mut OpenLedgerSkel<'_>,
+    options: &Options,
+    missing: &[&'static Group],
+) -> Result<(), Error> {
+    let rows = options.detail == Detail::Rows;
+    let tree = options.scope != Scope::System;
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let left_out = missing
+            .iter()
+            .any(|group| group.programs.iter().any(|(program, _)| *program == name));
+        let needless = match name.as_str() {
+            "on_fork" => !tree,
+            "walk" => !tree && !rows,
+            "flush" => !rows,
+            _ => false,
+        };
+        program.set_autoload(!left_out && !needless);
+    }
+    open.maps.rows.set_max_entries(options.max_rows.max(1)).map_err(|source| Error::Map {
+        operation: "size the table of rows",
+        source,
+    })?;
+    let Some(data) = open.maps.rodata_data.as_deref_mut() else {
+        return Err(Error::Shape { what: "settings", found: 0, expected: size_of::<types::config>() });
+    };
+    let config = &mut data.config;
+    config.scope = tree.into();
+    config.detail = rows.into();
+    config.page_shift = cachewise_sys::page_size().shift();
+    config.owner_tgid = match options.scope {
+        Scope::Children => std::process::id(),
+        _ => 0,
+    };
+    config.cgroup_v1 = options.cgroup_v1.into();
+    if let Some(cgroup) = options.cgroup {
+        config.cgroup_filter = 1;
+        config.cgroup_level = cgroup.level;
+        config.cgroup_id = cgroup.id;
+    }
+    config.file_filter = (!options.files.is_empty()).into();
+    Ok(())
+}
+
+fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `length` bytes to `info`, which is that large and plain data.
+    let failed = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    if failed == 0 { info.recursion_misses } else { 0 }
+}
+
+/// Groups of which a tracepoint is not in this kernel's type information.
+fn absent_groups() -> Vec<&'static Group> {
+    let Ok(btf) = Btf::from_vmlinux() else { return Vec::new() };
+    let has = |tracepoint: &str| {
+        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+    };
+    GROUPS
+        .iter()
+        .filter(|group| !group.programs.iter().all(|(_, tracepoint)| has(tracepoint)))
+        .collect()
+}

@@ -1,0 +1,69 @@
+//! What a probe watches, and how finely it counts.
+
+/// Whose doings are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Everybody's.
+    System,
+    /// Of every process that this process starts from now on, and of those under it; not its own.
+    Children,
+    /// Of this thread group, those under it, and those that they start.
+    Process(u32),
+}
+
+/// How finely the counts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// One sum. Costs least.
+    Totals,
+    /// A row for each process and file.
+    Rows,
+}
+
+/// Only tasks under one control group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CgroupFilter {
+    /// The inode number of the group's directory.
+    pub id: u64,
+    /// Its depth under the hierarchy's root, which has 0.
+    pub level: u32,
+}
+
+/// A file as stat(2) names it; a block device is its own number and inode 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WantedFile {
+    /// Device, major number.
+    pub major: u32,
+    /// Device, minor number.
+    pub minor: u32,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// What to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Whose doings are counted.
+    pub scope: Scope,
+    /// How finely.
+    pub detail: Detail,
+    /// Only tasks under this control group.
+    pub cgroup: Option<CgroupFilter>,
+    /// Control groups are those of the version 1 memory hierarchy.
+    pub cgroup_v1: bool,
+    /// Only these files, at most [`Options::MAX_FILES`]; empty: all.
+    pub files: Vec<WantedFile>,
+    /// Room for so many rows; what does not fit is summed up on one row, and said.
+    pub max_rows: u32,
+}
+
+impl Options {
+    /// The most files that can be asked for.
+    pub const MAX_FILES: usize = 1024;
+
+    /// All files, all control groups.
+    #[must_use]
+    pub fn new(scope: Scope, detail: Detail) -> Self {
+        Options { scope, detail, cgroup: None, cgroup_v1: false, files: Vec::new(), max_rows: 65_536 }
+    }
+}

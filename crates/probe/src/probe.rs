@@ -1,0 +1,261 @@
+//! The attached probe.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::mem::{offset_of, size_of};
+use std::time::Duration;
+
+use cachewise_model::{Counter, Ledger, Missing};
+use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
+
+use crate::error::Error;
+use crate::names::Names;
+use crate::object::{Programs, types};
+use crate::options::{Detail, Options, Scope};
+use crate::record::{self, Raw};
+use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
+
+/// Entries that one system call brings from a map.
+const BATCH: u32 = 1024;
+
+/// BPF_F_TEST_RUN_ON_CPU
+const RUN_ON_CPU: u32 = 1;
+
+/// Counts from when it is attached until it is dropped.
+pub struct Probe {
+    names: Option<Names>,
+    programs: Programs,
+    detail: Detail,
+    per_file_evictions: bool,
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probe").field("detail", &self.detail).finish_non_exhaustive()
+    }
+}
+
+impl Probe {
+    /// Loads the programs and starts to count.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the kernel lets nothing be loaded, which without root is the rule;
+    /// [`Error::NoProcess`] if the process to watch does not exist.
+    ///
+    /// # Cost
+    /// Some 30 ms, most of it libbpf's reading of the kernel's type information.
+    pub fn attach(options: &Options) -> Result<Probe, Error> {
+        if options.files.len() > Options::MAX_FILES {
+            return Err(Error::TooManyFiles(options.files.len()));
+        }
+        let programs = Programs::load(options)?;
+        let names = match options.detail {
+            Detail::Totals => None,
+            Detail::Rows => {
+                let ring = MapHandle::try_from(&programs.skeleton().maps.records).map_err(|source| {
+                    Error::Map { operation: "open the ring of files' names", source }
+                })?;
+                Some(Names::collect(ring)?)
+            }
+        };
+        let per_file_evictions = options.detail == Detail::Rows
+            || !options.files.is_empty()
+            || (options.scope == Scope::System && options.cgroup.is_none());
+        let mut probe = Probe { names, programs, detail: options.detail, per_file_evictions };
+        if let Scope::Process(pid) = options.scope {
+            if !cachewise_kstat::Kernel::new().process_exists(pid) {
+                return Err(Error::NoProcess(pid));
+            }
+            probe.walk(pid)?;
+        }
+        Ok(probe)
+    }
+
+    /// What this kernel did without, as sentences for the user.
+    #[must_use]
+    pub fn notes(&self) -> Vec<&'static str> {
+        self.programs.missing.iter().map(|group| group.reason).collect()
+    }
+
+    /// Everything counted so far.
+    ///
+    /// # Errors
+    /// [`Error::Map`] if the kernel does not give out what was counted.
+    ///
+    /// # Cost
+    /// One system call for each CPU and one for each thousand rows.
+    pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
+        let mut snapshot = match self.detail {
+            Detail::Totals => self.totals()?,
+            Detail::Rows => self.rows()?,
+        };
+        for group in &self.programs.missing {
+            for counter in group.counters {
+                snapshot.total.set_missing(*counter, Missing::NotOffered(group.reason));
+                for row in &mut snapshot.rows {
+                    row.ledger.set_missing(*counter, Missing::NotOffered(group.reason));
+                }
+            }
+        }
+        if !self.per_file_evictions {
+            let reason = "pages leave the cache by file, not by process: ask with --file";
+            for counter in [
+                Counter::EvictedReclaimPages,
+                Counter::EvictedOtherPages,
+                Counter::ReadaheadWastedPages,
+            ] {
+                snapshot.total.set_missing(counter, Missing::NotOffered(reason));
+            }
+        }
+        Ok(snapshot)
+    }
+
+    fn totals(&self) -> Result<Snapshot, Error> {
+        let cpus = self
+            .programs
+            .skeleton()
+            .maps
+            .cpus
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::Map { operation: "read the sums", source })?
+            .unwrap_or_default();
+        let mut total = Ledger::default();
+        for cpu in &cpus {
+            let raw = Raw::new(cpu, "sums of a CPU", size_of::<types::cpu>())?;
+            let mut ledger = record::ledger(raw, offset_of!(types::cpu, total));
+            for (counter, offset) in [
+                (Counter::ReadRequests, offset_of!(types::cpu, requests)),
+                (Counter::ReadPages, offset_of!(types::cpu, pages)),
+                (Counter::ReadBytes, offset_of!(types::cpu, bytes)),
+            ] {
+                ledger.set(counter, ledger[counter] + raw.u64(offset));
+            }
+            total += &ledger;
+        }
+        // Only rows say it for the files watched; for the machine, vmstat does.
+        total.set_missing(
+            Counter::RefaultPages,
+            Missing::NotOffered("refaults are counted by file; see workingset_refault_file in vmstat"),
+        );
+        Ok(Snapshot {
+            total,
+            rows: Vec::new(),
+            files: HashMap::new(),
+            processes: Vec::new(),
+            direct_in_flight: 0,
+            lost: self.lost()?,
+        })
+    }
+
+    fn rows(&mut self) -> Result<Snapshot, Error> {
+        self.walk(0)?;
+        self.flush()?;
+        let maps = &self.programs.skeleton().maps;
+        let mut rows = Vec::new();
+        each(&maps.rows, |key, value| {
+            let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
+            let value = Raw::new(value, "row", size_of::<types::ledger>())?;
+            let ledger = record::ledger(value, 0);
+            if ledger.is_zero() {
+                return Ok(());
+            }
+            let process_offset = offset_of!(types::row_key, process);
+            let process = record::process_id(key, process_offset);
+            let file = record::file_id(key, offset_of!(types::row_key, file));
+            rows.push(Row {
+                process: (process.tgid != 0).then_some(process),
+                file: ((file.major, file.minor, file.inode) != (0, 0, 0)).then_some(file),
+                cgroup: key.u32(process_offset + offset_of!(types::process_id, cgroup)),
+                ledger,
+            });
+            Ok(())
+        })?;
+        let mut processes: Vec<ProcessInfo> = Vec::new();
+        each(&maps.processes, |key, value| {
+            processes.push(record::process(key, value)?);
+            Ok(())
+        })?;
+        processes.sort_by_key(|process| (process.id.start, process.id.tgid));
+        let mut direct_in_flight = 0;
+        each(&maps.direct_requests, |_, _| {
+            direct_in_flight += 1;
+            Ok(())
+        })?;
+        let mut total = Ledger::default();
+        for row in &rows {
+            total += &row.ledger;
+        }
+        let files = match &self.names {
+            Some(names) => names.files()?,
+            None => HashMap::new(),
+        };
+        Ok(Snapshot { total, rows, files, processes, direct_in_flight, lost: self.lost()? })
+    }
+
+    /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.
+    fn walk(&mut self, root: u32) -> Result<(), Error> {
+        let map_error = |source| Error::Map { operation: "walk over the tasks", source };
+        let skeleton = self.programs.skeleton_mut();
+        if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
+            bss.walk_root = root;
+        }
+        let link =
+            skeleton.progs.walk.attach_iter_with_opts(IterOpts::None).map_err(map_error)?;
+        let mut output = Vec::new();
+        Iter::new(&link)
+            .map_err(map_error)?
+            .read_to_end(&mut output)
+            .map_err(|error| map_error(libbpf_rs::Error::from(error)))?;
+        Ok(())
+    }
+
+    /// Has each CPU book what it holds back.
+    fn flush(&self) -> Result<(), Error> {
+        let flush = &self.programs.skeleton().progs.flush;
+        let cpus = libbpf_rs::num_possible_cpus()
+            .map_err(|source| Error::Map { operation: "count the CPUs", source })?;
+        for cpu in 0..cpus {
+            // A CPU in the middle of an event says so; the event takes well under a microsecond.
+            for _ in 0..1000 {
+                let input =
+                    ProgramInput { cpu: cpu as u32, flags: RUN_ON_CPU, ..ProgramInput::default() };
+                match flush.test_run(input) {
+                    Ok(output) if output.return_value == 0 => break,
+                    Ok(_) => std::thread::sleep(Duration::from_micros(50)),
+                    // Not online: it holds nothing, or it did and went offline, which is rarer still.
+                    Err(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<Lost, Error> {
+        let skeleton = self.programs.skeleton();
+        let mut lost = Lost { skipped: self.programs.skipped(), ..Lost::default() };
+        if let Some(bss) = skeleton.maps.bss_data.as_deref() {
+            let counted = &bss.lost;
+            lost.rows = counted.rows;
+            lost.tasks = counted.tasks;
+            lost.names = counted.names;
+            lost.prefetch_pages = counted.prefetch;
+            lost.direct_requests = counted.direct;
+            lost.processes = counted.processes;
+        }
+        Ok(lost)
+    }
+}
+
+/// Calls `visit` with the key and value of each entry.
+fn each(
+    map: &impl MapCore,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let batches = map
+        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
+        .map_err(|source| Error::Map { operation: "read a table of the probe", source })?;
+    for (key, value) in batches {
+        visit(&key, &value)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The kernel's structures, taken apart by the offsets of the types that the build made from BTF.
+
+use std::mem::{offset_of, size_of};
+use std::time::Duration;
+
+use cachewise_model::{Counter, Ledger};
+use cachewise_units::Bytes;
+
+use crate::error::Error;
+use crate::object::types;
+use crate::snapshot::{FileId, ProcessId, ProcessInfo};
+
+/// Bytes from the kernel, of a length that was checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Raw<'a>(&'a [u8]);
+
+impl<'a> Raw<'a> {
+    pub(crate) fn new(bytes: &'a [u8], what: &'static str, expected: usize) -> Result<Self, Error> {
+        if bytes.len() < expected {
+            return Err(Error::Shape { what, found: bytes.len(), expected });
+        }
+        Ok(Raw(bytes))
+    }
+
+    fn part<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut part = [0; N];
+        if let Some(bytes) = self.0.get(offset..offset + N) {
+            part.copy_from_slice(bytes);
+        }
+        part
+    }
+
+    pub(crate) fn u32(&self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.part(offset))
+    }
+
+    pub(crate) fn u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.part(offset))
+    }
+
+    pub(crate) fn tail(&self, offset: usize) -> &'a [u8] {
+        self.0.get(offset..).unwrap_or_default()
+    }
+}
+
+/// The kernel's own device number: 12 bits of major, 20 of minor.
+pub(crate) fn device(dev: u32) -> (u32, u32) {
+    (dev >> 20, dev & 0xf_ffff)
+}
+
+pub(crate) fn kernel_device(major: u32, minor: u32) -> u32 {
+    major << 20 | minor & 0xf_ffff
+}
+
+pub(crate) fn ledger(raw: Raw<'_>, offset: usize) -> Ledger {
+    Ledger::from_counts(std::array::from_fn(|counter| raw.u64(offset + counter * size_of::<u64>())))
+}
+
+pub(crate) fn file_id(raw: Raw<'_>, offset: usize) -> FileId {
+    let (major, minor) = device(raw.u32(offset + offset_of!(types::file_id, dev)));
+    FileId {
+        major,
+        minor,
+        inode: raw.u64(offset + offset_of!(types::file_id, inode)),
+        generation: raw.u32(offset + offset_of!(types::file_id, generation)),
+    }
+}
+
+pub(crate) fn process_id(raw: Raw<'_>, offset: usize) -> ProcessId {
+    ProcessId {
+        tgid: raw.u32(offset + offset_of!(types::process_id, tgid)),
+        start: raw.u64(offset + offset_of!(types::process_id, start)),
+    }
+}
+
+pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
+    let key = Raw::new(key, "process key", size_of::<types::process_id>())?;
+    let raw = Raw::new(value, "process", size_of::<types::process>())?;
+    macro_rules! field {
+        ($name:ident) => {
+            raw.u64(offset_of!(types::process, $name))
+        };
+    }
+    let name: [u8; 16] = raw.part(offset_of!(types::process, comm));
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let exited = raw.u32(offset_of!(types::process, exited)) != 0;
+    Ok(ProcessInfo {
+        id: process_id(key, 0),
+        parent: raw.u32(offset_of!(types::process, parent)),
+        command: String::from_utf8_lossy(name).into_owned(),
+        cgroup: field!(cgroup),
+        exit_status: exited.then(|| raw.u32(offset_of!(types::process, exit_code))),
+        user_time: Duration::from_nanos(field!(user_time)),
+        system_time: Duration::from_nanos(field!(system_time)),
+        read_call_bytes: Bytes(field!(rchar)),
+        write_call_bytes: Bytes(field!(wchar)),
+        device_read: Bytes(field!(read_bytes)),
+        device_written: Bytes(
+            field!(write_bytes).saturating_sub(field!(cancelled_write_bytes)),
+        ),
+        minor_faults: field!(minor_faults),
+        major_faults: field!(major_faults),
+    })
+}
+
+/// The kernel's ledger has to be the model's table, counter by counter.
+pub(crate) const fn check_ledger() {
+    assert!(
+        size_of::<types::ledger>() == Counter::COUNT * size_of::<u64>(),
+        "src/bpf/ledger.h and cachewise_model::Counter have different numbers of counters"
+    );
+}
+const _: () = check_ledger();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counters_are_the_models_in_name_and_order() {
+        let header = include_str!("bpf/ledger.h");
+        let table = header.split("#define LEDGER(X)").nth(1).unwrap();
+        let table = table.split("struct ledger {").next().unwrap();
+        let kernel: Vec<&str> = table
+            .split("X(")
+            .skip(1)
+            .map(|entry| entry.split(')').next().unwrap())
+            .collect();
+        let model: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
+        assert_eq!(kernel, model, "one ledger, written down in two languages");
+    }
+
+    #[test]
+    fn a_device_number_survives_the_kernels_form() {
+        assert_eq!(device(kernel_device(259, 1_000_000)), (259, 1_000_000), "12 and 20 bits");
+    }
+
+    #[test]
+    fn short_bytes_are_an_error_and_no_panic() {
+        let error = process(&[0; 4], &[0; 8]);
+        assert!(error.is_err(), "a truncated key is refused");
+    }
+}

@@ -1,0 +1,164 @@
+//! What a probe has counted so far.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cachewise_model::Ledger;
+use cachewise_units::{Bytes, Pages};
+
+/// A process; ids are handed out again, so its start belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId {
+    /// The thread group.
+    pub tgid: u32,
+    /// Nanoseconds from boot to its start, on the monotonic clock.
+    pub start: u64,
+}
+
+/// A file as stat(2) names it; a block device is its own number and inode 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    /// Device, major number.
+    pub major: u32,
+    /// Device, minor number.
+    pub minor: u32,
+    /// Inode number.
+    pub inode: u64,
+    /// Tells files apart that had the same inode number one after the other.
+    pub generation: u32,
+}
+
+/// What kind of thing the pages belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A file with a name, or one that had one.
+    File,
+    /// A block device: read as a file, or the file system's metadata on it.
+    BlockDevice,
+    /// A file system's inner inode, without a name.
+    Internal,
+}
+
+/// What is known of a file beside the counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    /// As it is seen from this process's mount namespace, if any mount there shows it.
+    pub path: Option<PathBuf>,
+    /// From the root of its file system.
+    pub path_in_file_system: Option<PathBuf>,
+    /// It had no name any more when it was first seen.
+    pub deleted: bool,
+    /// What it is.
+    pub kind: FileKind,
+    /// The file system's type, as in mountinfo.
+    pub file_system: Option<String>,
+    /// When first seen.
+    pub size: Bytes,
+    /// In the page cache just before the first event that this probe counted for it.
+    pub resident_before: Pages,
+    /// The file system reports buffered writes, so that write counts are complete.
+    pub writes_are_seen: bool,
+}
+
+/// A process's own account, since the probe follows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// Which process.
+    pub id: ProcessId,
+    /// Its parent when last looked at.
+    pub parent: u32,
+    /// Its command name, at most 15 bytes.
+    pub command: String,
+    /// The kernfs id of its control group when last looked at.
+    pub cgroup: u64,
+    /// Wait status, if it has ended.
+    pub exit_status: Option<u32>,
+    /// CPU time in user mode.
+    pub user_time: Duration,
+    /// CPU time in the kernel.
+    pub system_time: Duration,
+    /// Bytes asked of read calls of any kind: files, pipes, sockets.
+    pub read_call_bytes: Bytes,
+    /// Bytes given to write calls of any kind.
+    pub write_call_bytes: Bytes,
+    /// Bytes that it had fetched from block devices.
+    pub device_read: Bytes,
+    /// Bytes that it made to be written to block devices, less those cancelled in time.
+    pub device_written: Bytes,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that waited for I/O.
+    pub major_faults: u64,
+}
+
+/// One process's account on one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// `None`: what happened to the file, whoever caused it (evictions).
+    pub process: Option<ProcessId>,
+    /// Which file; `None` on the one row that takes what found no room in the table.
+    pub file: Option<FileId>,
+    /// Lower half of the kernfs id of the process's control group.
+    pub cgroup: u32,
+    /// The counts.
+    pub ledger: Ledger,
+}
+
+/// What could not be counted as it should; all zero is what exactness looks like.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Events booked on the overflow row, the table being full: sums are right, files are not named.
+    pub rows: u64,
+    /// Events of tasks for which the kernel gave no storage.
+    pub tasks: u64,
+    /// Files whose name did not get through.
+    pub names: u64,
+    /// Pages whose read-ahead state could not be kept: they count as reused when read.
+    pub prefetch_pages: u64,
+    /// Direct requests whose completion cannot be matched.
+    pub direct_requests: u64,
+    /// Processes that found no room in the process table.
+    pub processes: u64,
+    /// Events during which a program was already running on that CPU, so that the kernel skipped it.
+    pub skipped: u64,
+}
+
+impl Lost {
+    /// Whether nothing was lost.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Lost::default()
+    }
+}
+
+/// Everything that a probe has counted since it was attached.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The sum of all rows.
+    pub total: Ledger,
+    /// In no particular order; empty with [`Detail::Totals`](crate::Detail::Totals).
+    pub rows: Vec<Row>,
+    /// Files that have a row.
+    pub files: HashMap<FileId, FileInfo>,
+    /// Processes that were followed.
+    pub processes: Vec<ProcessInfo>,
+    /// Direct requests that have begun and not been seen to end.
+    pub direct_in_flight: u64,
+    /// What could not be counted.
+    pub lost: Lost,
+}
+
+impl Snapshot {
+    /// One file's account: the sum over processes and over generations of its inode number.
+    #[must_use]
+    pub fn file(&self, major: u32, minor: u32, inode: u64) -> Ledger {
+        let of_file =
+            |file: &FileId| (file.major, file.minor, file.inode) == (major, minor, inode);
+        self.rows
+            .iter()
+            .filter(|row| row.file.as_ref().is_some_and(of_file))
+            .map(|row| row.ledger.clone())
+            .sum()
+    }
+}

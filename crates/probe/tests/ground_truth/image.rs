@@ -1,0 +1,281 @@
+//! File systems made for the tests: a sparse file, a file system in it, mounted over a loop device.
+//!
+//! Nothing is left behind, even by `kill -9`: the mounts live in a mount namespace that only this
+//! process has, the loop devices let go of their file when the last mount goes, and the image has no
+//! name any more once it is mounted. An ordinary end, a panic included, undoes all of it in `Drop`.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+use rustix::fs::StatFs;
+use rustix::thread::UnshareFlags;
+use tempfile::TempDir;
+
+use crate::problem::{Context, Problem, Result};
+
+/// mkfs.xfs refuses less than 300 MB. The image is sparse: what the tests write is a tenth of it.
+const IMAGE_BYTES: u64 = 320 << 20;
+
+/// A bare device for the cases that read the device itself.
+const DEVICE_BYTES: u64 = 16 << 20;
+
+/// The file systems that the definitions are tested on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileSystem {
+    /// Large folios since 6.16, buffered reads by the generic code.
+    Ext4,
+    /// Large folios, iomap, reflinks.
+    Xfs,
+    /// Its own device numbers per subvolume, reflinks, direct writes that are not.
+    Btrfs,
+    /// Pages that are not a cache of anything: nothing is to be counted.
+    Tmpfs,
+}
+
+impl FileSystem {
+    /// All of them.
+    pub const ALL: [FileSystem; 4] =
+        [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::Tmpfs];
+
+    /// Those that keep their data on a device and can miss.
+    pub const CACHED: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+
+    /// As mount(8) calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+            FileSystem::Tmpfs => "tmpfs",
+        }
+    }
+
+    /// Whether copy_file_range shares the blocks instead of copying, and so touches no page.
+    pub fn has_reflinks(self) -> bool {
+        matches!(self, FileSystem::Xfs | FileSystem::Btrfs)
+    }
+
+    /// The command that makes one, and the Debian package that has it.
+    fn mkfs(self) -> Option<(&'static str, &'static [&'static str], &'static str)> {
+        match self {
+            // Blocks of a page, as a disk has them: mke2fs takes 1 KiB for small images, and blocks
+            // smaller than a page go other ways through the kernel.
+            FileSystem::Ext4 => {
+                let lazy = "lazy_itable_init=0,lazy_journal_init=0";
+                Some(("mkfs.ext4", &["-q", "-F", "-b", "4096", "-E", lazy], "e2fsprogs"))
+            }
+            FileSystem::Xfs => Some(("mkfs.xfs", &["-q", "-f"], "xfsprogs")),
+            FileSystem::Btrfs => Some(("mkfs.btrfs", &["-q", "-f"], "btrfs-progs")),
+            FileSystem::Tmpfs => None,
+        }
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Why there is no file system.
+#[derive(Debug)]
+pub enum NotMounted {
+    /// This machine has no such thing: a reason to skip.
+    Missing(String),
+    /// It should have worked: a reason to fail.
+    Failed(Problem),
+}
+
+impl From<Problem> for NotMounted {
+    fn from(problem: Problem) -> Self {
+        NotMounted::Failed(problem)
+    }
+}
+
+/// Takes this process, and what it starts, into a mount namespace of its own.
+///
+/// Called before there is any other thread: a namespace belongs to a thread.
+pub fn enter_own_mount_namespace() -> Result<()> {
+    // SAFETY: no thread shares file descriptors or a working directory with this one yet, and
+    // NEWNS touches neither; only FILES and the like can break the promises that std relies on.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .context("unshare the mount namespace")?;
+    run("mount", &["--make-rprivate".as_ref(), "/".as_ref()])
+}
+
+/// Runs a program of the system; its output is only shown if it fails.
+fn run(program: &str, arguments: &[&Path]) -> Result<()> {
+    let output = command(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context(format_args!("run {program}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Problem::new(format!("{program}: {}: {}", output.status, said.trim())))
+}
+
+/// mkfs and losetup live where an ordinary user's PATH does not look.
+fn command(program: &str) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(program);
+    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    command
+}
+
+fn is_installed(program: &str) -> bool {
+    let started = command(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    !matches!(started, Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
+/// The directory on a disk under which everything is made.
+#[derive(Debug)]
+pub struct Workshop {
+    directory: TempDir,
+}
+
+impl Workshop {
+    /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk.
+    pub fn open() -> Result<Self> {
+        let named = std::env::var_os("CACHEWISE_TEST_DIR").map(PathBuf::from);
+        let usual =
+            [std::env::temp_dir(), "/var/tmp".into(), env!("CARGO_TARGET_TMPDIR").into()];
+        let parent = match named {
+            Some(named) => named,
+            None => usual.into_iter().find(|place| is_on_disk(place)).ok_or_else(|| {
+                Problem::new("no temporary directory on a disk: name one in CACHEWISE_TEST_DIR")
+            })?,
+        };
+        let directory = tempfile::Builder::new()
+            .prefix(&format!("cachewise-ground-truth-{}-", process::id()))
+            .tempdir_in(&parent)
+            .context(format_args!("make a directory in {}", parent.display()))?;
+        Ok(Workshop { directory })
+    }
+
+    /// Makes and mounts a file system.
+    pub fn mount(&self, kind: FileSystem) -> Result<Mounted, NotMounted> {
+        let directory = self.directory.path().join(kind.name());
+        fs::create_dir(&directory).context("make a mount point")?;
+        let Some((mkfs, options, package)) = kind.mkfs() else {
+            let source = kind.name().as_ref();
+            run("mount", &["-t".as_ref(), source, "-o".as_ref(), "size=64m".as_ref(), source, &directory])?;
+            return Ok(Mounted { directory });
+        };
+        if !is_installed(mkfs) {
+            return Err(NotMounted::Missing(format!(
+                "{mkfs} is not installed (apt-get install {package})"
+            )));
+        }
+        let image = self.sparse_file(kind.name(), IMAGE_BYTES)?;
+        let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();
+        arguments.push(&image);
+        run(mkfs, &arguments)?;
+        // `-o loop` finds a free device, tries again if another process takes it first, and lets
+        // go of it at umount.
+        let mounted =
+            run("mount", &["-t".as_ref(), kind.name().as_ref(), "-o".as_ref(), "loop".as_ref(), &image, &directory]);
+        fs::remove_file(&image).context("take the image's name away")?;
+        if let Err(problem) = mounted {
+            return Err(if is_known_to_kernel(kind) {
+                NotMounted::Failed(problem)
+            } else {
+                NotMounted::Missing(format!("this kernel has no {kind}"))
+            });
+        }
+        Ok(Mounted { directory })
+    }
+
+    /// Makes a loop device with random data in it.
+    pub fn device(&self) -> Result<Device> {
+        let image = self.sparse_file("device", DEVICE_BYTES)?;
+        let mut random = File::open("/dev/urandom").context("open /dev/urandom")?;
+        let mut target = File::options().write(true).open(&image).context("open the image")?;
+        io::copy(&mut io::Read::take(&mut random, DEVICE_BYTES), &mut target)
+            .context("fill the image")?;
+        let output = command("losetup")
+            .args(["-f", "--show"])
+            .arg(&image)
+            .output()
+            .context("run losetup")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Problem::new(format!("losetup: {}", said.trim())));
+        }
+        let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let device = Device { path };
+        fs::remove_file(&image).context("take the image's name away")?;
+        Ok(device)
+    }
+
+    fn sparse_file(&self, name: &str, bytes: u64) -> Result<PathBuf> {
+        let path = self.directory.path().join(format!("{name}.image"));
+        File::create_new(&path)
+            .and_then(|file| file.set_len(bytes))
+            .context(format_args!("make {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// Whether a directory can be used and does not live in memory.
+fn is_on_disk(place: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
+    let in_memory = |found: StatFs| matches!(found.f_type as u64, TMPFS_MAGIC | RAMFS_MAGIC);
+    rustix::fs::statfs(place).is_ok_and(|found| !in_memory(found))
+}
+
+fn is_known_to_kernel(kind: FileSystem) -> bool {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_whitespace().last() == Some(kind.name()))
+}
+
+/// A mounted file system; dropping it takes it down.
+#[derive(Debug)]
+pub struct Mounted {
+    directory: PathBuf,
+}
+
+impl Mounted {
+    /// Where it is mounted.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // After a panic a file may still be open: then it goes when the file does.
+        let undone = run("umount", &[&self.directory])
+            .or_else(|_| run("umount", &["--lazy".as_ref(), &self.directory]));
+        if let Err(problem) = undone {
+            eprintln!("{} stays mounted: {problem}", self.directory.display());
+        }
+    }
+}
+
+/// A loop device without a file system; dropping it lets it go.
+#[derive(Debug)]
+pub struct Device {
+    path: PathBuf,
+}
+
+impl Device {
+    /// Its path under /dev.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Err(problem) = run("losetup", &["-d".as_ref(), &self.path]) {
+            eprintln!("{} stays: {problem}", self.path.display());
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! What is to be counted, found out by other means than the probe's.
+//!
+//! The oracle asks cachestat(2) about the range of a request *right before* the request. With one
+//! reader that settles everything:
+//!
+//! - pages = page indices that the range, clamped to the end of the file, overlaps;
+//! - hits = those that are resident just before, also if their I/O is still under way;
+//! - misses = the rest;
+//! - read-ahead = pages that came into the file during the case, less the misses: residency after,
+//!   less residency before, plus what was evicted meanwhile;
+//! - used = hits on pages that nobody had read since they came in. Which ones had been read the
+//!   oracle remembers, page by page, from the preparation on.
+//!
+//! For mmap a request is a fault, and the thread's own fault counters tell whether a touch was one.
+//! With several readers nothing is settled by looking first, and laws take the oracle's place: see
+//! `races.rs`.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Seek, SeekFrom};
+use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::Advice;
+
+use crate::problem::{Context, Problem, Result};
+use crate::random::Random;
+
+/// Bytes of a page.
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// The page indices that a range of bytes overlaps.
+pub fn pages_of(bytes: &Range<u64>) -> Range<u64> {
+    if bytes.is_empty() {
+        return 0..0;
+    }
+    bytes.start / page_size()..(bytes.end - 1) / page_size() + 1
+}
+
+/// What cachestat(2) says about a range.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Residency {
+    /// Pages in the cache, those whose I/O is under way included.
+    pub cached: u64,
+    /// Of these, dirty.
+    pub dirty: u64,
+    /// Of these, being written back.
+    pub writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// cachestat(2), straight: the oracle must not share code with what it judges.
+fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
+    /// The same on every architecture.
+    const SYS_CACHESTAT: libc::c_long = 451;
+    let mut found = Residency::default();
+    let range = [bytes.start, bytes.end - bytes.start];
+    // SAFETY: the kernel reads two u64 from `range` and writes five to `found`; both live until the
+    // call returns, and `Residency` is five u64 in C layout.
+    let result = unsafe {
+        libc::syscall(SYS_CACHESTAT, file, range.as_ptr(), &raw mut found, 0 as libc::c_uint)
+    };
+    if result == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this kernel has the oracle at all.
+pub fn has_cachestat() -> bool {
+    let here = File::open("/proc/self/exe");
+    here.and_then(|file| cachestat(file.as_raw_fd(), &(0..1))).is_ok()
+}
+
+/// How many faults this thread has had.
+fn faults() -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: getrusage fills the struct that it is given; RUSAGE_THREAD is known to every kernel
+    // that has cachestat, so it cannot fail and leave it unset.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    usage.ru_minflt.unsigned_abs() + usage.ru_majflt.unsigned_abs()
+}
+
+/// How a file was brought into the cache before the case: a hit in a large folio is counted by other
+/// code of the kernel than sixteen hits in small ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folios {
+    /// By sequential read-ahead, which makes the largest folios that the file system takes.
+    Large,
+    /// Page by page, without read-ahead; the reads of the case go without read-ahead too.
+    Small,
+}
+
+impl Folios {
+    /// For the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Folios::Large => "large",
+            Folios::Small => "small",
+        }
+    }
+
+    /// The advice for a file descriptor that is to make such folios.
+    pub fn advice(self) -> Advice {
+        match self {
+            Folios::Large => Advice::Normal,
+            Folios::Small => Advice::Random,
+        }
+    }
+}
+
+/// How much of a file is in the cache when the case begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Cold,
+    /// Half: the first half where folios are large, else every page or not, by lot.
+    Half,
+    /// Everything.
+    Warm,
+}
+
+impl State {
+    /// For the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Cold => "cold",
+            State::Half => "half",
+            State::Warm => "warm",
+        }
+    }
+}
+
+/// A file, or a device, whose reads are counted.
+#[derive(Debug)]
+pub struct Subject {
+    path: PathBuf,
+    /// Only asked about, never read.
+    file: File,
+    bytes: u64,
+    /// Major, minor and inode number, as the probe names the file.
+    id: (u32, u32, u64),
+}
+
+impl Subject {
+    /// Makes a file of incompressible data, all of it on the disk; one of that name is overwritten
+    /// and keeps its flags.
+    pub fn create(path: PathBuf, bytes: u64) -> Result<Self> {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .context(format_args!("create {}", path.display()))?;
+        let mut random = Random::new(bytes ^ 0x9e37_79b9_7f4a_7c15);
+        let mut block = vec![0; 1 << 20];
+        let mut offset = 0;
+        while offset < bytes {
+            random.fill(&mut block);
+            let wanted = block.len().min((bytes - offset) as usize);
+            file.write_all_at(&block[..wanted], offset).context("fill the file")?;
+            offset += wanted as u64;
+        }
+        file.sync_all().context("sync the file")?;
+        Subject::open(path)
+    }
+
+    /// Takes a file or block device that is there.
+    pub fn open(path: PathBuf) -> Result<Self> {
+        let mut file =
+            File::open(&path).context(format_args!("open {}", path.display()))?;
+        let metadata = file.metadata().context("stat")?;
+        // A block device has no size to stat, but an end to seek.
+        let bytes = file.seek(SeekFrom::End(0)).context("seek to the end")?;
+        Ok(Subject { path, file, bytes, id: identity(&metadata) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size when it was opened here.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its size in pages, rounded up.
+    pub fn pages(&self) -> u64 {
+        self.bytes.div_ceil(page_size())
+    }
+
+    /// Major, minor and inode number, as the probe names it.
+    pub fn id(&self) -> (u32, u32, u64) {
+        self.id
+    }
+
+    /// What of the file is in the cache; also what was appended to it.
+    pub fn residency(&self) -> Result<Residency> {
+        cachestat(self.file.as_raw_fd(), &(0..0)).context("cachestat")
+    }
+
+    /// Resident pages of a range, which must not be empty.
+    fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
+        Ok(cachestat(self.file.as_raw_fd(), bytes).context("cachestat")?.cached)
+    }
+
+    /// Puts the file out of the cache.
+    pub fn evict(&self) -> Result<()> {
+        self.evict_range(0..0)?;
+        // Pages on their way from the disk, and dirty ones, stay at the first attempt.
+        for attempt in 0..200 {
+            if self.residency()?.cached == 0 {
+                return Ok(());
+            }
+            if attempt == 0 {
+                self.file.sync_all().context("sync before evicting")?;
+            } else {
+                thread::sleep(Duration::from_millis(2));
+            }
+            self.evict_range(0..0)?;
+        }
+        let stay = self.residency()?.cached;
+        Err(Problem::new(format!("{stay} pages of {} cannot be evicted", self.path.display())))
+    }
+
+    /// Asks for a range to be evicted; an empty range at 0 is the whole file.
+    pub fn evict_range(&self, bytes: Range<u64>) -> Result<()> {
+        let length = NonZeroU64::new(bytes.end - bytes.start);
+        rustix::fs::fadvise(&self.file, bytes.start, length, Advice::DontNeed)
+            .context("fadvise DONTNEED")
+    }
+
+    /// Brings the file into a state, from wherever it is, and says which pages were read for that.
+    pub fn prepare(&self, state: State, folios: Folios, random: &mut Random) -> Result<Touched> {
+        self.evict()?;
+        let mut touched = Touched::none(self);
+        if state == State::Cold {
+            return Ok(touched);
+        }
+        let file = File::open(&self.path).context("open to fill the cache")?;
+        rustix::fs::fadvise(&file, 0, None, folios.advice()).context("fadvise")?;
+        match folios {
+            Folios::Large => {
+                let end = if state == State::Half { self.bytes / 2 } else { self.bytes };
+                let mut block = vec![0; 1 << 20];
+                let mut offset = 0;
+                while offset < end {
+                    let wanted = block.len().min((end - offset) as usize);
+                    file.read_exact_at(&mut block[..wanted], offset).context("fill the cache")?;
+                    offset += wanted as u64;
+                }
+                touched.add(&pages_of(&(0..end)));
+                if state == State::Half {
+                    // What read-ahead brought in beyond the half. A folio across it may stay.
+                    self.evict_range(end..self.bytes)?;
+                }
+            }
+            Folios::Small => {
+                for page in 0..self.pages() {
+                    if state == State::Warm || random.below(2) == 0 {
+                        let offset = page * page_size();
+                        file.read_exact_at(&mut [0], offset).context("fill the cache")?;
+                        touched.add(&(page..page + 1));
+                    }
+                }
+            }
+        }
+        Ok(touched)
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u32, u32, u64) {
+    let is_device = metadata.file_type().is_block_device();
+    let (device, inode) =
+        if is_device { (metadata.rdev(), 0) } else { (metadata.dev(), metadata.ino()) };
+    (rustix::fs::major(device), rustix::fs::minor(device), inode)
+}
+
+/// Which pages of a file somebody has read since they came in.
+#[derive(Debug, Clone)]
+pub struct Touched(Vec<bool>);
+
+impl Touched {
+    /// None: the file is cold, or only advice has brought it in.
+    pub fn none(subject: &Subject) -> Self {
+        Touched(vec![false; subject.pages() as usize])
+    }
+
+    /// All of them.
+    pub fn all(subject: &Subject) -> Self {
+        Touched(vec![true; subject.pages() as usize])
+    }
+
+    fn slots(&mut self, pages: &Range<u64>) -> &mut [bool] {
+        &mut self.0[pages.start as usize..pages.end as usize]
+    }
+
+    fn add(&mut self, pages: &Range<u64>) {
+        self.slots(pages).fill(true);
+    }
+
+    fn count(&mut self, pages: &Range<u64>) -> u64 {
+        self.slots(pages).iter().filter(|touched| **touched).count() as u64
+    }
+}
+
+/// What reads are to be counted as.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Expected {
+    /// Requests of at least one page.
+    pub requests: u64,
+    /// Pages asked for.
+    pub pages: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Pages that were there.
+    pub hits: u64,
+    /// Pages that were not.
+    pub misses: u64,
+    /// Hits on pages that nobody had read before.
+    pub used: u64,
+    /// Touches of a mapping that were faults.
+    pub faults: u64,
+    /// Of these, on pages that were not there.
+    pub fault_misses: u64,
+}
+
+/// Stands beside a single reader and writes down what its requests must be counted as.
+#[derive(Debug)]
+pub struct Oracle<'s> {
+    subject: &'s Subject,
+    touched: Touched,
+    expected: Expected,
+}
+
+impl<'s> Oracle<'s> {
+    /// For a file that was prepared.
+    pub fn new(subject: &'s Subject, touched: Touched) -> Self {
+        Oracle { subject, touched, expected: Expected::default() }
+    }
+
+    /// What was written down.
+    pub fn expected(&self) -> Expected {
+        self.expected
+    }
+
+    /// Writes down that a range is about to be asked for in one request, and gives the bytes of it
+    /// that are before the end of the file.
+    pub fn announce(&mut self, offset: u64, length: u64) -> Result<u64> {
+        let bytes = offset..(offset + length).min(self.subject.bytes);
+        let pages = pages_of(&bytes);
+        if pages.is_empty() {
+            return Ok(0);
+        }
+        let hits = self.subject.resident_in(&bytes)?;
+        let count = pages.end - pages.start;
+        self.expected.requests += 1;
+        self.expected.pages += count;
+        self.expected.bytes += bytes.end - bytes.start;
+        self.expected.hits += hits;
+        self.expected.misses += count - hits;
+        // Pages that were read before are still there, or the case is repeated for its evictions.
+        self.expected.used += hits.saturating_sub(self.touched.count(&pages));
+        self.touched.add(&pages);
+        Ok(bytes.end - bytes.start)
+    }
+
+    /// One request, from beginning to end; gives what it read, which is everything that it can.
+    pub fn request(
+        &mut self,
+        offset: u64,
+        length: u64,
+        call: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let wanted = self.announce(offset, length)?;
+        let got = call()?;
+        if got != wanted {
+            return Err(Problem::new(format!(
+                "a request of {length} bytes at {offset} gave {got}, not {wanted}"
+            )));
+        }
+        Ok(got)
+    }
+
+    /// One touch of a page of a mapping.
+    pub fn touch(&mut self, page: u64, touch: impl FnOnce()) -> Result<()> {
+        let offset = page * page_size();
+        let resident = self.subject.resident_in(&(offset..offset + 1))?;
+        let before = faults();
+        touch();
+        let faults = faults() - before;
+        self.expected.faults += faults;
+        if faults > 0 && resident == 0 {
+            self.expected.fault_misses += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! Buffered writes: requests, pages, bytes, pages newly allocated, and pages dirtied.
+//!
+//! The oracle is cachestat(2) again: pages that came in are new, and dirty or in write-back after
+//! less before is what went from clean to dirty, as long as nothing is written back to the end
+//! meanwhile: a case takes milliseconds, and the kernel waits seconds. Pages are dirtied by the
+//! folio, which is the kernel's own unit, and cachestat's.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use libtest_mimic::Trial;
+use rustix::fs::FallocateFlags;
+
+use cachewise_model::Counter;
+
+use crate::image::FileSystem;
+use crate::oracle::{Folios, Oracle, State, Subject, page_size, pages_of};
+use crate::problem::{Context, Result};
+use crate::random::Random;
+use crate::reader::{Access, Mapping, Tools, open_direct};
+use crate::stand::{Evictions, Room, trial};
+use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
+
+const FILE_BYTES: u64 = 8 << 20;
+
+/// Trials on the file systems with a cache, and one on tmpfs.
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for kind in FileSystem::CACHED {
+        trials.push(trial(kind, "writes", writes));
+        trials.push(trial(kind, "appends", appends));
+        trials.push(trial(kind, "fallocate", fallocate));
+        trials.push(trial(kind, "mapped_writes", mapped_writes));
+    }
+    trials.push(trial(FileSystem::Tmpfs, "writes", in_memory));
+    trials
+}
+
+/// What writes are to be counted as.
+#[derive(Debug, Default, Clone, Copy)]
+struct Written {
+    requests: u64,
+    pages: u64,
+    bytes: u64,
+    dirtied: u64,
+}
+
+impl Written {
+    fn add(&mut self, offset: u64, length: u64) {
+        let pages = pages_of(&(offset..offset + length));
+        self.requests += 1;
+        self.pages += pages.end - pages.start;
+        self.bytes += length;
+    }
+}
+
+fn dirty(subject: &Subject) -> Result<u64> {
+    let residency = subject.residency()?;
+    Ok(residency.dirty + residency.writeback)
+}
+
+fn open(subject: &Subject) -> Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).open(subject.path()).context("open for writing")
+}
+
+/// A case of writes: what `work` says it wrote, and what came in and was dirtied meanwhile.
+fn exactly(
+    room: &mut Room,
+    label: Label,
+    subject: &Subject,
+    mut prepare: impl FnMut() -> Result<()>,
+    mut work: impl FnMut(&mut Tools) -> Result<Written>,
+) {
+    let measured = room.stand.measure(
+        &label,
+        subject,
+        Evictions::Spoil,
+        || {
+            prepare()?;
+            dirty(subject)
+        },
+        |before, tools| {
+            let written = work(tools)?;
+            Ok(Written { dirtied: dirty(subject)? - before, ..written })
+        },
+    );
+    match measured {
+        Ok(done) => {
+            let (written, ledger) = (done.expected, &done.ledger);
+            let comparison = Comparison::new()
+                .exact("requests", written.requests, ledger[Counter::WriteRequests])
+                .exact("pages", written.pages, ledger[Counter::WritePages])
+                .exact("bytes", written.bytes, ledger[Counter::WriteBytes])
+                .exact("new", done.inserted, ledger[Counter::WriteNewPages])
+                .exact("dirtied", written.dirtied, ledger[Counter::DirtiedPages])
+                .silently("inserted", done.inserted, known(ledger.inserted_pages()))
+                .nothing_else(ledger, &READS)
+                .nothing_else(ledger, &FAULTS)
+                .nothing_else(ledger, &DIRECT);
+            room.judge(label, comparison);
+        }
+        Err(problem) => room.failed(&label, &problem),
+    }
+}
+
+fn writes(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let states = [
+        (State::Cold, Folios::Small),
+        (State::Half, Folios::Small),
+        (State::Warm, Folios::Small),
+        (State::Warm, Folios::Large),
+    ];
+    for (state, folios) in states {
+        let prepare = || -> Result<()> {
+            subject.prepare(state, folios, &mut Random::new(7))?;
+            Ok(())
+        };
+        for size in [4 << 10, 64 << 10, 1 << 20] {
+            let label = Label::new(room.kind.name(), "pwrite")
+                .size(size)
+                .order("sequential")
+                .prepared(state, folios);
+            exactly(room, label, &subject, prepare, |tools| {
+                let file = open(&subject)?;
+                let mut written = Written::default();
+                for offset in (0..subject.bytes()).step_by(size as usize) {
+                    file.write_all_at(tools.buffer.slice(size), offset).context("pwrite")?;
+                    written.add(offset, size);
+                }
+                Ok(written)
+            });
+        }
+        for size in [100, 10_000] {
+            let label = Label::new(room.kind.name(), "pwrite, unaligned")
+                .size(size)
+                .order("random")
+                .prepared(state, folios);
+            exactly(room, label, &subject, prepare, |tools| {
+                let file = open(&subject)?;
+                let mut random = Random::new(size);
+                let mut written = Written::default();
+                for _ in 0..200 {
+                    let offset = random.below(subject.bytes() - size);
+                    file.write_all_at(tools.buffer.slice(size), offset).context("pwrite")?;
+                    written.add(offset, size);
+                }
+                Ok(written)
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A file that grows: all its pages are new, but those that two writes share.
+fn appends(room: &mut Room) -> Result<()> {
+    for (size, requests) in [(100, 3000), (64 << 10, 64), (1 << 20, 8)] {
+        let subject = room.file("growing", 0)?;
+        let label = Label::new(room.kind.name(), "append").size(size).order("sequential");
+        let prepare = || -> Result<()> {
+            let file = open(&subject)?;
+            file.set_len(0).and_then(|()| file.sync_all()).context("truncate")
+        };
+        exactly(room, label, &subject, prepare, |tools| {
+            let mut file =
+                File::options().append(true).open(subject.path()).context("open to append")?;
+            let mut written = Written::default();
+            for request in 0..requests {
+                std::io::Write::write_all(&mut file, tools.buffer.slice(size)).context("write")?;
+                written.add(request * size, size);
+            }
+            Ok(written)
+        });
+    }
+    Ok(())
+}
+
+/// fallocate(2) makes room on the disk and touches no page.
+fn fallocate(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", 0)?;
+    let label = Label::new(room.kind.name(), "fallocate").size(FILE_BYTES);
+    exactly(room, label, &subject, || subject.evict(), |_| {
+        let file = open(&subject)?;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, FILE_BYTES)
+            .context("fallocate")?;
+        Ok(Written::default())
+    });
+    Ok(())
+}
+
+/// Stores into mappings: faults, and with a shared one pages dirtied.
+fn mapped_writes(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    for (access, call) in
+        [(Access::Shared, "mmap, shared stores"), (Access::Private, "mmap, private stores")]
+    {
+        for state in [State::Cold, State::Half, State::Warm] {
+            for folios in [Folios::Large, Folios::Small] {
+                let label = Label::new(room.kind.name(), call)
+                    .size(page_size())
+                    .order("sequential")
+                    .prepared(state, folios);
+                let measured = room.stand.measure(
+                    &label,
+                    &subject,
+                    Evictions::Spoil,
+                    || {
+                        let random = &mut Random::named(&label.line());
+                        let touched = subject.prepare(state, folios, random)?;
+                        Ok((touched, dirty(&subject)?))
+                    },
+                    |(touched, before), _| {
+                        let file = open(&subject)?;
+                        let mut oracle = Oracle::new(&subject, touched);
+                        let mut mapping = Mapping::new(&file, subject.bytes(), access, folios)?;
+                        for page in 0..subject.pages() {
+                            oracle.touch(page, || mapping.write(page))?;
+                        }
+                        Ok((oracle.expected(), dirty(&subject)? - before))
+                    },
+                );
+                match measured {
+                    Ok(done) => {
+                        let ledger = &done.ledger;
+                        let (expected, dirtied) = done.expected;
+                        let ahead = done.inserted.saturating_sub(expected.fault_misses);
+                        let comparison = Comparison::new()
+                            .exact("faults", expected.faults, ledger[Counter::FaultRequests])
+                            .exact("misses", expected.fault_misses, ledger[Counter::FaultMissPages])
+                            .exact("read-ahead", ahead, ledger[Counter::FaultReadaheadPages])
+                            .exact("dirtied", dirtied, ledger[Counter::DirtiedPages])
+                            .silently("inserted", done.inserted, known(ledger.inserted_pages()))
+                            .nothing_else(ledger, &READS)
+                            .nothing_else(ledger, &WRITES[..4])
+                            .nothing_else(ledger, &DIRECT);
+                        room.judge(label, comparison);
+                    }
+                    Err(problem) => room.failed(&label, &problem),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// On tmpfs nothing is counted, whichever way it is written.
+fn in_memory(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let size = 64 << 10;
+    for call in ["pwrite", "pwrite and pread, O_DIRECT", "mmap, shared stores"] {
+        let label =
+            Label::new(room.kind.name(), call).size(size).order("sequential").state("warm");
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Spoil,
+            || Ok(()),
+            |(), tools| {
+                let is_direct = call.contains("O_DIRECT");
+                let file =
+                    if is_direct { open_direct(subject.path(), true)? } else { open(&subject)? };
+                if call.starts_with("mmap") {
+                    let mut mapping =
+                        Mapping::new(&file, subject.bytes(), Access::Shared, Folios::Large)?;
+                    (0..subject.pages()).for_each(|page| mapping.write(page));
+                    return Ok(());
+                }
+                for offset in (0..subject.bytes()).step_by(size as usize) {
+                    file.write_all_at(tools.buffer.slice(size), offset).context("pwrite")?;
+                    if is_direct {
+                        file.read_exact_at(tools.buffer.slice(size), offset).context("pread")?;
+                    }
+                }
+                Ok(())
+            },
+        );
+        match measured {
+            Ok(done) => {
+                let ledger = &done.ledger;
+                let comparison = Comparison::new()
+                    .exact("pages", 0, ledger[Counter::WritePages])
+                    .exact("dirtied", 0, ledger[Counter::DirtiedPages])
+                    .silently("is zero", 1, u64::from(ledger.is_zero()));
+                room.judge(label, comparison);
+            }
+            Err(problem) => room.failed(&label, &problem),
+        }
+    }
+    Ok(())
+}

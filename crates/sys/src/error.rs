@@ -1,0 +1,206 @@
+//! [`Error`]: what could not be done, with which file, why, and what helps.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::FileKind;
+
+/// Something that the kernel would not do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{operation}{}: {source}", of(path))]
+    Io {
+        /// The system call.
+        operation: &'static str,
+        /// The file, where the caller gave one by path.
+        path: Option<PathBuf>,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// A system call is offered, but not to this caller for this file.
+    #[error("{operation}{}: {source}; {advice}", of(path))]
+    Denied {
+        /// The system call.
+        operation: &'static str,
+        /// The file, where the caller gave one by path.
+        path: Option<PathBuf>,
+        /// Who may, and what to do.
+        advice: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// This kernel, or this kind of file system, does not offer a system call.
+    #[error("{operation}{}: {source}; {advice}", of(path))]
+    Unsupported {
+        /// The system call.
+        operation: &'static str,
+        /// The file, where the caller gave one by path.
+        path: Option<PathBuf>,
+        /// Since when there is such a call, and what to do.
+        advice: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// The path leads to something that has no pages of its own, or that must not be opened.
+    #[error("open {}: {kind}, not a regular file or a block device", path.display())]
+    NotAFile {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What is there instead.
+        kind: FileKind,
+    },
+}
+
+fn of(path: &Option<PathBuf>) -> String {
+    path.as_ref()
+        .map(|path| format!(" {}", path.display()))
+        .unwrap_or_default()
+}
+
+/// What sort of failure an [`Error`] is, for programs to act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no such file.
+    NotFound,
+    /// This caller may not do that, another may.
+    Denied,
+    /// This kernel or file system does not offer it to anyone.
+    Unsupported,
+    /// The request makes no sense: a bad descriptor, the wrong kind of file.
+    Invalid,
+    /// It may work later.
+    Busy,
+    /// A signal came first.
+    Interrupted,
+    /// Anything else.
+    Other,
+}
+
+impl Error {
+    pub(crate) fn io(operation: &'static str, errno: Errno) -> Self {
+        Self::Io {
+            operation,
+            path: None,
+            source: errno.into(),
+        }
+    }
+
+    /// Adds the path of the file to an error of a call that had only its descriptor.
+    #[must_use]
+    pub fn with_path(mut self, at: &Path) -> Self {
+        match &mut self {
+            Self::Io { path, .. } | Self::Denied { path, .. } | Self::Unsupported { path, .. } => {
+                *path = Some(at.to_owned());
+            }
+            Self::NotAFile { path, .. } => at.clone_into(path),
+        }
+        self
+    }
+
+    /// Returns the path of the file, where it is known.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. } | Self::Denied { path, .. } | Self::Unsupported { path, .. } => {
+                path.as_deref()
+            }
+            Self::NotAFile { path, .. } => Some(path),
+        }
+    }
+
+    /// Returns what sort of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { source, .. } => classify(source),
+            Self::Denied { .. } => ErrorKind::Denied,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::NotAFile { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+fn classify(error: &io::Error) -> ErrorKind {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NOTDIR) => ErrorKind::NotFound,
+        Some(Errno::PERM | Errno::ACCESS | Errno::ROFS) => ErrorKind::Denied,
+        Some(Errno::NOSYS | Errno::OPNOTSUPP) => ErrorKind::Unsupported,
+        Some(
+            Errno::INVAL
+            | Errno::BADF
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::ISDIR
+            | Errno::SPIPE
+            | Errno::OVERFLOW,
+        ) => ErrorKind::Invalid,
+        Some(Errno::BUSY | Errno::AGAIN | Errno::TXTBSY) => ErrorKind::Busy,
+        Some(Errno::INTR) => ErrorKind::Interrupted,
+        _ => ErrorKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_follow_the_errno() {
+        for (errno, kind) in [
+            (Errno::NOENT, ErrorKind::NotFound),
+            (Errno::ACCESS, ErrorKind::Denied),
+            (Errno::NOSYS, ErrorKind::Unsupported),
+            (Errno::BADF, ErrorKind::Invalid),
+            (Errno::BUSY, ErrorKind::Busy),
+            (Errno::INTR, ErrorKind::Interrupted),
+            (Errno::IO, ErrorKind::Other),
+        ] {
+            assert_eq!(Error::io("read", errno).kind(), kind, "{errno:?}");
+        }
+    }
+
+    #[test]
+    fn messages_name_operation_path_and_cause() {
+        let error = Error::io("fadvise", Errno::BADF);
+        assert!(
+            error.to_string().starts_with("fadvise: Bad file"),
+            "no path: {error}"
+        );
+        let error = error.with_path(Path::new("/a b"));
+        assert!(
+            error.to_string().starts_with("fadvise /a b: Bad file"),
+            "a path: {error}"
+        );
+        assert_eq!(
+            error.path(),
+            Some(Path::new("/a b")),
+            "the path is there for programs too"
+        );
+    }
+
+    #[test]
+    fn a_refused_kind_of_file_is_named() {
+        let error = Error::NotAFile {
+            path: "/run/x".into(),
+            kind: FileKind::Fifo,
+        };
+        assert_eq!(
+            error.to_string(),
+            "open /run/x: a FIFO, not a regular file or a block device",
+            "the kind of file is the cause"
+        );
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Invalid,
+            "asking for it made no sense"
+        );
+    }
+}

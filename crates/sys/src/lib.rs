@@ -1,0 +1,44 @@
+//! Thin, safe calls on the page cache of Linux: what is resident, and advice about it.
+//!
+//! It is *not* a library about files: it walks nothing, retries nothing, decides nothing and
+//! prints nothing. `cachewise-residency` builds on it. It is the only crate of the workspace
+//! with system calls that `rustix` does not offer, and so the only one with `unsafe` for them.
+//!
+//! ```
+//! use cachewise_units::Bytes;
+//!
+//! # let file = tempfile::NamedTempFile::new()?;
+//! # std::fs::write(file.path(), vec![1; 100_000])?;
+//! # let path = file.path();
+//! match cachewise_sys::resident(path) {
+//!     Ok(found) => {
+//!         let size = found.cached.bytes(cachewise_sys::page_size());
+//!         assert!(size >= Bytes(100_000), "just written, so resident");
+//!     }
+//!     // Not allowed to know is not the same as nothing there.
+//!     Err(error) => eprintln!("{error}"),
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Kernel
+//! Everything but [`cachestat()`] works on any Linux since 2.6; `cachestat` needs 6.5.
+//!
+//! # Layout
+//! - `page`: [`page_size`].
+//! - `cachestat`: [`cachestat()`], [`CacheStat`], [`resident`].
+//! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
+//! - `open`: [`open_quietly`], [`FileKind`].
+//! - `error`: [`Error`], [`ErrorKind`].
+
+mod advise;
+mod cachestat;
+mod error;
+mod open;
+mod page;
+
+pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
+pub use cachestat::{CacheStat, cachestat, resident};
+pub use error::{Error, ErrorKind};
+pub use open::{FileKind, open_quietly};
+pub use page::page_size;

@@ -1,0 +1,151 @@
+//! Opening a file so that nobody notices.
+
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// What a path leads to, where that is not what was wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// A FIFO: opening it can wake up whoever waits at its other end.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device: opening it can start something, as a watchdog does.
+    CharacterDevice,
+    /// Something without a name here.
+    Unknown,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "a directory",
+            Self::Fifo => "a FIFO",
+            Self::Socket => "a socket",
+            Self::CharacterDevice => "a character device",
+            Self::Unknown => "something of an unknown kind",
+        })
+    }
+}
+
+/// Opens a regular file or a block device for reading, changing nothing by it.
+///
+/// No access time is written, where the caller may ask for that. Symbolic links are followed.
+///
+/// # Errors
+/// [`Error::NotAFile`] for anything but a regular file and a block device, which is not opened
+/// then; otherwise what `open(2)` says.
+///
+/// # Cost
+/// Three system calls: the kind of file is looked at before, because opening a FIFO or a device
+/// has effects of its own, and after, because the path may lead elsewhere by then. One more where
+/// the file belongs to somebody else.
+pub fn open_quietly(path: &Path) -> Result<File, Error> {
+    let failed = |operation| move |errno| Error::io(operation, errno).with_path(path);
+    let before = rustix::fs::stat(path).map_err(failed("stat"))?;
+    check(path, FileType::from_raw_mode(before.st_mode))?;
+
+    // Not to block matters only where the path led elsewhere meanwhile: a FIFO would hang.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        // Only the owner may keep the access time. For the others, opening alone leaves it alone.
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    }
+    .map_err(failed("open"))?;
+    let after = rustix::fs::fstat(&fd).map_err(failed("fstat"))?;
+    check(path, FileType::from_raw_mode(after.st_mode))?;
+    Ok(File::from(fd))
+}
+
+fn check(path: &Path, found: FileType) -> Result<(), Error> {
+    let kind = match found {
+        FileType::RegularFile | FileType::BlockDevice => return Ok(()),
+        FileType::Directory => FileKind::Directory,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+        FileType::CharacterDevice => FileKind::CharacterDevice,
+        _ => FileKind::Unknown,
+    };
+    Err(Error::NotAFile {
+        path: path.to_owned(),
+        kind,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::ErrorKind;
+
+    fn kind_at(path: &Path) -> Option<FileKind> {
+        match open_quietly(path) {
+            Err(Error::NotAFile { kind, .. }) => Some(kind),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn refuses_what_has_no_pages_without_blocking() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let socket = dir.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(kind_at(&fifo), Some(FileKind::Fifo), "a FIFO is refused");
+        assert_eq!(
+            kind_at(&socket),
+            Some(FileKind::Socket),
+            "a socket is refused"
+        );
+        assert_eq!(
+            kind_at(dir.path()),
+            Some(FileKind::Directory),
+            "a directory is refused"
+        );
+        let null = Path::new("/dev/null");
+        assert_eq!(
+            kind_at(null),
+            Some(FileKind::CharacterDevice),
+            "a device is refused"
+        );
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let path = Path::new("/nonexistent/file");
+        let error = open_quietly(path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "there is none");
+        assert_eq!(error.path(), Some(path), "and the error says which");
+    }
+
+    #[test]
+    fn reading_leaves_the_access_time_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "content").unwrap();
+        // Older than the modification, so that even `relatime` would write a new one.
+        let old = std::fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH);
+        file.as_file().set_times(old).unwrap();
+
+        let mut content = String::new();
+        open_quietly(file.path())
+            .unwrap()
+            .read_to_string(&mut content)
+            .unwrap();
+        assert_eq!(content, "content", "the file can be read");
+        let atime = std::fs::metadata(file.path()).unwrap().atime();
+        assert_eq!(atime, 0, "and its access time is the one set");
+    }
+}

@@ -1,0 +1,185 @@
+//! A value as text for people: numbers, marks for what is missing, names made safe.
+//!
+//! # Layout
+//! - [`cell`], [`compact`]: a value as text, with spaces and thousands or as one word.
+//! - [`grouped`]: a number with its thousands apart.
+//! - [`width`], [`pad`], [`Side`], [`shortened`]: text in columns.
+
+use std::path::Path;
+
+use cachewise_model::{Datum, Measured, Value, escaped};
+use unicode_width::UnicodeWidthStr;
+
+/// A value as people read it: `131,072`, `512.0 MiB`, `~99.61 %`, `?`, `-`.
+pub(crate) fn cell(value: &Value) -> String {
+    marked(value, |datum| match datum {
+        Datum::Count(number) => grouped(*number),
+        Datum::Pages(pages) => grouped(pages.0),
+        other => shown(other),
+    })
+}
+
+/// A value as one word, so that `awk` finds it in its column: `131072`, `512.0MiB`, `99.61%`.
+pub(crate) fn compact(value: &Value) -> String {
+    marked(value, |datum| match datum {
+        Datum::Bytes(_) | Datum::Ratio(_) => shown(datum).replace(' ', ""),
+        other => shown(other),
+    })
+}
+
+fn marked(value: &Value, show: impl Fn(&Datum) -> String) -> String {
+    match value {
+        Measured::Exact(datum) => show(datum),
+        Measured::Estimated(datum, _) => format!("~{}", show(datum)),
+        Measured::Missing(missing) => missing.mark().to_owned(),
+    }
+}
+
+fn shown(datum: &Datum) -> String {
+    match datum {
+        Datum::Count(number) | Datum::Id(number) => number.to_string(),
+        Datum::Pages(pages) => pages.to_string(),
+        Datum::Bytes(bytes) => bytes.to_string(),
+        Datum::Seconds(seconds) => format!("{seconds:.3}"),
+        Datum::Ratio(ratio) => ratio.to_string(),
+        Datum::Text(text) => escaped(text.as_ref()).into_owned(),
+        Datum::Path(path) => path_text(path),
+        Datum::Time(time) => clock(time).to_owned(),
+    }
+}
+
+/// A path that no terminal acts on.
+pub(crate) fn path_text(path: &Path) -> String {
+    escaped(path.as_os_str()).into_owned()
+}
+
+/// The time of day of an RFC 3339 text; whoever watches a table knows the date.
+fn clock(time: &str) -> &str {
+    match time.split_once('T') {
+        Some((_, clock)) => clock.get(..8).unwrap_or(time),
+        None => time,
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// To which side a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// Fills a text up to a width; one that is wider stays whole.
+pub(crate) fn pad(text: &str, columns: usize, side: Side) -> String {
+    let fill = " ".repeat(columns.saturating_sub(width(text)));
+    match side {
+        Side::Left => format!("{text}{fill}"),
+        Side::Right => format!("{fill}{text}"),
+    }
+}
+
+/// A path cut in the middle to fit: its end, where the file's name is, keeps two thirds.
+pub(crate) fn shortened(text: &str, columns: usize) -> String {
+    const DOTS: &str = "...";
+    // Below this nothing of a name is left; then the line may rather be too long.
+    const LEAST: usize = 16;
+    let columns = columns.max(LEAST);
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let room = columns - DOTS.len();
+    let head = fitting(text.chars(), room / 3);
+    let tail: String = fitting(text.chars().rev(), room - room / 3).chars().rev().collect();
+    format!("{head}{DOTS}{tail}")
+}
+
+/// As many characters as fit into so many columns.
+fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += width(c.encode_utf8(&mut [0; 4]));
+            used <= columns
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_units::{Bytes, Pages, Ratio};
+
+    use super::*;
+
+    fn ratio(part: u64, whole: u64) -> Datum {
+        Datum::Ratio(Ratio::of(part, whole).unwrap())
+    }
+
+    #[test]
+    fn values_read_well() {
+        for (value, long, short) in [
+            (Measured::Exact(Datum::Pages(Pages(131_072))), "131,072", "131072"),
+            (Measured::Exact(Datum::Bytes(Bytes(512 << 20))), "512.0 MiB", "512.0MiB"),
+            (Measured::Exact(ratio(999_999, 1_000_000)), "99.99 %", "99.99%"),
+            (Measured::Estimated(Datum::Count(1234), "guess"), "~1,234", "~1234"),
+            (Measured::Exact(Datum::Count(0)), "0", "0"),
+            (Measured::unknown("permission"), "?", "?"),
+            (Measured::not_offered("no such thing"), "-", "-"),
+            (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
+            (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
+            (Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())), "03:04:05", "03:04:05"),
+            (Measured::Exact(Datum::Time("now".into())), "now", "now"),
+            (Value::text("two words"), "two words", "two words"),
+            (Value::text("\u{1b}[2J"), r"\x1b[2J", r"\x1b[2J"),
+        ] {
+            assert_eq!(cell(&value), long, "{value:?} in a report");
+            assert_eq!(compact(&value), short, "{value:?} in a row");
+        }
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(number), text, "{number} in groups of three");
+        }
+    }
+
+    #[test]
+    fn columns_count_what_is_seen() {
+        assert_eq!(pad("\u{6f22}", 4, Side::Right), "  \u{6f22}", "a wide character takes two");
+        assert_eq!(pad("12345", 3, Side::Left), "12345", "nothing is cut");
+    }
+
+    #[test]
+    fn paths_keep_their_ends() {
+        let path = "/home/somebody/projects/cachewise/target/release/deps/libmodel.rlib";
+        let short = shortened(path, 40);
+        assert_eq!(short, "/home/somebo...lease/deps/libmodel.rlib", "a third and two thirds");
+        assert!(width(&short) <= 40, "it fits");
+        assert_eq!(shortened("/short", 40), "/short", "what fits stays");
+        assert_eq!(width(&shortened(path, 1)), 16, "something is always left");
+        assert!(width(&shortened(&"\u{6f22}".repeat(40), 21)) <= 21, "wide characters are not cut in two");
+    }
+}

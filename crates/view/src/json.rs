@@ -1,0 +1,171 @@
+//! Values as JSON, with the reasons for what is missing.
+//!
+//! A missing value is `null`, and `reasons` has its id and the reason; an estimated one is a number,
+//! its id is in `estimated` and `reasons` tells how it came about. A name that is not UTF-8 is
+//! escaped, and `escaped` has its id.
+
+use cachewise_model::{Datum, FIELDS, Field, Measured, NOT_HERE, Row, Value, escaped};
+use serde_json::{Map, Value as Json};
+
+/// A JSON object made of values; keeps the order in which they come.
+#[derive(Debug, Default)]
+pub(crate) struct Object {
+    members: Map<String, Json>,
+    reasons: Map<String, Json>,
+    estimated: Vec<Json>,
+    escaped: Vec<Json>,
+}
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        Object::default()
+    }
+
+    /// Adds what is plain JSON.
+    pub(crate) fn set(mut self, id: &str, json: impl Into<Json>) -> Self {
+        self.members.insert(id.to_owned(), json.into());
+        self
+    }
+
+    /// Adds a value with its quality.
+    pub(crate) fn value(mut self, id: &str, value: &Value) -> Self {
+        let json = match value {
+            Measured::Exact(datum) => number_or_name(datum),
+            Measured::Estimated(datum, how) => {
+                self.estimated.push(id.into());
+                self.reasons.insert(id.to_owned(), (*how).into());
+                number_or_name(datum)
+            }
+            Measured::Missing(missing) => {
+                self.reasons.insert(id.to_owned(), missing.reason().into());
+                Json::Null
+            }
+        };
+        if let Some(Datum::Path(path)) = value.as_ref().known()
+            && path.to_str().is_none()
+        {
+            self.escaped.push(id.into());
+        }
+        self.members.insert(id.to_owned(), json);
+        self
+    }
+
+    /// Adds these columns of a row.
+    pub(crate) fn columns(self, row: &Row, columns: &[&Field]) -> Self {
+        columns.iter().fold(self, |object, field| object.value(field.id, &field.of(row)))
+    }
+
+    /// Adds every field that a row of this kind has.
+    pub(crate) fn everything(self, row: &Row) -> Self {
+        FIELDS.iter().fold(self, |object, field| match field.of(row) {
+            Measured::Missing(NOT_HERE) => object,
+            value => object.value(field.id, &value),
+        })
+    }
+
+    /// The object, with the lists of qualities at its end where they are not empty.
+    pub(crate) fn finish(mut self) -> Json {
+        if !self.estimated.is_empty() {
+            self.members.insert("estimated".to_owned(), self.estimated.into());
+        }
+        if !self.escaped.is_empty() {
+            self.members.insert("escaped".to_owned(), self.escaped.into());
+        }
+        if !self.reasons.is_empty() {
+            self.members.insert("reasons".to_owned(), self.reasons.into());
+        }
+        Json::Object(self.members)
+    }
+}
+
+fn number_or_name(datum: &Datum) -> Json {
+    match datum {
+        Datum::Count(number) | Datum::Id(number) => (*number).into(),
+        Datum::Pages(pages) => pages.0.into(),
+        Datum::Bytes(bytes) => bytes.0.into(),
+        Datum::Seconds(seconds) => (*seconds).into(),
+        Datum::Ratio(ratio) => ratio.get().into(),
+        Datum::Text(text) | Datum::Time(text) => text.as_str().into(),
+        Datum::Path(_) => plain(datum).into(),
+    }
+}
+
+/// A datum as machine formats write it: integers of the base unit, ratios 0 to 1, names as they are
+/// (JSON and CSV have their own escapes for control characters) unless they are not UTF-8.
+pub(crate) fn plain(datum: &Datum) -> String {
+    match datum {
+        Datum::Count(number) | Datum::Id(number) => number.to_string(),
+        Datum::Pages(pages) => pages.0.to_string(),
+        Datum::Bytes(bytes) => bytes.0.to_string(),
+        Datum::Seconds(seconds) => seconds.to_string(),
+        Datum::Ratio(ratio) => ratio.get().to_string(),
+        Datum::Text(text) | Datum::Time(text) => text.clone(),
+        Datum::Path(path) => {
+            path.to_str().map_or_else(|| escaped(path.as_os_str()).into_owned(), str::to_owned)
+        }
+    }
+}
+
+/// JSON on one line, or indented, ending in a line feed.
+pub(crate) fn to_text(json: &Json, indented: bool) -> String {
+    if indented { format!("{json:#}\n") } else { format!("{json}\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::PathBuf;
+
+    use cachewise_units::{Bytes, Ratio};
+
+    use super::*;
+
+    #[test]
+    fn qualities_stand_beside_the_values() {
+        let broken = PathBuf::from(OsStr::from_bytes(b"/tmp/\xff"));
+        let object = Object::new()
+            .value("exact_bytes", &Measured::Exact(Datum::Bytes(Bytes(4096))))
+            .value("guessed", &Measured::Estimated(Datum::Count(3), "from vmstat"))
+            .value("hidden", &Measured::unknown("permission"))
+            .value("half_ratio", &Value::ratio(Measured::Exact(Ratio::of(1, 2).unwrap())))
+            .value("path", &Measured::Exact(Datum::Path(broken)))
+            .finish();
+        assert_eq!(
+            object.to_string(),
+            r#"{"exact_bytes":4096,"guessed":3,"hidden":null,"half_ratio":0.5,"path":"/tmp/\\xff","#
+                .to_owned()
+                + r#""estimated":["guessed"],"escaped":["path"],"#
+                + r#""reasons":{"guessed":"from vmstat","hidden":"permission"}}"#,
+            "numbers, null with a reason, and the lists at the end"
+        );
+    }
+
+    #[test]
+    fn what_is_exact_has_no_lists() {
+        let object = Object::new().value("n", &Measured::Exact(Datum::Count(1))).finish();
+        assert_eq!(object.to_string(), r#"{"n":1}"#, "no empty lists");
+    }
+
+    #[test]
+    fn names_are_data_and_stay_whole() {
+        let object = Object::new().value("path", &Value::text("a\nb\u{1b}")).finish();
+        let back: Json = serde_json::from_str(&object.to_string()).unwrap();
+        assert_eq!(back["path"], "a\nb\u{1b}", "JSON's own escapes bring it back");
+    }
+
+    #[test]
+    fn no_number_is_no_number() {
+        let object = Object::new().value("s", &Value::seconds(Measured::Exact(f64::NAN))).finish();
+        assert_eq!(object.to_string(), r#"{"s":null}"#, "JSON has no NaN");
+    }
+
+    #[test]
+    fn everything_leaves_out_what_a_row_does_not_have() {
+        let object = Object::new().everything(&Row::default()).finish();
+        assert_eq!(object["read_pages"], 0, "counters are there");
+        assert!(object.get("pid").is_none(), "a row about no process has no pid, not even null");
+        assert_eq!(object["reuse_ratio"], Json::Null, "a ratio of nothing is null");
+        assert_eq!(object["reasons"]["reuse_ratio"], "nothing was asked for", "and says why");
+    }
+}

@@ -1,0 +1,208 @@
+//! A stream of rows in any format: the output of `stat`.
+//!
+//! Rows are written as they come; nothing but the columns' widths is remembered.
+//!
+//! # Layout
+//! - [`RowWriter`], [`RowOptions`]: the stream.
+//! - `table`: for people. `records`: JSON, JSON lines and CSV.
+
+use std::io::{self, Write};
+
+use cachewise_model::{Field, Row};
+use cachewise_units::PageSize;
+
+use crate::format::Format;
+use crate::metrics::Exposition;
+use crate::style::Style;
+
+mod records;
+mod table;
+
+/// What a stream of rows needs besides rows.
+#[derive(Debug, Clone)]
+pub struct RowOptions {
+    /// When the stream began, RFC 3339.
+    pub timestamp: String,
+    /// The machine's name.
+    pub hostname: String,
+    /// The page size by which pages become bytes.
+    pub page_size: PageSize,
+    /// For tables: colour and width.
+    pub style: Style,
+    /// For tables: repeat the header after so many rows; `None` unless a terminal shows it.
+    pub header_every: Option<usize>,
+}
+
+/// Writes rows, one at a time, in one format.
+#[derive(Debug)]
+pub struct RowWriter<W> {
+    out: W,
+    format: Format,
+    columns: Vec<&'static Field>,
+    options: RowOptions,
+    table: table::Table,
+    /// How many rows were written.
+    written: usize,
+    /// For OpenMetrics, which shows one row: the last.
+    last: Option<Row>,
+}
+
+impl<W: Write> RowWriter<W> {
+    /// A writer of these columns; a column named twice is shown once.
+    pub fn new(out: W, format: Format, columns: &[&'static Field], options: RowOptions) -> Self {
+        let mut once: Vec<&'static Field> = Vec::with_capacity(columns.len());
+        for field in columns {
+            if !once.iter().any(|known| known.id == field.id) {
+                once.push(field);
+            }
+        }
+        let table = table::Table::new(&once, options.header_every);
+        RowWriter { out, format, columns: once, options, table, written: 0, last: None }
+    }
+
+    /// Writes one row and flushes, so that whoever reads a pipe sees it at once.
+    ///
+    /// # Errors
+    /// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+    pub fn write(&mut self, row: &Row) -> io::Result<()> {
+        let text = match self.format {
+            Format::Table => self.table.row(row, &self.columns, self.options.style),
+            Format::Json => records::json_row(self.written, row, &self.columns, &self.options),
+            Format::JsonLines => records::json_line(row, &self.columns, &self.options),
+            Format::Csv => records::csv_row(self.written, row, &self.columns)?,
+            Format::OpenMetrics => {
+                self.last = Some(row.clone());
+                String::new()
+            }
+        };
+        self.written += 1;
+        self.emit(&text)
+    }
+
+    /// Writes what belongs at the end, with a total where the format has a place for one, and gives
+    /// the output back.
+    ///
+    /// Tables and JSON show the total beside the rows; JSON lines and CSV do not, or whoever sums
+    /// up a column would count all twice; OpenMetrics shows the total, or else the last row.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn finish(mut self, total: Option<&Row>) -> io::Result<W> {
+        let text = match self.format {
+            Format::Table => match total {
+                Some(total) => self.table.total(total, &self.columns, self.options.style),
+                None => String::new(),
+            },
+            Format::Json => records::json_end(self.written, total, &self.columns, &self.options),
+            Format::JsonLines => String::new(),
+            Format::Csv if self.written == 0 => records::csv_header(&self.columns)?,
+            Format::Csv => String::new(),
+            Format::OpenMetrics => self.exposition(total)?,
+        };
+        self.emit(&text)?;
+        Ok(self.out)
+    }
+
+    fn exposition(&self, total: Option<&Row>) -> io::Result<String> {
+        let mut exposition = Exposition::new();
+        exposition.page_size(self.options.page_size);
+        if let Some(row) = total.or(self.last.as_ref()) {
+            for field in &self.columns {
+                exposition.field(row, field);
+            }
+        }
+        exposition.text()
+    }
+
+    fn emit(&mut self, text: &str) -> io::Result<()> {
+        if !text.is_empty() {
+            self.out.write_all(text.as_bytes())?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Measured, field};
+
+    use super::*;
+
+    pub(super) fn options() -> RowOptions {
+        RowOptions {
+            timestamp: "2026-01-02T03:04:05Z".into(),
+            hostname: "box".into(),
+            page_size: PageSize::new(4 << 10).unwrap(),
+            style: Style::plain(80),
+            header_every: None,
+        }
+    }
+
+    pub(super) fn row(pages: u64, misses: u64) -> Row {
+        let mut row = Row::default();
+        row.labels.time = Measured::Exact("2026-01-02T03:04:06Z".into());
+        row.ledger.set(Counter::ReadPages, pages);
+        row.ledger.set(Counter::ReadMissPages, misses);
+        row.system.cached_bytes = Measured::Exact(512 << 20);
+        row.elapsed = std::time::Duration::from_secs(1);
+        row
+    }
+
+    pub(super) fn columns(names: &str) -> Vec<&'static Field> {
+        names.split(',').map(|name| field(name).unwrap()).collect()
+    }
+
+    pub(super) fn written(
+        format: Format,
+        names: &str,
+        rows: &[Row],
+        total: Option<&Row>,
+        options: RowOptions,
+    ) -> String {
+        let mut writer = RowWriter::new(Vec::new(), format, &columns(names), options);
+        for row in rows {
+            writer.write(row).unwrap();
+        }
+        String::from_utf8(writer.finish(total).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn openmetrics_shows_the_total_or_the_last_row() {
+        let rows = [row(1, 0), row(2, 0)];
+        let text = |total| written(Format::OpenMetrics, "TOTAL", &rows, total, options());
+        assert!(text(None).contains("\ncachewise_read_pages_total 2\n"), "the last row");
+        assert!(text(Some(&row(3, 0))).contains("\ncachewise_read_pages_total 3\n"), "the total");
+        assert_eq!(text(None).matches("# EOF").count(), 1, "one exposition, however many rows");
+    }
+
+    #[test]
+    fn a_stream_without_rows_is_still_well_formed() {
+        let empty = |format| written(format, "TOTAL,HIT%", &[], None, options());
+        assert_eq!(empty(Format::Table), "", "nothing to see");
+        assert_eq!(empty(Format::JsonLines), "", "no lines");
+        assert_eq!(empty(Format::Csv), "read_pages,reuse_ratio,reasons\n", "the header alone");
+        assert!(empty(Format::OpenMetrics).ends_with("# EOF\n"), "an exposition");
+        let json: serde_json::Value = serde_json::from_str(&empty(Format::Json)).unwrap();
+        assert_eq!(json["rows"], serde_json::json!([]), "an empty list");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_as_such() {
+        #[derive(Debug)]
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for format in [Format::Table, Format::Json, Format::JsonLines, Format::Csv] {
+            let mut writer = RowWriter::new(Closed, format, &columns("TOTAL"), options());
+            let error = writer.write(&row(1, 0)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{format}: the kind is kept");
+        }
+    }
+}
