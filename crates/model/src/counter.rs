@@ -137,14 +137,23 @@ mod tests {
             write_bytes write_new_pages dirtied_pages direct_read_requests direct_read_bytes \
             direct_write_requests direct_write_bytes evicted_reclaim_pages evicted_other_pages \
             refault_pages metadata_pages other_pages eventless_requests";
-        assert_eq!(ids.join(" "), expected, "the BPF side fills the row by this order");
+        assert_eq!(
+            ids.join(" "),
+            expected,
+            "the BPF side fills the row by this order"
+        );
         assert_eq!(Counter::COUNT, 27, "the BPF side's row has this length");
     }
 
     #[test]
     fn index_is_the_place_in_all() {
         for (place, counter) in Counter::ALL.iter().enumerate() {
-            assert_eq!(counter.index(), place, "{} sits at its own index", counter.id());
+            assert_eq!(
+                counter.index(),
+                place,
+                "{} sits at its own index",
+                counter.id()
+            );
         }
     }
 }

@@ -25,7 +25,9 @@ impl Exit {
     /// The name of the signal that ended it, where there is one.
     #[must_use]
     pub fn signal_name(self) -> Option<&'static str> {
-        let Exit::Signal(number) = self else { return None };
+        let Exit::Signal(number) = self else {
+            return None;
+        };
         let place = usize::try_from(number).ok()?.checked_sub(1)?;
         SIGNALS.get(place).copied()
     }
@@ -46,10 +48,37 @@ impl fmt::Display for Exit {
 
 /// Signals 1 to 31 on every architecture that cachewise runs on (x86, arm, riscv, power, s390).
 const SIGNALS: [&str; 31] = [
-    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL",
-    "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD",
-    "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ",
-    "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
 ];
 
 #[cfg(test)]
@@ -69,7 +98,11 @@ mod tests {
             (Exit::Running, "running"),
             (Exit::Unknown("not followed"), "?"),
         ] {
-            assert_eq!(exit.to_string(), text, "{exit:?} prints so that it fits a column");
+            assert_eq!(
+                exit.to_string(),
+                text,
+                "{exit:?} prints so that it fits a column"
+            );
         }
     }
 
@@ -77,6 +110,9 @@ mod tests {
     fn only_status_zero_is_success() {
         assert!(Exit::Code(0).is_success(), "0 is success");
         assert!(!Exit::Code(1).is_success(), "1 is not");
-        assert!(!Exit::Running.is_success(), "neither is a process that has not ended");
+        assert!(
+            !Exit::Running.is_success(),
+            "neither is a process that has not ended"
+        );
     }
 }

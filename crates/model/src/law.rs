@@ -34,7 +34,10 @@ impl Law {
     /// Adds up the parts and compares.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let sum = self.parts.iter().fold(Measured::Exact(0), |sum, (_, part)| part.plus(sum));
+        let sum = self
+            .parts
+            .iter()
+            .fold(Measured::Exact(0), |sum, (_, part)| part.plus(sum));
         match sum.zip(self.whole.1, |sum, whole| sum == whole) {
             Measured::Exact(true) => Verdict::Holds,
             Measured::Exact(false) => Verdict::Broken,
@@ -55,27 +58,34 @@ pub fn laws(report: &Report) -> Vec<Law> {
         Law {
             id: "hits_and_misses",
             parts: vec![("hits", totals.hits()), ("misses", misses)],
-            whole: ("asked", asked),
+            whole: ("pages asked for", asked),
         },
         Law {
             id: "reuse_and_readahead",
-            parts: vec![("reused", totals.reuse_pages()), ("read-ahead just fetched", first_uses)],
+            parts: vec![
+                ("reused", totals.reuse_pages()),
+                ("just read ahead", first_uses),
+            ],
             whole: ("hits", totals.hits()),
         },
     ];
     if !report.files.is_empty() {
         let sum = report.files.iter().map(|file| &file.ledger).sum();
-        laws.push(sum_law("files", "asked of all files", &sum, asked));
+        laws.push(sum_law("files", "in all files", &sum, asked));
     }
     if !report.processes.is_empty() {
         let sum = report.processes.iter().map(|process| &process.ledger).sum();
-        laws.push(sum_law("processes", "asked by all processes", &sum, asked));
+        laws.push(sum_law("processes", "in all processes", &sum, asked));
     }
     laws
 }
 
 fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
-    Law { id, parts: vec![(name, sum.get(Counter::ReadPages))], whole: ("asked", asked) }
+    Law {
+        id,
+        parts: vec![(name, sum.get(Counter::ReadPages))],
+        whole: ("pages asked for", asked),
+    }
 }
 
 #[cfg(test)]
@@ -85,7 +95,11 @@ mod tests {
     use crate::measured::Missing;
 
     fn verdict(report: &Report, id: &str) -> Verdict {
-        laws(report).iter().find(|law| law.id == id).unwrap().verdict()
+        laws(report)
+            .iter()
+            .find(|law| law.id == id)
+            .unwrap()
+            .verdict()
     }
 
     #[test]
@@ -120,19 +134,27 @@ mod tests {
         let mut report = sample::report();
         report.totals.set(Counter::ReadPages, 5);
         report.files.push(sample::file("/data", 4096));
-        assert_eq!(verdict(&report, "files"), Verdict::Broken, "5 pages are not in any file");
+        assert_eq!(
+            verdict(&report, "files"),
+            Verdict::Broken,
+            "5 pages are not in any file"
+        );
     }
 
     #[test]
     fn what_is_not_exact_is_not_proven() {
         let mut report = sample::report();
-        report.totals.set_missing(Counter::ReadMissPages, Missing::NotOffered("no BPF"));
+        report
+            .totals
+            .set_missing(Counter::ReadMissPages, Missing::NotOffered("no BPF"));
         assert_eq!(
             verdict(&report, "hits_and_misses"),
             Verdict::Unknown("no BPF"),
             "neither true nor false without the misses"
         );
-        report.totals.set_estimated(Counter::ReadMissPages, 0, "from vmstat");
+        report
+            .totals
+            .set_estimated(Counter::ReadMissPages, 0, "from vmstat");
         assert_eq!(
             verdict(&report, "hits_and_misses"),
             Verdict::Unknown("from vmstat"),

@@ -48,7 +48,10 @@ impl Ledger {
     /// A ledger of exact counts, in the order of [`Counter::ALL`].
     #[must_use]
     pub const fn from_counts(counts: [u64; Counter::COUNT]) -> Self {
-        Ledger { counts, marks: Vec::new() }
+        Ledger {
+            counts,
+            marks: Vec::new(),
+        }
     }
 
     /// A ledger that knows nothing yet: every counter missing for one reason, until it is set.
@@ -81,7 +84,8 @@ impl Ledger {
     /// One counter as a value in its own unit.
     #[must_use]
     pub fn value(&self, counter: Counter) -> Value {
-        self.get(counter).map(|number| Datum::of(counter.unit(), number))
+        self.get(counter)
+            .map(|number| Datum::of(counter.unit(), number))
     }
 
     /// Puts an exact number in, whatever was there.
@@ -119,67 +123,19 @@ impl Ledger {
         self.merge(earlier, u64::saturating_sub)
     }
 
-    /// Read pages that were there: `read_pages - read_miss_pages`.
-    #[must_use]
-    pub fn hits(&self) -> Count {
-        self.get(Counter::ReadPages).minus(self.get(Counter::ReadMissPages))
-    }
-
-    /// Hits that cost no I/O of this run: hits without the first use of read-ahead.
-    #[must_use]
-    pub fn reuse_pages(&self) -> Count {
-        self.hits().minus(self.get(Counter::ReadaheadUsedPages))
-    }
-
-    /// Faults whose page was there.
-    #[must_use]
-    pub fn fault_hits(&self) -> Count {
-        self.get(Counter::FaultRequests).minus(self.get(Counter::FaultMissPages))
-    }
-
-    /// Pages written that were in the page cache already.
-    #[must_use]
-    pub fn overwritten_pages(&self) -> Count {
-        self.get(Counter::WritePages).minus(self.get(Counter::WriteNewPages))
-    }
-
-    /// Bytes that went around the page cache, both ways.
-    #[must_use]
-    pub fn direct_bytes(&self) -> Count {
-        self.get(Counter::DirectReadBytes).plus(self.get(Counter::DirectWriteBytes))
-    }
-
-    /// The average size of a read request, rounded down; not offered where there was none.
-    #[must_use]
-    pub fn average_read(&self) -> Count {
-        let requests = self.get(Counter::ReadRequests);
-        if requests.known() == Some(0) {
-            return Measured::not_offered("nothing was asked for");
-        }
-        self.get(Counter::ReadBytes).zip(requests, |bytes, requests| bytes / requests.max(1))
-    }
-
-    /// Pages that left the page cache, for whatever reason.
-    #[must_use]
-    pub fn evicted_pages(&self) -> Count {
-        self.get(Counter::EvictedReclaimPages).plus(self.get(Counter::EvictedOtherPages))
-    }
-
-    /// Pages that entered the page cache: the conservation law's left side.
-    #[must_use]
-    pub fn inserted_pages(&self) -> Count {
-        Counter::INSERTS
-            .iter()
-            .fold(Measured::Exact(0), |sum, counter| sum.plus(self.get(*counter)))
-    }
-
     fn mark(&self, counter: Counter) -> Option<Mark> {
-        let place = self.marks.binary_search_by_key(&counter, |(marked, _)| *marked).ok()?;
+        let place = self
+            .marks
+            .binary_search_by_key(&counter, |(marked, _)| *marked)
+            .ok()?;
         Some(self.marks[place].1)
     }
 
     fn worsen(&mut self, counter: Counter, mark: Mark) {
-        match self.marks.binary_search_by_key(&counter, |(marked, _)| *marked) {
+        match self
+            .marks
+            .binary_search_by_key(&counter, |(marked, _)| *marked)
+        {
             Ok(place) => self.marks[place].1 = self.marks[place].1.worse(mark),
             Err(place) => self.marks.insert(place, (counter, mark)),
         }
@@ -195,20 +151,6 @@ impl Ledger {
         }
         merged
     }
-}
-
-impl Counter {
-    /// The classes that bring pages in; their sum is the number of pages inserted.
-    pub const INSERTS: [Counter; 8] = [
-        Counter::ReadMissPages,
-        Counter::ReadaheadPages,
-        Counter::PrefetchPages,
-        Counter::FaultMissPages,
-        Counter::FaultReadaheadPages,
-        Counter::WriteNewPages,
-        Counter::MetadataPages,
-        Counter::OtherPages,
-    ];
 }
 
 impl Index<Counter> for Ledger {
@@ -279,27 +221,18 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_misses_add_up() {
-        let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, 131_072);
-        ledger.set(Counter::ReadMissPages, 512);
-        ledger.set(Counter::ReadaheadUsedPages, 130_560);
-        assert_eq!(ledger.hits(), Measured::Exact(130_560), "hits are what was not missed");
-        assert_eq!(ledger.reuse_pages(), Measured::Exact(0), "a cold read reuses nothing");
-    }
-
-    #[test]
-    fn inserted_is_the_sum_of_the_eight_classes() {
-        let sum = [4, 5, 6, 11, 12, 16, 25, 26].iter().sum();
-        assert_eq!(numbered().inserted_pages(), Measured::Exact(sum), "the conservation law");
-    }
-
-    #[test]
     fn sums_and_differences() {
         let sum: Ledger = [numbered(), numbered()].iter().sum();
         assert_eq!(sum[Counter::ReadRequests], 2, "sums go counter by counter");
-        assert_eq!(sum.since(&numbered()), numbered(), "taking one away leaves the other");
-        assert!(numbered().since(&sum).is_zero(), "a counter that went backwards gives zero");
+        assert_eq!(
+            sum.since(&numbered()),
+            numbered(),
+            "taking one away leaves the other"
+        );
+        assert!(
+            numbered().since(&sum).is_zero(),
+            "a counter that went backwards gives zero"
+        );
     }
 
     #[test]
@@ -312,8 +245,16 @@ mod tests {
             Measured::not_offered("no probe"),
             "a sum with a missing part is missing"
         );
-        assert_eq!(sum.hits(), Measured::not_offered("no probe"), "hits need the misses");
-        assert_eq!(sum.get(Counter::ReadPages), Measured::Exact(4), "other counters stay exact");
+        assert_eq!(
+            sum.hits(),
+            Measured::not_offered("no probe"),
+            "hits need the misses"
+        );
+        assert_eq!(
+            sum.get(Counter::ReadPages),
+            Measured::Exact(4),
+            "other counters stay exact"
+        );
         assert_eq!(
             numbered().since(&blind).reuse_pages(),
             Measured::not_offered("no probe"),
@@ -331,12 +272,19 @@ mod tests {
             Measured::Estimated(4096, "from /proc/PID/io"),
             "an estimate replaces the missing mark"
         );
-        assert_eq!(ledger.get(Counter::ReadRequests), Measured::Exact(1), "an exact one too");
+        assert_eq!(
+            ledger.get(Counter::ReadRequests),
+            Measured::Exact(1),
+            "an exact one too"
+        );
         assert_eq!(
             ledger.inserted_pages(),
             Measured::not_offered("no BPF"),
             "what was not filled in stays missing"
         );
-        assert!(!ledger.is_zero(), "a ledger that does not know is not an empty one");
+        assert!(
+            !ledger.is_zero(),
+            "a ledger that does not know is not an empty one"
+        );
     }
 }

@@ -16,16 +16,17 @@
 //! ```
 //!
 //! # Layout
-//! - `counter`, `ledger`: what was asked of the page cache, and the laws that hold.
+//! - `counter`, `ledger`, `derived`: what was asked of the page cache, and what follows from it.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
-//! - `row`, `field`, `fields`: one line of a table, and the table of fields.
-//! - `report`, `exit`, `law`: what a run gave, and whether its numbers add up.
+//! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
+//! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
 //! - `text`: names from outside, safe on a terminal and quoted for a shell.
 
 #![forbid(unsafe_code)]
 
 mod counter;
+mod derived;
 mod exit;
 mod field;
 mod fields;
@@ -33,7 +34,9 @@ mod finding;
 mod findings;
 mod law;
 mod ledger;
+mod lookup;
 mod measured;
+mod parts;
 mod report;
 mod row;
 mod text;
@@ -42,13 +45,15 @@ mod value;
 
 pub use counter::Counter;
 pub use exit::Exit;
-pub use field::{FIELDS, Field, Kind, field, suggest, unknown_column};
+pub use field::{FIELDS, Field, Kind};
 pub use finding::{Finding, Severity};
 pub use findings::{RULES, Rule, diagnose};
 pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
+pub use lookup::{STAT_COLUMNS, columns, field, suggest, unknown_column};
 pub use measured::{Count, Measured, Missing};
-pub use report::{Backend, CgroupRow, FileRow, Lost, ProcessRow, Report, SCHEMA_VERSION, Surroundings};
+pub use parts::{CgroupRow, FileRow, ProcessRow};
+pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use row::{Labels, NOT_HERE, Row, Subject, System};
 pub use text::{escaped, shell_quoted};
 pub use unit::Unit;

@@ -165,13 +165,21 @@ mod tests {
         let exact = Measured::Exact(2u64);
         let estimated = Measured::Estimated(3u64, "guessed");
         let unknown: Count = Measured::unknown("permission");
-        assert_eq!(exact.plus(exact), Measured::Exact(4), "two exact counts stay exact");
+        assert_eq!(
+            exact.plus(exact),
+            Measured::Exact(4),
+            "two exact counts stay exact"
+        );
         assert_eq!(
             exact.plus(estimated),
             Measured::Estimated(5, "guessed"),
             "one estimate makes the sum an estimate"
         );
-        assert_eq!(estimated.plus(unknown), unknown, "one missing part makes the sum missing");
+        assert_eq!(
+            estimated.plus(unknown),
+            unknown,
+            "one missing part makes the sum missing"
+        );
         assert_eq!(unknown.minus(exact), unknown, "the reason is handed on");
     }
 
@@ -184,7 +192,11 @@ mod tests {
             "zero of zero is not a percentage"
         );
         let quarter = Measured::Exact(1u64).ratio_of(Measured::Exact(4));
-        assert_eq!(quarter.map(Ratio::get), Measured::Exact(0.25), "one of four is a quarter");
+        assert_eq!(
+            quarter.map(Ratio::get),
+            Measured::Exact(0.25),
+            "one of four is a quarter"
+        );
         let unknown: Count = Measured::unknown("lost");
         assert_eq!(
             unknown.ratio_of(Measured::Exact(4)).missing(),

@@ -2,10 +2,9 @@
 //!
 //! # Layout
 //! - [`Report`]: the whole; [`Backend`], [`Lost`]: how far to trust it.
-//! - [`FileRow`], [`ProcessRow`], [`CgroupRow`]: its parts, each also as a [`Row`] of the one table.
+//! - its files, processes and control groups are in `parts`.
 //! - [`Surroundings`]: the machine's state and limits, which some findings need.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
@@ -14,6 +13,7 @@ use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
+use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::row::{Labels, Row, Subject};
 
 /// The version of the JSON documents; goes up when a name or a meaning changes.
@@ -104,7 +104,9 @@ impl Report {
     /// The totals as a row of the one table.
     #[must_use]
     pub fn total_row(&self) -> Row {
-        let cpu_seconds = self.cpu_user_seconds.zip(self.cpu_system_seconds, |user, sys| user + sys);
+        let cpu_seconds = self
+            .cpu_user_seconds
+            .zip(self.cpu_system_seconds, |user, sys| user + sys);
         Row {
             labels: Labels {
                 time: Measured::Exact(self.timestamp.clone()),
@@ -146,131 +148,6 @@ pub struct Lost {
     pub meaning: &'static str,
 }
 
-/// One file that was used.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FileRow {
-    /// Its path; of a deleted file the last one.
-    pub path: Measured<PathBuf>,
-    /// Whether the name is gone.
-    pub deleted: bool,
-    /// The type of its file system.
-    pub filesystem: Measured<String>,
-    /// The device of its file system, `major:minor`.
-    pub device: String,
-    /// Its inode number.
-    pub inode: u64,
-    /// Its size at the end.
-    pub size_bytes: Count,
-    /// Its pages in the page cache before.
-    pub resident_before_pages: Count,
-    /// Its pages in the page cache after.
-    pub resident_after_pages: Count,
-    /// What was asked of it.
-    pub ledger: Ledger,
-    /// Whether it was opened around the page cache (O_DIRECT) at least once.
-    pub direct: bool,
-}
-
-impl FileRow {
-    /// This file as a row of the one table.
-    #[must_use]
-    pub fn row(&self) -> Row {
-        Row {
-            labels: Labels {
-                path: self.path.clone(),
-                filesystem: self.filesystem.clone(),
-                device: Measured::Exact(self.device.clone()),
-                inode: Measured::Exact(self.inode),
-                ..Labels::default()
-            },
-            ledger: self.ledger.clone(),
-            subject: Subject {
-                file_size_bytes: self.size_bytes,
-                resident_before_pages: self.resident_before_pages,
-                resident_after_pages: self.resident_after_pages,
-                ..Subject::default()
-            },
-            ..Row::default()
-        }
-    }
-
-    /// How many pages the file has, if its size is exactly known and not zero.
-    #[must_use]
-    pub fn pages(&self, page_size: PageSize) -> Option<u64> {
-        let size = self.size_bytes.exact().filter(|size| *size > 0)?;
-        Some(size.div_ceil(page_size.get()))
-    }
-}
-
-/// One process of the run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ProcessRow {
-    /// Process id (thread group).
-    pub pid: u32,
-    /// Its parent.
-    pub ppid: Measured<u32>,
-    /// The program's name.
-    pub command: Measured<String>,
-    /// Its control group.
-    pub cgroup: Measured<String>,
-    /// How it ended.
-    pub exit: Exit,
-    /// Processor time, user and system.
-    pub cpu_seconds: Measured<f64>,
-    /// Bytes that came from storage devices for it.
-    pub device_read_bytes: Count,
-    /// Bytes that it caused to go to storage devices.
-    pub device_write_bytes: Count,
-    /// What it asked of the page cache.
-    pub ledger: Ledger,
-}
-
-impl ProcessRow {
-    /// This process as a row of the one table.
-    #[must_use]
-    pub fn row(&self) -> Row {
-        Row {
-            labels: Labels {
-                pid: Measured::Exact(self.pid),
-                ppid: self.ppid,
-                command: self.command.clone(),
-                cgroup: self.cgroup.clone(),
-                exit: match self.exit {
-                    Exit::Unknown(reason) => Measured::unknown(reason),
-                    known => Measured::Exact(known.to_string()),
-                },
-                ..Labels::default()
-            },
-            ledger: self.ledger.clone(),
-            subject: Subject {
-                cpu_seconds: self.cpu_seconds,
-                device_read_bytes: self.device_read_bytes,
-                device_write_bytes: self.device_write_bytes,
-                ..Subject::default()
-            },
-            ..Row::default()
-        }
-    }
-}
-
-/// One control group of the run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CgroupRow {
-    /// Its path below the root of the hierarchy.
-    pub path: Measured<String>,
-    /// What its processes asked of the page cache.
-    pub ledger: Ledger,
-}
-
-impl CgroupRow {
-    /// This control group as a row of the one table.
-    #[must_use]
-    pub fn row(&self) -> Row {
-        let labels = Labels { cgroup: self.path.clone(), ..Labels::default() };
-        Row { labels, ledger: self.ledger.clone(), ..Row::default() }
-    }
-}
-
 /// The machine around the run, at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
@@ -304,25 +181,21 @@ impl Default for Surroundings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::field;
+    use crate::lookup::field;
 
     #[test]
-    fn a_file_without_a_size_has_no_pages() {
+    fn a_new_report_claims_nothing() {
         let page_size = PageSize::new(4 << 10).unwrap();
-        let mut file = crate::findings::sample::file("/data", 4097);
-        assert_eq!(file.pages(page_size), Some(2), "a page begun counts");
-        file.size_bytes = Measured::Exact(0);
-        assert_eq!(file.pages(page_size), None, "an empty file has none to compare with");
-        file.size_bytes = Measured::Estimated(4097, "guessed");
-        assert_eq!(file.pages(page_size), None, "nor has one whose size is a guess");
-    }
-
-    #[test]
-    fn parts_become_rows_of_the_table() {
-        let file = crate::findings::sample::file("/data", 4097);
-        let size = field("SIZE").unwrap().of(&file.row());
-        assert_eq!(size, Measured::Exact(4097).bytes(), "a file's row has its size");
-        let pid = field("pid").unwrap().of(&file.row());
-        assert!(pid.missing().is_some(), "and no process id");
+        let report = Report::new("t".into(), "h".into(), page_size, "k".into());
+        assert!(
+            report.device_read_bytes.missing().is_some(),
+            "not measured is not zero"
+        );
+        let cpu = field("CPU").map(|field| field.of(&report.total_row()));
+        assert_eq!(
+            cpu.and_then(|cpu| cpu.missing()),
+            Some(NOT_MEASURED),
+            "the sum of two unmeasured times is unmeasured"
+        );
     }
 }

@@ -136,8 +136,16 @@ mod tests {
     #[test]
     fn an_empty_row_has_no_names_rather_than_empty_ones() {
         let row = Row::default();
-        assert_eq!(row.labels.pid.missing(), Some(NOT_HERE), "no process is not process 0");
-        assert_eq!(row.system.cached_bytes.missing(), Some(NOT_HERE), "nor is the cache empty");
+        assert_eq!(
+            row.labels.pid.missing(),
+            Some(NOT_HERE),
+            "no process is not process 0"
+        );
+        assert_eq!(
+            row.system.cached_bytes.missing(),
+            Some(NOT_HERE),
+            "nor is the cache empty"
+        );
         assert!(row.ledger.is_zero(), "its counters start at zero");
     }
 }

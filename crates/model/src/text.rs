@@ -51,13 +51,19 @@ fn push_byte(text: &mut String, byte: u8) {
 #[must_use]
 pub fn shell_quoted(path: &Path) -> String {
     match path.to_str() {
-        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        // `=` has a meaning at the start of a word in zsh, and nowhere in an argument.
+        Some(text) if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) => {
+            text.to_owned()
+        }
         Some(text) if !text.chars().any(is_unprintable) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
             let bytes = path.as_os_str().as_encoded_bytes();
-            bytes.iter().fold(String::from("$'"), |quoted, byte| with_octal(quoted, *byte)) + "'"
+            bytes
+                .iter()
+                .fold(String::from("$'"), |quoted, byte| with_octal(quoted, *byte))
+                + "'"
         }
     }
 }
@@ -77,9 +83,9 @@ fn with_octal(mut quoted: String, byte: u8) -> String {
     quoted
 }
 
-/// Characters that no shell gives a meaning to, anywhere in a word.
+/// Characters that no shell gives a meaning to inside a word.
 fn is_plain(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%')
+    c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%' | '=')
 }
 
 /// Control characters, and the invisible ones that hide or reorder text.
@@ -98,7 +104,10 @@ mod tests {
     fn only_what_acts_on_a_terminal_is_escaped() {
         for (name, text) in [
             (&b"/var/lib/data.db"[..], "/var/lib/data.db"),
-            ("/tmp/\u{fc}ber \u{1f980}".as_bytes(), "/tmp/\u{fc}ber \u{1f980}"),
+            (
+                "/tmp/\u{fc}ber \u{1f980}".as_bytes(),
+                "/tmp/\u{fc}ber \u{1f980}",
+            ),
             (br"a\x2db.slice", r"a\x2db.slice"),
             (b"/tmp/\x1b[2J", r"/tmp/\x1b[2J"),
             (b"new\nline\\", r"new\nline\\"),
@@ -106,7 +115,11 @@ mod tests {
             ("a\u{202e}b".as_bytes(), r"a\u{202e}b"),
             (b"", ""),
         ] {
-            assert_eq!(escaped(OsStr::from_bytes(name)), text, "{name:?} is safe to print");
+            assert_eq!(
+                escaped(OsStr::from_bytes(name)),
+                text,
+                "{name:?} is safe to print"
+            );
         }
     }
 
@@ -118,12 +131,18 @@ mod tests {
             (b"/tmp/it's", r"'/tmp/it'\''s'"),
             (b"/tmp/$(reboot)", "'/tmp/$(reboot)'"),
             (b"", "''"),
+            (b"if=/data", "if=/data"),
+            (b"=ls", "'=ls'"),
             ("/tmp/\u{fc}ber".as_bytes(), "/tmp/\u{fc}ber"),
             (b"/tmp/\xff\x1b[2J'", r"$'/tmp/\377\033[2J\''"),
             (b"/tmp/new\nline", r"$'/tmp/new\012line'"),
         ] {
             let path = Path::new(OsStr::from_bytes(path));
-            assert_eq!(shell_quoted(path), text, "{path:?} can be pasted into a shell");
+            assert_eq!(
+                shell_quoted(path),
+                text,
+                "{path:?} can be pasted into a shell"
+            );
         }
     }
 }

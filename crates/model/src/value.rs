@@ -116,9 +116,23 @@ mod tests {
 
     #[test]
     fn a_datum_knows_its_unit() {
-        for unit in [Unit::Count, Unit::Pages, Unit::Bytes, Unit::Seconds, Unit::Id] {
-            assert_eq!(Datum::of(unit, 1).unit(), unit, "a number keeps the unit it was made with");
+        for unit in [
+            Unit::Count,
+            Unit::Pages,
+            Unit::Bytes,
+            Unit::Seconds,
+            Unit::Id,
+        ] {
+            assert_eq!(
+                Datum::of(unit, 1).unit(),
+                unit,
+                "a number keeps the unit it was made with"
+            );
         }
-        assert_eq!(Datum::Path("/a".into()).unit(), Unit::Text, "a path is a name");
+        assert_eq!(
+            Datum::Path("/a".into()).unit(),
+            Unit::Text,
+            "a path is a name"
+        );
     }
 }

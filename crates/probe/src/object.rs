@@ -137,7 +137,10 @@ unsafe impl Send for Storage {}
 
 impl Programs {
     pub(crate) fn load(options: &Options) -> Result<Self, Error> {
-        // libbpf writes its verifier logs to stderr; the errors that it returns are enough here.
+        // libbpf writes the verifier's logs to stderr: for developers, who ask for them.
+        if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
+            return Self::load_what_goes(options);
+        }
         let printer = libbpf_rs::set_print(None);
         let loaded = Self::load_what_goes(options);
         libbpf_rs::set_print(printer);

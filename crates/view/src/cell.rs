@@ -66,7 +66,7 @@ pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -106,7 +106,10 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     }
     let room = columns - DOTS.len();
     let head = fitting(text.chars(), room / 3);
-    let tail: String = fitting(text.chars().rev(), room - room / 3).chars().rev().collect();
+    let tail: String = fitting(text.chars().rev(), room - room / 3)
+        .chars()
+        .rev()
+        .collect();
     format!("{head}{DOTS}{tail}")
 }
 
@@ -134,16 +137,36 @@ mod tests {
     #[test]
     fn values_read_well() {
         for (value, long, short) in [
-            (Measured::Exact(Datum::Pages(Pages(131_072))), "131,072", "131072"),
-            (Measured::Exact(Datum::Bytes(Bytes(512 << 20))), "512.0 MiB", "512.0MiB"),
-            (Measured::Exact(ratio(999_999, 1_000_000)), "99.99 %", "99.99%"),
-            (Measured::Estimated(Datum::Count(1234), "guess"), "~1,234", "~1234"),
+            (
+                Measured::Exact(Datum::Pages(Pages(131_072))),
+                "131,072",
+                "131072",
+            ),
+            (
+                Measured::Exact(Datum::Bytes(Bytes(512 << 20))),
+                "512.0 MiB",
+                "512.0MiB",
+            ),
+            (
+                Measured::Exact(ratio(999_999, 1_000_000)),
+                "99.99 %",
+                "99.99%",
+            ),
+            (
+                Measured::Estimated(Datum::Count(1234), "guess"),
+                "~1,234",
+                "~1234",
+            ),
             (Measured::Exact(Datum::Count(0)), "0", "0"),
             (Measured::unknown("permission"), "?", "?"),
             (Measured::not_offered("no such thing"), "-", "-"),
             (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
             (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
-            (Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())), "03:04:05", "03:04:05"),
+            (
+                Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())),
+                "03:04:05",
+                "03:04:05",
+            ),
             (Measured::Exact(Datum::Time("now".into())), "now", "now"),
             (Value::text("two words"), "two words", "two words"),
             (Value::text("\u{1b}[2J"), r"\x1b[2J", r"\x1b[2J"),
@@ -168,7 +191,11 @@ mod tests {
 
     #[test]
     fn columns_count_what_is_seen() {
-        assert_eq!(pad("\u{6f22}", 4, Side::Right), "  \u{6f22}", "a wide character takes two");
+        assert_eq!(
+            pad("\u{6f22}", 4, Side::Right),
+            "  \u{6f22}",
+            "a wide character takes two"
+        );
         assert_eq!(pad("12345", 3, Side::Left), "12345", "nothing is cut");
     }
 
@@ -176,10 +203,16 @@ mod tests {
     fn paths_keep_their_ends() {
         let path = "/home/somebody/projects/cachewise/target/release/deps/libmodel.rlib";
         let short = shortened(path, 40);
-        assert_eq!(short, "/home/somebo...lease/deps/libmodel.rlib", "a third and two thirds");
+        assert_eq!(
+            short, "/home/somebo...elease/deps/libmodel.rlib",
+            "a third and two thirds"
+        );
         assert!(width(&short) <= 40, "it fits");
         assert_eq!(shortened("/short", 40), "/short", "what fits stays");
         assert_eq!(width(&shortened(path, 1)), 16, "something is always left");
-        assert!(width(&shortened(&"\u{6f22}".repeat(40), 21)) <= 21, "wide characters are not cut in two");
+        assert!(
+            width(&shortened(&"\u{6f22}".repeat(40), 21)) <= 21,
+            "wide characters are not cut in two"
+        );
     }
 }

@@ -12,8 +12,12 @@ use crate::json::plain;
 /// What the library says; writing to memory does not fail by itself.
 pub(crate) fn line(cells: impl Iterator<Item = String>) -> io::Result<String> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-    writer.write_record(cells.map(String::into_bytes)).map_err(io::Error::other)?;
-    let bytes = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+    writer
+        .write_record(cells.map(String::into_bytes))
+        .map_err(io::Error::other)?;
+    let bytes = writer
+        .into_inner()
+        .map_err(|error| io::Error::other(error.to_string()))?;
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
@@ -46,16 +50,31 @@ mod tests {
 
     #[test]
     fn a_lone_empty_cell_is_a_record() {
-        assert_eq!(line([String::new()].into_iter()).unwrap(), "\"\"\n", "not an empty line");
+        assert_eq!(
+            line([String::new()].into_iter()).unwrap(),
+            "\"\"\n",
+            "not an empty line"
+        );
         let cells = ["a,b", "c\"d", "e\nf"].map(str::to_owned);
         let text = line(cells.into_iter()).unwrap();
-        assert_eq!(text, "\"a,b\",\"c\"\"d\",\"e\nf\"\n", "commas, quotes and line feeds");
+        assert_eq!(
+            text, "\"a,b\",\"c\"\"d\",\"e\nf\"\n",
+            "commas, quotes and line feeds"
+        );
     }
 
     #[test]
     fn an_escaped_path_is_told() {
         let path = Measured::Exact(Datum::Path(OsStr::from_bytes(b"/\xff").into()));
-        assert_eq!(cell(&path), r"/\xff", "bytes that are not UTF-8 are escaped");
-        assert_eq!(reasons([("path", &path)].into_iter()), "path: escaped", "and it says so");
+        assert_eq!(
+            cell(&path),
+            r"/\xff",
+            "bytes that are not UTF-8 are escaped"
+        );
+        assert_eq!(
+            reasons([("path", &path)].into_iter()),
+            "path: escaped",
+            "and it says so"
+        );
     }
 }

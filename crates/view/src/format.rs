@@ -21,8 +21,13 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 5] =
-        [Format::Table, Format::Json, Format::JsonLines, Format::Csv, Format::OpenMetrics];
+    pub const ALL: [Format; 5] = [
+        Format::Table,
+        Format::Json,
+        Format::JsonLines,
+        Format::Csv,
+        Format::OpenMetrics,
+    ];
 
     /// The names, in the order of [`Format::ALL`].
     pub const NAMES: [&str; 5] = ["table", "json", "jsonl", "csv", "openmetrics"];
@@ -48,7 +53,12 @@ pub struct ParseFormatError {
 
 impl fmt::Display for ParseFormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an output format; one of: {}", self.input, Format::NAMES.join(", "))
+        write!(
+            f,
+            "{:?} is not an output format; one of: {}",
+            self.input,
+            Format::NAMES.join(", ")
+        )
     }
 }
 
@@ -65,7 +75,9 @@ impl FromStr for Format {
         Format::ALL
             .into_iter()
             .find(|format| format.name().eq_ignore_ascii_case(input))
-            .ok_or_else(|| ParseFormatError { input: input.to_owned() })
+            .ok_or_else(|| ParseFormatError {
+                input: input.to_owned(),
+            })
     }
 }
 
@@ -76,18 +88,25 @@ mod tests {
     #[test]
     fn names_lead_to_their_formats() {
         for format in Format::ALL {
-            assert_eq!(format.name().parse(), Ok(format), "{format} is found by its name");
+            assert_eq!(
+                format.name().parse(),
+                Ok(format),
+                "{format} is found by its name"
+            );
         }
         assert_eq!("JSON".parse(), Ok(Format::Json), "in any case");
-        assert_eq!(Format::JsonLines.name(), "jsonl", "names and formats are in the same order");
+        assert_eq!(
+            Format::JsonLines.name(),
+            "jsonl",
+            "names and formats are in the same order"
+        );
     }
 
     #[test]
     fn a_wrong_name_gets_the_list() {
         let error = "yaml".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
-            error,
-            "\"yaml\" is not an output format; one of: table, json, jsonl, csv, openmetrics",
+            error, "\"yaml\" is not an output format; one of: table, json, jsonl, csv, openmetrics",
             "what was typed and what can be"
         );
     }

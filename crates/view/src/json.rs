@@ -52,27 +52,34 @@ impl Object {
 
     /// Adds these columns of a row.
     pub(crate) fn columns(self, row: &Row, columns: &[&Field]) -> Self {
-        columns.iter().fold(self, |object, field| object.value(field.id, &field.of(row)))
+        columns
+            .iter()
+            .fold(self, |object, field| object.value(field.id, &field.of(row)))
     }
 
     /// Adds every field that a row of this kind has.
     pub(crate) fn everything(self, row: &Row) -> Self {
-        FIELDS.iter().fold(self, |object, field| match field.of(row) {
-            Measured::Missing(NOT_HERE) => object,
-            value => object.value(field.id, &value),
-        })
+        FIELDS
+            .iter()
+            .fold(self, |object, field| match field.of(row) {
+                Measured::Missing(NOT_HERE) => object,
+                value => object.value(field.id, &value),
+            })
     }
 
     /// The object, with the lists of qualities at its end where they are not empty.
     pub(crate) fn finish(mut self) -> Json {
         if !self.estimated.is_empty() {
-            self.members.insert("estimated".to_owned(), self.estimated.into());
+            self.members
+                .insert("estimated".to_owned(), self.estimated.into());
         }
         if !self.escaped.is_empty() {
-            self.members.insert("escaped".to_owned(), self.escaped.into());
+            self.members
+                .insert("escaped".to_owned(), self.escaped.into());
         }
         if !self.reasons.is_empty() {
-            self.members.insert("reasons".to_owned(), self.reasons.into());
+            self.members
+                .insert("reasons".to_owned(), self.reasons.into());
         }
         Json::Object(self.members)
     }
@@ -100,15 +107,19 @@ pub(crate) fn plain(datum: &Datum) -> String {
         Datum::Seconds(seconds) => seconds.to_string(),
         Datum::Ratio(ratio) => ratio.get().to_string(),
         Datum::Text(text) | Datum::Time(text) => text.clone(),
-        Datum::Path(path) => {
-            path.to_str().map_or_else(|| escaped(path.as_os_str()).into_owned(), str::to_owned)
-        }
+        Datum::Path(path) => path
+            .to_str()
+            .map_or_else(|| escaped(path.as_os_str()).into_owned(), str::to_owned),
     }
 }
 
 /// JSON on one line, or indented, ending in a line feed.
 pub(crate) fn to_text(json: &Json, indented: bool) -> String {
-    if indented { format!("{json:#}\n") } else { format!("{json}\n") }
+    if indented {
+        format!("{json:#}\n")
+    } else {
+        format!("{json}\n")
+    }
 }
 
 #[cfg(test)]
@@ -126,9 +137,15 @@ mod tests {
         let broken = PathBuf::from(OsStr::from_bytes(b"/tmp/\xff"));
         let object = Object::new()
             .value("exact_bytes", &Measured::Exact(Datum::Bytes(Bytes(4096))))
-            .value("guessed", &Measured::Estimated(Datum::Count(3), "from vmstat"))
+            .value(
+                "guessed",
+                &Measured::Estimated(Datum::Count(3), "from vmstat"),
+            )
             .value("hidden", &Measured::unknown("permission"))
-            .value("half_ratio", &Value::ratio(Measured::Exact(Ratio::of(1, 2).unwrap())))
+            .value(
+                "half_ratio",
+                &Value::ratio(Measured::Exact(Ratio::of(1, 2).unwrap())),
+            )
             .value("path", &Measured::Exact(Datum::Path(broken)))
             .finish();
         assert_eq!(
@@ -143,20 +160,29 @@ mod tests {
 
     #[test]
     fn what_is_exact_has_no_lists() {
-        let object = Object::new().value("n", &Measured::Exact(Datum::Count(1))).finish();
+        let object = Object::new()
+            .value("n", &Measured::Exact(Datum::Count(1)))
+            .finish();
         assert_eq!(object.to_string(), r#"{"n":1}"#, "no empty lists");
     }
 
     #[test]
     fn names_are_data_and_stay_whole() {
-        let object = Object::new().value("path", &Value::text("a\nb\u{1b}")).finish();
+        let object = Object::new()
+            .value("path", &Value::text("a\nb\u{1b}"))
+            .finish();
         let back: Json = serde_json::from_str(&object.to_string()).unwrap();
-        assert_eq!(back["path"], "a\nb\u{1b}", "JSON's own escapes bring it back");
+        assert_eq!(
+            back["path"], "a\nb\u{1b}",
+            "JSON's own escapes bring it back"
+        );
     }
 
     #[test]
     fn no_number_is_no_number() {
-        let object = Object::new().value("s", &Value::seconds(Measured::Exact(f64::NAN))).finish();
+        let object = Object::new()
+            .value("s", &Value::seconds(Measured::Exact(f64::NAN)))
+            .finish();
         assert_eq!(object.to_string(), r#"{"s":null}"#, "JSON has no NaN");
     }
 
@@ -164,8 +190,18 @@ mod tests {
     fn everything_leaves_out_what_a_row_does_not_have() {
         let object = Object::new().everything(&Row::default()).finish();
         assert_eq!(object["read_pages"], 0, "counters are there");
-        assert!(object.get("pid").is_none(), "a row about no process has no pid, not even null");
-        assert_eq!(object["reuse_ratio"], Json::Null, "a ratio of nothing is null");
-        assert_eq!(object["reasons"]["reuse_ratio"], "nothing was asked for", "and says why");
+        assert!(
+            object.get("pid").is_none(),
+            "a row about no process has no pid, not even null"
+        );
+        assert_eq!(
+            object["reuse_ratio"],
+            Json::Null,
+            "a ratio of nothing is null"
+        );
+        assert_eq!(
+            object["reasons"]["reuse_ratio"], "nothing was asked for",
+            "and says why"
+        );
     }
 }

@@ -1,8 +1,36 @@
 //! How cachewise's numbers look: tables, JSON, CSV and OpenMetrics.
 //!
+//! The crate sees only the model: it can draw a live machine, a recording or a test's numbers alike.
+//! It asks nothing of the terminal or the environment; colour and width are handed in.
+//!
+//! ```
+//! use cachewise_model::{Counter, Row, field};
+//! use cachewise_units::PageSize;
+//! use cachewise_view::{Format, RowOptions, RowWriter, Style};
+//!
+//! let mut row = Row::default();
+//! row.ledger.set(Counter::ReadPages, 131_072);
+//! row.ledger.set(Counter::ReadMissPages, 512);
+//!
+//! let columns = ["total", "misses", "hits"].map(|name| field(name).expect("it exists"));
+//! let options = RowOptions {
+//!     timestamp: "2026-01-02T03:04:05Z".into(),
+//!     hostname: "box".into(),
+//!     page_size: PageSize::new(4 << 10).expect("a power of two"),
+//!     style: Style::plain(80),
+//!     header_every: None,
+//! };
+//! let mut writer = RowWriter::new(Vec::new(), Format::Csv, &columns, options);
+//! writer.write(&row)?;
+//! let text = String::from_utf8(writer.finish(None)?).expect("CSV of numbers is text");
+//! assert_eq!(text, "read_pages,read_miss_pages,read_hit_pages,reasons\n131072,512,130560,\n");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! # Layout
 //! - `format`, `style`: what the caller chose.
 //! - `rows`: a stream of rows, the output of `stat`.
+//! - `report`: a report of a run, the output of `run`.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format.
 
 #![forbid(unsafe_code)]
@@ -12,9 +40,11 @@ mod csv_text;
 mod format;
 mod json;
 mod metrics;
+mod report;
 mod rows;
 mod style;
 
 pub use format::{Format, ParseFormatError};
+pub use report::{ReportOptions, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;

@@ -12,7 +12,6 @@ use cachewise_model::{Datum, Field, Kind, Measured, Row, Unit, Value};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
@@ -57,20 +56,24 @@ impl Exposition {
     }
 
     /// Adds a value under an id that ends in its unit.
-    pub(crate) fn value(
-        &mut self,
-        id: &str,
-        help: &str,
-        unit: Unit,
-        kind: Kind,
-        value: &Value,
-    ) {
-        let Some(datum) = value.as_ref().known() else { return };
-        let Some(number) = number(datum, kind) else { return };
-        let note = value.estimate().map(|how| format!(" (estimated: {how})")).unwrap_or_default();
+    pub(crate) fn value(&mut self, id: &str, help: &str, unit: Unit, kind: Kind, value: &Value) {
+        let Some(datum) = value.as_ref().known() else {
+            return;
+        };
+        let Some(number) = number(datum, kind) else {
+            return;
+        };
+        let note = value
+            .estimate()
+            .map(|how| format!(" (estimated: {how})"))
+            .unwrap_or_default();
         self.push(Series {
-            name: unit.suffix().and_then(|suffix| id.strip_suffix(suffix)).unwrap_or(id).to_owned(),
-            help: format!("{help}{note}."),
+            name: unit
+                .suffix()
+                .and_then(|suffix| id.strip_suffix(suffix))
+                .unwrap_or(id)
+                .to_owned(),
+            help: help_text(&format!("{help}{note}.")),
             unit: unit.name().map(|name| MetricUnit::Other(name.to_owned())),
             number,
         });
@@ -79,13 +82,24 @@ impl Exposition {
     /// Adds the page size, without which pages are no bytes.
     pub(crate) fn page_size(&mut self, page_size: PageSize) {
         let value = Measured::Exact(Datum::Bytes(page_size.bytes()));
-        self.value("page_size_bytes", "Size of a page", Unit::Bytes, Kind::Gauge, &value);
+        self.value(
+            "page_size_bytes",
+            "Size of a page",
+            Unit::Bytes,
+            Kind::Gauge,
+            &value,
+        );
     }
 
     /// Adds facts that are no numbers, of which there is a fixed set.
     pub(crate) fn info(&mut self, name: &str, help: &str, facts: Vec<(&'static str, String)>) {
-        let help = format!("{help}.");
-        self.push(Series { name: name.to_owned(), help, unit: None, number: Number::Info(facts) });
+        let help = help_text(&format!("{help}."));
+        self.push(Series {
+            name: name.to_owned(),
+            help,
+            unit: None,
+            number: Number::Info(facts),
+        });
     }
 
     fn push(&mut self, series: Series) {
@@ -111,6 +125,13 @@ impl Exposition {
     }
 }
 
+/// Help as the format wants it; of the escapes, these are the ones that the library leaves to us.
+fn help_text(help: &str) -> String {
+    help.replace('\\', r"\\")
+        .replace('\n', r"\n")
+        .replace('"', r#"\""#)
+}
+
 fn number(datum: &Datum, kind: Kind) -> Option<Number> {
     let whole = match datum {
         Datum::Count(number) => *number,
@@ -123,30 +144,31 @@ fn number(datum: &Datum, kind: Kind) -> Option<Number> {
         Datum::Ratio(ratio) => return Some(Number::GaugeFraction(ratio.get())),
         Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
     };
-    Some(if kind == Kind::Counter { Number::Counter(whole) } else { Number::Gauge(whole) })
+    Some(if kind == Kind::Counter {
+        Number::Counter(whole)
+    } else {
+        Number::Gauge(whole)
+    })
 }
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for Series { name, help, unit, number } in &self.series {
-            let mut describe = |kind: MetricType| {
-                encoder.encode_descriptor(name, help, unit.as_ref(), kind)
+        for Series {
+            name,
+            help,
+            unit,
+            number,
+        } in &self.series
+        {
+            let metric: &dyn EncodeMetric = match number {
+                Number::Counter(n) => &ConstCounter::new(*n),
+                Number::CounterFraction(n) => &ConstCounter::new(*n),
+                Number::Gauge(n) => &ConstGauge::new(*n),
+                Number::GaugeFraction(n) => &ConstGauge::new(*n),
+                Number::Info(facts) => &Info::new(facts.clone()),
             };
-            match number {
-                Number::Counter(n) => {
-                    ConstCounter::new(*n).encode(describe(MetricType::Counter)?)?;
-                }
-                Number::CounterFraction(n) => {
-                    ConstCounter::new(*n).encode(describe(MetricType::Counter)?)?;
-                }
-                Number::Gauge(n) => ConstGauge::new(*n).encode(describe(MetricType::Gauge)?)?,
-                Number::GaugeFraction(n) => {
-                    ConstGauge::new(*n).encode(describe(MetricType::Gauge)?)?;
-                }
-                Number::Info(facts) => {
-                    Info::new(facts.clone()).encode(describe(MetricType::Info)?)?;
-                }
-            }
+            let kind = metric.metric_type();
+            metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)?;
         }
         Ok(())
     }
@@ -170,8 +192,15 @@ mod tests {
     fn counters_gauges_and_ratios_line_by_line() {
         let mut exposition = Exposition::new();
         let mut row = row();
-        row.ledger.set_estimated(Counter::ReadBytes, 4096, "from /proc/PID/io");
-        for id in ["read_pages", "read_requests", "cached_bytes", "reuse_ratio", "read_bytes"] {
+        row.ledger
+            .set_estimated(Counter::ReadBytes, 4096, "from /proc/PID/io");
+        for id in [
+            "read_pages",
+            "read_requests",
+            "cached_bytes",
+            "reuse_ratio",
+            "read_bytes",
+        ] {
             exposition.field(&row, field(id).unwrap());
         }
         let expected = "\
@@ -196,32 +225,58 @@ cachewise_reuse_ratio 1.0
 cachewise_read_bytes_total 4096
 # EOF
 ";
-        assert_eq!(exposition.text().unwrap(), expected, "name, help, type, unit and end");
+        assert_eq!(
+            exposition.text().unwrap(),
+            expected,
+            "name, help, type, unit and end"
+        );
     }
 
     #[test]
     fn missing_values_names_and_doubles_are_absent() {
         let mut exposition = Exposition::new();
         let mut row = row();
-        row.ledger.set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+        row.ledger
+            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
         row.labels.path = Measured::Exact("/etc/passwd".into());
         row.labels.pid = Measured::Exact(7);
-        for id in ["read_pages", "path", "pid", "read_requests", "read_requests"] {
+        for id in [
+            "read_pages",
+            "path",
+            "pid",
+            "read_requests",
+            "read_requests",
+        ] {
             exposition.field(&row, field(id).unwrap());
         }
         let text = exposition.text().unwrap();
-        assert!(!text.contains("read_pages"), "a missing value has no series");
+        assert!(
+            !text.contains("read_pages"),
+            "a missing value has no series"
+        );
         assert!(!text.contains("passwd"), "files are no metrics");
-        assert_eq!(text.matches("\ncachewise_").count(), 1, "a series stands there once: {text}");
+        assert_eq!(
+            text.matches("\ncachewise_").count(),
+            1,
+            "a series stands there once: {text}"
+        );
     }
 
     #[test]
-    fn facts_are_escaped_by_the_library() {
+    fn facts_and_help_are_escaped() {
         let mut exposition = Exposition::new();
-        exposition.info("backend", "What counted", vec![("name", "a\"b\nc".to_owned())]);
-        let expected = "# HELP cachewise_backend What counted.\n# TYPE cachewise_backend info\n\
+        exposition.info(
+            "backend",
+            "What counted",
+            vec![("name", "a\"b\nc".to_owned())],
+        );
+        let expected = "# HELP cachewise_backend What \\\"counted\\\"\\n.\n# TYPE cachewise_backend info\n\
             cachewise_backend_info{name=\"a\\\"b\\nc\"} 1\n# EOF\n";
-        assert_eq!(exposition.text().unwrap(), expected, "quotes and line feeds do not break out");
+        assert_eq!(
+            exposition.text().unwrap(),
+            expected,
+            "quotes and line feeds do not break out"
+        );
     }
 
     #[test]
@@ -233,18 +288,27 @@ cachewise_read_bytes_total 4096
             exposition.field(&row, field);
         }
         let text = exposition.text().unwrap();
-        assert!(text.ends_with("\n# EOF\n"), "the exposition ends as it must");
-        assert!(text.contains("\ncachewise_cpu_seconds_total 0.25\n"), "seconds have a fraction");
+        assert!(
+            text.ends_with("\n# EOF\n"),
+            "the exposition ends as it must"
+        );
+        assert!(
+            text.contains("\ncachewise_cpu_seconds_total 0.25\n"),
+            "seconds have a fraction"
+        );
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, number) = line.split_once(' ').unwrap();
             assert!(name.starts_with("cachewise_"), "`{line}` has our prefix");
             assert!(number.parse::<f64>().is_ok(), "`{line}` ends in a number");
             let family = name.strip_suffix("_total").unwrap_or(name);
-            assert!(text.contains(&format!("# TYPE {family} ")), "`{line}` has a type");
-            assert!(text.contains(&format!("# HELP {family} ")), "`{line}` has a help");
-        }
-        for help in text.lines().filter(|line| line.starts_with("# HELP")) {
-            assert!(!help.contains(['"', '\\']), "`{help}` needs no escapes, as it gets none");
+            assert!(
+                text.contains(&format!("# TYPE {family} ")),
+                "`{line}` has a type"
+            );
+            assert!(
+                text.contains(&format!("# HELP {family} ")),
+                "`{line}` has a help"
+            );
         }
     }
 }

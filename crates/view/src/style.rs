@@ -16,7 +16,10 @@ impl Style {
     /// No colour and this width: files, pipes, tests.
     #[must_use]
     pub const fn plain(width: usize) -> Self {
-        Style { color: false, width }
+        Style {
+            color: false,
+            width,
+        }
     }
 
     /// Bold: headings.
@@ -53,7 +56,10 @@ mod tests {
 
     #[test]
     fn colour_only_where_it_is_allowed() {
-        let colored = Style { color: true, width: 80 };
+        let colored = Style {
+            color: true,
+            width: 80,
+        };
         assert_eq!(colored.bold("x"), "\u{1b}[1mx\u{1b}[0m", "bold and back");
         assert_eq!(colored.yellow(""), "", "nothing needs no colour");
         assert_eq!(Style::plain(80).yellow("x"), "x", "plain is plain");

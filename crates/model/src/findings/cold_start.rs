@@ -8,7 +8,8 @@ use cachewise_units::Bytes;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::measured::Measured;
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 use crate::text::shell_quoted;
 use crate::value::{Datum, Value};
 
@@ -25,8 +26,12 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         .collect();
     cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
     let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
-    let Some(asked) = report.totals.get(Counter::ReadPages).exact() else { return Vec::new() };
-    let Some((_, largest)) = cold.first() else { return Vec::new() };
+    let Some(asked) = report.totals.get(Counter::ReadPages).exact() else {
+        return Vec::new();
+    };
+    let Some((_, largest)) = cold.first() else {
+        return Vec::new();
+    };
     // Most of what was asked for: with less, the run is not about its cold files.
     if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < asked {
         return Vec::new();
@@ -39,7 +44,10 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         figures: vec![
             ("cold_pages", count.pages()),
             ("read_pages", report.totals.value(Counter::ReadPages)),
-            ("cold_ratio", Value::ratio(count.ratio_of(Measured::Exact(asked)))),
+            (
+                "cold_ratio",
+                Value::ratio(count.ratio_of(Measured::Exact(asked))),
+            ),
             ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
         ],
         next_step: next_step(report, pages, largest, cold.len()),
@@ -53,7 +61,13 @@ fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
     let first_uses = file.ledger.get(Counter::ReadaheadUsedPages);
     let mut cold = misses.plus(first_uses).exact().filter(|pages| *pages > 0)?;
     // Pages that had been in before are the business of `working_set`.
-    if file.ledger.get(Counter::RefaultPages).exact()?.saturating_mul(2) > cold {
+    if file
+        .ledger
+        .get(Counter::RefaultPages)
+        .exact()?
+        .saturating_mul(2)
+        > cold
+    {
         return None;
     }
     if let Some(pages) = file.pages(report.page_size) {
@@ -96,8 +110,11 @@ mod tests {
 
     fn read(misses: u64, first_uses: u64) -> Report {
         use Counter::{ReadMissPages, ReadPages, ReadaheadUsedPages};
-        let counts =
-            [(ReadPages, PAGES), (ReadMissPages, misses), (ReadaheadUsedPages, first_uses)];
+        let counts = [
+            (ReadPages, PAGES),
+            (ReadMissPages, misses),
+            (ReadaheadUsedPages, first_uses),
+        ];
         with_file(512 << 20, &counts)
     }
 
@@ -105,15 +122,27 @@ mod tests {
     fn a_cold_read_is_named_with_how_to_warm_it() {
         let findings = check(&read(512, PAGES - 512));
         assert_eq!(findings.len(), 1, "one finding for the run");
-        assert!(findings[0].next_step.contains("cat /data >/dev/null"), "the command is given");
-        assert_eq!(findings[0].figures[0].1, Measured::Exact(PAGES).pages(), "all of it was cold");
+        assert!(
+            findings[0].next_step.contains("cat /data >/dev/null"),
+            "the command is given"
+        );
+        assert_eq!(
+            findings[0].figures[0].1,
+            Measured::Exact(PAGES).pages(),
+            "all of it was cold"
+        );
     }
 
     #[test]
     fn a_calculated_residency_is_good_enough() {
         let mut report = read(512, PAGES - 512);
-        report.files[0].resident_before_pages = Measured::Estimated(0, "after - inserted + evicted");
-        assert_eq!(check(&report).len(), 1, "it only serves to leave out warm files");
+        report.files[0].resident_before_pages =
+            Measured::Estimated(0, "after - inserted + evicted");
+        assert_eq!(
+            check(&report).len(),
+            1,
+            "it only serves to leave out warm files"
+        );
         report.files[0].resident_before_pages = Measured::Estimated(PAGES, "calculated");
         assert_eq!(check(&report), [], "and this one was warm");
     }
@@ -132,6 +161,9 @@ mod tests {
         let mut report = read(512, PAGES - 512);
         report.surroundings.cgroup_limit_bytes = Measured::Exact(64 << 20);
         let step = &check(&report)[0].next_step;
-        assert!(step.contains("do not fit into 64.0 MiB"), "the limit counts: {step}");
+        assert!(
+            step.contains("do not fit into 64.0 MiB"),
+            "the limit counts: {step}"
+        );
     }
 }

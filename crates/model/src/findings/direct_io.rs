@@ -6,7 +6,8 @@ use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::measured::Measured;
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "direct_io";
@@ -29,7 +30,9 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
     let bytes = read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
     // More than the file holds was read, so at least the difference was read a second time.
     let repeated = read.minus(file.size_bytes);
-    let again = repeated.exact().filter(|again| *again > 0 && file.size_bytes.exact() > Some(0));
+    let again = repeated
+        .exact()
+        .filter(|again| *again > 0 && file.size_bytes.exact() > Some(0));
     let next_step = match again {
         Some(again) => format!(
             "open it without O_DIRECT: at least {} were read from the device again that memory \
@@ -44,16 +47,33 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
     };
     let mut figures = vec![
         ("direct_read_bytes", read.bytes()),
-        ("direct_read_requests", file.ledger.value(Counter::DirectReadRequests)),
+        (
+            "direct_read_requests",
+            file.ledger.value(Counter::DirectReadRequests),
+        ),
         ("file_size_bytes", file.size_bytes.bytes()),
     ];
     if let Some(again) = again {
         figures.push(("read_again_bytes", Measured::Exact(again).bytes()));
     }
-    let severity = if again.is_some() { Severity::Warn } else { Severity::Info };
+    let severity = if again.is_some() {
+        Severity::Warn
+    } else {
+        Severity::Info
+    };
     let subject = file.path.clone().known();
     let title = TITLE.to_owned();
-    Some((bytes, Finding { id: ID, severity, title, figures, next_step, subject }))
+    Some((
+        bytes,
+        Finding {
+            id: ID,
+            severity,
+            title,
+            figures,
+            next_step,
+            subject,
+        },
+    ))
 }
 
 /// Where direct reads are known but not of which file.
@@ -65,7 +85,10 @@ fn of_totals(report: &Report) -> Option<Finding> {
         id: ID,
         severity: Severity::Info,
         title: TITLE.to_owned(),
-        figures: vec![("direct_read_bytes", read.bytes()), ("direct_read_requests", requests)],
+        figures: vec![
+            ("direct_read_bytes", read.bytes()),
+            ("direct_read_requests", requests),
+        ],
         next_step: String::from(
             "find the program's option for direct I/O and turn it off if what it reads is read \
              more than once and it has no cache of its own",
@@ -93,18 +116,35 @@ mod tests {
     fn a_single_pass_is_named() {
         let findings = check(&direct(512 << 20, 512 << 20));
         assert_eq!(findings.len(), 1, "one file, one finding");
-        assert_eq!(findings[0].severity, Severity::Info, "a single pass may be right");
+        assert_eq!(
+            findings[0].severity,
+            Severity::Info,
+            "a single pass may be right"
+        );
         assert!(findings[0].title.contains("O_DIRECT"), "O_DIRECT is named");
-        assert_eq!(findings[0].subject.as_deref(), Some("/data".as_ref()), "the file is named");
+        assert_eq!(
+            findings[0].subject.as_deref(),
+            Some("/data".as_ref()),
+            "the file is named"
+        );
     }
 
     #[test]
     fn reading_again_is_a_warning_with_what_it_costs() {
         let findings = check(&direct(32 << 20, 320 << 20));
-        assert_eq!(findings[0].severity, Severity::Warn, "nine tenths were wasted");
-        assert!(findings[0].next_step.contains("288.0 MiB"), "320 MiB of a 32 MiB file");
+        assert_eq!(
+            findings[0].severity,
+            Severity::Warn,
+            "nine tenths were wasted"
+        );
         assert!(
-            findings[0].figures.contains(&("read_again_bytes", Measured::Exact(288 << 20).bytes())),
+            findings[0].next_step.contains("288.0 MiB"),
+            "320 MiB of a 32 MiB file"
+        );
+        assert!(
+            findings[0]
+                .figures
+                .contains(&("read_again_bytes", Measured::Exact(288 << 20).bytes())),
             "the figure is given"
         );
     }
@@ -115,8 +155,15 @@ mod tests {
             let mut report = direct(32 << 20, 320 << 20);
             report.files[0].size_bytes = size;
             let findings = check(&report);
-            assert_eq!(findings[0].severity, Severity::Info, "{size:?}: it may be a single pass");
-            assert!(!findings[0].next_step.contains("again that"), "{size:?}: nothing is promised");
+            assert_eq!(
+                findings[0].severity,
+                Severity::Info,
+                "{size:?}: it may be a single pass"
+            );
+            assert!(
+                !findings[0].next_step.contains("again that"),
+                "{size:?}: nothing is promised"
+            );
         }
     }
 
@@ -129,7 +176,15 @@ mod tests {
 
     #[test]
     fn little_and_none_are_silent() {
-        assert_eq!(check(&direct(4096, 4096)), [], "a page is not worth a finding");
-        assert_eq!(check(&direct(512 << 20, 0)), [], "cached reads are none of its business");
+        assert_eq!(
+            check(&direct(4096, 4096)),
+            [],
+            "a page is not worth a finding"
+        );
+        assert_eq!(
+            check(&direct(512 << 20, 0)),
+            [],
+            "cached reads are none of its business"
+        );
     }
 }

@@ -37,7 +37,10 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         figures: vec![
             ("dirtied_pages", dirtied.pages()),
             ("dirty_bytes", around.dirty_bytes.bytes()),
-            ("dirty_background_bytes", around.dirty_background_bytes.bytes()),
+            (
+                "dirty_background_bytes",
+                around.dirty_background_bytes.bytes(),
+            ),
             ("dirty_limit_bytes", around.dirty_limit_bytes.bytes()),
         ],
         next_step: format!(
@@ -66,16 +69,38 @@ mod tests {
     #[test]
     fn a_writer_at_the_limit_is_warned() {
         let findings = check(&run(250_000, Measured::Exact(900 << 20)));
-        assert_eq!(findings.len(), 1, "900 MiB of 1 GiB, write-back began at 512 MiB");
-        assert!(findings[0].next_step.contains("sync_file_range"), "the calls are named");
-        assert!(findings[0].next_step.contains("=134217728"), "and a number to set");
+        assert_eq!(
+            findings.len(),
+            1,
+            "900 MiB of 1 GiB, write-back began at 512 MiB"
+        );
+        assert!(
+            findings[0].next_step.contains("sync_file_range"),
+            "the calls are named"
+        );
+        assert!(
+            findings[0].next_step.contains("=134217728"),
+            "and a number to set"
+        );
     }
 
     #[test]
     fn others_backlog_low_ones_and_unknown_ones_are_silent() {
-        assert_eq!(check(&run(1_000, Measured::Exact(900 << 20))), [], "somebody else's backlog");
-        assert_eq!(check(&run(250_000, Measured::Exact(600 << 20))), [], "writers run freely");
-        assert_eq!(check(&run(250_000, Measured::unknown("no vmstat"))), [], "nobody looked");
+        assert_eq!(
+            check(&run(1_000, Measured::Exact(900 << 20))),
+            [],
+            "somebody else's backlog"
+        );
+        assert_eq!(
+            check(&run(250_000, Measured::Exact(600 << 20))),
+            [],
+            "writers run freely"
+        );
+        assert_eq!(
+            check(&run(250_000, Measured::unknown("no vmstat"))),
+            [],
+            "nobody looked"
+        );
         let mut report = run(250_000, Measured::Exact(900 << 20));
         report.surroundings.dirty_limit_bytes = Measured::not_offered("old kernel");
         assert_eq!(check(&report), [], "no limit, no closeness to it");

@@ -3,7 +3,8 @@
 use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "fault_storm";
@@ -34,7 +35,10 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
             ("fault_requests", faults.count()),
             ("fault_miss_pages", misses.pages()),
             ("fault_miss_ratio", Value::ratio(misses.ratio_of(faults))),
-            ("fault_readahead_pages", file.ledger.value(Counter::FaultReadaheadPages)),
+            (
+                "fault_readahead_pages",
+                file.ledger.value(Counter::FaultReadaheadPages),
+            ),
         ],
         next_step: String::from(
             "madvise(MADV_SEQUENTIAL) if it is used in order, madvise(MADV_POPULATE_READ) to bring \
@@ -51,7 +55,10 @@ mod tests {
     use crate::findings::sample::with_file;
 
     fn run(faults: u64, misses: u64) -> Report {
-        let counts = [(Counter::FaultRequests, faults), (Counter::FaultMissPages, misses)];
+        let counts = [
+            (Counter::FaultRequests, faults),
+            (Counter::FaultMissPages, misses),
+        ];
         with_file(1 << 30, &counts)
     }
 
@@ -59,7 +66,10 @@ mod tests {
     fn many_missing_faults_are_named() {
         let findings = check(&run(20_000, 10_000));
         assert_eq!(findings.len(), 1, "every other fault waited for the device");
-        assert!(findings[0].next_step.contains("MADV_POPULATE_READ"), "the call is named");
+        assert!(
+            findings[0].next_step.contains("MADV_POPULATE_READ"),
+            "the call is named"
+        );
     }
 
     #[test]

@@ -102,10 +102,14 @@ const NAMED: usize = 3;
 fn heaviest(mut found: Vec<(u64, Finding)>) -> Vec<Finding> {
     found.sort_by_key(|(weight, _)| Reverse(*weight));
     let further = found.len().saturating_sub(NAMED) as u64;
-    let mut findings: Vec<Finding> =
-        found.into_iter().take(NAMED).map(|(_, finding)| finding).collect();
+    let mut findings: Vec<Finding> = found
+        .into_iter()
+        .take(NAMED)
+        .map(|(_, finding)| finding)
+        .collect();
     if let (Some(last), true) = (findings.last_mut(), further > 0) {
-        last.figures.push(("further_files", Value::Exact(Datum::Count(further))));
+        last.figures
+            .push(("further_files", Value::Exact(Datum::Count(further))));
     }
     findings
 }
@@ -128,7 +132,11 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_healthy() {
-        assert_eq!(diagnose(&sample::report()), [], "nothing happened, nothing is wrong");
+        assert_eq!(
+            diagnose(&sample::report()),
+            [],
+            "nothing happened, nothing is wrong"
+        );
     }
 
     #[test]
@@ -136,7 +144,11 @@ mod tests {
         let report = sample::every_rule_fires();
         let fired: HashSet<&str> = diagnose(&report).iter().map(|finding| finding.id).collect();
         for rule in RULES {
-            assert!(fired.contains(rule.id), "{} fires on the sample made for it", rule.id);
+            assert!(
+                fired.contains(rule.id),
+                "{} fires on the sample made for it",
+                rule.id
+            );
         }
 
         let mut blind = report.clone();
@@ -153,8 +165,14 @@ mod tests {
         };
         blindfold(&mut blind.totals);
         guess(&mut estimated.totals);
-        blind.files.iter_mut().for_each(|file| blindfold(&mut file.ledger));
-        estimated.files.iter_mut().for_each(|file| guess(&mut file.ledger));
+        blind
+            .files
+            .iter_mut()
+            .for_each(|file| blindfold(&mut file.ledger));
+        estimated
+            .files
+            .iter_mut()
+            .for_each(|file| guess(&mut file.ledger));
         assert_eq!(diagnose(&blind), [], "missing counters prove nothing");
         assert_eq!(diagnose(&estimated), [], "nor do estimated ones");
     }
@@ -162,14 +180,33 @@ mod tests {
     #[test]
     fn figures_are_named_like_fields_and_steps_are_given() {
         for finding in diagnose(&sample::every_rule_fires()) {
-            assert!(!finding.next_step.is_empty(), "{}: there is a next step", finding.id);
-            assert!(!finding.figures.is_empty(), "{}: there are figures", finding.id);
+            assert!(
+                !finding.next_step.is_empty(),
+                "{}: there is a next step",
+                finding.id
+            );
+            assert!(
+                !finding.figures.is_empty(),
+                "{}: there are figures",
+                finding.id
+            );
             for (name, value) in &finding.figures {
-                let Some(datum) = value.as_ref().known() else { continue };
+                let Some(datum) = value.as_ref().known() else {
+                    continue;
+                };
                 if let Some(suffix) = datum.unit().suffix() {
-                    assert!(name.ends_with(suffix), "{}: `{name}` ends in its unit", finding.id);
+                    assert!(
+                        name.ends_with(suffix),
+                        "{}: `{name}` ends in its unit",
+                        finding.id
+                    );
                 }
-                assert_ne!(datum.unit(), Unit::Text, "{}: `{name}` is a number", finding.id);
+                assert_ne!(
+                    datum.unit(),
+                    Unit::Text,
+                    "{}: `{name}` is a number",
+                    finding.id
+                );
             }
             for command in ["warm", "evict", "lock", "files", "top", "drop", "order"] {
                 assert!(
@@ -197,7 +234,9 @@ mod tests {
             "the heaviest comes first"
         );
         assert!(
-            findings[2].figures.contains(&("further_files", Value::Exact(Datum::Count(2)))),
+            findings[2]
+                .figures
+                .contains(&("further_files", Value::Exact(Datum::Count(2)))),
             "the rest is counted"
         );
     }

@@ -5,7 +5,8 @@ use cachewise_units::Bytes;
 use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 use crate::text::shell_quoted;
 use crate::value::Value;
 
@@ -19,13 +20,22 @@ const WORTH_MISSES: u64 = 1000;
 const MISS_PART: u64 = 4;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
-    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+    heaviest(
+        report
+            .files
+            .iter()
+            .filter_map(|file| of_file(file, report))
+            .collect(),
+    )
 }
 
 fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let average = ledger.average_read();
-    let (pages, misses) = (ledger.get(Counter::ReadPages), ledger.get(Counter::ReadMissPages));
+    let (pages, misses) = (
+        ledger.get(Counter::ReadPages),
+        ledger.get(Counter::ReadMissPages),
+    );
     let missed = misses.exact().filter(|missed| *missed >= WORTH_MISSES)?;
     if average.exact()? > SMALL_BYTES || missed * MISS_PART < pages.exact()? {
         return None;
@@ -82,21 +92,46 @@ mod tests {
     fn cold_random_reads_of_a_page_are_named() {
         let findings = check(&run(1 << 30, 10_000, 10_000 << 12, 9_000));
         assert_eq!(findings.len(), 1, "nine of ten waited for the device");
-        assert!(findings[0].next_step.contains("cat /data"), "1 GiB fits into 4 GiB available");
+        assert!(
+            findings[0].next_step.contains("cat /data"),
+            "1 GiB fits into 4 GiB available"
+        );
     }
 
     #[test]
     fn a_file_larger_than_memory_is_not_to_be_read_in() {
         let findings = check(&run(1 << 40, 10_000, 10_000 << 12, 9_000));
-        assert!(!findings[0].next_step.contains("cat "), "1 TiB does not fit");
-        assert!(findings[0].next_step.contains("io_uring"), "but there is something to do");
+        assert!(
+            !findings[0].next_step.contains("cat "),
+            "1 TiB does not fit"
+        );
+        assert!(
+            findings[0].next_step.contains("io_uring"),
+            "but there is something to do"
+        );
     }
 
     #[test]
     fn sequential_large_warm_and_few_reads_are_silent() {
-        assert_eq!(check(&run(1 << 30, 10_000, 10_000 << 12, 40)), [], "read-ahead was there first");
-        assert_eq!(check(&run(1 << 30, 1_000, 1_000 << 20, 200_000)), [], "1 MiB a request");
-        assert_eq!(check(&run(1 << 30, 10_000, 10_000 << 12, 0)), [], "all of it hit");
-        assert_eq!(check(&run(1 << 30, 100, 100 << 12, 100)), [], "a hundred of them");
+        assert_eq!(
+            check(&run(1 << 30, 10_000, 10_000 << 12, 40)),
+            [],
+            "read-ahead was there first"
+        );
+        assert_eq!(
+            check(&run(1 << 30, 1_000, 1_000 << 20, 200_000)),
+            [],
+            "1 MiB a request"
+        );
+        assert_eq!(
+            check(&run(1 << 30, 10_000, 10_000 << 12, 0)),
+            [],
+            "all of it hit"
+        );
+        assert_eq!(
+            check(&run(1 << 30, 100, 100 << 12, 100)),
+            [],
+            "a hundred of them"
+        );
     }
 }

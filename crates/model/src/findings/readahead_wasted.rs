@@ -9,7 +9,8 @@ use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::measured::{Count, Measured};
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 use crate::value::Value;
 
 pub(super) const ID: &str = "readahead_wasted";
@@ -20,7 +21,13 @@ const WORTH: Bytes = Bytes(8 << 20);
 const PART: u64 = 2;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
-    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+    heaviest(
+        report
+            .files
+            .iter()
+            .filter_map(|file| of_file(file, report))
+            .collect(),
+    )
 }
 
 fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
@@ -38,7 +45,11 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     let finding = Finding {
         id: ID,
         // What has left the page cache took the place of something else.
-        severity: if gone > 0 { Severity::Warn } else { Severity::Info },
+        severity: if gone > 0 {
+            Severity::Warn
+        } else {
+            Severity::Info
+        },
         title: String::from("read-ahead brought in pages that were never read"),
         figures: vec![
             ("unused_pages", count.pages()),
@@ -86,24 +97,54 @@ mod tests {
 
     #[test]
     fn unread_pages_are_worth_knowing_and_evicted_ones_a_warning() {
-        assert_eq!(check(&run(100_000, 0, 20_000, 0))[0].severity, Severity::Info, "still there");
-        assert_eq!(check(&run(100_000, 0, 20_000, 70_000))[0].severity, Severity::Warn, "gone");
+        assert_eq!(
+            check(&run(100_000, 0, 20_000, 0))[0].severity,
+            Severity::Info,
+            "still there"
+        );
+        assert_eq!(
+            check(&run(100_000, 0, 20_000, 70_000))[0].severity,
+            Severity::Warn,
+            "gone"
+        );
         assert!(
-            check(&run(100_000, 0, 0, 0))[0].next_step.contains("POSIX_FADV_RANDOM"),
+            check(&run(100_000, 0, 0, 0))[0]
+                .next_step
+                .contains("POSIX_FADV_RANDOM"),
             "the advice that turns it off is named"
         );
     }
 
     #[test]
     fn warming_a_file_for_later_is_not_a_waste() {
-        assert_eq!(check(&run(0, 100_000, 0, 0)), [], "a prefetch for whoever comes next");
-        assert_eq!(check(&run(0, 100_000, 0, 90_000)).len(), 1, "unless it left unread");
+        assert_eq!(
+            check(&run(0, 100_000, 0, 0)),
+            [],
+            "a prefetch for whoever comes next"
+        );
+        assert_eq!(
+            check(&run(0, 100_000, 0, 90_000)).len(),
+            1,
+            "unless it left unread"
+        );
     }
 
     #[test]
     fn useful_and_small_read_ahead_is_silent() {
-        assert_eq!(check(&run(130_560, 0, 130_560, 0)), [], "a sequential read uses all");
-        assert_eq!(check(&run(100_000, 0, 70_000, 20_000)), [], "most of it was used");
-        assert_eq!(check(&run(512, 0, 0, 0)), [], "one window behind the last read");
+        assert_eq!(
+            check(&run(130_560, 0, 130_560, 0)),
+            [],
+            "a sequential read uses all"
+        );
+        assert_eq!(
+            check(&run(100_000, 0, 70_000, 20_000)),
+            [],
+            "most of it was used"
+        );
+        assert_eq!(
+            check(&run(512, 0, 0, 0)),
+            [],
+            "one window behind the last read"
+        );
     }
 }

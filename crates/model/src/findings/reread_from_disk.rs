@@ -6,7 +6,8 @@ use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::measured::{Count, Measured};
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 
 pub(super) const ID: &str = "reread_from_disk";
 
@@ -16,7 +17,13 @@ const WORTH: Bytes = Bytes(4 << 20);
 const TIMES_IN_QUARTERS: u64 = 6;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
-    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+    heaviest(
+        report
+            .files
+            .iter()
+            .filter_map(|file| of_file(file, report))
+            .collect(),
+    )
 }
 
 fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
@@ -60,7 +67,9 @@ fn fetched(file: &FileRow) -> Count {
         Counter::FaultReadaheadPages,
     ]
     .iter()
-    .fold(Measured::Exact(0), |sum, counter| sum.plus(file.ledger.get(*counter)))
+    .fold(Measured::Exact(0), |sum, counter| {
+        sum.plus(file.ledger.get(*counter))
+    })
 }
 
 fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
@@ -103,8 +112,15 @@ mod tests {
     #[test]
     fn five_times_is_said_to_be_five_times() {
         let findings = check(&run(5 * PAGES, 4 * PAGES, 0));
-        assert!(findings[0].title.contains("5.0 times"), "{}", findings[0].title);
-        assert!(findings[0].next_step.contains("POSIX_FADV_DONTNEED"), "it was dropped");
+        assert!(
+            findings[0].title.contains("5.0 times"),
+            "{}",
+            findings[0].title
+        );
+        assert!(
+            findings[0].next_step.contains("POSIX_FADV_DONTNEED"),
+            "it was dropped"
+        );
         let findings = check(&run(5 * PAGES, 0, 4 * PAGES));
         assert!(findings[0].next_step.contains("memory"), "it was reclaimed");
     }
@@ -122,13 +138,21 @@ mod tests {
         report.files[0].size_bytes = Measured::unknown("gone");
         assert_eq!(check(&report), [], "five times of what?");
         report.files[0].size_bytes = Measured::Exact(0);
-        assert_eq!(check(&report), [], "a file that was truncated has no pages to compare with");
+        assert_eq!(
+            check(&report),
+            [],
+            "a file that was truncated has no pages to compare with"
+        );
     }
 
     #[test]
     fn a_small_file_is_not_worth_it() {
         let mut report = run(1000, 900, 0);
         report.files[0].size_bytes = Measured::Exact(4096);
-        assert_eq!(check(&report), [], "a thousand reads of one page are 4 MiB less a page");
+        assert_eq!(
+            check(&report),
+            [],
+            "a thousand reads of one page are 4 MiB less a page"
+        );
     }
 }

@@ -7,13 +7,18 @@ use cachewise_units::PageSize;
 use crate::counter::Counter;
 use crate::ledger::Ledger;
 use crate::measured::Measured;
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 
 /// A machine with 8 GiB of memory, half of it free, on which nothing happened.
 pub(crate) fn report() -> Report {
     let page_size = PageSize::new(4 << 10).unwrap();
-    let mut report =
-        Report::new("2026-01-01T00:00:00Z".into(), "box".into(), page_size, "6.18.0".into());
+    let mut report = Report::new(
+        "2026-01-01T00:00:00Z".into(),
+        "box".into(),
+        page_size,
+        "6.18.0".into(),
+    );
     let around = &mut report.surroundings;
     around.memory_total_bytes = Measured::Exact(8 << 30);
     around.memory_available_bytes = Measured::Exact(4 << 30);

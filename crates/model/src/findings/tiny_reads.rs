@@ -3,7 +3,8 @@
 use super::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
-use crate::report::{FileRow, Report};
+use crate::parts::FileRow;
+use crate::report::Report;
 
 pub(super) const ID: &str = "tiny_reads";
 
@@ -13,12 +14,20 @@ const READS_A_PAGE: u64 = 8;
 const WORTH_REQUESTS: u64 = 50_000;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
-    heaviest(report.files.iter().filter_map(|file| of_file(file, report)).collect())
+    heaviest(
+        report
+            .files
+            .iter()
+            .filter_map(|file| of_file(file, report))
+            .collect(),
+    )
 }
 
 fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     let requests = file.ledger.get(Counter::ReadRequests);
-    let number = requests.exact().filter(|number| *number >= WORTH_REQUESTS)?;
+    let number = requests
+        .exact()
+        .filter(|number| *number >= WORTH_REQUESTS)?;
     let average = file.ledger.average_read();
     if average.exact()? > report.page_size.get() / READS_A_PAGE {
         return None;
@@ -49,14 +58,23 @@ mod tests {
     use crate::findings::sample::with_file;
 
     fn run(requests: u64, bytes: u64) -> Report {
-        with_file(1 << 30, &[(Counter::ReadRequests, requests), (Counter::ReadBytes, bytes)])
+        with_file(
+            1 << 30,
+            &[
+                (Counter::ReadRequests, requests),
+                (Counter::ReadBytes, bytes),
+            ],
+        )
     }
 
     #[test]
     fn a_million_reads_of_a_byte_are_named() {
         let findings = check(&run(1_000_000, 1_000_000));
         assert_eq!(findings.len(), 1, "one byte at a time");
-        assert!(findings[0].next_step.contains("64 KiB"), "a buffer is what helps");
+        assert!(
+            findings[0].next_step.contains("64 KiB"),
+            "a buffer is what helps"
+        );
     }
 
     #[test]
@@ -69,8 +87,16 @@ mod tests {
 
     #[test]
     fn pages_few_requests_and_none_are_silent() {
-        assert_eq!(check(&run(1_000_000, 1_000_000 << 12)), [], "a page at a time");
-        assert_eq!(check(&run(1_000, 1_000)), [], "a thousand calls take no time");
+        assert_eq!(
+            check(&run(1_000_000, 1_000_000 << 12)),
+            [],
+            "a page at a time"
+        );
+        assert_eq!(
+            check(&run(1_000, 1_000)),
+            [],
+            "a thousand calls take no time"
+        );
         assert_eq!(check(&run(0, 0)), [], "no reads have no size");
     }
 }

@@ -21,8 +21,10 @@ const NOT_SHORT_PART: u64 = 4;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
     let totals = &report.totals;
-    let (refaults, reclaimed) =
-        (totals.get(Counter::RefaultPages), totals.get(Counter::EvictedReclaimPages));
+    let (refaults, reclaimed) = (
+        totals.get(Counter::RefaultPages),
+        totals.get(Counter::EvictedReclaimPages),
+    );
     let inserted = totals.inserted_pages();
     let (Some(back), Some(out), Some(brought_in)) =
         (refaults.exact(), reclaimed.exact(), inserted.exact())
@@ -33,8 +35,14 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     let refaulting = back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= brought_in;
     let reclaiming = out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= brought_in;
     let (severity, title) = match (refaulting, reclaiming) {
-        (true, _) => (Severity::Warn, "the working set does not fit: pages were put out and fetched again"),
-        (false, true) => (Severity::Info, "memory reclaim put out pages of the files in use"),
+        (true, _) => (
+            Severity::Warn,
+            "the working set does not fit: pages were put out and fetched again",
+        ),
+        (false, true) => (
+            Severity::Info,
+            "memory reclaim put out pages of the files in use",
+        ),
         (false, false) => return Vec::new(),
     };
     let around = &report.surroundings;
@@ -47,7 +55,10 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
             ("evicted_reclaim_pages", reclaimed.pages()),
             ("inserted_pages", inserted.pages()),
             ("memory_total_bytes", around.memory_total_bytes.bytes()),
-            ("memory_available_bytes", around.memory_available_bytes.bytes()),
+            (
+                "memory_available_bytes",
+                around.memory_available_bytes.bytes(),
+            ),
             ("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()),
         ],
         next_step: next_step(report),
@@ -64,7 +75,10 @@ fn next_step(report: &Report) -> String {
             Bytes(limit)
         );
     }
-    match (around.memory_available_bytes.exact(), around.memory_total_bytes.exact()) {
+    match (
+        around.memory_available_bytes.exact(),
+        around.memory_total_bytes.exact(),
+    ) {
         (Some(available), Some(total)) if available > total / NOT_SHORT_PART => format!(
             "memory is not short ({} available), so something reclaims ahead of need: look for \
              DAMON (/sys/kernel/mm/damon/admin, /sys/module/damon_reclaim/parameters/enabled) and \
@@ -86,38 +100,59 @@ mod tests {
 
     fn run(inserted: u64, reclaimed: u64, refaults: u64) -> Report {
         use Counter::{EvictedReclaimPages, ReadaheadPages, RefaultPages};
-        let counts =
-            [(ReadaheadPages, inserted), (EvictedReclaimPages, reclaimed), (RefaultPages, refaults)];
+        let counts = [
+            (ReadaheadPages, inserted),
+            (EvictedReclaimPages, reclaimed),
+            (RefaultPages, refaults),
+        ];
         with_file(1 << 30, &counts)
     }
 
     #[test]
     fn refaults_are_a_warning() {
         let findings = check(&run(500_000, 300_000, 200_000));
-        assert_eq!(findings[0].severity, Severity::Warn, "the same pages were fetched twice");
+        assert_eq!(
+            findings[0].severity,
+            Severity::Warn,
+            "the same pages were fetched twice"
+        );
     }
 
     #[test]
     fn eviction_alone_is_only_worth_knowing() {
         let findings = check(&run(500_000, 300_000, 0));
-        assert_eq!(findings[0].severity, Severity::Info, "nothing was fetched again yet");
+        assert_eq!(
+            findings[0].severity,
+            Severity::Info,
+            "nothing was fetched again yet"
+        );
     }
 
     #[test]
     fn the_next_step_knows_what_limits() {
         let mut report = run(500_000, 300_000, 200_000);
         let step = |report: &Report| check(report)[0].next_step.clone();
-        assert!(step(&report).contains("DAMON"), "half of the memory is free: no shortage");
+        assert!(
+            step(&report).contains("DAMON"),
+            "half of the memory is free: no shortage"
+        );
         report.surroundings.memory_available_bytes = Measured::Exact(100 << 20);
         assert!(step(&report).contains("add memory"), "memory is short");
         report.surroundings.cgroup_limit_bytes = Measured::Exact(256 << 20);
-        assert!(step(&report).contains("memory.max, now 256.0 MiB"), "the limit is what limits");
+        assert!(
+            step(&report).contains("memory.max, now 256.0 MiB"),
+            "the limit is what limits"
+        );
     }
 
     #[test]
     fn some_reclaim_is_normal() {
         assert_eq!(check(&run(500_000, 1_000, 500)), [], "a little of each");
-        assert_eq!(check(&run(10_000_000, 100_000, 2_000)), [], "a little of much");
+        assert_eq!(
+            check(&run(10_000_000, 100_000, 2_000)),
+            [],
+            "a little of much"
+        );
         assert_eq!(check(&run(500_000, 0, 0)), [], "none at all");
     }
 }

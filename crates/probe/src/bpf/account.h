@@ -32,10 +32,7 @@ static __always_inline bool folio_is_shmem(struct folio *folio)
 	return folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_swapbacked));
 }
 
-/*
- * btrfs gives each subvolume a device of its own, which stat(2) shows and s_dev does not. Direct and
- * probed form: the first for pointers that the verifier knows, the second for those it does not.
- */
+/* btrfs gives each subvolume a device of its own, which stat(2) shows and s_dev does not. */
 static __always_inline void file_of(struct inode *inode, struct file_id *id)
 {
 	id->inode = 0;
@@ -48,26 +45,6 @@ static __always_inline void file_of(struct inode *inode, struct file_id *id)
 	id->generation = inode->i_generation;
 	id->dev = inode->i_sb->s_dev;
 	if (inode->i_sb->s_magic == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
-		struct btrfs_inode *b =
-			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
-
-		id->dev = BPF_CORE_READ(b, root, anon_dev);
-	}
-}
-
-static __always_inline void file_of_probed(struct inode *inode, struct file_id *id)
-{
-	id->inode = 0;
-	id->generation = 0;
-	if (S_ISBLK(BPF_CORE_READ(inode, i_mode))) {
-		id->dev = BPF_CORE_READ(inode, i_rdev);
-		return;
-	}
-	id->inode = BPF_CORE_READ(inode, i_ino);
-	id->generation = BPF_CORE_READ(inode, i_generation);
-	id->dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	if (BPF_CORE_READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC &&
-	    bpf_core_type_exists(struct btrfs_inode)) {
 		struct btrfs_inode *b =
 			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 
@@ -89,59 +66,81 @@ static __always_inline bool is_wanted(const struct file_id *id)
 	return !config.file_filter || bpf_map_lookup_elem(&wanted, &key);
 }
 
+struct name_walk {
+	struct file_record *record;
+	struct dentry *dentry;
+};
+
+/* How much is used stands in the record and not in the walk: the verifier need not follow it there. */
+static long name_step(u32 i, void *context)
+{
+	struct name_walk *walk = context;
+	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	u32 used = walk->record->length;
+	long length;
+
+	if (!parent || parent == dentry || used >= NAMES_MAX)
+		return 1;
+	length = bpf_probe_read_kernel_str(&walk->record->names[used & (NAMES_MAX - 1)], NAME_MAX + 1,
+					   BPF_CORE_READ(dentry, d_name.name));
+	if (length <= 0)
+		return 1;
+	walk->record->length = used + length;
+	walk->dentry = parent;
+	return 0;
+}
+
+/* An inode, by its address, into which `just_added` pages were put a moment ago. */
+struct subject {
+	u64 inode;
+	u64 just_added;
+};
+
 /* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
-static __noinline int announce(struct inode *inode, u64 just_added)
+ONCE int announce(struct subject *subject)
 {
 	struct cpu *cpu = this_cpu();
-	struct file_record *record;
+	struct name_walk walk = {};
 	struct hlist_node *alias;
-	struct dentry *dentry, *parent;
+	struct inode *inode;
 	struct file_id id;
-	u32 zero = 0, known = 1, used = 0;
+	u32 zero = 0, known = 1, used;
 	u64 resident;
 
-	if (!inode || !cpu)
+	if (!subject || !cpu)
 		return 0;
-	file_of_probed(inode, &id);
+	inode = PLAIN(struct inode, (void *)subject->inode);
+	file_of(inode, &id);
 	if (bpf_map_lookup_elem(&files, &id))
 		return 0;
-	record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!record || cpu->naming || bpf_map_update_elem(&files, &id, &known, BPF_NOEXIST))
+	walk.record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!walk.record || cpu->naming || bpf_map_update_elem(&files, &id, &known, BPF_NOEXIST))
 		return 0;
 	cpu->naming = 1;
 	barrier();
-	resident = BPF_CORE_READ(inode, i_mapping, nrpages);
-	record->id = id;
-	record->size = BPF_CORE_READ(inode, i_size);
-	record->resident_pages = resident > just_added ? resident - just_added : 0;
-	record->magic = BPF_CORE_READ(inode, i_sb, s_magic);
-	record->super_dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	record->mode = BPF_CORE_READ(inode, i_mode);
-	record->unlinked = !BPF_CORE_READ(inode, i_nlink);
-	alias = BPF_CORE_READ(inode, i_dentry.first);
-	if (alias && !S_ISBLK(record->mode)) {
-		dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
-		if (!BPF_CORE_READ(dentry, d_hash.pprev))
-			record->unlinked = 1;
-		for (int depth = 0; depth < 64; depth++) {
-			long length;
+	resident = inode->i_mapping->nrpages;
+	walk.record->id = id;
+	walk.record->size = inode->i_size;
+	walk.record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
+	walk.record->magic = inode->i_sb->s_magic;
+	walk.record->super_dev = inode->i_sb->s_dev;
+	walk.record->mode = inode->i_mode;
+	walk.record->unlinked = !inode->i_nlink;
+	walk.record->length = 0;
+	alias = inode->i_dentry.first;
+	if (alias && !S_ISBLK(walk.record->mode)) {
+		struct dentry *dentry =
+			(void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
 
-			parent = BPF_CORE_READ(dentry, d_parent);
-			if (!parent || parent == dentry || used >= NAMES_MAX)
-				break;
-			length = bpf_probe_read_kernel_str(&record->names[used & (NAMES_MAX - 1)],
-							   NAME_MAX + 1,
-							   BPF_CORE_READ(dentry, d_name.name));
-			if (length <= 0)
-				break;
-			used += length;
-			dentry = parent;
-		}
+		walk.dentry = dentry;
+		if (!BPF_CORE_READ(dentry, d_hash.pprev))
+			walk.record->unlinked = 1;
+		bpf_loop(256, name_step, &walk, 0);
 	}
+	used = walk.record->length;
 	if (used > NAMES_MAX)
-		used = NAMES_MAX;
-	record->length = used;
-	if (bpf_ringbuf_output(&records, record,
+		walk.record->length = used = NAMES_MAX;
+	if (bpf_ringbuf_output(&records, walk.record,
 			       __builtin_offsetof(struct file_record, names) + used, 0)) {
 		__sync_fetch_and_add(&lost.names, 1);
 		bpf_map_delete_elem(&files, &id); /* the next row of this file tries again */
@@ -188,7 +187,9 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 
 	if (row)
 		return row;
-	announce(inode, just_added);
+	struct subject subject = { (u64)inode, just_added };
+
+	announce(&subject);
 	return row_of(key);
 }
 
@@ -203,7 +204,7 @@ static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 	return row_of(key);
 }
 
-static __noinline int empty_slot(struct slot *slot)
+ONCE int empty_slot(struct slot *slot)
 {
 	struct ledger *row;
 	struct row_key key;
@@ -217,6 +218,32 @@ static __noinline int empty_slot(struct slot *slot)
 	ADD(row, read_bytes, slot->bytes);
 	slot->requests = slot->pages = slot->bytes = 0;
 	return 0;
+}
+
+/* Makes the slot that of the current process and the file; what it held is booked. */
+ONCE int take_slot(struct slot *slot, struct subject *subject)
+{
+	CURRENT(trusted, task);
+	struct inode *inode;
+	struct row_key key;
+
+	if (!slot || !subject)
+		return 0;
+	empty_slot(slot);
+	slot->mapping = 0;
+	inode = PLAIN(struct inode, (void *)subject->inode);
+	file_of(inode, &key.file);
+	if (!is_wanted(&key.file))
+		return 0;
+	process_of(task, &key.process);
+	announce(subject);
+	slot->key = key;
+	slot->mapping = (u64)inode->i_mapping;
+	slot->tgid = key.process.tgid;
+	slot->start = key.process.start;
+	slot->inode = inode->i_ino;
+	slot->generation = inode->i_generation;
+	return 1;
 }
 
 /* Books pages asked for by reads: on the CPU's own sums, without atomics, if nothing is in the way. */
@@ -248,31 +275,22 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 	if (!cpu->busy) {
 		u64 hash = (inode->i_ino ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
 		struct slot *slot = &cpu->slots[hash >> 58];
-		u64 start = task->group_leader->start_time;
+		bool mine = slot->mapping == (u64)inode->i_mapping && slot->tgid == task->tgid &&
+			    slot->start == task->group_leader->start_time &&
+			    slot->inode == inode->i_ino && slot->generation == inode->i_generation;
 
 		cpu->busy = 1;
 		barrier();
-		if (slot->mapping != (u64)mapping || slot->tgid != task->tgid ||
-		    slot->start != start || slot->inode != inode->i_ino ||
-		    slot->generation != inode->i_generation) {
-			empty_slot(slot);
-			slot->mapping = 0;
-			file_of(inode, &key.file);
-			if (!is_wanted(&key.file))
-				goto done;
-			process_of(task, &key.process);
-			announce(inode, 0);
-			slot->key = key;
-			slot->mapping = (u64)mapping;
-			slot->tgid = task->tgid;
-			slot->start = start;
-			slot->inode = inode->i_ino;
-			slot->generation = inode->i_generation;
+		if (!mine) {
+			struct subject subject = { (u64)inode, 0 };
+
+			mine = take_slot(slot, &subject);
 		}
-		slot->requests += requests;
-		slot->pages += pages;
-		slot->bytes += bytes;
-	done:
+		if (mine) {
+			slot->requests += requests;
+			slot->pages += pages;
+			slot->bytes += bytes;
+		}
 		barrier();
 		cpu->busy = 0;
 		return;

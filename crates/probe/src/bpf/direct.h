@@ -36,17 +36,18 @@ SEC("tp_btf/iomap_dio_rw_begin")
 int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigned int flags,
 	     size_t done_before)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
+	struct file *file = PLAIN(struct kiocb, iocb)->ki_filp;
 	struct direct request = {};
 	struct task_state *state;
 	u64 id = (u64)iocb;
 
 	if (!in_scope(task))
 		return 0;
-	state = state_of(task);
+	state = state_of(trusted);
 	if (state)
 		state->direct_serial = task->ioac.syscr + 1;
-	if (!ledger_of(task, iocb->ki_filp->f_mapping->host, 0, &request.key))
+	if (!ledger_of(task, file->f_mapping->host, 0, &request.key))
 		return 0;
 	request.before = done_before;
 	request.write = iter->data_source;
@@ -78,7 +79,7 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(on_bio, struct bio *bio)
 {
-	struct task_struct *task;
+	CURRENT(trusted, task);
 	struct task_state *state;
 	struct ledger *ledger;
 	struct pt_regs *regs;
@@ -88,10 +89,9 @@ int BPF_PROG(on_bio, struct bio *bio)
 
 	if (!(bio->bi_flags & (1 << BIO_PAGE_PINNED)))
 		return 0;
-	task = bpf_get_current_task_btf();
 	if (!in_scope(task) || task->flags & PF_KTHREAD)
 		return 0;
-	regs = (void *)bpf_task_pt_regs(task);
+	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (is_read_call(nr) || is_write_call(nr)) {
 		file = file_of_fd(task, ARG1(regs));
@@ -99,10 +99,10 @@ int BPF_PROG(on_bio, struct bio *bio)
 			return 0; /* a file: iomap tells */
 		key.file.dev = file->f_mapping->host->i_rdev;
 	} else if (nr == NR_io_submit) {
-		state = state_of(task);
+		state = state_of(trusted);
 		if (!state || state->direct_serial == task->ioac.syscr + 1)
 			return 0;
-		key.file.dev = bio->bi_bdev->bd_dev;
+		key.file.dev = PLAIN(struct bio, bio)->bi_bdev->bd_dev;
 	} else {
 		return 0;
 	}

@@ -6,13 +6,14 @@
 #ifndef CACHEWISE_FAULT_H
 #define CACHEWISE_FAULT_H
 
-static __always_inline struct task_state *fault_event(struct task_struct *task,
-						      struct address_space *mapping)
+static __always_inline struct task_state *fault_event(struct address_space *trusted_mapping)
 {
-	struct task_state *state = state_of(task);
+	CURRENT(trusted, task);
+	struct address_space *mapping = PLAIN(struct address_space, trusted_mapping);
 	u64 serial = task->min_flt + task->maj_flt;
+	struct task_state *state;
 
-	if (!state)
+	if (!in_scope(task) || !(state = state_of(trusted)))
 		return NULL;
 	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
 		struct row_key key;
@@ -29,20 +30,16 @@ static __always_inline struct task_state *fault_event(struct task_struct *task,
 SEC("tp_btf/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, unsigned long end)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	if (in_scope(task))
-		fault_event(task, mapping);
+	fault_event(mapping);
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct task_state *state;
+	struct task_state *state = fault_event(mapping);
 
-	if (!in_scope(task) || !(state = fault_event(task, mapping)))
+	if (!state)
 		return 0;
 	state->fault_index = index;
 	state->fault_known = 1;

@@ -19,21 +19,20 @@ static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi)
 	return to >= from ? to - from + 1 : 0;
 }
 
-/* Makes state->ahead the range of the read in progress; false: there is none that wants `mapping`. */
-static __always_inline bool find_range(struct task_struct *task, struct task_state *state,
-				       struct address_space *mapping, struct pt_regs *regs, u32 nr)
+/* Makes state->ahead the range of the read in progress; false: there is none that wants mapping `m`. */
+static __always_inline bool find_range(struct task_state *state, u64 m, u64 serial, u32 nr)
 {
-	u64 m = (u64)mapping, serial = task->ioac.syscr, pos, len;
+	struct range range = {};
 	enum known known;
 
 	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
 	if (!is_chunked_call(nr) && same_call(&state->ahead, m, serial, nr, state->epoch))
 		return true;
-	known = read_range(task, regs, nr, mapping, &pos, &len);
-	if (known) {
-		state->ahead_start = state->ahead_lo = pos >> config.page_shift;
+	known = read_range(nr, &range);
+	if (known && range.mapping == m) {
+		state->ahead_start = state->ahead_lo = range.pos >> config.page_shift;
 		state->ahead_hi =
-			known == KNOWN_START ? ~0ULL : (pos + len - 1) >> config.page_shift;
+			known == KNOWN_START ? ~0ULL : (range.pos + range.len - 1) >> config.page_shift;
 	} else if (same_call(&state->read, m, serial, nr, state->epoch)) {
 		state->ahead_lo = state->read_index;
 		state->ahead_hi = state->read_last;
@@ -45,9 +44,10 @@ static __always_inline bool find_range(struct task_struct *task, struct task_sta
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int BPF_PROG(on_insert, struct folio *folio)
+int BPF_PROG(on_insert, struct folio *trusted_folio)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
+	struct folio *folio = PLAIN(struct folio, trusted_folio);
 	struct address_space *mapping = folio->mapping;
 	struct inode *inode = mapping->host;
 	struct task_state *state;
@@ -61,7 +61,7 @@ int BPF_PROG(on_insert, struct folio *folio)
 	if (!in_scope(task) || folio_is_shmem(folio))
 		return 0;
 	ledger = ledger_of(task, inode, pages, &key);
-	if (!ledger || !(state = state_of(task)))
+	if (!ledger || !(state = state_of(trusted)))
 		return 0;
 	if (config.detail == DETAIL_ROWS) {
 		u64 back = gone_take(&key.file, lo, hi);
@@ -84,7 +84,7 @@ int BPF_PROG(on_insert, struct folio *folio)
 		}
 		return 0;
 	}
-	regs = (void *)bpf_task_pt_regs(task);
+	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (is_write_call(nr) || nr == NR_fallocate) {
 		if (is_metadata(inode) && !write_length(task, regs, nr, mapping))
@@ -99,10 +99,10 @@ int BPF_PROG(on_insert, struct folio *folio)
 			return 0;
 		}
 		ADD(ledger, prefetch_pages, pages);
-		ahead_set(m, inode->i_ino, lo, hi);
+		ahead_set(mapping, lo, hi);
 		return 0;
 	}
-	if (!find_range(task, state, mapping, regs, nr)) {
+	if (!find_range(state, m, serial, nr)) {
 		if (is_output(task, regs, nr, mapping) || state->write.mapping == m)
 			ADD(ledger, write_new_pages, pages);
 		else if (is_metadata(inode))
@@ -131,30 +131,31 @@ int BPF_PROG(on_insert, struct folio *folio)
 	state->pending_miss += inside;
 	state->pending_ahead += pages - inside;
 	if (!inside) {
-		ahead_set(m, inode->i_ino, lo, hi);
+		ahead_set(mapping, lo, hi);
 	} else if (pages > inside) {
 		if (lo < state->ahead_lo)
-			ahead_set(m, inode->i_ino, lo, state->ahead_lo - 1);
+			ahead_set(mapping, lo, state->ahead_lo - 1);
 		if (hi > state->ahead_hi)
-			ahead_set(m, inode->i_ino, state->ahead_hi + 1, hi);
+			ahead_set(mapping, state->ahead_hi + 1, hi);
 	}
 	return 0;
 }
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(on_delete, struct folio *folio)
+int BPF_PROG(on_delete, struct folio *trusted_folio)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
+	struct folio *folio = PLAIN(struct folio, trusted_folio);
 	struct address_space *mapping = folio->mapping;
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
-	u64 wasted = 0;
+	u64 wasted;
 	struct row_key key = {};
 	struct ledger *ledger;
 
 	if (folio_is_shmem(folio))
 		return 0;
 	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
-		struct task_state *state = bpf_task_storage_get(&tasks, task, 0, 0);
+		struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 
 		if (state && state->pending.mapping == m) {
 			/* the file system gave the folio back unread: the insert did not happen */
@@ -164,15 +165,14 @@ int BPF_PROG(on_delete, struct folio *folio)
 				state->pending_miss -= inside;
 			if (state->pending_ahead >= pages - inside)
 				state->pending_ahead -= pages - inside;
-			ahead_take(m, mapping->host->i_ino, lo, hi);
+			ahead_take(mapping, lo, hi);
 			key = state->pending_key;
 			ledger = ledger_of_key(&key);
 			ADD(ledger, readahead_cancelled_pages, pages);
 			return 0;
 		}
 	}
-	if (*watch_of(mapping->host->i_ino))
-		wasted = ahead_take(m, mapping->host->i_ino, lo, hi);
+	wasted = ahead_take(mapping, lo, hi);
 	file_of(mapping->host, &key.file);
 	if (!is_wanted(&key.file))
 		return 0;

@@ -55,12 +55,21 @@ static __always_inline u64 chunk_bits(u64 lo, u64 hi, u64 *count)
 	return (pages == CHUNK_PAGES ? ~0ULL : (1ULL << (pages & 63)) - 1) << offset;
 }
 
-static __noinline int ahead_set(u64 mapping, u64 inode_number, u64 lo, u64 hi)
-{
-	u64 *watched = watch_of(inode_number), count;
+struct ahead_range {
+	u64 mapping, inode_number, lo, hi, taken;
+};
 
+ONCE int ahead_set_range(struct ahead_range *range)
+{
+	u64 lo, hi, *watched, count;
+
+	if (!range)
+		return 0;
+	watched = watch_of(range->inode_number);
+	lo = range->lo;
+	hi = range->hi;
 	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
-		struct ahead_key key = { mapping, lo >> CHUNK_SHIFT };
+		struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
 		u64 bits = chunk_bits(lo, hi, &count);
 		u64 *entry = bpf_map_lookup_elem(&ahead, &key);
 		u64 old = 0;
@@ -81,54 +90,58 @@ static __noinline int ahead_set(u64 mapping, u64 inode_number, u64 lo, u64 hi)
 	return 0;
 }
 
-static __always_inline u64 ahead_take_chunk(u64 mapping, u64 inode_number, u64 lo, u64 hi)
+static long ahead_take_step(u32 i, void *context)
 {
-	struct ahead_key key = { mapping, lo >> CHUNK_SHIFT };
-	u64 *entry = bpf_map_lookup_elem(&ahead, &key);
-	u64 count, bits, old, taken;
+	struct ahead_range *range = context;
+	u64 lo = i ? ((range->lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : range->lo;
+	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
+	u64 count, bits, old, taken, *entry;
 
+	if (lo > range->hi)
+		return 1;
+	entry = bpf_map_lookup_elem(&ahead, &key);
 	if (!entry)
 		return 0;
-	bits = chunk_bits(lo, hi, &count);
+	bits = chunk_bits(lo, range->hi, &count);
 	if (!(*entry & bits))
 		return 0;
 	old = __sync_fetch_and_and(entry, ~bits);
 	if (!(old & ~bits))
 		bpf_map_delete_elem(&ahead, &key);
 	taken = count_bits(old & bits);
-	__sync_fetch_and_sub(watch_of(inode_number), taken);
-	return taken;
-}
-
-struct ahead_range {
-	u64 mapping, inode_number, lo, hi, taken;
-};
-
-static long ahead_take_step(u32 i, void *context)
-{
-	struct ahead_range *range = context;
-	u64 lo = i ? ((range->lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : range->lo;
-
-	if (lo > range->hi)
-		return 1;
-	range->taken += ahead_take_chunk(range->mapping, range->inode_number, lo, range->hi);
+	__sync_fetch_and_sub(watch_of(range->inode_number), taken);
+	range->taken += taken;
 	return 0;
 }
 
-/* Forgets pages lo..=hi; returns how many of them had been brought in ahead and not touched. */
-static __noinline u64 ahead_take(u64 mapping, u64 inode_number, u64 lo, u64 hi)
+ONCE u64 ahead_take_range(struct ahead_range *range)
 {
-	struct ahead_range range = { mapping, inode_number, lo, hi, 0 };
+	struct ahead_range local; /* a loop's context has to be on the stack */
 
-	if (!*watch_of(inode_number))
+	if (!range)
 		return 0;
-	if (lo >> CHUNK_SHIFT == hi >> CHUNK_SHIFT)
-		return ahead_take_chunk(mapping, inode_number, lo, hi);
-	bpf_loop(1 << 14, ahead_take_step, &range, 0); /* a read returns 2 GiB at most */
-	return range.taken;
+	local = *range;
+	bpf_loop(1 << 14, ahead_take_step, &local, 0); /* a read returns 2 GiB at most */
+	return local.taken;
 }
 
-static __noinline int gone_set(struct file_id *file, u64 lo, u64 hi)
+/* Notes that pages lo..=hi were brought in ahead. */
+static __always_inline void ahead_set(struct address_space *mapping, u64 lo, u64 hi)
+{
+	struct ahead_range range = { (u64)mapping, mapping->host->i_ino, lo, hi, 0 };
+
+	ahead_set_range(&range);
+}
+
+/* Forgets pages lo..=hi; returns how many of them had been brought in ahead and not touched. */
+static __always_inline u64 ahead_take(struct address_space *mapping, u64 lo, u64 hi)
+{
+	struct ahead_range range = { (u64)mapping, mapping->host->i_ino, lo, hi, 0 };
+
+	return *watch_of(range.inode_number) ? ahead_take_range(&range) : 0;
+}
+
+ONCE int gone_set(struct file_id *file, u64 lo, u64 hi)
 {
 	u64 count;
 
@@ -148,7 +161,7 @@ static __noinline int gone_set(struct file_id *file, u64 lo, u64 hi)
 }
 
 /* How many of pages lo..=hi had been in the cache before; they are in it again. */
-static __noinline u64 gone_take(struct file_id *file, u64 lo, u64 hi)
+ONCE u64 gone_take(struct file_id *file, u64 lo, u64 hi)
 {
 	u64 count, taken = 0;
 

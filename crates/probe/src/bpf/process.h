@@ -61,18 +61,21 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 }
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *task, bool group_dead)
+int BPF_PROG(on_exit, struct task_struct *trusted, bool group_dead)
 {
+	struct task_struct *task = PLAIN(struct task_struct, trusted);
 	struct task_state *state;
 	struct process_id id = {};
 	struct process *process;
 
 	if (!in_scope(task))
 		return 0;
-	state = state_of(task);
+	state = state_of(trusted);
 	if (!state)
 		return 0;
 	pending_flush(state);
+	if (config.detail == DETAIL_TOTALS)
+		return 0;
 	settle(task, state, true);
 	if (!group_dead)
 		return 0;
@@ -92,14 +95,15 @@ u32 walk_root = 0; /* start to follow this thread group and those under it; 0: s
 SEC("iter/task")
 int walk(struct bpf_iter__task *context)
 {
-	struct task_struct *task = context->task, *ancestor;
+	struct task_struct *trusted = context->task, *task, *ancestor;
 	struct task_state *state;
 
-	if (!task)
+	if (!trusted)
 		return 0;
+	task = PLAIN(struct task_struct, trusted);
 	if (!walk_root) {
 		if (config.scope == SCOPE_TREE && is_followed(task->tgid)) {
-			state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 			settle(task, state, true);
 		}
 		return 0;
@@ -107,7 +111,7 @@ int walk(struct bpf_iter__task *context)
 	ancestor = task;
 	for (int depth = 0; depth < 64 && ancestor; depth++) {
 		if (ancestor->tgid == walk_root) {
-			state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 			settle(task, state, false);
 			follow(task->tgid, true);
 			return 0;

@@ -17,18 +17,31 @@ static __always_inline u64 last_page(struct inode *inode)
 	return size ? (size - 1) >> config.page_shift : 0;
 }
 
-static __always_inline void count_read(struct task_struct *task, struct address_space *mapping,
-				       u64 start, u64 end, u64 bytes, u32 requests)
+struct read {
+	u64 mapping; /* its address */
+	u64 start, end;
+	u64 bytes;
+	u64 requests;
+};
+
+ONCE int count_read(struct read *read)
 {
-	book_read(task, mapping, requests, end - start + 1, bytes);
-	u64 used = ahead_take((u64)mapping, mapping->host->i_ino, start, end);
+	CURRENT(trusted, task);
+	struct address_space *mapping;
+	struct ledger *ledger;
+	struct row_key key;
+	u64 used;
 
+	if (!read)
+		return 0;
+	mapping = PLAIN(struct address_space, (void *)read->mapping);
+	book_read(task, mapping, read->requests, read->end - read->start + 1, read->bytes);
+	used = ahead_take(mapping, read->start, read->end);
 	if (used) {
-		struct row_key key;
-		struct ledger *ledger = ledger_of(task, mapping->host, 0, &key);
-
+		ledger = ledger_of(task, mapping->host, 0, &key);
 		ADD(ledger, readahead_used_pages, used);
 	}
+	return 0;
 }
 
 static __always_inline void pending_close(struct task_state *state)
@@ -57,7 +70,7 @@ static __always_inline void pending_commit(struct task_state *state, struct ledg
  * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
  * gave nothing), it was ended early, or it was no read at all.
  */
-static __noinline int pending_flush(struct task_state *state)
+ONCE int pending_flush(struct task_state *state)
 {
 	struct row_key key;
 	struct ledger *ledger;
@@ -86,14 +99,15 @@ static __noinline int pending_flush(struct task_state *state)
 	return 0;
 }
 
-static __noinline int read_event(struct task_struct *task, struct address_space *mapping, u64 index,
-				 u64 last)
+static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
 {
-	struct task_state *state = state_of(task);
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	CURRENT(trusted, task);
+	struct task_state *state = state_of(trusted);
+	struct pt_regs *regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
 	struct inode *inode = mapping->host;
+	struct range range = {};
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
-	u64 eof = inode->i_size, start = index, end = last, pos = 0, len = 0, bytes = 0, newly = 0;
+	u64 eof = inode->i_size, start = index, end = last, bytes = 0, newly = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
@@ -116,8 +130,12 @@ static __noinline int read_event(struct task_struct *task, struct address_space 
 		if (state->uring_counted || worker || (same && last == state->read_last))
 			goto done;
 	} else {
-		known = read_range(task, regs, nr, mapping, &pos, &len);
+		known = read_range(nr, &range);
+		if (range.mapping != m)
+			known = KNOWN_NOTHING;
 	}
+	pos = range.pos;
+	len = range.len;
 	if (is_chunked_call(nr)) {
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
 		if (same && known && state->read_pos == pos && index >= state->read_index) {
@@ -157,14 +175,16 @@ static __noinline int read_event(struct task_struct *task, struct address_space 
 	}
 	if (end >= start) {
 		newly = end - start + 1;
-		count_read(task, mapping, start, end, bytes, requests);
+		struct read read = { m, start, end, bytes, requests };
+
+		count_read(&read);
 	}
 done:
 	set_call(&state->read, m, serial, nr, state->epoch);
 	state->read_index = index;
 	state->read_last = last;
 	state->read_end = end;
-	state->read_pos = pos;
+	state->read_pos = range.pos;
 commit:
 	if (state->pending.mapping == m) {
 		struct row_key key = state->pending_key;
@@ -175,9 +195,11 @@ commit:
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
-int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, unsigned long last)
+int BPF_PROG(on_get_pages, struct address_space *trusted_mapping, unsigned long index,
+	     unsigned long last)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
+	struct address_space *mapping = PLAIN(struct address_space, trusted_mapping);
 	struct pt_regs *regs;
 	struct file *file;
 	u64 pos, len, eof, shift = config.page_shift;
@@ -191,7 +213,7 @@ int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, u
 	 */
 	if (index != last || *watch_of(mapping->host->i_ino))
 		goto full;
-	regs = (void *)bpf_task_pt_regs(task);
+	regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
 	nr = syscall_nr(task, regs);
 	if (nr == NR_pread) {
 		pos = ARG4(regs);
@@ -210,22 +232,22 @@ int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, u
 	book_read(task, mapping, 1, 1, len < eof - pos ? len : eof - pos);
 	return 0;
 full:
-	return read_event(task, mapping, index, last);
+	return read_event(mapping, index, last);
 }
 
 /* The range that the kernel's read-ahead is told of ends where the request ends (6.18 and later). */
 static __always_inline void announce_range(struct inode *inode, u64 index, u64 count, bool sync)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
 	struct task_state *state;
 	u64 mapping, last = index + count - 1, serial;
 	u32 nr;
 
-	if (!in_scope(task) || !(state = state_of(task)))
+	if (!in_scope(task) || !(state = state_of(trusted)))
 		return;
 	mapping = (u64)inode->i_mapping;
 	serial = task->ioac.syscr;
-	nr = syscall_nr(task, (void *)bpf_task_pt_regs(task));
+	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last) {
 		state->ahead_lo = index;
 		/* asynchronous: the index is the marked folio's head, maybe before the request */

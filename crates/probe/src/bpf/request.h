@@ -3,8 +3,6 @@
 #ifndef CACHEWISE_REQUEST_H
 #define CACHEWISE_REQUEST_H
 
-extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
-
 static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 {
 	struct files_struct *files = task->files;
@@ -17,15 +15,13 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 	if (!table || fd >= table->max_fds)
 		return NULL;
 	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
-	if (!file)
-		return NULL;
-	return bpf_rdonly_cast(file, bpf_core_type_id_kernel(struct file));
+	return file ? PLAIN(struct file, file) : NULL;
 }
 
 #define IOV_SEEN 16
 
 /* The sum of an iovec's lengths; 0: more segments than are looked at, or unreadable. */
-static __always_inline u64 iov_length(u64 address, u64 segments)
+ONCE u64 iov_length(u64 address, u64 segments)
 {
 	struct {
 		u64 base, length;
@@ -44,50 +40,56 @@ static __always_inline u64 iov_length(u64 address, u64 segments)
 
 enum known { KNOWN_NOTHING, KNOWN_RANGE, KNOWN_START };
 
+struct range {
+	u64 mapping, pos, len;
+};
+
 /*
- * The range of `mapping` that the read-class call asks for. Inside read(2) the file's position is
+ * The range that the read-class call `nr` asks for, and of which mapping. Inside read(2) the file's position is
  * still the start: the kernel works on a copy and writes it back at the end.
  */
-static __always_inline enum known read_range(struct task_struct *task, struct pt_regs *regs, u32 nr,
-					     struct address_space *mapping, u64 *pos, u64 *len)
+ONCE int read_range(u32 nr, struct range *range)
 {
+	CURRENT(trusted, task);
+	struct pt_regs *regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
 	u64 position = 0;
 	struct file *file;
 
-	if (!is_read_call(nr) && !is_chunked_call(nr))
+	if (!range || (!is_read_call(nr) && !is_chunked_call(nr)))
 		return KNOWN_NOTHING;
 	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
-	if (!file || file->f_mapping != mapping)
+	if (!file)
 		return KNOWN_NOTHING;
-	*len = ARG3(regs);
-	*pos = file->f_pos;
+	range->mapping = (u64)file->f_mapping;
+	range->len = ARG3(regs);
+	range->pos = file->f_pos;
 	switch (nr) {
 	case NR_pread:
-		*pos = ARG4(regs);
+		range->pos = ARG4(regs);
 		break;
 	case NR_preadv:
 	case NR_preadv2:
 		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
-			*pos = ARG4(regs);
+			range->pos = ARG4(regs);
 		/* fallthrough */
 	case NR_readv:
-		*len = iov_length(ARG2(regs), ARG3(regs));
-		return *len ? KNOWN_RANGE : KNOWN_START;
+		range->len = iov_length(ARG2(regs), ARG3(regs));
+		return range->len ? KNOWN_RANGE : KNOWN_START;
 	case NR_sendfile:
-		*len = ARG4(regs);
+		range->len = ARG4(regs);
 		if (ARG3(regs)) {
 			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG3(regs)))
 				return KNOWN_NOTHING;
-			*pos = position;
+			range->pos = position;
 		}
 		break;
 	case NR_copy_file_range:
 	case NR_splice:
-		*len = ARG5(regs);
+		range->len = ARG5(regs);
 		if (ARG2(regs)) {
 			if (bpf_probe_read_user(&position, sizeof(position), (void *)ARG2(regs)))
 				return KNOWN_NOTHING;
-			*pos = position;
+			range->pos = position;
 		}
 		break;
 	}

@@ -32,13 +32,14 @@ static __always_inline struct file *file_of_request(struct task_struct *task, st
 	if (node)
 		bpf_core_read(&file, sizeof(file), &node->file_ptr);
 	file &= ~7ULL;
-	return file ? bpf_rdonly_cast((void *)file, bpf_core_type_id_kernel(struct file)) : NULL;
+	return file ? PLAIN(struct file, (void *)file) : NULL;
 }
 
 SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(on_uring_submit, struct io_kiocb *req)
+int BPF_PROG(on_uring_submit, struct io_kiocb *trusted_req)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
+	struct io_kiocb *req = PLAIN(struct io_kiocb, trusted_req);
 	struct io_rw *rw = (void *)&req->cmd;
 	struct address_space *mapping;
 	struct task_state *state;
@@ -50,7 +51,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *req)
 	u8 op = req->opcode;
 	bool write = op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
 
-	if (!in_scope(task) || !(state = state_of(task)))
+	if (!in_scope(task) || !(state = state_of(trusted)))
 		return 0;
 	state->epoch++;
 	state->uring_counted = 0;
@@ -90,7 +91,10 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *req)
 		return 0;
 	}
 	state->uring_counted = 1;
-	count_read(task, mapping, pos >> config.page_shift, (pos + len - 1) >> config.page_shift, len, 1);
+	struct read read = { (u64)mapping, pos >> config.page_shift, (pos + len - 1) >> config.page_shift,
+			     len, 1 };
+
+	count_read(&read);
 	if (state->pending.mapping)
 		pending_flush(state);
 	set_call(&state->ahead, (u64)mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);

@@ -24,7 +24,7 @@ static __always_inline void count_write(struct task_struct *task, struct inode *
 
 static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_len)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
 	struct address_space *mapping = inode->i_mapping;
 	struct task_state *state;
 	struct pt_regs *regs;
@@ -33,9 +33,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	u32 nr, requests = 1;
 	bool same;
 
-	if (!in_scope(task) || !event_len || !(state = state_of(task)))
+	if (!in_scope(task) || !event_len || !(state = state_of(trusted)))
 		return 0;
-	regs = (void *)bpf_task_pt_regs(task);
+	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER)
 		return 0; /* counted when it was submitted */
@@ -65,19 +65,21 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 SEC("tp_btf/ext4_da_write_begin")
 int BPF_PROG(on_ext4_delayed_write, struct inode *inode, loff_t pos, unsigned int len)
 {
-	return write_event(inode, pos, len);
+	return write_event(PLAIN(struct inode, inode), pos, len);
 }
 
 SEC("tp_btf/ext4_write_begin")
 int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
 {
-	return write_event(inode, pos, len);
+	return write_event(PLAIN(struct inode, inode), pos, len);
 }
 
 SEC("tp_btf/xfs_file_buffered_write")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 {
-	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, from->count);
+	struct file *file = PLAIN(struct kiocb, iocb)->ki_filp;
+
+	return write_event(file->f_inode, iocb->ki_pos, from->count);
 }
 
 /*
@@ -87,7 +89,7 @@ int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 SEC("tp_btf/btrfs_set_extent_bit")
 int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 len, unsigned int bits)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
 	struct pt_regs *regs;
 	struct file *file;
 	struct inode *inode;
@@ -96,7 +98,7 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 
 	if (!in_scope(task))
 		return 0;
-	regs = (void *)bpf_task_pt_regs(task);
+	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (!is_write_call(nr))
 		return 0;
@@ -119,14 +121,14 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	CURRENT(trusted, task);
 	struct ledger *ledger;
 	struct row_key key;
 
 	if (!mapping || !in_scope(task))
 		return 0;
-	ledger = ledger_of(task, mapping->host, 0, &key);
-	ADD(ledger, dirtied_pages, folio_pages(folio));
+	ledger = ledger_of(task, PLAIN(struct address_space, mapping)->host, 0, &key);
+	ADD(ledger, dirtied_pages, folio_pages(PLAIN(struct folio, folio)));
 	return 0;
 }
 

@@ -25,7 +25,7 @@ use crate::matrix::Order;
 use crate::oracle::{Folios, Oracle, State, Subject, Touched, page_size};
 use crate::problem::{Context, Result};
 use crate::random::Random;
-use crate::reader::{At, Call, Reader, open_direct, submit};
+use crate::reader::{At, Buffer, Call, open_direct, submit};
 use crate::stand::{Evictions, Room, device_trial, trial};
 use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
 
@@ -80,7 +80,11 @@ fn direct_reads(room: &mut Room) -> Result<()> {
                     let ledger = &done.ledger;
                     let (requests, bytes) = done.expected;
                     let comparison = Comparison::new()
-                        .exact("direct requests", requests, ledger[Counter::DirectReadRequests])
+                        .exact(
+                            "direct requests",
+                            requests,
+                            ledger[Counter::DirectReadRequests],
+                        )
                         .exact("direct bytes", bytes, ledger[Counter::DirectReadBytes])
                         .exact("pages", 0, ledger[Counter::ReadPages])
                         .silently("direct bytes written", 0, ledger[Counter::DirectWriteBytes])
@@ -150,7 +154,14 @@ fn direct_io_uring(room: &mut Room) -> Result<()> {
                         )
                         .within(
                             "buffered bytes",
-                            (0, if room.kind == FileSystem::Btrfs { size } else { 0 }),
+                            (
+                                0,
+                                if room.kind == FileSystem::Btrfs {
+                                    size
+                                } else {
+                                    0
+                                },
+                            ),
                             buffered,
                             why,
                         )
@@ -168,15 +179,16 @@ fn direct_io_uring(room: &mut Room) -> Result<()> {
 /// Buffered reads with direct ones in between: neither changes what the other is counted as.
 fn direct_between(room: &mut Room) -> Result<()> {
     let subject = room.file("data", FILE_BYTES)?;
-    let sink = room.path("sink");
     for call in [Call::Pread, Call::Read, Call::IoUring] {
         for state in [State::Cold, State::Half, State::Warm] {
             for folios in [Folios::Large, Folios::Small] {
                 let size = 64 << 10;
-                let label = Label::new(room.kind.name(), format!("{}, direct between", call.name()))
-                    .size(size)
-                    .order(Order::Random.name())
-                    .prepared(state, folios);
+                let way = room.way(call, folios);
+                let label =
+                    Label::new(room.kind.name(), format!("{}, direct between", call.name()))
+                        .size(size)
+                        .order(Order::Random.name())
+                        .prepared(state, folios);
                 let measured = room.stand.measure(
                     &label,
                     &subject,
@@ -186,9 +198,8 @@ fn direct_between(room: &mut Room) -> Result<()> {
                         let mut oracle = Oracle::new(&subject, touched);
                         let mut random = Random::named(&label.line());
                         let direct = open_direct(subject.path(), false)?;
-                        let mut around = crate::reader::Buffer::new();
-                        let mut reader =
-                            Reader::open(call, subject.path(), folios, &sink, 0, tools)?;
+                        let mut around = Buffer::new();
+                        let mut reader = way.open(subject.path(), tools)?;
                         for _ in 0..100 {
                             let offset = random.below(subject.pages()) * page_size();
                             let at = At::Offset(offset);
@@ -228,7 +239,12 @@ fn direct_between(room: &mut Room) -> Result<()> {
 /// Overwrites a file around the cache, cold and half cached: what is cached of it goes.
 fn direct_writes(room: &mut Room) -> Result<()> {
     let subject = room.file("data", FILE_BYTES)?;
-    direct_writes_to(room, &subject, "pwrite, O_DIRECT", room.kind == FileSystem::Btrfs);
+    direct_writes_to(
+        room,
+        &subject,
+        "pwrite, O_DIRECT",
+        room.kind == FileSystem::Btrfs,
+    );
     if room.kind == FileSystem::Btrfs {
         let path = room.path("without-checksums");
         let file = File::create(&path).context("create a file without checksums")?;
@@ -274,7 +290,11 @@ fn direct_writes_to(room: &mut Room, subject: &Subject, call: &str, may_be_buffe
                             .within("direct bytes", (0, bytes), direct, why)
                     } else {
                         Comparison::new()
-                            .exact("direct requests", requests, ledger[Counter::DirectWriteRequests])
+                            .exact(
+                                "direct requests",
+                                requests,
+                                ledger[Counter::DirectWriteRequests],
+                            )
                             .exact("direct bytes", bytes, direct)
                             .nothing_else(ledger, &WRITES)
                     };
@@ -305,7 +325,7 @@ fn device_buffered(room: &mut Room) -> Result<()> {
                 .size(size)
                 .order(order.name())
                 .prepared(state, Folios::Small);
-            let nowhere = room.path("none");
+            let way = room.way(Call::Pread, Folios::Large);
             let measured = room.stand.measure(
                 &label,
                 &subject,
@@ -314,14 +334,7 @@ fn device_buffered(room: &mut Room) -> Result<()> {
                 |touched: Touched, tools| {
                     let mut oracle = Oracle::new(&subject, touched);
                     let mut random = Random::named(&label.line());
-                    let mut reader = Reader::open(
-                        Call::Pread,
-                        subject.path(),
-                        Folios::Large,
-                        &nowhere,
-                        0,
-                        tools,
-                    )?;
+                    let mut reader = way.open(subject.path(), tools)?;
                     for request in 0..(subject.bytes() / size).min(500) {
                         let offset = match order {
                             Order::Sequential => request * size,
@@ -368,7 +381,11 @@ fn device_direct(room: &mut Room) -> Result<()> {
                 let ledger = &done.ledger;
                 let (requests, bytes) = done.expected;
                 let comparison = Comparison::new()
-                    .exact("direct requests", requests, ledger[Counter::DirectReadRequests])
+                    .exact(
+                        "direct requests",
+                        requests,
+                        ledger[Counter::DirectReadRequests],
+                    )
                     .exact("direct bytes", bytes, ledger[Counter::DirectReadBytes])
                     .exact("pages", 0, ledger[Counter::ReadPages])
                     .nothing_else(ledger, &READS)

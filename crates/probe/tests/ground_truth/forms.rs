@@ -16,10 +16,10 @@ use libtest_mimic::Trial;
 use cachewise_model::Counter;
 
 use crate::image::FileSystem;
-use crate::oracle::{Expected, Folios, Oracle, State, Subject, Touched, page_size, pages_of};
+use crate::oracle::{Expected, Folios, Oracle, State, Subject, Touched, page_size};
 use crate::problem::{Context, Result};
 use crate::random::Random;
-use crate::reader::{Access, At, Call, Mapping, Reader, Tools, submit};
+use crate::reader::{Access, At, Call, Mapping, Tools, Way, submit};
 use crate::stand::{Evictions, Room, trial};
 use crate::table::{Comparison, FAULTS, Label, READS, known};
 
@@ -58,7 +58,11 @@ fn exactly(
         Evictions::Spoil,
         || subject.prepare(state, folios, &mut Random::named(&label.line())),
         |touched, tools| {
-            work(Oracle::new(subject, touched), tools, Random::named(&label.line()))
+            work(
+                Oracle::new(subject, touched),
+                tools,
+                Random::named(&label.line()),
+            )
         },
     );
     match measured {
@@ -81,71 +85,96 @@ const PREPARED: [(State, Folios); 4] = [
 /// Every call with ranges that begin and end anywhere, beyond the end of the file too.
 fn unaligned(room: &mut Room) -> Result<()> {
     let subject = room.file("odd", ODD_BYTES)?;
-    let sink = room.path("sink");
-    let sink_offset = u64::from(room.kind.has_reflinks());
     let calls = Call::ALL.into_iter().filter(|call| *call != Call::Mmap);
     for call in calls {
         for (state, folios) in PREPARED {
-            let open = |tools| {
-                Reader::open(call, subject.path(), folios, &sink, sink_offset, tools)
-            };
-
+            let way = room.way(call, folios);
             let label = Label::new(room.kind.name(), format!("{}, unaligned", call.name()));
             let in_sequence = label.clone().size(100_003).order("sequential");
-            exactly(room, in_sequence, &subject, state, folios, |mut oracle, tools, _| {
-                let mut reader = open(tools)?;
-                let mut offset = 0;
-                loop {
-                    let at = At::Position(offset);
-                    let got = oracle.request(offset, 100_003, || reader.request(at, 100_003))?;
-                    if got == 0 {
-                        return Ok(oracle.expected());
+            exactly(
+                room,
+                in_sequence,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, _| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    let mut offset = 0;
+                    loop {
+                        let at = At::Position(offset);
+                        let got =
+                            oracle.request(offset, 100_003, || reader.request(at, 100_003))?;
+                        if got == 0 {
+                            return Ok(oracle.expected());
+                        }
+                        offset += got;
                     }
-                    offset += got;
-                }
-            });
+                },
+            );
 
             let tiny = label.clone().size(100).order("sequential");
-            exactly(room, tiny, &subject, state, folios, |mut oracle, tools, _| {
-                let mut reader = open(tools)?;
-                for request in 0..500 {
-                    let offset = request * 100;
-                    oracle.request(offset, 100, || reader.request(At::Position(offset), 100))?;
-                }
-                Ok(oracle.expected())
-            });
+            exactly(
+                room,
+                tiny,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, _| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    for request in 0..500 {
+                        let offset = request * 100;
+                        oracle
+                            .request(offset, 100, || reader.request(At::Position(offset), 100))?;
+                    }
+                    Ok(oracle.expected())
+                },
+            );
 
             let anywhere = label.clone().order("random");
-            exactly(room, anywhere, &subject, state, folios, |mut oracle, tools, mut random| {
-                let mut reader = open(tools)?;
-                for _ in 0..150 {
-                    let offset = random.below(ODD_BYTES + 10_000);
-                    let length = 1 + random.below(150_000);
-                    let at = At::Offset(offset);
-                    oracle.request(offset, length, || reader.request(at, length))?;
-                }
-                Ok(oracle.expected())
-            });
+            exactly(
+                room,
+                anywhere,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, mut random| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    for _ in 0..150 {
+                        let offset = random.below(ODD_BYTES + 10_000);
+                        let length = 1 + random.below(150_000);
+                        let at = At::Offset(offset);
+                        oracle.request(offset, length, || reader.request(at, length))?;
+                    }
+                    Ok(oracle.expected())
+                },
+            );
 
             let end = label.order("at the end");
-            exactly(room, end, &subject, state, folios, |mut oracle, tools, _| {
-                let mut reader = open(tools)?;
-                // The last byte, across the end, at the end, far beyond it, and the last page again.
-                let last_page = ODD_BYTES / page_size() * page_size();
-                let ranges = [
-                    (ODD_BYTES - 1, 1),
-                    (ODD_BYTES - 5000, 20_000),
-                    (ODD_BYTES, 4096),
-                    (ODD_BYTES + (1 << 20), 4096),
-                    (last_page, page_size()),
-                    (last_page - page_size(), 2 * page_size()),
-                ];
-                for (offset, length) in ranges {
-                    let at = At::Offset(offset);
-                    oracle.request(offset, length, || reader.request(at, length))?;
-                }
-                Ok(oracle.expected())
-            });
+            exactly(
+                room,
+                end,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, _| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    // The last byte, across the end, at the end, far beyond it, and the last page again.
+                    let last_page = ODD_BYTES / page_size() * page_size();
+                    let ranges = [
+                        (ODD_BYTES - 1, 1),
+                        (ODD_BYTES - 5000, 20_000),
+                        (ODD_BYTES, 4096),
+                        (ODD_BYTES + (1 << 20), 4096),
+                        (last_page, page_size()),
+                        (last_page - page_size(), 2 * page_size()),
+                    ];
+                    for (offset, length) in ranges {
+                        let at = At::Offset(offset);
+                        oracle.request(offset, length, || reader.request(at, length))?;
+                    }
+                    Ok(oracle.expected())
+                },
+            );
         }
     }
     Ok(())
@@ -155,37 +184,57 @@ fn unaligned(room: &mut Room) -> Result<()> {
 /// events for both are alike, and one that counts events takes them for one request.
 fn nested(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 8 << 20)?;
-    let sink = room.path("sink");
     let page = page_size();
-    for call in [Call::Pread, Call::Read, Call::Preadv2, Call::Sendfile, Call::IoUring] {
+    for call in [
+        Call::Pread,
+        Call::Read,
+        Call::Preadv2,
+        Call::Sendfile,
+        Call::IoUring,
+    ] {
         for (state, folios) in PREPARED {
+            let way = room.way(call, folios);
             let label = Label::new(room.kind.name(), format!("{}, nested", call.name()));
             let same_end = label.clone().order("same end");
-            exactly(room, same_end, &subject, state, folios, |mut oracle, tools, mut random| {
-                let mut reader = Reader::open(call, subject.path(), folios, &sink, 0, tools)?;
-                for _ in 0..40 {
-                    let base = random.below(8) << 20;
-                    for step in 0..8 {
-                        let (offset, length) = (base + step * 8 * page, (64 - step * 8) * page);
-                        let at = At::Offset(offset);
-                        oracle.request(offset, length, || reader.request(at, length))?;
+            exactly(
+                room,
+                same_end,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, mut random| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    for _ in 0..40 {
+                        let base = random.below(8) << 20;
+                        for step in 0..8 {
+                            let (offset, length) = (base + step * 8 * page, (64 - step * 8) * page);
+                            let at = At::Offset(offset);
+                            oracle.request(offset, length, || reader.request(at, length))?;
+                        }
                     }
-                }
-                Ok(oracle.expected())
-            });
+                    Ok(oracle.expected())
+                },
+            );
 
             let again = label.order("the same again");
-            exactly(room, again, &subject, state, folios, |mut oracle, tools, mut random| {
-                let mut reader = Reader::open(call, subject.path(), folios, &sink, 0, tools)?;
-                for _ in 0..40 {
-                    let offset = random.below(1500) * page;
-                    for _ in 0..3 {
-                        let at = At::Offset(offset);
-                        oracle.request(offset, 40 * page, || reader.request(at, 40 * page))?;
+            exactly(
+                room,
+                again,
+                &subject,
+                state,
+                folios,
+                |mut oracle, tools, mut random| {
+                    let mut reader = way.open(subject.path(), tools)?;
+                    for _ in 0..40 {
+                        let offset = random.below(1500) * page;
+                        for _ in 0..3 {
+                            let at = At::Offset(offset);
+                            oracle.request(offset, 40 * page, || reader.request(at, 40 * page))?;
+                        }
                     }
-                }
-                Ok(oracle.expected())
-            });
+                    Ok(oracle.expected())
+                },
+            );
         }
     }
     Ok(())
@@ -203,106 +252,159 @@ fn io_uring_forms(room: &mut Room) -> Result<()> {
         };
         let size = 64 << 10;
 
-        let label = Label::new(name, "io_uring, file position").size(size).order("sequential");
-        exactly(room, label, &subject, state, folios, |mut oracle, tools, _| {
-            let file = open()?;
-            let mut ring = IoUring::new(8).context("io_uring_setup")?;
-            let buffer = tools.buffer.slice(size).as_mut_ptr();
-            for request in 0..subject.bytes() / size {
-                let fd = types::Fd(file.as_raw_fd());
-                let read = opcode::Read::new(fd, buffer, size as u32).offset(u64::MAX);
-                // SAFETY: `submit` waits for the completion; buffer and file live longer.
-                let call = || unsafe { submit(&mut ring, &[read.build()]) };
-                oracle.request(request * size, size, call)?;
-            }
-            Ok(oracle.expected())
-        });
+        let label = Label::new(name, "io_uring, file position")
+            .size(size)
+            .order("sequential");
+        exactly(
+            room,
+            label,
+            &subject,
+            state,
+            folios,
+            |mut oracle, tools, _| {
+                let file = open()?;
+                let mut ring = IoUring::new(8).context("io_uring_setup")?;
+                let buffer = tools.buffer.slice(size).as_mut_ptr();
+                for request in 0..subject.bytes() / size {
+                    let fd = types::Fd(file.as_raw_fd());
+                    let read = opcode::Read::new(fd, buffer, size as u32).offset(u64::MAX);
+                    // SAFETY: `submit` waits for the completion; buffer and file live longer.
+                    let call = || unsafe { submit(&mut ring, &[read.build()]) };
+                    oracle.request(request * size, size, call)?;
+                }
+                Ok(oracle.expected())
+            },
+        );
 
-        let label = Label::new(name, "io_uring, readv").size(size).order("random");
-        exactly(room, label, &subject, state, folios, |mut oracle, tools, mut random| {
-            let file = open()?;
-            let mut ring = IoUring::new(8).context("io_uring_setup")?;
-            let (first, second) = tools.buffer.slice(size).split_at_mut(10_000);
-            let pieces = [first, second].map(|piece| libc::iovec {
-                iov_base: piece.as_mut_ptr().cast(),
-                iov_len: piece.len(),
-            });
-            for _ in 0..100 {
-                let offset = random.below(subject.bytes());
-                let fd = types::Fd(file.as_raw_fd());
-                let read = opcode::Readv::new(fd, pieces.as_ptr(), 2).offset(offset);
-                // SAFETY: `submit` waits for the completion; pieces, buffer and file live longer.
-                let call = || unsafe { submit(&mut ring, &[read.build()]) };
-                oracle.request(offset, size, call)?;
-            }
-            Ok(oracle.expected())
-        });
+        let label = Label::new(name, "io_uring, readv")
+            .size(size)
+            .order("random");
+        exactly(
+            room,
+            label,
+            &subject,
+            state,
+            folios,
+            |mut oracle, tools, mut random| {
+                let file = open()?;
+                let mut ring = IoUring::new(8).context("io_uring_setup")?;
+                let (first, second) = tools.buffer.slice(size).split_at_mut(10_000);
+                let pieces = [first, second].map(|piece| libc::iovec {
+                    iov_base: piece.as_mut_ptr().cast(),
+                    iov_len: piece.len(),
+                });
+                for _ in 0..100 {
+                    let offset = random.below(subject.bytes());
+                    let fd = types::Fd(file.as_raw_fd());
+                    let read = opcode::Readv::new(fd, pieces.as_ptr(), 2).offset(offset);
+                    // SAFETY: `submit` waits for the completion; pieces, buffer and file live longer.
+                    let call = || unsafe { submit(&mut ring, &[read.build()]) };
+                    oracle.request(offset, size, call)?;
+                }
+                Ok(oracle.expected())
+            },
+        );
 
-        let label = Label::new(name, "io_uring, registered file").size(size).order("random");
-        exactly(room, label, &subject, state, folios, |mut oracle, tools, mut random| {
-            let file = open()?;
-            let mut ring = IoUring::new(8).context("io_uring_setup")?;
-            let files = [file.as_raw_fd()];
-            ring.submitter().register_files(&files).context("register a file")?;
-            let buffer = tools.buffer.slice(size).as_mut_ptr();
-            for _ in 0..100 {
-                let offset = random.below(subject.bytes());
-                let read = opcode::Read::new(types::Fixed(0), buffer, size as u32).offset(offset);
-                // SAFETY: `submit` waits for the completion; buffer and file live longer.
-                let call = || unsafe { submit(&mut ring, &[read.build()]) };
-                oracle.request(offset, size, call)?;
-            }
-            Ok(oracle.expected())
-        });
+        let label = Label::new(name, "io_uring, registered file")
+            .size(size)
+            .order("random");
+        exactly(
+            room,
+            label,
+            &subject,
+            state,
+            folios,
+            |mut oracle, tools, mut random| {
+                let file = open()?;
+                let mut ring = IoUring::new(8).context("io_uring_setup")?;
+                let files = [file.as_raw_fd()];
+                ring.submitter()
+                    .register_files(&files)
+                    .context("register a file")?;
+                let buffer = tools.buffer.slice(size).as_mut_ptr();
+                for _ in 0..100 {
+                    let offset = random.below(subject.bytes());
+                    let read =
+                        opcode::Read::new(types::Fixed(0), buffer, size as u32).offset(offset);
+                    // SAFETY: `submit` waits for the completion; buffer and file live longer.
+                    let call = || unsafe { submit(&mut ring, &[read.build()]) };
+                    oracle.request(offset, size, call)?;
+                }
+                Ok(oracle.expected())
+            },
+        );
 
-        let label = Label::new(name, "io_uring, registered buffer").size(size).order("random");
-        exactly(room, label, &subject, state, folios, |mut oracle, tools, mut random| {
-            let file = open()?;
-            let mut ring = IoUring::new(8).context("io_uring_setup")?;
-            let buffer = tools.buffer.slice(size).as_mut_ptr();
-            let whole = [libc::iovec { iov_base: buffer.cast(), iov_len: size as usize }];
-            // SAFETY: the buffer belongs to the test stand and outlives the ring.
-            unsafe { ring.submitter().register_buffers(&whole) }.context("register a buffer")?;
-            for _ in 0..100 {
-                let offset = random.below(subject.bytes());
-                let fd = types::Fd(file.as_raw_fd());
-                let read = opcode::ReadFixed::new(fd, buffer, size as u32, 0).offset(offset);
-                // SAFETY: `submit` waits for the completion; buffer and file live longer.
-                let call = || unsafe { submit(&mut ring, &[read.build()]) };
-                oracle.request(offset, size, call)?;
-            }
-            Ok(oracle.expected())
-        });
+        let label = Label::new(name, "io_uring, registered buffer")
+            .size(size)
+            .order("random");
+        exactly(
+            room,
+            label,
+            &subject,
+            state,
+            folios,
+            |mut oracle, tools, mut random| {
+                let file = open()?;
+                let mut ring = IoUring::new(8).context("io_uring_setup")?;
+                let buffer = tools.buffer.slice(size).as_mut_ptr();
+                let whole = [libc::iovec {
+                    iov_base: buffer.cast(),
+                    iov_len: size as usize,
+                }];
+                // SAFETY: the buffer belongs to the test stand and outlives the ring.
+                unsafe { ring.submitter().register_buffers(&whole) }
+                    .context("register a buffer")?;
+                for _ in 0..100 {
+                    let offset = random.below(subject.bytes());
+                    let fd = types::Fd(file.as_raw_fd());
+                    let read = opcode::ReadFixed::new(fd, buffer, size as u32, 0).offset(offset);
+                    // SAFETY: `submit` waits for the completion; buffer and file live longer.
+                    let call = || unsafe { submit(&mut ring, &[read.build()]) };
+                    oracle.request(offset, size, call)?;
+                }
+                Ok(oracle.expected())
+            },
+        );
 
         // Eight requests in one call. Without read-ahead they cannot bring in each other's pages, so
         // that looking at all of them first is as good as looking before each.
         if folios == Folios::Small || state == State::Warm {
-            for (flags, how) in
-                [(squeue::Flags::empty(), "batch of 8"), (squeue::Flags::ASYNC, "async batch of 8")]
-            {
-                let label = Label::new(name, format!("io_uring, {how}")).size(size).order("random");
-                exactly(room, label, &subject, state, folios, |mut oracle, tools, mut random| {
-                    let file = open()?;
-                    let mut ring = IoUring::new(8).context("io_uring_setup")?;
-                    let buffer = tools.buffer.slice(8 * size);
-                    for _ in 0..40 {
-                        // One request in each eighth of the file: they do not overlap.
-                        let eighth = subject.bytes() / 8;
-                        let mut entries = Vec::new();
-                        let mut wanted = 0;
-                        for (slot, piece) in (0..8).zip(buffer.chunks_mut(size as usize)) {
-                            let offset = slot * eighth + random.below(eighth - size);
-                            wanted += oracle.announce(offset, size)?;
-                            let fd = types::Fd(file.as_raw_fd());
-                            let read = opcode::Read::new(fd, piece.as_mut_ptr(), size as u32);
-                            entries.push(read.offset(offset).build().flags(flags));
+            for (flags, how) in [
+                (squeue::Flags::empty(), "batch of 8"),
+                (squeue::Flags::ASYNC, "async batch of 8"),
+            ] {
+                let label = Label::new(name, format!("io_uring, {how}"))
+                    .size(size)
+                    .order("random");
+                exactly(
+                    room,
+                    label,
+                    &subject,
+                    state,
+                    folios,
+                    |mut oracle, tools, mut random| {
+                        let file = open()?;
+                        let mut ring = IoUring::new(8).context("io_uring_setup")?;
+                        let buffer = tools.buffer.slice(8 * size);
+                        for _ in 0..40 {
+                            // One request in each eighth of the file: they do not overlap.
+                            let eighth = subject.bytes() / 8;
+                            let mut entries = Vec::new();
+                            let mut wanted = 0;
+                            for (slot, piece) in (0..8).zip(buffer.chunks_mut(size as usize)) {
+                                let offset = slot * eighth + random.below(eighth - size);
+                                wanted += oracle.announce(offset, size)?;
+                                let fd = types::Fd(file.as_raw_fd());
+                                let read = opcode::Read::new(fd, piece.as_mut_ptr(), size as u32);
+                                entries.push(read.offset(offset).build().flags(flags));
+                            }
+                            // SAFETY: `submit` waits for all; buffer and file live longer.
+                            let got = unsafe { submit(&mut ring, &entries)? };
+                            assert_eq!(got, wanted, "each request of the batch reads all it can");
                         }
-                        // SAFETY: `submit` waits for all; buffer and file live longer.
-                        let got = unsafe { submit(&mut ring, &entries)? };
-                        assert_eq!(got, wanted, "each request of the batch reads all it can");
-                    }
-                    Ok(oracle.expected())
-                });
+                        Ok(oracle.expected())
+                    },
+                );
             }
         }
     }
@@ -314,7 +416,9 @@ fn io_uring_forms(room: &mut Room) -> Result<()> {
 fn into_own_mapping(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 8 << 20)?;
     let size = 64 << 10;
-    let label = Label::new(room.kind.name(), "pread into its own mapping").size(size).state("cold");
+    let label = Label::new(room.kind.name(), "pread into its own mapping")
+        .size(size)
+        .state("cold");
     let half = subject.bytes() / 2;
     let measured = room.stand.measure(
         &label,
@@ -323,8 +427,7 @@ fn into_own_mapping(room: &mut Room) -> Result<()> {
         || subject.evict(),
         |(), _| {
             let file = File::open(subject.path()).context("open for reading")?;
-            let mut mapping =
-                Mapping::new(&file, subject.bytes(), Access::Private, Folios::Large)?;
+            let mut mapping = Mapping::new(&file, subject.bytes(), Access::Private, Folios::Large)?;
             for offset in (0..half).step_by(size as usize) {
                 let buffer = mapping.slice(half + offset, size);
                 rustix::io::pread(&file, buffer, offset).context("pread")?;
@@ -342,7 +445,11 @@ fn into_own_mapping(room: &mut Room) -> Result<()> {
                 .exact("requests", half / size, ledger[Counter::ReadRequests])
                 .exact("pages", half / page_size(), ledger[Counter::ReadPages])
                 .exact("bytes", half, ledger[Counter::ReadBytes])
-                .exact("brought in by reads and faults", done.inserted, sum(reads) + sum(faults))
+                .exact(
+                    "brought in by reads and faults",
+                    done.inserted,
+                    sum(reads) + sum(faults),
+                )
                 .silently("inserted", done.inserted, known(ledger.inserted_pages()));
             room.judge(label, comparison);
         }
@@ -396,7 +503,10 @@ fn dontcache(room: &mut Room) -> Result<()> {
                 room.judge(label, comparison);
             }
             Err(_) if is_refused => {
-                room.note(format!("left out, this kernel has no RWF_DONTCACHE: {}", label.line()));
+                room.note(format!(
+                    "left out, this kernel has no RWF_DONTCACHE: {}",
+                    label.line()
+                ));
             }
             Err(problem) => room.failed(&label, &problem),
         }
@@ -407,8 +517,11 @@ fn dontcache(room: &mut Room) -> Result<()> {
 /// copy_file_range where the file system shares the blocks instead.
 fn reflink(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 8 << 20)?;
-    let sink = room.path("sink");
     for (state, folios) in PREPARED {
+        let way = Way {
+            sink_offset: 0,
+            ..room.way(Call::CopyFileRange, folios)
+        };
         let label = Label::new(room.kind.name(), "copy_file_range, reflinks")
             .size(1 << 20)
             .order("sequential")
@@ -419,8 +532,7 @@ fn reflink(room: &mut Room) -> Result<()> {
             Evictions::Spoil,
             || subject.prepare(state, folios, &mut Random::named(&label.line())),
             |_: Touched, tools| {
-                let call = Call::CopyFileRange;
-                let mut reader = Reader::open(call, subject.path(), folios, &sink, 0, tools)?;
+                let mut reader = way.open(subject.path(), tools)?;
                 for offset in (0..subject.bytes()).step_by(1 << 20) {
                     reader.request(At::Position(offset), 1 << 20)?;
                 }
@@ -431,7 +543,11 @@ fn reflink(room: &mut Room) -> Result<()> {
             Ok(done) => {
                 let comparison = Comparison::new()
                     .exact("pages", 0, done.ledger[Counter::ReadPages])
-                    .silently("inserted", done.inserted, known(done.ledger.inserted_pages()))
+                    .silently(
+                        "inserted",
+                        done.inserted,
+                        known(done.ledger.inserted_pages()),
+                    )
                     .nothing_else(&done.ledger, &READS)
                     .nothing_else(&done.ledger, &FAULTS);
                 room.judge(label, comparison);

@@ -37,8 +37,12 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// All of them.
-    pub const ALL: [FileSystem; 4] =
-        [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs, FileSystem::Tmpfs];
+    pub const ALL: [FileSystem; 4] = [
+        FileSystem::Ext4,
+        FileSystem::Xfs,
+        FileSystem::Btrfs,
+        FileSystem::Tmpfs,
+    ];
 
     /// Those that keep their data on a device and can miss.
     pub const CACHED: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
@@ -64,8 +68,16 @@ impl FileSystem {
             // Blocks of a page, as a disk has them: mke2fs takes 1 KiB for small images, and blocks
             // smaller than a page go other ways through the kernel.
             FileSystem::Ext4 => {
-                let lazy = "lazy_itable_init=0,lazy_journal_init=0";
-                Some(("mkfs.ext4", &["-q", "-F", "-b", "4096", "-E", lazy], "e2fsprogs"))
+                // Nothing is put off, so that no kernel thread writes to it during the cases.
+                const OPTIONS: [&str; 6] = [
+                    "-q",
+                    "-F",
+                    "-b",
+                    "4096",
+                    "-E",
+                    "lazy_itable_init=0,lazy_journal_init=0",
+                ];
+                Some(("mkfs.ext4", &OPTIONS, "e2fsprogs"))
             }
             FileSystem::Xfs => Some(("mkfs.xfs", &["-q", "-f"], "xfsprogs")),
             FileSystem::Btrfs => Some(("mkfs.btrfs", &["-q", "-f"], "btrfs-progs")),
@@ -117,19 +129,29 @@ fn run(program: &str, arguments: &[&Path]) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Problem::new(format!("{program}: {}: {}", output.status, said.trim())))
+    Err(Problem::new(format!(
+        "{program}: {}: {}",
+        output.status,
+        said.trim()
+    )))
 }
 
 /// mkfs and losetup live where an ordinary user's PATH does not look.
 fn command(program: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
-    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")).env("LC_ALL", "C");
+    command
+        .env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"))
+        .env("LC_ALL", "C");
     command
 }
 
 fn is_installed(program: &str) -> bool {
-    let started = command(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let started = command(program)
+        .arg("-V")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     !matches!(started, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
@@ -143,13 +165,19 @@ impl Workshop {
     /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk.
     pub fn open() -> Result<Self> {
         let named = std::env::var_os("CACHEWISE_TEST_DIR").map(PathBuf::from);
-        let usual =
-            [std::env::temp_dir(), "/var/tmp".into(), env!("CARGO_TARGET_TMPDIR").into()];
+        let usual = [
+            std::env::temp_dir(),
+            "/var/tmp".into(),
+            env!("CARGO_TARGET_TMPDIR").into(),
+        ];
         let parent = match named {
             Some(named) => named,
-            None => usual.into_iter().find(|place| is_on_disk(place)).ok_or_else(|| {
-                Problem::new("no temporary directory on a disk: name one in CACHEWISE_TEST_DIR")
-            })?,
+            None => usual
+                .into_iter()
+                .find(|place| is_on_disk(place))
+                .ok_or_else(|| {
+                    Problem::new("no temporary directory on a disk: name one in CACHEWISE_TEST_DIR")
+                })?,
         };
         let directory = tempfile::Builder::new()
             .prefix(&format!("cachewise-ground-truth-{}-", process::id()))
@@ -164,7 +192,17 @@ impl Workshop {
         fs::create_dir(&directory).context("make a mount point")?;
         let Some((mkfs, options, package)) = kind.mkfs() else {
             let source = kind.name().as_ref();
-            run("mount", &["-t".as_ref(), source, "-o".as_ref(), "size=64m".as_ref(), source, &directory])?;
+            run(
+                "mount",
+                &[
+                    "-t".as_ref(),
+                    source,
+                    "-o".as_ref(),
+                    "size=64m".as_ref(),
+                    source,
+                    &directory,
+                ],
+            )?;
             return Ok(Mounted { directory });
         };
         if !is_installed(mkfs) {
@@ -178,8 +216,17 @@ impl Workshop {
         run(mkfs, &arguments)?;
         // `-o loop` finds a free device, tries again if another process takes it first, and lets
         // go of it at umount.
-        let mounted =
-            run("mount", &["-t".as_ref(), kind.name().as_ref(), "-o".as_ref(), "loop".as_ref(), &image, &directory]);
+        let mounted = run(
+            "mount",
+            &[
+                "-t".as_ref(),
+                kind.name().as_ref(),
+                "-o".as_ref(),
+                "loop".as_ref(),
+                &image,
+                &directory,
+            ],
+        );
         fs::remove_file(&image).context("take the image's name away")?;
         if let Err(problem) = mounted {
             return Err(if is_known_to_kernel(kind) {
@@ -195,7 +242,10 @@ impl Workshop {
     pub fn device(&self) -> Result<Device> {
         let image = self.sparse_file("device", DEVICE_BYTES)?;
         let mut random = File::open("/dev/urandom").context("open /dev/urandom")?;
-        let mut target = File::options().write(true).open(&image).context("open the image")?;
+        let mut target = File::options()
+            .write(true)
+            .open(&image)
+            .context("open the image")?;
         io::copy(&mut io::Read::take(&mut random, DEVICE_BYTES), &mut target)
             .context("fill the image")?;
         let output = command("losetup")
@@ -232,7 +282,9 @@ fn is_on_disk(place: &Path) -> bool {
 
 fn is_known_to_kernel(kind: FileSystem) -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    known.lines().any(|line| line.split_whitespace().last() == Some(kind.name()))
+    known
+        .lines()
+        .any(|line| line.split_whitespace().last() == Some(kind.name()))
 }
 
 /// A mounted file system; dropping it takes it down.

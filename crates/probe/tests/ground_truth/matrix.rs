@@ -75,8 +75,7 @@ fn cached(room: &mut Room, call: Call) -> Result<()> {
                         .size(size)
                         .order(order.name())
                         .prepared(state, folios);
-                    let sink = room.path("sink");
-                    let sink_offset = u64::from(room.kind.has_reflinks());
+                    let way = room.way(call, folios);
                     let measured = room.stand.measure(
                         &label,
                         &subject,
@@ -97,14 +96,7 @@ fn cached(room: &mut Room, call: Call) -> Result<()> {
                             if call == Call::Mmap {
                                 return touch(&subject, oracle, folios, size, order, random);
                             }
-                            let reader = Reader::open(
-                                call,
-                                subject.path(),
-                                folios,
-                                &sink,
-                                sink_offset,
-                                tools,
-                            )?;
+                            let reader = way.open(subject.path(), tools)?;
                             read(&subject, oracle, reader, size, order, random)
                         },
                     );
@@ -195,17 +187,20 @@ fn in_memory(room: &mut Room, call: Call) -> Result<()> {
                 .size(size)
                 .order(order.name())
                 .state("warm");
-            let sink = room.path("sink");
+            let way = room.way(call, Folios::Large);
             let work = |(), tools: &mut Tools| {
                 let oracle = Oracle::new(&subject, Touched::none(&subject));
                 let random = Random::named(&label.line());
                 if call == Call::Mmap {
                     return touch(&subject, oracle, Folios::Large, size, order, random);
                 }
-                let reader = Reader::open(call, subject.path(), Folios::Large, &sink, 0, tools)?;
+                let reader = way.open(subject.path(), tools)?;
                 read(&subject, oracle, reader, size, order, random)
             };
-            match room.stand.measure(&label, &subject, Evictions::Spoil, || Ok(()), work) {
+            match room
+                .stand
+                .measure(&label, &subject, Evictions::Spoil, || Ok(()), work)
+            {
                 Ok(done) => {
                     let ledger = &done.ledger;
                     let comparison = Comparison::new()

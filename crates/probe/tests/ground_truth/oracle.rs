@@ -50,10 +50,8 @@ pub fn pages_of(bytes: &Range<u64>) -> Range<u64> {
 pub struct Residency {
     /// Pages in the cache, those whose I/O is under way included.
     pub cached: u64,
-    /// Of these, dirty.
-    pub dirty: u64,
-    /// Of these, being written back.
-    pub writeback: u64,
+    dirty: u64,
+    writeback: u64,
     evicted: u64,
     recently_evicted: u64,
 }
@@ -67,15 +65,26 @@ fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     // SAFETY: the kernel reads two u64 from `range` and writes five to `found`; both live until the
     // call returns, and `Residency` is five u64 in C layout.
     let result = unsafe {
-        libc::syscall(SYS_CACHESTAT, file, range.as_ptr(), &raw mut found, 0 as libc::c_uint)
+        libc::syscall(
+            SYS_CACHESTAT,
+            file,
+            range.as_ptr(),
+            &raw mut found,
+            0 as libc::c_uint,
+        )
     };
-    if result == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(found)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Whether this kernel has the oracle at all.
 pub fn has_cachestat() -> bool {
     let here = File::open("/proc/self/exe");
-    here.and_then(|file| cachestat(file.as_raw_fd(), &(0..1))).is_ok()
+    here.and_then(|file| cachestat(file.as_raw_fd(), &(0..1)))
+        .is_ok()
 }
 
 /// How many faults this thread has had.
@@ -167,7 +176,8 @@ impl Subject {
         while offset < bytes {
             random.fill(&mut block);
             let wanted = block.len().min((bytes - offset) as usize);
-            file.write_all_at(&block[..wanted], offset).context("fill the file")?;
+            file.write_all_at(&block[..wanted], offset)
+                .context("fill the file")?;
             offset += wanted as u64;
         }
         file.sync_all().context("sync the file")?;
@@ -176,12 +186,16 @@ impl Subject {
 
     /// Takes a file or block device that is there.
     pub fn open(path: PathBuf) -> Result<Self> {
-        let mut file =
-            File::open(&path).context(format_args!("open {}", path.display()))?;
+        let mut file = File::open(&path).context(format_args!("open {}", path.display()))?;
         let metadata = file.metadata().context("stat")?;
         // A block device has no size to stat, but an end to seek.
         let bytes = file.seek(SeekFrom::End(0)).context("seek to the end")?;
-        Ok(Subject { path, file, bytes, id: identity(&metadata) })
+        Ok(Subject {
+            path,
+            file,
+            bytes,
+            id: identity(&metadata),
+        })
     }
 
     /// Where it is.
@@ -211,7 +225,9 @@ impl Subject {
 
     /// Resident pages of a range, which must not be empty.
     fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
-        Ok(cachestat(self.file.as_raw_fd(), bytes).context("cachestat")?.cached)
+        Ok(cachestat(self.file.as_raw_fd(), bytes)
+            .context("cachestat")?
+            .cached)
     }
 
     /// Puts the file out of the cache.
@@ -230,7 +246,10 @@ impl Subject {
             self.evict_range(0..0)?;
         }
         let stay = self.residency()?.cached;
-        Err(Problem::new(format!("{stay} pages of {} cannot be evicted", self.path.display())))
+        Err(Problem::new(format!(
+            "{stay} pages of {} cannot be evicted",
+            self.path.display()
+        )))
     }
 
     /// Asks for a range to be evicted; an empty range at 0 is the whole file.
@@ -251,12 +270,17 @@ impl Subject {
         rustix::fs::fadvise(&file, 0, None, folios.advice()).context("fadvise")?;
         match folios {
             Folios::Large => {
-                let end = if state == State::Half { self.bytes / 2 } else { self.bytes };
+                let end = if state == State::Half {
+                    self.bytes / 2
+                } else {
+                    self.bytes
+                };
                 let mut block = vec![0; 1 << 20];
                 let mut offset = 0;
                 while offset < end {
                     let wanted = block.len().min((end - offset) as usize);
-                    file.read_exact_at(&mut block[..wanted], offset).context("fill the cache")?;
+                    file.read_exact_at(&mut block[..wanted], offset)
+                        .context("fill the cache")?;
                     offset += wanted as u64;
                 }
                 touched.add(&pages_of(&(0..end)));
@@ -269,7 +293,8 @@ impl Subject {
                 for page in 0..self.pages() {
                     if state == State::Warm || random.below(2) == 0 {
                         let offset = page * page_size();
-                        file.read_exact_at(&mut [0], offset).context("fill the cache")?;
+                        file.read_exact_at(&mut [0], offset)
+                            .context("fill the cache")?;
                         touched.add(&(page..page + 1));
                     }
                 }
@@ -281,8 +306,11 @@ impl Subject {
 
 fn identity(metadata: &Metadata) -> (u32, u32, u64) {
     let is_device = metadata.file_type().is_block_device();
-    let (device, inode) =
-        if is_device { (metadata.rdev(), 0) } else { (metadata.dev(), metadata.ino()) };
+    let (device, inode) = if is_device {
+        (metadata.rdev(), 0)
+    } else {
+        (metadata.dev(), metadata.ino())
+    };
     (rustix::fs::major(device), rustix::fs::minor(device), inode)
 }
 
@@ -346,7 +374,11 @@ pub struct Oracle<'s> {
 impl<'s> Oracle<'s> {
     /// For a file that was prepared.
     pub fn new(subject: &'s Subject, touched: Touched) -> Self {
-        Oracle { subject, touched, expected: Expected::default() }
+        Oracle {
+            subject,
+            touched,
+            expected: Expected::default(),
+        }
     }
 
     /// What was written down.

@@ -63,7 +63,9 @@ fn read(file: &File, bytes: u64, order: Order, size: u64, seed: u64) -> Result<(
         };
         let got = rustix::io::pread(file, &mut buffer[..], offset).context("pread")?;
         if got as u64 != size {
-            return Err(Problem::new(format!("a pread gave {got} bytes, not {size}")));
+            return Err(Problem::new(format!(
+                "a pread gave {got} bytes, not {size}"
+            )));
         }
     }
     Ok((requests, requests * size / page_size()))
@@ -77,7 +79,11 @@ fn laws(requests: u64, pages: u64, inserted: u64, ledger: &Ledger) -> Comparison
         .exact("requests", requests, ledger[Counter::ReadRequests])
         .exact("pages", pages, ledger[Counter::ReadPages])
         .exact("bytes", pages * page_size(), ledger[Counter::ReadBytes])
-        .exact("hits + misses", pages, known(ledger.hits()).saturating_add(missed))
+        .exact(
+            "hits + misses",
+            pages,
+            known(ledger.hits()).saturating_add(missed),
+        )
         .exact("misses + read-ahead", inserted, missed + ahead)
         .silently("inserted", inserted, known(ledger.inserted_pages()))
         .within(
@@ -93,7 +99,11 @@ fn threads(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 16 << 20)?;
     for (order, size, state) in RACES {
         for is_shared in [false, true] {
-            let descriptors = if is_shared { "one descriptor" } else { "four descriptors" };
+            let descriptors = if is_shared {
+                "one descriptor"
+            } else {
+                "four descriptors"
+            };
             let label = Label::new(room.kind.name(), format!("4 threads, {descriptors}"))
                 .size(size)
                 .order(order.name())
@@ -115,12 +125,14 @@ fn threads(room: &mut Room) -> Result<()> {
                         read(file, subject.bytes(), order, size, seed)
                     };
                     thread::scope(|scope| {
-                        let readers: Vec<_> =
-                            (1..=READERS).map(|seed| scope.spawn(move || one(seed))).collect();
+                        let readers: Vec<_> = (1..=READERS)
+                            .map(|seed| scope.spawn(move || one(seed)))
+                            .collect();
                         let mut sums = (0, 0);
                         for reader in readers {
-                            let (requests, pages) =
-                                reader.join().map_err(|_| Problem::new("a reader panicked"))??;
+                            let (requests, pages) = reader
+                                .join()
+                                .map_err(|_| Problem::new("a reader panicked"))??;
                             sums = (sums.0 + requests, sums.1 + pages);
                         }
                         Ok(sums)
@@ -193,11 +205,9 @@ fn processes(room: &mut Room) -> Result<()> {
 
 /// What one process did to one file.
 fn of_process(snapshot: &cachewise_probe::Snapshot, pid: u32, subject: &Subject) -> Ledger {
-    let (major, minor, inode) = subject.id();
     let rows = snapshot.rows.iter().filter(|row| {
-        let file = &row.file;
-        row.process.as_ref().is_some_and(|process| process.pid == pid)
-            && (file.major, file.minor, file.inode) == (major, minor, inode)
+        row.process.is_some_and(|process| process.tgid == pid)
+            && row.file.is_some_and(|file| (file.major, file.minor, file.inode) == subject.id())
     });
     rows.map(|row| &row.ledger).sum()
 }
@@ -226,8 +236,11 @@ pub fn be_a_reader() -> Option<ExitCode> {
         let [order, size, seed, path] = words[..] else {
             return Err(unclear());
         };
-        let order =
-            if order == Order::Random.name() { Order::Random } else { Order::Sequential };
+        let order = if order == Order::Random.name() {
+            Order::Random
+        } else {
+            Order::Sequential
+        };
         let size = size.parse().map_err(|_| unclear())?;
         let seed = seed.parse().map_err(|_| unclear())?;
         let file = File::open(path).context("open for reading")?;

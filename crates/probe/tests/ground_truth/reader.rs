@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{IoSliceMut, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -124,11 +124,63 @@ impl Tools {
     /// Makes them.
     pub fn new() -> Result<Self> {
         let (pipe_out, pipe_in) = rustix::pipe::pipe().context("pipe")?;
-        // A page of the file takes a slot of the pipe: room for the largest request, so that splice
-        // does all of it in one call.
-        rustix::pipe::fcntl_setpipe_size(&pipe_in, 2 << 20).context("F_SETPIPE_SZ")?;
-        let null = File::options().write(true).open("/dev/null").context("open /dev/null")?;
-        Ok(Tools { buffer: Buffer::new(), pipe_out, pipe_in, null })
+        // A page of the file takes a slot of the pipe. This is as much as may be had without
+        // CAP_SYS_RESOURCE, and room for the largest request that begins at a page.
+        rustix::pipe::fcntl_setpipe_size(&pipe_in, 1 << 20).context("F_SETPIPE_SZ")?;
+        let null = File::options()
+            .write(true)
+            .open("/dev/null")
+            .context("open /dev/null")?;
+        Ok(Tools {
+            buffer: Buffer::new(),
+            pipe_out,
+            pipe_in,
+            null,
+        })
+    }
+}
+
+/// How files are to be read: everything that opening a reader needs, but the file.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// By which call.
+    pub call: Call,
+    /// Small ones: without read-ahead.
+    pub folios: Folios,
+    /// The file that copy_file_range writes.
+    pub sink: PathBuf,
+    /// Where in it. At 1 no block begins, and a file system that could share blocks must copy.
+    pub sink_offset: u64,
+}
+
+impl Way {
+    /// Opens a file.
+    pub fn open<'t>(&self, path: &Path, tools: &'t mut Tools) -> Result<Reader<'t>> {
+        let call = self.call;
+        let file = File::open(path).context("open for reading")?;
+        rustix::fs::fadvise(&file, 0, None, self.folios.advice()).context("fadvise")?;
+        let sink = match call {
+            Call::CopyFileRange => {
+                let mut options = File::options();
+                options.write(true).create(true).truncate(true);
+                let sink = options
+                    .open(&self.sink)
+                    .context("open what copy_file_range writes")?;
+                Some((sink, self.sink_offset))
+            }
+            _ => None,
+        };
+        let ring = match call {
+            Call::IoUring | Call::IoUringAsync => Some(IoUring::new(8).context("io_uring_setup")?),
+            _ => None,
+        };
+        Ok(Reader {
+            call,
+            tools,
+            file,
+            sink,
+            ring,
+        })
     }
 }
 
@@ -137,38 +189,11 @@ pub struct Reader<'t> {
     call: Call,
     tools: &'t mut Tools,
     file: File,
-    /// For copy_file_range: where to, and at which offset.
     sink: Option<(File, u64)>,
     ring: Option<IoUring>,
 }
 
-impl<'t> Reader<'t> {
-    /// Opens a file. `sink` is the file that copy_file_range writes; it copies to `sink_offset`.
-    pub fn open(
-        call: Call,
-        path: &Path,
-        folios: Folios,
-        sink: &Path,
-        sink_offset: u64,
-        tools: &'t mut Tools,
-    ) -> Result<Self> {
-        let file = File::open(path).context("open for reading")?;
-        rustix::fs::fadvise(&file, 0, None, folios.advice()).context("fadvise")?;
-        let sink = match call {
-            Call::CopyFileRange => {
-                let mut options = File::options();
-                options.write(true).create(true).truncate(true);
-                Some((options.open(sink).context("open what copy_file_range writes")?, sink_offset))
-            }
-            _ => None,
-        };
-        let ring = match call {
-            Call::IoUring | Call::IoUringAsync => Some(IoUring::new(8).context("io_uring_setup")?),
-            _ => None,
-        };
-        Ok(Reader { call, tools, file, sink, ring })
-    }
-
+impl Reader<'_> {
     /// One request; gives the bytes read, 0 at the end of the file.
     pub fn request(&mut self, at: At, length: u64) -> Result<u64> {
         match self.call {
@@ -193,7 +218,10 @@ impl<'t> Reader<'t> {
 
     fn read(&mut self, at: At, length: u64) -> Result<u64> {
         self.seek(at)?;
-        let got = self.file.read(self.tools.buffer.slice(length)).context("read")?;
+        let got = self
+            .file
+            .read(self.tools.buffer.slice(length))
+            .context("read")?;
         Ok(got as u64)
     }
 
@@ -214,9 +242,15 @@ impl<'t> Reader<'t> {
         let mut pieces = [first, second, third].map(IoSliceMut::new);
         let got = match self.call {
             Call::Readv => rustix::io::readv(&self.file, &mut pieces).context("readv")?,
-            Call::Preadv => rustix::io::preadv(&self.file, &mut pieces, offset).context("preadv")?,
+            Call::Preadv => {
+                rustix::io::preadv(&self.file, &mut pieces, offset).context("preadv")?
+            }
             _ => {
-                let offset = if matches!(at, At::Position(_)) { u64::MAX } else { offset };
+                let offset = if matches!(at, At::Position(_)) {
+                    u64::MAX
+                } else {
+                    offset
+                };
                 rustix::io::preadv2(&self.file, &mut pieces, offset, ReadWriteFlags::empty())
                     .context("preadv2")?
             }
@@ -242,15 +276,21 @@ impl<'t> Reader<'t> {
             At::Position(_) => {
                 rustix::pipe::splice(&self.file, None, to, None, length as usize, none)
             }
-            At::Offset(mut offset) => {
-                rustix::pipe::splice(&self.file, Some(&mut offset), to, None, length as usize, none)
-            }
+            At::Offset(mut offset) => rustix::pipe::splice(
+                &self.file,
+                Some(&mut offset),
+                to,
+                None,
+                length as usize,
+                none,
+            ),
         };
         let got = got.context("splice")? as u64;
         let mut left = got;
         while left > 0 {
             let buffer = self.tools.buffer.slice(left);
-            let drained = rustix::io::read(&self.tools.pipe_out, buffer).context("drain the pipe")?;
+            let drained =
+                rustix::io::read(&self.tools.pipe_out, buffer).context("drain the pipe")?;
             left -= drained as u64;
         }
         Ok(got)
@@ -266,9 +306,13 @@ impl<'t> Reader<'t> {
             At::Position(_) => {
                 rustix::fs::copy_file_range(&self.file, None, sink, Some(&mut to), length)
             }
-            At::Offset(mut from) => {
-                rustix::fs::copy_file_range(&self.file, Some(&mut from), sink, Some(&mut to), length)
-            }
+            At::Offset(mut from) => rustix::fs::copy_file_range(
+                &self.file,
+                Some(&mut from),
+                sink,
+                Some(&mut to),
+                length,
+            ),
         };
         Ok(got.context("copy_file_range")? as u64)
     }
@@ -296,7 +340,8 @@ pub unsafe fn submit(ring: &mut IoUring, entries: &[squeue::Entry]) -> Result<u6
         // SAFETY: by the caller.
         unsafe { ring.submission().push(entry) }.context("the submission queue is full")?;
     }
-    ring.submit_and_wait(entries.len()).context("io_uring_enter")?;
+    ring.submit_and_wait(entries.len())
+        .context("io_uring_enter")?;
     let mut left = entries.len();
     let mut bytes = 0;
     while left > 0 {
@@ -387,10 +432,16 @@ impl Mapping {
     /// under a reference.
     pub fn slice(&mut self, offset: u64, length: u64) -> &mut [u8] {
         let end = (offset + length) as usize;
-        assert!(end <= self.bytes, "{length} bytes at {offset} are in the mapping");
+        assert!(
+            end <= self.bytes,
+            "{length} bytes at {offset} are in the mapping"
+        );
         // SAFETY: within the mapping, which lives as long as the borrow and is borrowed mutably.
         unsafe {
-            std::slice::from_raw_parts_mut(self.start.as_ptr().add(offset as usize), length as usize)
+            std::slice::from_raw_parts_mut(
+                self.start.as_ptr().add(offset as usize),
+                length as usize,
+            )
         }
     }
 }
@@ -422,11 +473,19 @@ pub fn read_ahead(file: &File, offset: u64, length: u64) -> Result<()> {
     if result == 0 {
         return Ok(());
     }
-    Err(Problem::new(format!("readahead: {}", std::io::Error::last_os_error())))
+    Err(Problem::new(format!(
+        "readahead: {}",
+        std::io::Error::last_os_error()
+    )))
 }
 
 /// posix_fadvise(2) WILLNEED.
 pub fn will_need(file: &File, offset: u64, length: u64) -> Result<()> {
-    rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(length), Advice::WillNeed)
-        .context("fadvise WILLNEED")
+    rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZeroU64::new(length),
+        Advice::WillNeed,
+    )
+    .context("fadvise WILLNEED")
 }

@@ -9,9 +9,9 @@ use cachewise_probe::{Detail, Options, Probe, Scope, Snapshot};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::image::{Device, FileSystem, Mounted, NotMounted, Workshop};
-use crate::oracle::Subject;
+use crate::oracle::{Folios, Subject};
 use crate::problem::{Context, Problem, Result};
-use crate::reader::Tools;
+use crate::reader::{Call, Tools, Way};
 use crate::table::{Comparison, Label, Report};
 
 /// How often a case is repeated because pages of its file were evicted while it ran: some hosts
@@ -45,18 +45,16 @@ pub struct Measured<E> {
     pub ledger: Ledger,
     /// Pages that came into the file meanwhile: residency after less before, and evictions.
     pub inserted: u64,
-    /// Pages of the file that are in the cache now.
-    pub resident: u64,
     /// The counters before, and after, for what is not about one file.
     pub snapshots: (Snapshot, Snapshot),
 }
 
-/// See the module.
+/// See the module. Fields are dropped in this order: mounts before the directory that they are in.
 pub struct Stand {
     probe: Probe,
     tools: Tools,
     device: Option<Device>,
-    /// In the order of unmounting.
+    /// Or why there is none here.
     mounted: HashMap<FileSystem, Result<Mounted, String>>,
     workshop: Workshop,
     report: Report,
@@ -69,7 +67,14 @@ impl Stand {
         let options = Options::new(Scope::Process(std::process::id()), Detail::Rows);
         let probe = Probe::attach(&options).context("attach the probe")?;
         let (mounted, report) = (HashMap::new(), Report::default());
-        Ok(Stand { probe, tools, device: None, mounted, workshop, report })
+        Ok(Stand {
+            probe,
+            tools,
+            device: None,
+            mounted,
+            workshop,
+            report,
+        })
     }
 
     /// The mount point of a file system, made when it is first asked for, or why there is none.
@@ -86,7 +91,10 @@ impl Stand {
             self.mounted.insert(kind, mounted);
         }
         let mounted = &self.mounted[&kind];
-        Ok(mounted.as_ref().map(|mounted| mounted.directory().to_owned()).map_err(Clone::clone))
+        Ok(mounted
+            .as_ref()
+            .map(|mounted| mounted.directory().to_owned())
+            .map_err(Clone::clone))
     }
 
     /// A loop device with random data.
@@ -94,7 +102,10 @@ impl Stand {
         if self.device.is_none() {
             self.device = Some(self.workshop.device()?);
         }
-        self.device.as_ref().map(Device::path).ok_or_else(|| Problem::new("there is no device"))
+        self.device
+            .as_ref()
+            .map(Device::path)
+            .ok_or_else(|| Problem::new("there is no device"))
     }
 
     /// Does a case: prepares, works, and compares the counters before the work and after it.
@@ -114,10 +125,10 @@ impl Stand {
             let expected = work(prepared, &mut self.tools)?;
             let resident = subject.residency()?.cached;
             let after = self.snapshot()?;
-            let ledger =
-                after.file(major, minor, inode).since(&before.file(major, minor, inode));
-            let evicted =
-                ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
+            let ledger = after
+                .file(major, minor, inode)
+                .since(&before.file(major, minor, inode));
+            let evicted = ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
             if evicted > 0 && evictions == Evictions::Spoil {
                 self.report.note(format!(
                     "repeated, for {evicted} pages were evicted while it ran: {}",
@@ -128,18 +139,29 @@ impl Stand {
             // With an eviction that was not counted this would be negative; 0 makes the case fail.
             let inserted = (resident + evicted).saturating_sub(resident_before);
             let snapshots = (before, after);
-            return Ok(Measured { expected, ledger, inserted, resident, snapshots });
+            return Ok(Measured {
+                expected,
+                ledger,
+                inserted,
+                snapshots,
+            });
         }
-        Err(Problem::new(format!("pages were evicted during each of {} attempts", REPEATS + 1)))
+        Err(Problem::new(format!(
+            "pages were evicted during each of {} attempts",
+            REPEATS + 1
+        )))
     }
 
     /// What is counted up to now; that something was lost is an error.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let snapshot = self.probe.snapshot().context("read the probe")?;
-        if snapshot.lost == cachewise_probe::Lost::default() {
+        if snapshot.lost.is_nothing() {
             Ok(snapshot)
         } else {
-            Err(Problem::new(format!("the probe lost something: {:?}", snapshot.lost)))
+            Err(Problem::new(format!(
+                "the probe lost something: {:?}",
+                snapshot.lost
+            )))
         }
     }
 
@@ -170,11 +192,23 @@ impl Room<'_> {
         Subject::create(self.path(name), bytes)
     }
 
+    /// Reading by a call. copy_file_range is made to copy where it could share blocks.
+    pub fn way(&self, call: Call, folios: Folios) -> Way {
+        let sink_offset = u64::from(self.kind.has_reflinks());
+        Way {
+            call,
+            folios,
+            sink: self.path("sink"),
+            sink_offset,
+        }
+    }
+
     /// Takes a comparison into the table, and among the failures if it is one.
     pub fn judge(&mut self, label: Label, comparison: Comparison) {
         let wrong = comparison.wrong();
         if !wrong.is_empty() {
-            self.failures.push(format!("{}: {}", label.line(), wrong.join("; ")));
+            self.failures
+                .push(format!("{}: {}", label.line(), wrong.join("; ")));
         }
         self.stand.report.add(label, comparison);
     }
@@ -227,7 +261,12 @@ fn enter(
     directory: PathBuf,
     body: impl FnOnce(&mut Room) -> Result<()>,
 ) -> Result<Completion> {
-    let mut room = Room { stand, kind, directory, failures: Vec::new() };
+    let mut room = Room {
+        stand,
+        kind,
+        directory,
+        failures: Vec::new(),
+    };
     let done = body(&mut room);
     let mut failures = room.failures;
     if let Err(problem) = done {
@@ -244,9 +283,7 @@ fn enter(
     Err(Problem::new(failures.join("\n")))
 }
 
-fn with_stand(
-    body: impl FnOnce(&mut Stand) -> Result<Completion>,
-) -> Result<Completion, Failed> {
+fn with_stand(body: impl FnOnce(&mut Stand) -> Result<Completion>) -> Result<Completion, Failed> {
     STAND.with_borrow_mut(|slot| {
         if slot.is_none() {
             *slot = Some(Stand::set_up()?);

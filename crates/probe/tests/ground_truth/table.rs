@@ -24,14 +24,21 @@ pub struct Label {
 impl Label {
     /// A case of a call, or of whatever else is looked at, on a file system.
     pub fn new(place: &'static str, call: impl Into<String>) -> Self {
-        Label { place, call: call.into(), size: "-".into(), order: "-", state: "-", folios: "-" }
+        Label {
+            place,
+            call: call.into(),
+            size: "-".into(),
+            order: "-",
+            state: "-",
+            folios: "-",
+        }
     }
 
     /// The size of a request.
     pub fn size(mut self, bytes: u64) -> Self {
         self.size = match bytes {
-            _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-            _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+            _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+            _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
             _ => format!("{bytes} B"),
         };
         self
@@ -58,7 +65,14 @@ impl Label {
 
     /// All of it in one line.
     pub fn line(&self) -> String {
-        let Label { place, call, size, order, state, folios } = self;
+        let Label {
+            place,
+            call,
+            size,
+            order,
+            state,
+            folios,
+        } = self;
         [*place, call, size, order, state, folios]
             .into_iter()
             .filter(|part| *part != "-")
@@ -101,14 +115,26 @@ impl Comparison {
     /// A number of which there is only one right value.
     pub fn exact(mut self, what: &'static str, expected: u64, counted: u64) -> Self {
         let expected = (expected, expected);
-        self.checks.push(Check { what, expected, counted, shown: true, why: "" });
+        self.checks.push(Check {
+            what,
+            expected,
+            counted,
+            shown: true,
+            why: "",
+        });
         self
     }
 
     /// The same, shown only when it is wrong.
     pub fn silently(mut self, what: &'static str, expected: u64, counted: u64) -> Self {
         let expected = (expected, expected);
-        self.checks.push(Check { what, expected, counted, shown: false, why: "" });
+        self.checks.push(Check {
+            what,
+            expected,
+            counted,
+            shown: false,
+            why: "",
+        });
         self
     }
 
@@ -120,7 +146,13 @@ impl Comparison {
         counted: u64,
         why: &'static str,
     ) -> Self {
-        self.checks.push(Check { what, expected, counted, shown: true, why });
+        self.checks.push(Check {
+            what,
+            expected,
+            counted,
+            shown: true,
+            why,
+        });
         self
     }
 
@@ -157,7 +189,11 @@ impl Comparison {
         Comparison::new()
             .exact("faults", expected.faults, ledger[Counter::FaultRequests])
             .exact("hits", hits, known(ledger.fault_hits()))
-            .exact("misses", expected.fault_misses, ledger[Counter::FaultMissPages])
+            .exact(
+                "misses",
+                expected.fault_misses,
+                ledger[Counter::FaultMissPages],
+            )
             .exact("read-ahead", ahead, ledger[Counter::FaultReadaheadPages])
             .silently("inserted", inserted, known(ledger.inserted_pages()))
             .nothing_else(ledger, &NOT_READS)
@@ -169,8 +205,12 @@ impl Comparison {
         let wrong = self.checks.iter().filter(|check| !check.is_right());
         wrong
             .map(|check| {
-                let mut text =
-                    format!("{}: expected {}, counted {}", check.what, span(check.expected), check.counted);
+                let mut text = format!(
+                    "{}: expected {}, counted {}",
+                    check.what,
+                    span(check.expected),
+                    check.counted
+                );
                 if !check.why.is_empty() {
                     let _ = write!(text, " (margin: {})", check.why);
                 }
@@ -193,8 +233,11 @@ pub const READS: [Counter; 8] = [
 ];
 
 /// Counters of faults.
-pub const FAULTS: [Counter; 3] =
-    [Counter::FaultRequests, Counter::FaultMissPages, Counter::FaultReadaheadPages];
+pub const FAULTS: [Counter; 3] = [
+    Counter::FaultRequests,
+    Counter::FaultMissPages,
+    Counter::FaultReadaheadPages,
+];
 
 /// Counters of direct I/O.
 pub const DIRECT: [Counter; 4] = [
@@ -280,17 +323,28 @@ impl Report {
             groups[place].add(comparison);
         }
         println!("\nground truth, cases of one kind added up (all cases: CACHEWISE_TABLE=FILE.md)");
-        println!("{:<7} {:<28} {:<6} {:>5}  expected, and counted where it differs", "fs", "call", "state", "cases");
+        println!(
+            "{:<7} {:<28} {:<6} {:>5}  expected, and counted where it differs",
+            "fs", "call", "state", "cases"
+        );
         for group in &groups {
             println!(
                 "{:<7} {:<28} {:<6} {:>5}  {}",
-                group.label.place, group.label.call, group.label.state, group.cases, group.text()
+                group.label.place,
+                group.label.call,
+                group.label.state,
+                group.cases,
+                group.text()
             );
         }
         for note in &self.notes {
             println!("note: {note}");
         }
-        let wrong = self.cases.iter().filter(|(_, case)| !case.wrong().is_empty()).count();
+        let wrong = self
+            .cases
+            .iter()
+            .filter(|(_, case)| !case.wrong().is_empty())
+            .count();
         println!(
             "ground truth: {} cases, {} as expected, {wrong} not",
             self.cases.len(),
@@ -305,11 +359,25 @@ impl Report {
              |---|---|---|---|---|---|---|---|\n",
         );
         for (label, comparison) in &self.cases {
-            let Label { place, call, size, order, state, folios } = label;
-            let shown = || comparison.checks.iter().filter(|check| check.shown || !check.is_right());
+            let Label {
+                place,
+                call,
+                size,
+                order,
+                state,
+                folios,
+            } = label;
+            let shown = || {
+                comparison
+                    .checks
+                    .iter()
+                    .filter(|check| check.shown || !check.is_right())
+            };
             let join = |numbers: Vec<String>| numbers.join(", ");
             let expected = join(
-                shown().map(|check| format!("{} {}", check.what, span(check.expected))).collect(),
+                shown()
+                    .map(|check| format!("{} {}", check.what, span(check.expected)))
+                    .collect(),
             );
             let counted = join(
                 shown()
@@ -337,12 +405,20 @@ struct Group {
 
 impl Group {
     fn new(label: &Label) -> Self {
-        Group { label: label.clone(), cases: 0, checks: Vec::new() }
+        Group {
+            label: label.clone(),
+            cases: 0,
+            checks: Vec::new(),
+        }
     }
 
     fn add(&mut self, comparison: &Comparison) {
         self.cases += 1;
-        for check in comparison.checks.iter().filter(|check| check.shown || !check.is_right()) {
+        for check in comparison
+            .checks
+            .iter()
+            .filter(|check| check.shown || !check.is_right())
+        {
             match self.checks.iter_mut().find(|sum| sum.what == check.what) {
                 Some(sum) => {
                     sum.expected.0 += check.expected.0;
@@ -360,7 +436,12 @@ impl Group {
                 format!("{} {}", check.what, check.counted)
             } else {
                 let mark = if check.is_right() { "" } else { " !" };
-                format!("{} {} counted {}{mark}", check.what, span(check.expected), check.counted)
+                format!(
+                    "{} {} counted {}{mark}",
+                    check.what,
+                    span(check.expected),
+                    check.counted
+                )
             }
         });
         numbers.collect::<Vec<_>>().join(", ")

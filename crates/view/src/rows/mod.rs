@@ -57,7 +57,15 @@ impl<W: Write> RowWriter<W> {
             }
         }
         let table = table::Table::new(&once, options.header_every);
-        RowWriter { out, format, columns: once, options, table, written: 0, last: None }
+        RowWriter {
+            out,
+            format,
+            columns: once,
+            options,
+            table,
+            written: 0,
+            last: None,
+        }
     }
 
     /// Writes one row and flushes, so that whoever reads a pipe sees it at once.
@@ -169,11 +177,21 @@ mod tests {
 
     #[test]
     fn openmetrics_shows_the_total_or_the_last_row() {
-        let rows = [row(1, 0), row(2, 0)];
+        let (rows, total) = ([row(1, 0), row(2, 0)], row(3, 0));
         let text = |total| written(Format::OpenMetrics, "TOTAL", &rows, total, options());
-        assert!(text(None).contains("\ncachewise_read_pages_total 2\n"), "the last row");
-        assert!(text(Some(&row(3, 0))).contains("\ncachewise_read_pages_total 3\n"), "the total");
-        assert_eq!(text(None).matches("# EOF").count(), 1, "one exposition, however many rows");
+        assert!(
+            text(None).contains("\ncachewise_read_pages_total 2\n"),
+            "the last row"
+        );
+        assert!(
+            text(Some(&total)).contains("\ncachewise_read_pages_total 3\n"),
+            "the total"
+        );
+        assert_eq!(
+            text(None).matches("# EOF").count(),
+            1,
+            "one exposition, however many rows"
+        );
     }
 
     #[test]
@@ -181,8 +199,15 @@ mod tests {
         let empty = |format| written(format, "TOTAL,HIT%", &[], None, options());
         assert_eq!(empty(Format::Table), "", "nothing to see");
         assert_eq!(empty(Format::JsonLines), "", "no lines");
-        assert_eq!(empty(Format::Csv), "read_pages,reuse_ratio,reasons\n", "the header alone");
-        assert!(empty(Format::OpenMetrics).ends_with("# EOF\n"), "an exposition");
+        assert_eq!(
+            empty(Format::Csv),
+            "read_pages,reuse_ratio,reasons\n",
+            "the header alone"
+        );
+        assert!(
+            empty(Format::OpenMetrics).ends_with("# EOF\n"),
+            "an exposition"
+        );
         let json: serde_json::Value = serde_json::from_str(&empty(Format::Json)).unwrap();
         assert_eq!(json["rows"], serde_json::json!([]), "an empty list");
     }
@@ -202,7 +227,11 @@ mod tests {
         for format in [Format::Table, Format::Json, Format::JsonLines, Format::Csv] {
             let mut writer = RowWriter::new(Closed, format, &columns("TOTAL"), options());
             let error = writer.write(&row(1, 0)).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{format}: the kind is kept");
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe,
+                "{format}: the kind is kept"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use cachewise_model::{Field, Measured, Row, SCHEMA_VERSION, Value};
+use cachewise_model::{Field, Row, SCHEMA_VERSION, Value};
 use serde_json::Value as Json;
 
 use super::RowOptions;
@@ -38,7 +38,11 @@ pub(super) fn json_row(
     columns: &[&Field],
     options: &RowOptions,
 ) -> String {
-    let before = if written == 0 { json_start(options) } else { String::from(",") };
+    let before = if written == 0 {
+        json_start(options)
+    } else {
+        String::from(",")
+    };
     format!("{before}\n{}", object(row, columns))
 }
 
@@ -49,7 +53,11 @@ pub(super) fn json_end(
     columns: &[&Field],
     options: &RowOptions,
 ) -> String {
-    let before = if written == 0 { json_start(options) } else { String::new() };
+    let before = if written == 0 {
+        json_start(options)
+    } else {
+        String::new()
+    };
     match total {
         Some(total) => format!("{before}\n],\n\"total\":{}}}\n", object(total, columns)),
         None => format!("{before}\n]}}\n"),
@@ -58,28 +66,44 @@ pub(super) fn json_end(
 
 /// A row as a document of its own: lines travel alone.
 pub(super) fn json_line(row: &Row, columns: &[&Field], options: &RowOptions) -> String {
-    let taken = row.labels.time.as_ref().known().map_or(&options.timestamp, |time| time);
+    let taken = row
+        .labels
+        .time
+        .as_ref()
+        .known()
+        .map_or(&options.timestamp, |time| time);
     format!("{}\n", head(taken, options).columns(row, columns).finish())
 }
 
 /// The header of a CSV: the ids, and a column for the reasons behind empty cells.
 pub(super) fn csv_header(columns: &[&Field]) -> io::Result<String> {
-    csv_text::line(columns.iter().map(|field| field.id.to_owned()).chain(["reasons".to_owned()]))
+    csv_text::line(
+        columns
+            .iter()
+            .map(|field| field.id.to_owned())
+            .chain(["reasons".to_owned()]),
+    )
 }
 
 /// One row of a CSV, with the header before the first.
 pub(super) fn csv_row(written: usize, row: &Row, columns: &[&Field]) -> io::Result<String> {
-    let values: Vec<(&str, Value)> =
-        columns.iter().map(|field| (field.id, field.of(row))).collect();
+    let values: Vec<(&str, Value)> = columns
+        .iter()
+        .map(|field| (field.id, field.of(row)))
+        .collect();
     let cells = values.iter().map(|(_, value)| csv_text::cell(value));
     let reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
     let line = csv_text::line(cells.chain([reasons]))?;
-    Ok(if written == 0 { csv_header(columns)? + &line } else { line })
+    Ok(if written == 0 {
+        csv_header(columns)? + &line
+    } else {
+        line
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Missing};
+    use cachewise_model::{Counter, Measured, Missing};
 
     use super::super::tests::{options, row, written};
     use super::*;
@@ -87,16 +111,23 @@ mod tests {
 
     fn blind() -> Row {
         let mut row = row(7, 0);
-        row.ledger.set_missing(Counter::ReadMissPages, Missing::NotOffered("no probe"));
-        row.ledger.set_estimated(Counter::ReadPages, 7, "from vmstat");
+        row.ledger
+            .set_missing(Counter::ReadMissPages, Missing::NotOffered("no probe"));
+        row.ledger
+            .set_estimated(Counter::ReadPages, 7, "from vmstat");
         row
     }
 
     #[test]
     fn a_json_document_has_head_rows_and_total() {
         let rows = [row(4, 1), blind()];
-        let text =
-            written(Format::Json, "TIME,TOTAL,MISSES", &rows, Some(&row(11, 1)), options());
+        let text = written(
+            Format::Json,
+            "TIME,TOTAL,MISSES",
+            &rows,
+            Some(&row(11, 1)),
+            options(),
+        );
         let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:05Z","hostname":"box","page_size_bytes":4096,"rows":[
 {"time":"2026-01-02T03:04:06Z","read_pages":4,"read_miss_pages":1},
 {"time":"2026-01-02T03:04:06Z","read_pages":7,"read_miss_pages":null,"estimated":["read_pages"],"reasons":{"read_pages":"from vmstat","read_miss_pages":"no probe"}}
@@ -105,8 +136,15 @@ mod tests {
 "#;
         assert_eq!(text, expected, "one row a line");
         let back: Json = serde_json::from_str(&text).unwrap();
-        assert_eq!(back["rows"][1]["read_miss_pages"], Json::Null, "it parses back");
-        assert_eq!(back["rows"][1]["reasons"]["read_miss_pages"], "no probe", "with its reason");
+        assert_eq!(
+            back["rows"][1]["read_miss_pages"],
+            Json::Null,
+            "it parses back"
+        );
+        assert_eq!(
+            back["rows"][1]["reasons"]["read_miss_pages"], "no probe",
+            "with its reason"
+        );
     }
 
     #[test]
@@ -120,11 +158,20 @@ mod tests {
     #[test]
     fn each_json_line_stands_alone() {
         let rows = [row(4, 1), row(5, 2)];
-        let text = written(Format::JsonLines, "TOTAL", &rows, Some(&row(9, 3)), options());
+        let text = written(
+            Format::JsonLines,
+            "TOTAL",
+            &rows,
+            Some(&row(9, 3)),
+            options(),
+        );
         let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_pages":4}
 {"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_pages":5}
 "#;
-        assert_eq!(text, expected, "the row's own time, and no total to be counted twice");
+        assert_eq!(
+            text, expected,
+            "the row's own time, and no total to be counted twice"
+        );
     }
 
     #[test]
@@ -132,7 +179,13 @@ mod tests {
         let mut named = blind();
         named.labels.path = Measured::Exact("/tmp/a,\"b\".txt".into());
         let rows = [row(4, 1), named];
-        let text = written(Format::Csv, "TOTAL,MISSES,PATH", &rows, Some(&row(9, 3)), options());
+        let text = written(
+            Format::Csv,
+            "TOTAL,MISSES,PATH",
+            &rows,
+            Some(&row(9, 3)),
+            options(),
+        );
         let expected = "\
 read_pages,read_miss_pages,path,reasons
 4,1,,path: not part of this kind of row

@@ -24,7 +24,12 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(columns: &[&Field], header_every: Option<usize>) -> Self {
         let widths = columns.iter().map(|field| usual_width(field)).collect();
-        Table { widths, header_every, rows: 0, since_header: None }
+        Table {
+            widths,
+            header_every,
+            rows: 0,
+            since_header: None,
+        }
     }
 
     /// One row, with the header before it where one is due.
@@ -37,12 +42,22 @@ impl Table {
     pub(super) fn total(&mut self, total: &Row, columns: &[&Field], style: Style) -> String {
         let rows = if self.rows == 1 { "row" } else { "rows" };
         let seconds = total.elapsed.as_secs_f64();
-        let head = format!("total of {} {rows}, {seconds:.1} s", grouped(self.rows as u64));
-        format!("{}\n{}", style.bold(&head), self.line(total, columns, style))
+        let head = format!(
+            "total of {} {rows}, {seconds:.1} s",
+            grouped(self.rows as u64)
+        );
+        format!(
+            "{}\n{}",
+            style.bold(&head),
+            self.line(total, columns, style)
+        )
     }
 
     fn line(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
-        let cells: Vec<String> = columns.iter().map(|field| compact(&field.of(row))).collect();
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|field| compact(&field.of(row)))
+            .collect();
         let mut grown = false;
         for (width_now, cell) in self.widths.iter_mut().zip(&cells) {
             grown |= width(cell) > *width_now;
@@ -76,7 +91,11 @@ impl Table {
 }
 
 fn side(field: &Field) -> Side {
-    if field.unit.is_number() { Side::Right } else { Side::Left }
+    if field.unit.is_number() {
+        Side::Right
+    } else {
+        Side::Left
+    }
 }
 
 /// Wide enough for what usually comes, so that widths seldom grow.
@@ -105,8 +124,12 @@ mod tests {
     #[test]
     fn rows_stand_under_their_header() {
         let mut blind = row(100, 0);
-        blind.ledger.set_missing(Counter::ReadMissPages, Missing::Unknown("lost"));
-        blind.ledger.set_estimated(Counter::ReadPages, 100, "a guess");
+        blind
+            .ledger
+            .set_missing(Counter::ReadMissPages, Missing::Unknown("lost"));
+        blind
+            .ledger
+            .set_estimated(Counter::ReadPages, 100, "a guess");
         let rows = [row(131_072, 512), row(0, 0), blind];
         let expected = "\
 TIME         TOTAL    MISSES      HITS     HIT%     CACHED
@@ -123,13 +146,20 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
 
     #[test]
     fn the_total_comes_last() {
-        let text = written(Format::Table, "TOTAL,HITS", &[row(5, 1)], Some(&row(5, 1)), options());
-        let expected = "\
-   TOTAL      HITS
-       5         4
-total of 1 row, 1.0 s
-       5         4
-";
+        let text = written(
+            Format::Table,
+            "TOTAL,HITS",
+            &[row(5, 1)],
+            Some(&row(5, 1)),
+            options(),
+        );
+        let expected = [
+            "   TOTAL      HITS\n",
+            "       5         4\n",
+            "total of 1 row, 1.0 s\n",
+            "       5         4\n",
+        ]
+        .concat();
         assert_eq!(text, expected, "under the same columns");
     }
 
@@ -137,8 +167,13 @@ total of 1 row, 1.0 s
     fn the_header_returns_only_where_asked() {
         let rows = vec![row(1, 0); 5];
         let heads = |header_every| {
-            let options = crate::RowOptions { header_every, ..options() };
-            written(Format::Table, "TOTAL", &rows, None, options).matches("TOTAL").count()
+            let options = crate::RowOptions {
+                header_every,
+                ..options()
+            };
+            written(Format::Table, "TOTAL", &rows, None, options)
+                .matches("TOTAL")
+                .count()
         };
         assert_eq!(heads(None), 1, "in a file it stands once");
         assert_eq!(heads(Some(2)), 3, "on a terminal before rows 1, 3 and 5");
@@ -148,17 +183,28 @@ total of 1 row, 1.0 s
     #[test]
     fn widths_grow_and_stay() {
         let rows = [row(1, 0), row(1_234_567_890_123, 0), row(2, 0)];
-        let expected = "\
-   TOTAL    MISSES
-       1         0
-1234567890123         0
-            2         0
-";
+        let expected = [
+            "   TOTAL    MISSES\n",
+            "       1         0\n",
+            "1234567890123         0\n",
+            "            2         0\n",
+        ]
+        .concat();
         let text = written(Format::Table, "TOTAL,MISSES", &rows, None, options());
-        assert_eq!(text, expected, "no number is cut, and the next row stands under the wide one");
-        let options = crate::RowOptions { header_every: Some(20), ..options() };
+        assert_eq!(
+            text, expected,
+            "no number is cut, and the next row stands under the wide one"
+        );
+        let options = crate::RowOptions {
+            header_every: Some(20),
+            ..options()
+        };
         let text = written(Format::Table, "TOTAL,MISSES", &rows, None, options);
-        assert_eq!(text.matches("TOTAL").count(), 2, "a terminal gets a header for the new width");
+        assert_eq!(
+            text.matches("TOTAL").count(),
+            2,
+            "a terminal gets a header for the new width"
+        );
     }
 
     #[test]
@@ -175,9 +221,15 @@ a\\x1b[31mb           1
 
     #[test]
     fn colour_is_on_the_header_only() {
-        let style = Style { color: true, width: 80 };
+        let style = Style {
+            color: true,
+            width: 80,
+        };
         let options = crate::RowOptions { style, ..options() };
         let text = written(Format::Table, "TOTAL", &[row(1, 0)], None, options);
-        assert_eq!(text, "\u{1b}[1m   TOTAL\u{1b}[0m\n       1\n", "bold and nothing else");
+        assert_eq!(
+            text, "\u{1b}[1m   TOTAL\u{1b}[0m\n       1\n",
+            "bold and nothing else"
+        );
     }
 }

@@ -1,0 +1,133 @@
+//! What follows from the counters of a ledger; each law of the numbers is a function here.
+//!
+//! A calculation with a missing counter in it is missing for the same reason.
+
+use crate::counter::Counter;
+use crate::ledger::Ledger;
+use crate::measured::{Count, Measured};
+
+impl Counter {
+    /// The classes that bring pages in; their sum is the number of pages inserted.
+    pub const INSERTS: [Counter; 8] = [
+        Counter::ReadMissPages,
+        Counter::ReadaheadPages,
+        Counter::PrefetchPages,
+        Counter::FaultMissPages,
+        Counter::FaultReadaheadPages,
+        Counter::WriteNewPages,
+        Counter::MetadataPages,
+        Counter::OtherPages,
+    ];
+}
+
+impl Ledger {
+    /// Read pages that were there: `read_pages - read_miss_pages`.
+    #[must_use]
+    pub fn hits(&self) -> Count {
+        self.get(Counter::ReadPages)
+            .minus(self.get(Counter::ReadMissPages))
+    }
+
+    /// Hits that cost no I/O of this run: hits without the first use of read-ahead.
+    #[must_use]
+    pub fn reuse_pages(&self) -> Count {
+        self.hits().minus(self.get(Counter::ReadaheadUsedPages))
+    }
+
+    /// Faults whose page was there.
+    #[must_use]
+    pub fn fault_hits(&self) -> Count {
+        self.get(Counter::FaultRequests)
+            .minus(self.get(Counter::FaultMissPages))
+    }
+
+    /// Pages written that were in the page cache already.
+    #[must_use]
+    pub fn overwritten_pages(&self) -> Count {
+        self.get(Counter::WritePages)
+            .minus(self.get(Counter::WriteNewPages))
+    }
+
+    /// Bytes that went around the page cache, both ways.
+    #[must_use]
+    pub fn direct_bytes(&self) -> Count {
+        self.get(Counter::DirectReadBytes)
+            .plus(self.get(Counter::DirectWriteBytes))
+    }
+
+    /// The average size of a read request, rounded down; not offered where there was none.
+    #[must_use]
+    pub fn average_read(&self) -> Count {
+        let requests = self.get(Counter::ReadRequests);
+        if requests.known() == Some(0) {
+            return Measured::not_offered("nothing was asked for");
+        }
+        self.get(Counter::ReadBytes)
+            .zip(requests, |bytes, requests| bytes / requests.max(1))
+    }
+
+    /// Pages that left the page cache, for whatever reason.
+    #[must_use]
+    pub fn evicted_pages(&self) -> Count {
+        self.get(Counter::EvictedReclaimPages)
+            .plus(self.get(Counter::EvictedOtherPages))
+    }
+
+    /// Pages that entered the page cache: the conservation law's left side.
+    #[must_use]
+    pub fn inserted_pages(&self) -> Count {
+        Counter::INSERTS
+            .iter()
+            .fold(Measured::Exact(0), |sum, counter| {
+                sum.plus(self.get(*counter))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_and_misses_add_up() {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadPages, 131_072);
+        ledger.set(Counter::ReadMissPages, 512);
+        ledger.set(Counter::ReadaheadUsedPages, 130_560);
+        assert_eq!(
+            ledger.hits(),
+            Measured::Exact(130_560),
+            "hits are what was not missed"
+        );
+        assert_eq!(
+            ledger.reuse_pages(),
+            Measured::Exact(0),
+            "a cold read reuses nothing"
+        );
+    }
+
+    #[test]
+    fn inserted_is_the_sum_of_the_eight_classes() {
+        // Each counter holds its own index + 1, so that a wrong one shows.
+        let ledger = Ledger::from_counts(std::array::from_fn(|place| place as u64 + 1));
+        let sum = [4, 5, 6, 11, 12, 16, 25, 26].iter().sum();
+        assert_eq!(
+            ledger.inserted_pages(),
+            Measured::Exact(sum),
+            "the conservation law"
+        );
+    }
+
+    #[test]
+    fn the_average_read_needs_a_read() {
+        let mut ledger = Ledger::default();
+        assert_eq!(
+            ledger.average_read(),
+            Measured::not_offered("nothing was asked for"),
+            "no reads have no size"
+        );
+        ledger.set(Counter::ReadRequests, 3);
+        ledger.set(Counter::ReadBytes, 10);
+        assert_eq!(ledger.average_read(), Measured::Exact(3), "rounded down");
+    }
+}

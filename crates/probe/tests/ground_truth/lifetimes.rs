@@ -1,0 +1,426 @@
+//! What becomes of pages: prefetched, used or wasted, evicted, and brought back.
+//!
+//! The law of read-ahead: prefetch + read-ahead = used + wasted + still there and unread. At the end
+//! of a case everything is put out of the cache, so that nothing is still there.
+
+use std::fs::File;
+
+use libtest_mimic::Trial;
+use rustix::mm::Advice as MapAdvice;
+
+use cachewise_model::{Counter, Ledger};
+
+use crate::image::FileSystem;
+use crate::matrix::Order;
+use crate::oracle::{Expected, Folios, Oracle, State, Subject, Touched, page_size};
+use crate::problem::{Context, Result};
+use crate::random::Random;
+use crate::reader::{Access, At, Call, Mapping, open_direct, read_ahead, will_need};
+use crate::stand::{Evictions, Measured, Room, trial};
+use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
+
+const FILE_BYTES: u64 = 8 << 20;
+
+/// Trials on the file systems with a cache.
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for kind in FileSystem::CACHED {
+        trials.push(trial(kind, "prefetch", prefetch));
+        trials.push(trial(
+            kind,
+            "prefetch_used_or_wasted",
+            prefetch_used_or_wasted,
+        ));
+        trials.push(trial(
+            kind,
+            "read_ahead_used_or_wasted",
+            read_ahead_used_or_wasted,
+        ));
+        trials.push(trial(kind, "evictions", evictions));
+        trials.push(trial(kind, "refaults", refaults));
+    }
+    trials
+}
+
+fn judge<E>(
+    room: &mut Room,
+    label: Label,
+    measured: Result<Measured<E>>,
+    compare: impl FnOnce(&Measured<E>, &Ledger) -> Comparison,
+) {
+    match measured {
+        Ok(done) => {
+            let inserted = (done.inserted, known(done.ledger.inserted_pages()));
+            let comparison =
+                compare(&done, &done.ledger).silently("inserted", inserted.0, inserted.1);
+            room.judge(label, comparison);
+        }
+        Err(problem) => room.failed(&label, &problem),
+    }
+}
+
+/// Advice, as a program gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advise {
+    Fadvise,
+    Readahead,
+    Madvise,
+    Populate,
+}
+
+impl Advise {
+    fn name(self) -> &'static str {
+        match self {
+            Advise::Fadvise => "fadvise WILLNEED",
+            Advise::Readahead => "readahead",
+            Advise::Madvise => "madvise WILLNEED",
+            Advise::Populate => "madvise POPULATE_READ",
+        }
+    }
+
+    fn give(self, file: &File, bytes: u64) -> Result<()> {
+        let map = || Mapping::new(file, bytes, Access::Read, Folios::Large);
+        match self {
+            Advise::Fadvise => will_need(file, 0, bytes),
+            Advise::Readahead => read_ahead(file, 0, bytes),
+            Advise::Madvise => map()?.advise(MapAdvice::WillNeed),
+            Advise::Populate => map()?.advise(MapAdvice::LinuxPopulateRead),
+        }
+    }
+}
+
+fn prefetch(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    for advise in [
+        Advise::Fadvise,
+        Advise::Readahead,
+        Advise::Madvise,
+        Advise::Populate,
+    ] {
+        for state in [State::Cold, State::Half, State::Warm] {
+            let label = Label::new(room.kind.name(), advise.name()).prepared(state, Folios::Small);
+            let measured = room.stand.measure(
+                &label,
+                &subject,
+                Evictions::Spoil,
+                || subject.prepare(state, Folios::Small, &mut Random::named(&label.line())),
+                |_, _| {
+                    let file = File::open(subject.path()).context("open for reading")?;
+                    advise.give(&file, subject.bytes())
+                },
+            );
+            judge(room, label, measured, |done, ledger| {
+                let prefetched = ledger[Counter::PrefetchPages];
+                // Populating goes the way of a fault, page for page, and may be counted as one.
+                let faulted =
+                    ledger[Counter::FaultMissPages] + ledger[Counter::FaultReadaheadPages];
+                let comparison = if advise == Advise::Populate {
+                    Comparison::new().exact(
+                        "prefetch + faults",
+                        done.inserted,
+                        prefetched + faulted,
+                    )
+                } else {
+                    Comparison::new()
+                        .exact("prefetch", done.inserted, prefetched)
+                        .nothing_else(ledger, &FAULTS)
+                };
+                comparison
+                    .nothing_else(ledger, &READS[..5])
+                    .nothing_else(ledger, &WRITES)
+                    .nothing_else(ledger, &DIRECT)
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Advice for a part, a read of half of that, and then everything goes.
+fn prefetch_used_or_wasted(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let way = room.way(Call::Pread, Folios::Small);
+    let (advised, size) = (2 << 20, 64 << 10);
+    for advise in [Advise::Fadvise, Advise::Readahead] {
+        let name = format!("{}, half read, evicted", advise.name());
+        let label = Label::new(room.kind.name(), name).size(size).state("cold");
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Belong,
+            || subject.evict(),
+            |(), tools| {
+                let file = File::open(subject.path()).context("open for reading")?;
+                advise.give(&file, advised)?;
+                let prefetched = subject.residency()?.cached;
+                let mut oracle = Oracle::new(&subject, Touched::none(&subject));
+                let mut reader = way.open(subject.path(), tools)?;
+                for offset in (0..advised / 2).step_by(size as usize) {
+                    let at = At::Offset(offset);
+                    oracle.request(offset, size, || reader.request(at, size))?;
+                }
+                subject.evict()?;
+                Ok((prefetched, oracle.expected()))
+            },
+        );
+        judge(room, label, measured, |done, ledger| {
+            let (prefetched, expected) = done.expected;
+            of_lifetimes(&expected, done.inserted, prefetched, ledger)
+        });
+    }
+    Ok(())
+}
+
+/// Reads that bring in more than they ask for, and then everything goes.
+fn read_ahead_used_or_wasted(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let way = room.way(Call::Pread, Folios::Large);
+    let reads: [(&str, Order, u64, u64); 4] = [
+        (
+            "whole file read, evicted",
+            Order::Sequential,
+            4 << 10,
+            FILE_BYTES,
+        ),
+        (
+            "half read, evicted",
+            Order::Sequential,
+            4 << 10,
+            FILE_BYTES / 2,
+        ),
+        (
+            "an eighth read, evicted",
+            Order::Sequential,
+            64 << 10,
+            FILE_BYTES / 8,
+        ),
+        (
+            "some read, evicted",
+            Order::Random,
+            4 << 10,
+            200 * (4 << 10),
+        ),
+    ];
+    for (name, order, size, read) in reads {
+        let label = Label::new(room.kind.name(), name)
+            .size(size)
+            .order(order.name())
+            .state("cold");
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Belong,
+            || subject.evict(),
+            |(), tools| {
+                let mut oracle = Oracle::new(&subject, Touched::none(&subject));
+                let mut random = Random::named(&label.line());
+                let mut reader = way.open(subject.path(), tools)?;
+                for request in 0..read / size {
+                    let offset = match order {
+                        Order::Sequential => request * size,
+                        Order::Random => random.below(subject.pages()) * page_size(),
+                    };
+                    let at = At::Offset(offset);
+                    oracle.request(offset, size, || reader.request(at, size))?;
+                }
+                subject.evict()?;
+                Ok(oracle.expected())
+            },
+        );
+        judge(room, label, measured, |done, ledger| {
+            of_lifetimes(&done.expected, done.inserted, 0, ledger)
+        });
+    }
+    Ok(())
+}
+
+/// The law of read-ahead, with nothing left in the cache.
+fn of_lifetimes(
+    expected: &Expected,
+    inserted: u64,
+    prefetched: u64,
+    ledger: &Ledger,
+) -> Comparison {
+    let ahead = inserted - prefetched - expected.misses;
+    Comparison::new()
+        .exact("pages", expected.pages, ledger[Counter::ReadPages])
+        .exact("misses", expected.misses, ledger[Counter::ReadMissPages])
+        .exact("prefetch", prefetched, ledger[Counter::PrefetchPages])
+        .exact("read-ahead", ahead, ledger[Counter::ReadaheadPages])
+        .exact("used", expected.used, ledger[Counter::ReadaheadUsedPages])
+        .exact(
+            "wasted",
+            prefetched + ahead - expected.used,
+            ledger[Counter::ReadaheadWastedPages],
+        )
+        .silently("evicted", inserted, known(ledger.evicted_pages()))
+        .nothing_else(ledger, &FAULTS)
+        .nothing_else(ledger, &WRITES)
+}
+
+/// Pages that go: as many as were there, by reclaim or otherwise.
+fn evictions(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let name = room.kind.name();
+    for folios in [Folios::Large, Folios::Small] {
+        let warm = || -> Result<u64> {
+            subject.prepare(State::Warm, folios, &mut Random::new(3))?;
+            Ok(subject.residency()?.cached)
+        };
+
+        let label = Label::new(name, "fadvise DONTNEED").prepared(State::Warm, folios);
+        let measured = room
+            .stand
+            .measure(&label, &subject, Evictions::Belong, warm, |all, _| {
+                subject.evict_range(0..0)?;
+                Ok(all - subject.residency()?.cached)
+            });
+        judge(room, label, measured, |done, ledger| {
+            Comparison::new()
+                .exact(
+                    "evicted otherwise",
+                    done.expected,
+                    ledger[Counter::EvictedOtherPages],
+                )
+                .exact("reclaimed", 0, ledger[Counter::EvictedReclaimPages])
+        });
+
+        let label = Label::new(name, "madvise PAGEOUT").prepared(State::Warm, folios);
+        let measured = room
+            .stand
+            .measure(&label, &subject, Evictions::Belong, warm, |all, _| {
+                let file = File::open(subject.path()).context("open to map")?;
+                let mapping = Mapping::new(&file, subject.bytes(), Access::Read, Folios::Large)?;
+                (0..subject.pages()).for_each(|page| mapping.read(page));
+                mapping.advise(MapAdvice::LinuxPageOut)?;
+                Ok(all - subject.residency()?.cached)
+            });
+        judge(room, label, measured, |done, ledger| {
+            Comparison::new()
+                .exact(
+                    "reclaimed",
+                    done.expected,
+                    ledger[Counter::EvictedReclaimPages],
+                )
+                .exact("evicted otherwise", 0, ledger[Counter::EvictedOtherPages])
+        });
+
+        let label = Label::new(name, "truncate to half").prepared(State::Warm, folios);
+        let victim = room.file("truncated", FILE_BYTES)?;
+        let measured = room.stand.measure(
+            &label,
+            &victim,
+            Evictions::Belong,
+            || {
+                victim.prepare(State::Warm, folios, &mut Random::new(3))?;
+                Ok(victim.residency()?.cached)
+            },
+            |all, _| {
+                let file = File::options()
+                    .write(true)
+                    .open(victim.path())
+                    .context("open")?;
+                file.set_len(FILE_BYTES / 2).context("truncate")?;
+                Ok(all - victim.residency()?.cached)
+            },
+        );
+        judge(room, label, measured, |done, ledger| {
+            Comparison::new()
+                .exact(
+                    "evicted otherwise",
+                    done.expected,
+                    ledger[Counter::EvictedOtherPages],
+                )
+                .exact("reclaimed", 0, ledger[Counter::EvictedReclaimPages])
+        });
+        drop(victim);
+
+        let label = Label::new(name, "unlink").prepared(State::Warm, folios);
+        let victim = room.file("unlinked", FILE_BYTES)?;
+        victim.prepare(State::Warm, folios, &mut Random::new(3))?;
+        let (major, minor, inode) = victim.id();
+        let before = room.stand.snapshot()?.file(major, minor, inode);
+        let resident = victim.residency()?.cached;
+        std::fs::remove_file(victim.path()).context("unlink")?;
+        drop(victim);
+        let ledger = room
+            .stand
+            .snapshot()?
+            .file(major, minor, inode)
+            .since(&before);
+        let comparison = Comparison::new()
+            .exact("evicted", resident, known(ledger.evicted_pages()))
+            .silently("inserted", 0, known(ledger.inserted_pages()));
+        room.judge(label, comparison);
+    }
+    Ok(())
+}
+
+/// Pages that were evicted and are brought back.
+fn refaults(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let size = 64 << 10;
+    let read_all = |subject: &Subject| -> Result<()> {
+        let file = File::open(subject.path()).context("open for reading")?;
+        let mut buffer = vec![0; size as usize];
+        for offset in (0..subject.bytes()).step_by(size as usize) {
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut buffer, offset)
+                .context("pread")?;
+        }
+        Ok(())
+    };
+    for (name, evicted) in [
+        ("pread after eviction of all", 0..0),
+        ("pread after eviction of a half", FILE_BYTES / 2..FILE_BYTES),
+        ("pread after eviction of none", FILE_BYTES..FILE_BYTES + 1),
+    ] {
+        let label = Label::new(room.kind.name(), name)
+            .size(size)
+            .order("sequential");
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Spoil,
+            || {
+                subject.evict()?;
+                read_all(&subject)?;
+                subject.evict_range(evicted.clone())
+            },
+            |(), _| read_all(&subject),
+        );
+        judge(room, label, measured, |done, ledger| {
+            Comparison::new()
+                .exact("refaults", done.inserted, ledger[Counter::RefaultPages])
+                .exact("pages", subject.pages(), ledger[Counter::ReadPages])
+        });
+    }
+
+    // btrfs writes through the cache all the same, and so evicts what it wrote.
+    if room.kind != FileSystem::Btrfs {
+        let path = room.path("never-cached");
+        File::create(&path).context("create")?;
+        let direct = open_direct(&path, true)?;
+        let buffer = room.stand.tools().buffer.slice(1 << 20);
+        for offset in (0..FILE_BYTES).step_by(1 << 20) {
+            std::os::unix::fs::FileExt::write_all_at(&direct, buffer, offset)
+                .context("direct pwrite")?;
+        }
+        drop(direct);
+        let fresh = Subject::open(path)?;
+        let label = Label::new(room.kind.name(), "pread of what was never cached")
+            .size(size)
+            .order("sequential");
+        let measured = room.stand.measure(
+            &label,
+            &fresh,
+            Evictions::Spoil,
+            || Ok(()),
+            |(), _| read_all(&fresh),
+        );
+        judge(room, label, measured, |_, ledger| {
+            Comparison::new()
+                .exact("refaults", 0, ledger[Counter::RefaultPages])
+                .exact("pages", fresh.pages(), ledger[Counter::ReadPages])
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What the probe counts, against what the kernel says by other means.
+//!
+//! Every file system, every call, every state: see `oracle.rs` for where the expected numbers come
+//! from, and the heads of the other modules for the margins that the definitions leave. The process
+//! watches itself: it attaches a probe to its own process id, and does by turns what is counted and
+//! what tells the truth.
+//!
+//! `CACHEWISE_TABLE=FILE.md` writes every case down; `CACHEWISE_TEST_DIR` says where the images of
+//! the file systems go. Without root nothing is run, and one line says so.
+//!
+//! # Layout
+//! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
+//! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
+//! - `matrix`, `forms`, `races`, `direct`, `writes`, `lifetimes`: the cases.
+//! - `table`: expected and counted.
+
+mod direct;
+mod forms;
+mod image;
+mod lifetimes;
+mod matrix;
+mod oracle;
+mod problem;
+mod races;
+mod random;
+mod reader;
+mod stand;
+mod table;
+mod writes;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use rustix::mm::MlockAllFlags;
+
+fn main() -> ExitCode {
+    if let Some(code) = races::be_a_reader() {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    // What is counted belongs to the process: two cases at once would be counted as one.
+    arguments.test_threads = Some(1);
+    let mut trials = trials();
+
+    if arguments.list {
+        return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    if let Some(reason) = why_not() {
+        println!("skipped: ground truth: {reason}");
+        trials = trials
+            .into_iter()
+            .map(|trial| {
+                let reason = reason.clone();
+                let name = trial.name().to_owned();
+                Trial::ignorable_test(name, move || Ok(Completion::ignored_with(reason)))
+            })
+            .collect();
+        return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    if let Err(problem) = image::enter_own_mount_namespace() {
+        eprintln!("ground truth: {problem}");
+        return ExitCode::FAILURE;
+    }
+    // A page of this program that has to be read from the disk in the middle of a case would be
+    // taken for a fault on the file. It is only a safeguard, so it may be refused.
+    let _ = rustix::mm::mlockall(MlockAllFlags::CURRENT);
+
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Some(report) = stand::take_down()
+        && !report.is_empty()
+    {
+        report.print();
+        if let Some(path) = std::env::var_os("CACHEWISE_TABLE")
+            && let Err(problem) = report.write_markdown(Path::new(&path))
+        {
+            eprintln!("ground truth: {problem}");
+            return ExitCode::FAILURE;
+        }
+    }
+    conclusion.exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = matrix::trials();
+    trials.extend(forms::trials());
+    trials.extend(races::trials());
+    trials.extend(direct::trials());
+    trials.extend(writes::trials());
+    trials.extend(lifetimes::trials());
+    // A file system at a time.
+    let by_place = |trial: &Trial| trial.name().split("::").next().map(str::to_owned);
+    trials.sort_by_key(by_place);
+    trials
+}
+
+/// Why the ground truth cannot be had here, if it cannot.
+fn why_not() -> Option<String> {
+    /// By their numbers in linux/capability.h.
+    const NEEDED: [(u32, &str); 3] = [
+        (21, "CAP_SYS_ADMIN for loop mounts"),
+        (38, "CAP_PERFMON"),
+        (39, "CAP_BPF"),
+    ];
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .unwrap_or(0);
+    let missing: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(number, _)| effective & (1 << number) == 0)
+        .map(|(_, name)| *name)
+        .collect();
+    if !missing.is_empty() {
+        return Some(format!("needs root ({})", missing.join(", ")));
+    }
+    if !oracle::has_cachestat() {
+        return Some("needs cachestat(2), Linux 6.5 or later".to_owned());
+    }
+    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let hook = b"btf_trace_mm_filemap_get_pages";
+    if !types.windows(hook.len()).any(|window| window == hook) {
+        return Some(
+            "needs the tracepoint mm_filemap_get_pages, Linux 6.12 or later, and BTF".to_owned(),
+        );
+    }
+    None
+}

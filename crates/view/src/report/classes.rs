@@ -1,0 +1,296 @@
+//! The table of classes: what was asked for, and what became of it, in pages, bytes and per cent.
+//!
+//! Bytes of pages are whole pages; bytes of requests are what the program asked for. A part of which
+//! nothing at all is known to have happened is left out.
+
+use cachewise_model::{Count, Counter, Measured, Report, Value};
+use cachewise_units::Pages;
+
+use super::grid::Grid;
+use crate::cell::{Side, cell};
+use crate::style::Style;
+
+/// The table under construction.
+struct Classes<'a> {
+    report: &'a Report,
+    grid: Grid,
+}
+
+pub(super) fn text(report: &Report, style: Style) -> String {
+    let columns = [
+        ("", Side::Left),
+        ("REQUESTS", Side::Right),
+        ("PAGES", Side::Right),
+        ("BYTES", Side::Right),
+        ("SHARE", Side::Right),
+    ];
+    let mut classes = Classes {
+        report,
+        grid: Grid::new(&columns, ""),
+    };
+    classes.reads();
+    classes.faults();
+    classes.writes();
+    classes.insertions();
+    classes.removals();
+    classes.devices();
+    classes.grid.text(style)
+}
+
+impl Classes<'_> {
+    fn reads(&mut self) {
+        use Counter::{
+            DirectReadBytes, DirectReadRequests, ReadBytes, ReadMissPages, ReadPages, ReadRequests,
+            ReadaheadUsedPages,
+        };
+        let totals = &self.report.totals;
+        let asked = totals.get(ReadPages);
+        let (hits, reused) = (totals.hits(), totals.reuse_pages());
+        let (first_uses, misses) = (totals.get(ReadaheadUsedPages), totals.get(ReadMissPages));
+        self.requests(
+            "reads through the cache",
+            totals.get(ReadRequests),
+            totals.get(ReadBytes),
+        );
+        self.part("  pages asked for", asked, asked);
+        self.part("  hit", hits, asked);
+        self.part("    reused, no I/O in this run", reused, asked);
+        self.part("    just read ahead, first use", first_uses, asked);
+        self.part("  missed", misses, asked);
+        let direct = (totals.get(DirectReadRequests), totals.get(DirectReadBytes));
+        if matters(&[direct.0, direct.1]) {
+            self.requests("reads around it (O_DIRECT)", direct.0, direct.1);
+        }
+        let outside = self.report.outside_bytes;
+        if matters(&[outside]) {
+            self.bytes("reads of pipes, sockets, tmpfs", outside);
+        }
+    }
+
+    fn faults(&mut self) {
+        let totals = &self.report.totals;
+        let faults = totals.get(Counter::FaultRequests);
+        let (hits, misses) = (totals.fault_hits(), totals.get(Counter::FaultMissPages));
+        if !matters(&[faults, misses]) {
+            return;
+        }
+        self.line(
+            "page faults on mapped files",
+            Some(faults),
+            None,
+            None,
+            None,
+        );
+        self.part("  hit", hits, faults);
+        self.part("  missed", misses, faults);
+    }
+
+    fn writes(&mut self) {
+        use Counter::{
+            DirectWriteBytes, DirectWriteRequests, DirtiedPages, WriteBytes, WriteNewPages,
+            WritePages, WriteRequests,
+        };
+        let totals = &self.report.totals;
+        let requests = (totals.get(WriteRequests), totals.get(WriteBytes));
+        let (pages, new) = (totals.get(WritePages), totals.get(WriteNewPages));
+        let (overwritten, dirtied) = (totals.overwritten_pages(), totals.get(DirtiedPages));
+        let direct = (
+            totals.get(DirectWriteRequests),
+            totals.get(DirectWriteBytes),
+        );
+        if matters(&[requests.0, requests.1, pages, new, dirtied]) {
+            self.requests("writes through the cache", requests.0, requests.1);
+            self.part("  pages written to", pages, pages);
+            self.part("  there already", overwritten, pages);
+            self.part("  newly made", new, pages);
+            self.pages("  dirtied", dirtied);
+        }
+        if matters(&[direct.0, direct.1]) {
+            self.requests("writes around it (O_DIRECT)", direct.0, direct.1);
+        }
+    }
+
+    fn insertions(&mut self) {
+        let totals = &self.report.totals;
+        let all = totals.inserted_pages();
+        if !matters(&[all]) {
+            return;
+        }
+        let parts = [
+            ("  by reads, for a miss", Counter::ReadMissPages),
+            ("  by reads, ahead", Counter::ReadaheadPages),
+            ("  by advice", Counter::PrefetchPages),
+            ("  by faults, for a miss", Counter::FaultMissPages),
+            ("  by faults, ahead", Counter::FaultReadaheadPages),
+            ("  by writes", Counter::WriteNewPages),
+            ("  file-system metadata", Counter::MetadataPages),
+            ("  otherwise", Counter::OtherPages),
+        ]
+        .map(|(name, counter)| (name, totals.get(counter)));
+        self.part("brought into the cache", all, all);
+        for (name, pages) in parts.into_iter().filter(|(_, pages)| matters(&[*pages])) {
+            self.part(name, pages, all);
+        }
+    }
+
+    fn removals(&mut self) {
+        let totals = &self.report.totals;
+        let all = totals.evicted_pages();
+        let parts = [
+            ("  by memory reclaim", Counter::EvictedReclaimPages),
+            ("  otherwise", Counter::EvictedOtherPages),
+        ]
+        .map(|(name, counter)| (name, totals.get(counter)));
+        let loose = [
+            ("fetched again after eviction", Counter::RefaultPages),
+            ("read ahead, never used", Counter::ReadaheadWastedPages),
+            (
+                "read ahead, handed back unread",
+                Counter::ReadaheadCancelledPages,
+            ),
+        ]
+        .map(|(name, counter)| (name, totals.get(counter)));
+        if matters(&[all]) {
+            self.part("put out of the cache", all, all);
+            for (name, pages) in parts.into_iter().filter(|(_, pages)| matters(&[*pages])) {
+                self.part(name, pages, all);
+            }
+        }
+        for (name, pages) in loose.into_iter().filter(|(_, pages)| matters(&[*pages])) {
+            self.pages(name, pages);
+        }
+    }
+
+    fn devices(&mut self) {
+        let (read, written) = (
+            self.report.device_read_bytes,
+            self.report.device_write_bytes,
+        );
+        self.bytes("read from devices", read);
+        self.bytes("written to devices", written);
+    }
+
+    fn requests(&mut self, name: &str, requests: Count, bytes: Count) {
+        self.line(name, Some(requests), None, Some(bytes), None);
+    }
+
+    fn bytes(&mut self, name: &str, bytes: Count) {
+        self.line(name, None, None, Some(bytes), None);
+    }
+
+    fn pages(&mut self, name: &str, pages: Count) {
+        self.line(name, None, Some(pages), Some(self.as_bytes(pages)), None);
+    }
+
+    fn part(&mut self, name: &str, pages: Count, whole: Count) {
+        self.line(
+            name,
+            None,
+            Some(pages),
+            Some(self.as_bytes(pages)),
+            Some((pages, whole)),
+        );
+    }
+
+    fn as_bytes(&self, pages: Count) -> Count {
+        pages.map(|pages| Pages(pages).bytes(self.report.page_size).0)
+    }
+
+    fn line(
+        &mut self,
+        name: &str,
+        requests: Option<Count>,
+        pages: Option<Count>,
+        bytes: Option<Count>,
+        share: Option<(Count, Count)>,
+    ) {
+        let shown = |value: Option<Value>| value.as_ref().map(cell).unwrap_or_default();
+        let share = share.map(|(part, whole)| Value::ratio(part.ratio_of(whole)));
+        self.grid.line(vec![
+            name.to_owned(),
+            shown(requests.map(Count::count)),
+            shown(pages.map(Count::pages)),
+            shown(bytes.map(Count::bytes)),
+            shown(share),
+        ]);
+    }
+}
+
+/// Whether a part is worth its lines: anything but exact zeros and what this back-end never has.
+fn matters(counts: &[Count]) -> bool {
+    use cachewise_model::Missing;
+    !counts.iter().all(|count| {
+        matches!(
+            count,
+            Measured::Exact(0) | Measured::Missing(Missing::NotOffered(_))
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_cold_read_shows_where_its_pages_came_from() {
+        let expected = [
+            "                                REQUESTS    PAGES      BYTES     SHARE\n",
+            "reads through the cache              512           512.0 MiB\n",
+            "  pages asked for                         131,072  512.0 MiB  100.00 %\n",
+            "  hit                                     130,560  510.0 MiB   99.61 %\n",
+            "    reused, no I/O in this run                  0        0 B    0.00 %\n",
+            "    just read ahead, first use            130,560  510.0 MiB   99.61 %\n",
+            "  missed                                      512    2.0 MiB    0.39 %\n",
+            "reads of pipes, sockets, tmpfs                       1.5 KiB\n",
+            "brought into the cache                    131,072  512.0 MiB  100.00 %\n",
+            "  by reads, for a miss                        512    2.0 MiB    0.39 %\n",
+            "  by reads, ahead                         130,560  510.0 MiB   99.61 %\n",
+            "read from devices                                  512.0 MiB\n",
+            "written to devices                                       0 B\n",
+        ];
+        let expected = expected.concat();
+        assert_eq!(
+            text(&sample::cold(), Style::plain(80)),
+            expected,
+            "hits and misses add up"
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_shown_as_such() {
+        let mut report = sample::cold();
+        report.totals.set_missing(
+            Counter::ReadMissPages,
+            cachewise_model::Missing::Unknown("lost"),
+        );
+        report.totals.set_missing(
+            Counter::FaultRequests,
+            cachewise_model::Missing::NotOffered("no probe"),
+        );
+        let text = text(&report, Style::plain(80));
+        let missed = text
+            .lines()
+            .find(|line| line.starts_with("  missed"))
+            .unwrap();
+        assert_eq!(
+            missed.split_whitespace().collect::<Vec<_>>(),
+            ["missed", "?", "?", "?"],
+            "neither pages nor bytes nor share"
+        );
+        assert!(
+            !text.contains("page faults"),
+            "what is not offered takes no lines"
+        );
+    }
+
+    #[test]
+    fn page_size_decides_the_bytes() {
+        let mut report = sample::cold();
+        report.page_size = cachewise_units::PageSize::new(64 << 10).unwrap();
+        assert!(
+            text(&report, Style::plain(80)).contains("131,072    8.0 GiB"),
+            "64 KiB pages"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The end of a report: findings, whether the numbers add up, what was lost, notes.
+
+use std::fmt::Write;
+
+use cachewise_model::{Count, Finding, Law, Report, Severity, Value, Verdict, escaped, laws};
+
+use crate::cell::{cell, grouped, path_text};
+use crate::style::Style;
+
+/// The findings, each with its figures and the next step.
+pub(super) fn findings(findings: &[Finding], style: Style) -> String {
+    if findings.is_empty() {
+        return format!("{} none\n", style.bold("findings:"));
+    }
+    let mut text = format!("{}\n", style.bold("findings"));
+    for finding in findings {
+        let severity = match finding.severity {
+            Severity::Warn => style.yellow("warning:"),
+            Severity::Info => "note:".to_owned(),
+        };
+        let subject = finding.subject.as_deref().map(path_text);
+        let subject = subject.map(|path| format!(": {path}")).unwrap_or_default();
+        let figures: Vec<String> = finding
+            .figures
+            .iter()
+            .map(|(name, value)| figure(name, value))
+            .collect();
+        // Not wrapped: a next step is there to be copied.
+        let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
+        let _ = writeln!(text, "    {}", figures.join(", "));
+        let _ = writeln!(text, "    next: {}", finding.next_step);
+    }
+    text
+}
+
+/// `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`; pages keep their unit's name.
+fn figure(name: &str, value: &Value) -> String {
+    let known = value
+        .as_ref()
+        .known()
+        .and_then(|datum| datum.unit().suffix());
+    let words = |name: &str| name.replace('_', " ");
+    match known {
+        Some("_pages") => {
+            format!(
+                "{} {} pages",
+                words(name.strip_suffix("_pages").unwrap_or(name)),
+                cell(value)
+            )
+        }
+        Some(suffix) => {
+            format!(
+                "{} {}",
+                words(name.strip_suffix(suffix).unwrap_or(name)),
+                cell(value)
+            )
+        }
+        None => format!("{} {}", words(name), cell(value)),
+    }
+}
+
+/// Whether the numbers add up, law by law.
+pub(super) fn checks(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    for law in laws(report) {
+        let sum = equation(&law);
+        let _ = match law.verdict() {
+            Verdict::Holds => writeln!(text, "adds up: {sum}"),
+            Verdict::Broken => {
+                writeln!(
+                    text,
+                    "{} {sum}",
+                    style.yellow(&style.bold("DOES NOT ADD UP:"))
+                )
+            }
+            Verdict::Unknown(reason) => writeln!(text, "not checked ({reason}): {sum}"),
+        };
+    }
+    text
+}
+
+/// `130,560 hits + 512 misses = 131,072 pages asked for`
+fn equation(law: &Law) -> String {
+    let named = |(name, count): &(&str, Count)| format!("{} {name}", cell(&count.pages()));
+    let parts: Vec<String> = law.parts.iter().map(named).collect();
+    format!("{} = {}", parts.join(" + "), named(&law.whole))
+}
+
+/// What was not counted, where something was not.
+pub(super) fn lost(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    for lost in report.lost.iter().filter(|lost| lost.count > 0) {
+        let what = format!(
+            "not counted: {} {}:",
+            grouped(lost.count),
+            lost.id.replace('_', " ")
+        );
+        let _ = writeln!(text, "{} {}", style.yellow(&what), lost.meaning);
+    }
+    text
+}
+
+/// What the back-end wants known.
+pub(super) fn notes(report: &Report) -> String {
+    let notes = report.backend.notes.iter();
+    notes
+        .map(|note| format!("note: {}\n", escaped(note.as_ref())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Measured};
+
+    use super::super::sample;
+    use super::*;
+
+    const PLAIN: Style = Style::plain(80);
+
+    #[test]
+    fn a_finding_has_figures_and_a_next_step() {
+        let expected = [
+            "findings\n",
+            "note: cold start: most of what was read was not in the page cache before: /data/file\n",
+            "    cold 131,072 pages, read 131,072 pages, cold 100.00 %, cold files 1\n",
+            "    next: run it again to measure it warm; to read it in beforehand: ",
+            "cat /data/file >/dev/null, or vmtouch -t /data/file\n",
+        ]
+        .concat();
+        assert_eq!(
+            findings(&sample::cold().findings, PLAIN),
+            expected,
+            "three lines a finding"
+        );
+        assert_eq!(
+            findings(&[], PLAIN),
+            "findings: none\n",
+            "silence would leave one wondering"
+        );
+    }
+
+    #[test]
+    fn sums_are_shown() {
+        let expected = [
+            "adds up: 130,560 hits + 512 misses = 131,072 pages asked for\n",
+            "adds up: 0 reused + 130,560 just read ahead = 130,560 hits\n",
+            "adds up: 131,072 in all files = 131,072 pages asked for\n",
+            "adds up: 131,072 in all processes = 131,072 pages asked for\n",
+        ]
+        .concat();
+        assert_eq!(
+            checks(&sample::cold(), PLAIN),
+            expected,
+            "each with its numbers"
+        );
+    }
+
+    #[test]
+    fn what_is_off_is_not_hidden() {
+        let mut report = sample::cold();
+        report.totals.set(Counter::ReadPages, 131_073);
+        let text = checks(&report, PLAIN);
+        assert!(
+            text.contains("DOES NOT ADD UP: 131,072 in all files = 131,073"),
+            "{text}"
+        );
+        let misses = Counter::ReadMissPages;
+        report
+            .totals
+            .set_missing(misses, cachewise_model::Missing::NotOffered("no BPF"));
+        let text = checks(&report, PLAIN);
+        assert!(
+            text.contains("not checked (no BPF): - hits + - misses = 131,073"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn losses_are_told_with_what_they_do() {
+        let mut report = sample::cold();
+        assert_eq!(lost(&report, PLAIN), "", "nothing lost, nothing said");
+        report.lost[0].count = 1234;
+        assert_eq!(
+            lost(&report, PLAIN),
+            "not counted: 1,234 rows full: files beyond the first 16,384 are not listed\n",
+            "how many, what, and what it does"
+        );
+    }
+
+    #[test]
+    fn figures_read_like_words() {
+        for (name, value, text) in [
+            (
+                "direct_read_bytes",
+                Measured::Exact(512 << 20).bytes(),
+                "direct read 512.0 MiB",
+            ),
+            (
+                "refault_pages",
+                Measured::Exact(1234).pages(),
+                "refault 1,234 pages",
+            ),
+            (
+                "read_requests",
+                Measured::Exact(1234).count(),
+                "read requests 1,234",
+            ),
+            (
+                "cgroup_limit_bytes",
+                Measured::not_offered("none"),
+                "cgroup limit bytes -",
+            ),
+        ] {
+            assert_eq!(figure(name, &value), text, "{name} for people");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A report as one JSON document with everything in it.
+
+use cachewise_model::{Datum, Exit, Finding, Law, Measured, Report, Row, Value, Verdict, laws};
+use serde_json::{Value as Json, json};
+
+use crate::json::Object;
+
+/// Everything.
+pub(super) fn json(report: &Report) -> Json {
+    let around = &report.surroundings;
+    let surroundings = Object::new()
+        .value("memory_total_bytes", &around.memory_total_bytes.bytes())
+        .value(
+            "memory_available_bytes",
+            &around.memory_available_bytes.bytes(),
+        )
+        .value("cgroup_limit_bytes", &around.cgroup_limit_bytes.bytes())
+        .value("dirty_bytes", &around.dirty_bytes.bytes())
+        .value("dirty_limit_bytes", &around.dirty_limit_bytes.bytes())
+        .value(
+            "dirty_background_bytes",
+            &around.dirty_background_bytes.bytes(),
+        );
+    let files = report.files.iter().map(|file| {
+        let object = Object::new().everything(&file.row());
+        object
+            .set("deleted", file.deleted)
+            .set("direct", file.direct)
+            .finish()
+    });
+    let processes = report
+        .processes
+        .iter()
+        .map(|process| everything(&process.row()));
+    let cgroups = report
+        .cgroups
+        .iter()
+        .map(|cgroup| everything(&cgroup.row()));
+    Object::new()
+        .set("schema_version", report.schema_version)
+        .set("timestamp", report.timestamp.as_str())
+        .set("hostname", report.hostname.as_str())
+        .set("page_size_bytes", report.page_size.get())
+        .set("kernel_release", report.kernel.as_str())
+        .set("command", report.command.as_slice())
+        .set("followed_pid", report.followed)
+        .set("exit", exit(report.exit))
+        .set("wall_seconds", report.wall.as_secs_f64())
+        .value("cpu_user_seconds", &Value::seconds(report.cpu_user_seconds))
+        .value(
+            "cpu_system_seconds",
+            &Value::seconds(report.cpu_system_seconds),
+        )
+        .set("backend", backend(report))
+        .set("lost", report.lost.iter().map(lost).collect::<Json>())
+        .set("totals", everything(&report.total_row()))
+        .value("outside_bytes", &report.outside_bytes.bytes())
+        .set("files", files.collect::<Json>())
+        .set("processes", processes.collect::<Json>())
+        .set("cgroups", cgroups.collect::<Json>())
+        .set("surroundings", surroundings.finish())
+        .set("laws", laws(report).iter().map(law).collect::<Json>())
+        .set(
+            "findings",
+            report.findings.iter().map(finding).collect::<Json>(),
+        )
+        .finish()
+}
+
+fn everything(row: &Row) -> Json {
+    Object::new().everything(row).finish()
+}
+
+fn exit(exit: Exit) -> Json {
+    let (code, signal, reason) = match exit {
+        Exit::Code(code) => (Some(code), None, None),
+        Exit::Signal(number) => (None, Some(number), None),
+        Exit::Running => (None, None, Some("still running")),
+        Exit::Unknown(reason) => (None, None, Some(reason)),
+    };
+    json!({
+        "code": code,
+        "signal": signal,
+        "signal_name": exit.signal_name(),
+        "reason": reason,
+    })
+}
+
+fn backend(report: &Report) -> Json {
+    json!({
+        "name": report.backend.name,
+        "exact": report.backend.exact,
+        "notes": report.backend.notes,
+    })
+}
+
+fn lost(lost: &cachewise_model::Lost) -> Json {
+    json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning })
+}
+
+fn law(law: &Law) -> Json {
+    let (holds, reason) = match law.verdict() {
+        Verdict::Holds => (Some(true), None),
+        Verdict::Broken => (Some(false), None),
+        Verdict::Unknown(reason) => (None, Some(reason)),
+    };
+    json!({ "id": law.id, "holds": holds, "reason": reason })
+}
+
+fn finding(finding: &Finding) -> Json {
+    let figures = finding
+        .figures
+        .iter()
+        .fold(Object::new(), |object, (name, value)| {
+            object.value(name, value)
+        })
+        .finish();
+    let object = Object::new()
+        .set("id", finding.id)
+        .set("severity", finding.severity.id())
+        .set("title", finding.title.as_str());
+    let object = match &finding.subject {
+        Some(path) => object.value("subject", &Measured::Exact(Datum::Path(path.clone()))),
+        None => object.set("subject", Json::Null),
+    };
+    object
+        .set("figures", figures)
+        .set("next_step", finding.next_step.as_str())
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn json_has_everything_and_parses_back() {
+        let mut report = sample::cold();
+        report.device_write_bytes = Measured::unknown("permission");
+        let text = crate::json::to_text(&json(&report), true);
+        let back: Json = serde_json::from_str(&text).unwrap();
+        let members: Vec<&str> = back
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        assert_eq!(
+            members[..4],
+            ["schema_version", "timestamp", "hostname", "page_size_bytes"],
+            "every document begins with these"
+        );
+        assert_eq!(
+            back["command"][1], "if=/data/file",
+            "the command line is a list"
+        );
+        assert_eq!(back["exit"]["code"], 0, "how it ended");
+        assert_eq!(back["totals"]["read_pages"], 131_072, "the totals");
+        assert_eq!(
+            back["totals"]["reuse_ratio"], 0.0,
+            "and what follows from them"
+        );
+        assert_eq!(
+            back["totals"]["device_write_bytes"],
+            Json::Null,
+            "unknown is null"
+        );
+        assert_eq!(
+            back["totals"]["reasons"]["device_write_bytes"], "permission",
+            "with the reason beside it"
+        );
+        assert_eq!(back["files"][0]["path"], "/data/file", "the files");
+        assert_eq!(back["files"][0]["deleted"], false, "with their flags");
+        assert!(
+            back["files"][0].get("pid").is_none(),
+            "and without what files do not have"
+        );
+        assert_eq!(back["processes"][0]["exit_status"], "0", "the processes");
+        assert_eq!(
+            back["cgroups"][0]["cgroup"], "/user.slice",
+            "the control groups"
+        );
+        assert_eq!(back["findings"][0]["id"], "cold_start", "the findings");
+        assert_eq!(
+            back["findings"][0]["figures"]["cold_pages"], 131_072,
+            "with their figures"
+        );
+        assert_eq!(back["laws"][0]["holds"], true, "the laws");
+        assert_eq!(
+            back["lost"][0]["count"], 0,
+            "and what was lost, also if nothing was"
+        );
+        assert_eq!(
+            back["surroundings"]["reasons"]["dirty_bytes"], "not measured in this run",
+            "why"
+        );
+    }
+
+    #[test]
+    fn a_signal_is_a_number_and_a_name() {
+        let json = exit(Exit::Signal(9));
+        assert_eq!(json["signal"], 9, "the number");
+        assert_eq!(json["signal_name"], "SIGKILL", "the name");
+        assert_eq!(json["code"], Json::Null, "and no status");
+        assert_eq!(
+            exit(Exit::Running)["reason"],
+            "still running",
+            "no end has a reason too"
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! A report of a run in any format: the output of `run`.
+//!
+//! # Layout
+//! - [`write_report`], [`ReportOptions`]: the whole.
+//! - `text`: for people: head, and the parts in their order. `classes`: what was asked, by class.
+//!   `tables`: files, processes, control groups. `closing`: findings, laws, what was lost, notes.
+//! - `document`: JSON. `records`: CSV and OpenMetrics.
+
+use std::io::{self, Write};
+
+use cachewise_model::Report;
+
+use crate::format::Format;
+use crate::json;
+use crate::style::Style;
+
+mod classes;
+mod closing;
+mod document;
+mod grid;
+mod records;
+mod tables;
+mod text;
+
+#[cfg(test)]
+mod sample;
+
+/// How a report for people looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Colour and width.
+    pub style: Style,
+    /// How many files, processes and control groups are named; machine formats name all.
+    pub top: usize,
+}
+
+impl Default for ReportOptions {
+    /// Plain, and ten of each.
+    fn default() -> Self {
+        ReportOptions {
+            style: Style::default(),
+            top: 10,
+        }
+    }
+}
+
+/// Writes a report.
+///
+/// JSON has everything, indented; JSON lines the same on one line. CSV has a row per file.
+/// OpenMetrics has the totals only, as the number of files and processes has no bound.
+///
+/// # Errors
+/// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+pub fn write_report(
+    mut out: impl Write,
+    format: Format,
+    report: &Report,
+    options: ReportOptions,
+) -> io::Result<()> {
+    let text = match format {
+        Format::Table => text::report(report, options),
+        Format::Json => json::to_text(&document::json(report), true),
+        Format::JsonLines => json::to_text(&document::json(report), false),
+        Format::Csv => records::csv(report)?,
+        Format::OpenMetrics => records::openmetrics(report)?,
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

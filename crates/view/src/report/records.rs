@@ -1,0 +1,160 @@
+//! A report for programs: CSV with the files, OpenMetrics with the totals.
+
+use std::io;
+
+use cachewise_model::{
+    FIELDS, Field, FileRow, Kind, Ledger, Measured, NOT_HERE, Report, Row, Unit, Value,
+};
+
+use crate::csv_text;
+use crate::metrics::Exposition;
+
+/// The value of a field that rows of this kind do not have.
+const MISPLACED: Value = Measured::Missing(NOT_HERE);
+
+/// A row per file.
+pub(super) fn csv(report: &Report) -> io::Result<String> {
+    let fields: Vec<&Field> = FIELDS
+        .iter()
+        .filter(|field| field.of(&any_file()) != MISPLACED)
+        .collect();
+    let flags = ["deleted", "direct", "reasons"].map(str::to_owned);
+    let mut text = csv_text::line(fields.iter().map(|field| field.id.to_owned()).chain(flags))?;
+    for file in &report.files {
+        let row = file.row();
+        let values: Vec<(&str, Value)> = fields
+            .iter()
+            .map(|field| (field.id, field.of(&row)))
+            .collect();
+        let cells = values.iter().map(|(_, value)| csv_text::cell(value));
+        let reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+        let flags = [file.deleted.to_string(), file.direct.to_string(), reasons];
+        text += &csv_text::line(cells.chain(flags))?;
+    }
+    Ok(text)
+}
+
+/// The row of a file of which nothing is known: it tells which fields files have, also where a
+/// report has no file.
+fn any_file() -> Row {
+    FileRow {
+        path: Measured::unknown(""),
+        deleted: false,
+        filesystem: Measured::unknown(""),
+        device: String::new(),
+        inode: 0,
+        size_bytes: Measured::unknown(""),
+        resident_before_pages: Measured::unknown(""),
+        resident_after_pages: Measured::unknown(""),
+        ledger: Ledger::default(),
+        direct: false,
+    }
+    .row()
+}
+
+/// The totals.
+pub(super) fn openmetrics(report: &Report) -> io::Result<String> {
+    let mut exposition = Exposition::new();
+    exposition.page_size(report.page_size);
+    let row = report.total_row();
+    // Ratios cannot be summed over machines; the counters that they are made of are here.
+    for field in FIELDS.iter().filter(|field| field.unit != Unit::Ratio) {
+        if field.of(&row) != MISPLACED {
+            exposition.field(&row, field);
+        }
+    }
+    let outside = report.outside_bytes.bytes();
+    let help = "Bytes read from pipes, sockets, tmpfs and the like, which no page cache serves";
+    exposition.value("outside_bytes", help, Unit::Bytes, Kind::Counter, &outside);
+    let lost: u64 = report.lost.iter().map(|lost| lost.count).sum();
+    let lost = Measured::Exact(lost).count();
+    exposition.value(
+        "lost_events",
+        "Events not counted",
+        Unit::Count,
+        Kind::Counter,
+        &lost,
+    );
+    let facts = vec![
+        ("name", report.backend.name.clone()),
+        ("exact", report.backend.exact.to_string()),
+        ("kernel", report.kernel.clone()),
+    ];
+    exposition.info(
+        "backend",
+        "What counted, and whether it is exact to the page",
+        facts,
+    );
+    exposition.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn csv_has_a_row_per_file() {
+        let text = csv(&sample::cold()).unwrap();
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let ids: Vec<String> = reader
+            .headers()
+            .unwrap()
+            .iter()
+            .map(str::to_owned)
+            .collect();
+        let record = reader.records().next().unwrap().unwrap();
+        let cell = |id: &str| &record[ids.iter().position(|known| known == id).unwrap()];
+        assert_eq!(cell("path"), "/data/file", "the path");
+        assert_eq!(cell("read_miss_pages"), "512", "integers, no thousands");
+        assert_eq!(cell("reuse_ratio"), "0", "ratios 0 to 1");
+        assert_eq!(cell("deleted"), "false", "flags");
+        assert!(
+            cell("reasons").contains("fault_hit_ratio: nothing was asked for"),
+            "why it is empty"
+        );
+        assert!(
+            !ids.iter().any(|id| id == "pid" || id == "cached_bytes"),
+            "only what files have"
+        );
+    }
+
+    #[test]
+    fn csv_without_files_has_the_same_header() {
+        let mut report = sample::cold();
+        let with = csv(&report).unwrap();
+        report.files.clear();
+        let without = csv(&report).unwrap();
+        assert_eq!(without.lines().count(), 1, "the header alone");
+        assert_eq!(without.lines().next(), with.lines().next(), "the same one");
+    }
+
+    #[test]
+    fn openmetrics_has_totals_and_no_names_of_files() {
+        let text = openmetrics(&sample::cold()).unwrap();
+        for line in [
+            "# TYPE cachewise_read_pages counter",
+            "# UNIT cachewise_read_pages pages",
+            "cachewise_read_pages_total 131072",
+            "cachewise_read_miss_pages_total 512",
+            "cachewise_page_size_bytes 4096",
+            "cachewise_outside_bytes_total 1536",
+            "cachewise_lost_events_total 0",
+            "cachewise_elapsed_seconds 0.512",
+            "cachewise_backend_info{name=\"tracepoints\",exact=\"true\",kernel=\"6.18.0\"} 1",
+        ] {
+            assert!(
+                text.lines().any(|known| known == line),
+                "`{line}` is in\n{text}"
+            );
+        }
+        assert!(text.ends_with("# EOF\n"), "the end is marked");
+        assert!(!text.contains("/data/file"), "files are not labels");
+        assert!(!text.contains("_ratio"), "ratios cannot be summed");
+        let mut samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let all = samples.len();
+        samples.sort_unstable();
+        samples.dedup();
+        assert_eq!(samples.len(), all, "no series stands there twice");
+    }
+}

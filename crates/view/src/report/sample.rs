@@ -1,0 +1,77 @@
+//! A report for tests: a cold `dd` of a 512 MiB file.
+
+use std::time::Duration;
+
+use cachewise_model::{
+    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Report,
+    diagnose,
+};
+use cachewise_units::PageSize;
+
+pub(super) fn cold() -> Report {
+    let page_size = PageSize::new(4 << 10).unwrap();
+    let mut report = Report::new(
+        "2026-01-02T03:04:05Z".into(),
+        "box".into(),
+        page_size,
+        "6.18.0".into(),
+    );
+    let mut ledger = Ledger::default();
+    ledger.set(Counter::ReadRequests, 512);
+    ledger.set(Counter::ReadPages, 131_072);
+    ledger.set(Counter::ReadBytes, 512 << 20);
+    ledger.set(Counter::ReadMissPages, 512);
+    ledger.set(Counter::ReadaheadPages, 130_560);
+    ledger.set(Counter::ReadaheadUsedPages, 130_560);
+
+    report.command = ["dd", "if=/data/file", "of=/dev/null", "bs=1M"]
+        .map(str::to_owned)
+        .to_vec();
+    report.exit = Exit::Code(0);
+    report.wall = Duration::from_millis(512);
+    report.cpu_user_seconds = Measured::Exact(0.01);
+    report.cpu_system_seconds = Measured::Exact(0.29);
+    report.backend = Backend {
+        name: "tracepoints".into(),
+        exact: true,
+        notes: Vec::new(),
+    };
+    report.lost = vec![Lost {
+        id: "rows_full",
+        count: 0,
+        meaning: "files beyond the first 16,384 are not listed",
+    }];
+    report.outside_bytes = Measured::Exact(1536);
+    report.device_read_bytes = Measured::Exact(512 << 20);
+    report.device_write_bytes = Measured::Exact(0);
+    report.files.push(FileRow {
+        path: Measured::Exact("/data/file".into()),
+        deleted: false,
+        filesystem: Measured::Exact("ext4".into()),
+        device: "8:1".into(),
+        inode: 12,
+        size_bytes: Measured::Exact(512 << 20),
+        resident_before_pages: Measured::Exact(0),
+        resident_after_pages: Measured::Exact(131_072),
+        ledger: ledger.clone(),
+        direct: false,
+    });
+    report.processes.push(ProcessRow {
+        pid: 4321,
+        ppid: Measured::Exact(4320),
+        command: Measured::Exact("dd".into()),
+        cgroup: Measured::Exact("/user.slice".into()),
+        exit: Exit::Code(0),
+        cpu_seconds: Measured::Exact(0.3),
+        device_read_bytes: Measured::Exact(512 << 20),
+        device_write_bytes: Measured::Exact(0),
+        ledger: ledger.clone(),
+    });
+    report.cgroups.push(CgroupRow {
+        path: Measured::Exact("/user.slice".into()),
+        ledger: ledger.clone(),
+    });
+    report.totals = ledger;
+    report.findings = diagnose(&report);
+    report
+}

@@ -1,0 +1,344 @@
+//! The tables of files, processes and control groups: the busiest first, cut to the number asked for.
+
+use std::cmp::Reverse;
+
+use cachewise_model::{
+    Counter, Datum, Field, FileRow, Kind, Ledger, Measured, Report, Row, Unit, field,
+};
+use cachewise_units::{PageSize, Pages};
+
+use super::ReportOptions;
+use super::grid::Grid;
+use crate::cell::{Side, cell, grouped, path_text, shortened, width};
+
+/// Shown always; the others only where one of the rows has something in them. For a counter that is
+/// more than zero; for a state, such as residency before the run, zero is something too.
+const ALWAYS: [&str; 3] = ["read_pages", "reuse_ratio", "read_miss_pages"];
+
+const FILE_COLUMNS: [&str; 12] = [
+    "read_pages",
+    "reuse_ratio",
+    "read_miss_pages",
+    "readahead_used_pages",
+    "direct_bytes",
+    "fault_requests",
+    "fault_miss_pages",
+    "write_bytes",
+    "dirtied_pages",
+    "resident_before_pages",
+    "resident_after_pages",
+    "file_size_bytes",
+];
+
+const PROCESS_COLUMNS: [&str; 12] = [
+    "pid",
+    "ppid",
+    "read_pages",
+    "reuse_ratio",
+    "read_miss_pages",
+    "readahead_used_pages",
+    "direct_bytes",
+    "fault_requests",
+    "write_bytes",
+    "cpu_seconds",
+    "device_read_bytes",
+    "exit_status",
+];
+
+const CGROUP_COLUMNS: [&str; 7] = [
+    "read_pages",
+    "reuse_ratio",
+    "read_miss_pages",
+    "direct_bytes",
+    "fault_requests",
+    "write_bytes",
+    "evicted_pages",
+];
+
+/// The files that were used most.
+pub(super) fn files(report: &Report, options: ReportOptions) -> String {
+    let rows = report
+        .files
+        .iter()
+        .map(|file| (file.row(), file_name(file)))
+        .collect();
+    table(
+        "files",
+        "PATH",
+        rows,
+        &FILE_COLUMNS,
+        report.page_size,
+        options,
+    )
+}
+
+/// The processes that used the cache most.
+pub(super) fn processes(report: &Report, options: ReportOptions) -> String {
+    let rows = report
+        .processes
+        .iter()
+        .map(|process| {
+            let row = process.row();
+            let name = cell(&row.labels.command.clone().map(Datum::Text));
+            (row, name)
+        })
+        .collect();
+    table(
+        "processes",
+        "COMMAND",
+        rows,
+        &PROCESS_COLUMNS,
+        report.page_size,
+        options,
+    )
+}
+
+/// The control groups, where there is more than one: a single one is the total once more.
+pub(super) fn cgroups(report: &Report, options: ReportOptions) -> String {
+    if report.cgroups.len() < 2 {
+        return String::new();
+    }
+    let rows = report
+        .cgroups
+        .iter()
+        .map(|cgroup| (cgroup.row(), cell(&cgroup.path.clone().map(Datum::Text))))
+        .collect();
+    table(
+        "control groups",
+        "CGROUP",
+        rows,
+        &CGROUP_COLUMNS,
+        report.page_size,
+        options,
+    )
+}
+
+/// How a file is called in a table.
+fn file_name(file: &FileRow) -> String {
+    let name = match &file.path {
+        Measured::Exact(path) => path_text(path),
+        Measured::Estimated(path, _) => format!("~{}", path_text(path)),
+        Measured::Missing(_) => format!("? (inode {} on {})", file.inode, file.device),
+    };
+    if file.deleted {
+        format!("{name} (deleted)")
+    } else {
+        name
+    }
+}
+
+fn table(
+    title: &str,
+    name_header: &str,
+    mut rows: Vec<(Row, String)>,
+    columns: &[&str],
+    page_size: PageSize,
+    options: ReportOptions,
+) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.sort_by_key(|(row, _)| Reverse(busyness(&row.ledger, page_size)));
+    let further = rows.len().saturating_sub(options.top);
+    rows.truncate(options.top);
+    let columns = worth_showing(columns, &rows);
+
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(row, _)| columns.iter().map(|field| cell(&field.of(row))).collect())
+        .collect();
+    let room = options.style.width.saturating_sub(taken(&columns, &cells));
+    let mut heads: Vec<(&str, Side)> = columns
+        .iter()
+        .map(|field| (field.header, side(field)))
+        .collect();
+    heads.push((name_header, Side::Left));
+    let mut grid = Grid::new(&heads, "");
+    for ((_, name), mut line) in rows.iter().zip(cells) {
+        line.push(shortened(name, room));
+        grid.line(line);
+    }
+    let mut text = format!(
+        "{}\n{}",
+        options.style.bold(title),
+        grid.text(options.style)
+    );
+    if further > 0 {
+        text += &format!("and {} more: --json has all\n", grouped(further as u64));
+    }
+    text
+}
+
+/// Bytes that went to and fro: pages asked for, faults as a page each, direct I/O, writes.
+fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
+    let known = |counter| ledger.get(counter).known().unwrap_or(0);
+    let pages = known(Counter::ReadPages).saturating_add(known(Counter::FaultRequests));
+    [
+        Counter::DirectReadBytes,
+        Counter::DirectWriteBytes,
+        Counter::WriteBytes,
+    ]
+    .into_iter()
+    .map(known)
+    .fold(Pages(pages).bytes(page_size).0, u64::saturating_add)
+}
+
+fn worth_showing(columns: &[&str], rows: &[(Row, String)]) -> Vec<&'static Field> {
+    columns
+        .iter()
+        .filter_map(|id| field(id))
+        .filter(|field| {
+            ALWAYS.contains(&field.id) || rows.iter().any(|(row, _)| is_something(field, row))
+        })
+        .collect()
+}
+
+fn is_something(field: &Field, row: &Row) -> bool {
+    match field.of(row) {
+        Measured::Missing(cachewise_model::Missing::NotOffered(_)) => false,
+        Measured::Exact(datum) if field.kind == Kind::Counter => match datum {
+            Datum::Count(number) => number > 0,
+            Datum::Pages(pages) => !pages.is_zero(),
+            Datum::Bytes(bytes) => !bytes.is_zero(),
+            _ => true,
+        },
+        _ => true,
+    }
+}
+
+fn side(field: &Field) -> Side {
+    if field.unit == Unit::Text {
+        Side::Left
+    } else {
+        Side::Right
+    }
+}
+
+/// How many columns the numbers take, with what is between them.
+fn taken(columns: &[&Field], cells: &[Vec<String>]) -> usize {
+    let widest = |place: usize, header: &str| {
+        cells
+            .iter()
+            .map(|line| width(&line[place]))
+            .max()
+            .unwrap_or(0)
+            .max(width(header))
+    };
+    columns
+        .iter()
+        .enumerate()
+        .map(|(place, field)| widest(place, field.header) + 2)
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::style::Style;
+
+    fn options(width: usize, top: usize) -> ReportOptions {
+        ReportOptions {
+            style: Style::plain(width),
+            top,
+        }
+    }
+
+    #[test]
+    fn files_show_what_was_asked_of_them() {
+        let expected = [
+            "files\n",
+            "  TOTAL    HIT%  MISSES  READAHEAD  RES-BEFORE  RES-AFTER       SIZE  PATH\n",
+            "131,072  0.00 %     512    130,560           0    131,072  512.0 MiB  /data/file\n",
+        ]
+        .concat();
+        assert_eq!(
+            files(&sample::cold(), options(90, 10)),
+            expected,
+            "counters in which nothing happened are left out"
+        );
+    }
+
+    #[test]
+    fn names_are_cut_marked_and_made_safe() {
+        let mut report = sample::cold();
+        let mut nameless = report.files[0].clone();
+        nameless.path = Measured::unknown("lost");
+        let mut deleted = report.files[0].clone();
+        deleted.path = Measured::Exact("/tmp/\u{1b}[2Jx".into());
+        deleted.deleted = true;
+        let mut long = report.files[0].clone();
+        long.path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
+        report.files = vec![nameless, deleted, long];
+        let text = files(&report, options(100, 10));
+        assert!(
+            text.contains("? (inode 12 on 8:1)"),
+            "a file without a name has a number: {text}"
+        );
+        assert!(
+            text.contains(r"/tmp/\x1b[2Jx (deleted)"),
+            "escapes do not act: {text}"
+        );
+        assert!(
+            text.contains("xxx...xxx"),
+            "the middle is what can be spared: {text}"
+        );
+        assert!(
+            text.lines().all(|line| width(line) <= 100),
+            "every line fits: {text}"
+        );
+    }
+
+    #[test]
+    fn the_busiest_come_first_and_the_rest_is_counted() {
+        let mut report = sample::cold();
+        for place in 0..5u64 {
+            let mut file = report.files[0].clone();
+            file.path = Measured::Exact(format!("/small/{place}").into());
+            file.ledger = Ledger::default();
+            file.ledger.set(Counter::WriteBytes, place + 1);
+            report.files.insert(0, file);
+        }
+        let text = files(&report, options(120, 2));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[2].ends_with("/data/file"),
+            "512 MiB come before 5 bytes: {text}"
+        );
+        assert!(lines[3].ends_with("/small/4"), "5 bytes before 4: {text}");
+        assert_eq!(
+            lines[4], "and 4 more: --json has all",
+            "nobody wonders where the rest is"
+        );
+    }
+
+    #[test]
+    fn processes_have_their_exit() {
+        let expected = [
+            "processes\n",
+            " PID  PPID    TOTAL    HIT%  MISSES  READAHEAD    CPU   DEV-READ  EXIT  COMMAND\n",
+            "4321  4320  131,072  0.00 %     512    130,560  0.300  512.0 MiB  0     dd\n",
+        ]
+        .concat();
+        assert_eq!(
+            processes(&sample::cold(), options(80, 10)),
+            expected,
+            "one line a process"
+        );
+    }
+
+    #[test]
+    fn one_control_group_is_not_worth_a_table() {
+        assert_eq!(
+            cgroups(&sample::cold(), options(80, 10)),
+            "",
+            "it would repeat the total"
+        );
+        let mut report = sample::cold();
+        report.cgroups.push(report.cgroups[0].clone());
+        assert!(
+            cgroups(&report, options(80, 10)).contains("/user.slice"),
+            "two are"
+        );
+    }
+}
