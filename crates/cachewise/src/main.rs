@@ -1,3 +1,37 @@
-//! cachewise
+//! `cachewise`: is my program getting the cache that it should, and what do I do about it?
+
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod cli;
+mod machine;
+mod output;
+mod run;
+mod signals;
+mod stat;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Stat(arguments) => stat::stat(arguments),
+        Command::Columns => cli::columns().map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    result.unwrap_or_else(|error| {
+        if output::is_broken_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        // Nothing is left to tell it to if standard error is gone too.
+        let _ = writeln!(io::stderr(), "cachewise: {error:#}");
+        ExitCode::from(output::FAILED)
+    })
+}

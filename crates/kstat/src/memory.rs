@@ -83,6 +83,10 @@ pub struct VmStat {
     pub pgscan: Option<Pages>,
     /// Pages that reclaim took.
     pub pgsteal: Option<Pages>,
+    /// Dirty memory at which those who write are stopped; not a counter.
+    pub dirty_threshold: Option<Pages>,
+    /// Dirty memory at which write-back starts in the background; not a counter.
+    pub dirty_background_threshold: Option<Pages>,
 }
 
 /// Why reclaim ran. The kernel also splits the same pages into `_anon` and `_file`, so adding up
@@ -156,6 +160,8 @@ impl Kernel {
             nr_written: pages("nr_written"),
             pgscan: sum("pgscan"),
             pgsteal: sum("pgsteal"),
+            dirty_threshold: pages("nr_dirty_threshold"),
+            dirty_background_threshold: pages("nr_dirty_background_threshold"),
         })
     }
 }

@@ -29,6 +29,7 @@
 //! - `cachestat`: [`cachestat()`], [`CacheStat`], [`resident`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`FileKind`].
+//! - `usage`: [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 mod advise;
@@ -36,9 +37,11 @@ mod cachestat;
 mod error;
 mod open;
 mod page;
+mod usage;
 
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
 pub use cachestat::{CacheStat, cachestat, resident};
 pub use error::{Error, ErrorKind};
 pub use open::{FileKind, open_quietly};
 pub use page::page_size;
+pub use usage::{Usage, children_usage};

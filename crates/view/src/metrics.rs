@@ -267,7 +267,7 @@ cachewise_read_bytes_total 4096
         let mut exposition = Exposition::new();
         exposition.info(
             "backend",
-            "What counted",
+            "What \"counted\"\n",
             vec![("name", "a\"b\nc".to_owned())],
         );
         let expected = "# HELP cachewise_backend What \\\"counted\\\"\\n.\n# TYPE cachewise_backend info\n\

@@ -190,7 +190,10 @@ fn nested(room: &mut Room) -> Result<()> {
         Call::Read,
         Call::Preadv2,
         Call::Sendfile,
+        Call::Splice,
+        Call::CopyFileRange,
         Call::IoUring,
+        Call::IoUringAsync,
     ] {
         for (state, folios) in PREPARED {
             let way = room.way(call, folios);
@@ -216,25 +219,29 @@ fn nested(room: &mut Room) -> Result<()> {
                 },
             );
 
-            let again = label.order("the same again");
-            exactly(
-                room,
-                again,
-                &subject,
-                state,
-                folios,
-                |mut oracle, tools, mut random| {
-                    let mut reader = way.open(subject.path(), tools)?;
-                    for _ in 0..40 {
-                        let offset = random.below(1500) * page;
-                        for _ in 0..3 {
-                            let at = At::Offset(offset);
-                            oracle.request(offset, 40 * page, || reader.request(at, 40 * page))?;
+            // In a few pages, which are one event, and in more than one event can name.
+            for pages in [1, 5, 40] {
+                let again = label.clone().size(pages * page).order("the same again");
+                exactly(
+                    room,
+                    again,
+                    &subject,
+                    state,
+                    folios,
+                    |mut oracle, tools, mut random| {
+                        let mut reader = way.open(subject.path(), tools)?;
+                        for _ in 0..40 {
+                            let offset = random.below(1500) * page;
+                            for _ in 0..3 {
+                                let at = At::Offset(offset);
+                                let length = pages * page;
+                                oracle.request(offset, length, || reader.request(at, length))?;
+                            }
                         }
-                    }
-                    Ok(oracle.expected())
-                },
-            );
+                        Ok(oracle.expected())
+                    },
+                );
+            }
         }
     }
     Ok(())

@@ -207,7 +207,9 @@ fn processes(room: &mut Room) -> Result<()> {
 fn of_process(snapshot: &cachewise_probe::Snapshot, pid: u32, subject: &Subject) -> Ledger {
     let rows = snapshot.rows.iter().filter(|row| {
         row.process.is_some_and(|process| process.tgid == pid)
-            && row.file.is_some_and(|file| (file.major, file.minor, file.inode) == subject.id())
+            && row
+                .file
+                .is_some_and(|file| (file.major, file.minor, file.inode) == subject.id())
     });
     rows.map(|row| &row.ledger).sum()
 }

@@ -56,8 +56,11 @@ impl Written {
 
 /// Pages that this thread has made dirty since it started.
 fn dirtied() -> Result<u64> {
-    let account = fs::read_to_string("/proc/thread-self/io").context("read the thread's account")?;
-    let bytes = account.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    let account =
+        fs::read_to_string("/proc/thread-self/io").context("read the thread's account")?;
+    let bytes = account
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
     let bytes: u64 = bytes
         .and_then(|bytes| bytes.parse().ok())
         .ok_or_else(|| Problem::new("the thread's account has no write_bytes"))?;

@@ -3,7 +3,8 @@
 //! # Layout
 //! - [`write_report`], [`ReportOptions`]: the whole.
 //! - `text`: for people: head, and the parts in their order. `classes`: what was asked, by class.
-//!   `tables`: files, processes, control groups. `closing`: findings, laws, what was lost, notes.
+//!   `tables`, `ranked`, `grid`: files, processes, control groups. `closing`: findings, laws, what
+//!   was lost, notes.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ mod classes;
 mod closing;
 mod document;
 mod grid;
+mod ranked;
 mod records;
 mod tables;
 mod text;

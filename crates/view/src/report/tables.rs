@@ -1,19 +1,10 @@
-//! The tables of files, processes and control groups: the busiest first, cut to the number asked for.
+//! The tables of files, processes and control groups.
 
-use std::cmp::Reverse;
-
-use cachewise_model::{
-    Counter, Datum, Field, FileRow, Kind, Ledger, Measured, Report, Row, Unit, field,
-};
-use cachewise_units::{PageSize, Pages};
+use cachewise_model::{Datum, FileRow, Measured, Report};
 
 use super::ReportOptions;
-use super::grid::Grid;
-use crate::cell::{Side, cell, grouped, path_text, shortened, width};
-
-/// Shown always; the others only where one of the rows has something in them. For a counter that is
-/// more than zero; for a state, such as residency before the run, zero is something too.
-const ALWAYS: [&str; 3] = ["read_pages", "reuse_ratio", "read_miss_pages"];
+use super::ranked::table;
+use crate::cell::{cell, path_text};
 
 const FILE_COLUMNS: [&str; 12] = [
     "read_pages",
@@ -127,114 +118,13 @@ fn file_name(file: &FileRow) -> String {
     }
 }
 
-fn table(
-    title: &str,
-    name_header: &str,
-    mut rows: Vec<(Row, String)>,
-    columns: &[&str],
-    page_size: PageSize,
-    options: ReportOptions,
-) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    rows.sort_by_key(|(row, _)| Reverse(busyness(&row.ledger, page_size)));
-    let further = rows.len().saturating_sub(options.top);
-    rows.truncate(options.top);
-    let columns = worth_showing(columns, &rows);
-
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|(row, _)| columns.iter().map(|field| cell(&field.of(row))).collect())
-        .collect();
-    let room = options.style.width.saturating_sub(taken(&columns, &cells));
-    let mut heads: Vec<(&str, Side)> = columns
-        .iter()
-        .map(|field| (field.header, side(field)))
-        .collect();
-    heads.push((name_header, Side::Left));
-    let mut grid = Grid::new(&heads, "");
-    for ((_, name), mut line) in rows.iter().zip(cells) {
-        line.push(shortened(name, room));
-        grid.line(line);
-    }
-    let mut text = format!(
-        "{}\n{}",
-        options.style.bold(title),
-        grid.text(options.style)
-    );
-    if further > 0 {
-        text += &format!("and {} more: --json has all\n", grouped(further as u64));
-    }
-    text
-}
-
-/// Bytes that went to and fro: pages asked for, faults as a page each, direct I/O, writes.
-fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
-    let known = |counter| ledger.get(counter).known().unwrap_or(0);
-    let pages = known(Counter::ReadPages).saturating_add(known(Counter::FaultRequests));
-    [
-        Counter::DirectReadBytes,
-        Counter::DirectWriteBytes,
-        Counter::WriteBytes,
-    ]
-    .into_iter()
-    .map(known)
-    .fold(Pages(pages).bytes(page_size).0, u64::saturating_add)
-}
-
-fn worth_showing(columns: &[&str], rows: &[(Row, String)]) -> Vec<&'static Field> {
-    columns
-        .iter()
-        .filter_map(|id| field(id))
-        .filter(|field| {
-            ALWAYS.contains(&field.id) || rows.iter().any(|(row, _)| is_something(field, row))
-        })
-        .collect()
-}
-
-fn is_something(field: &Field, row: &Row) -> bool {
-    match field.of(row) {
-        Measured::Missing(cachewise_model::Missing::NotOffered(_)) => false,
-        Measured::Exact(datum) if field.kind == Kind::Counter => match datum {
-            Datum::Count(number) => number > 0,
-            Datum::Pages(pages) => !pages.is_zero(),
-            Datum::Bytes(bytes) => !bytes.is_zero(),
-            _ => true,
-        },
-        _ => true,
-    }
-}
-
-fn side(field: &Field) -> Side {
-    if field.unit == Unit::Text {
-        Side::Left
-    } else {
-        Side::Right
-    }
-}
-
-/// How many columns the numbers take, with what is between them.
-fn taken(columns: &[&Field], cells: &[Vec<String>]) -> usize {
-    let widest = |place: usize, header: &str| {
-        cells
-            .iter()
-            .map(|line| width(&line[place]))
-            .max()
-            .unwrap_or(0)
-            .max(width(header))
-    };
-    columns
-        .iter()
-        .enumerate()
-        .map(|(place, field)| widest(place, field.header) + 2)
-        .sum()
-}
-
 #[cfg(test)]
 mod tests {
+    use cachewise_model::{Counter, Ledger};
+
     use super::super::sample;
     use super::*;
+    use crate::cell::width;
     use crate::style::Style;
 
     fn options(width: usize, top: usize) -> ReportOptions {
@@ -286,6 +176,25 @@ mod tests {
         assert!(
             text.lines().all(|line| width(line) <= 100),
             "every line fits: {text}"
+        );
+    }
+
+    #[test]
+    fn columns_make_room_for_names() {
+        let mut report = sample::cold();
+        report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
+        let header = |width| {
+            files(&report, options(width, 10))
+                .lines()
+                .nth(1)
+                .unwrap()
+                .to_owned()
+        };
+        assert!(header(120).contains("SIZE"), "there is room for all");
+        assert!(!header(90).contains("SIZE"), "the size can be spared");
+        assert!(
+            header(40).contains("RES-AFTER"),
+            "what is asked for most stays, whatever the width"
         );
     }
 

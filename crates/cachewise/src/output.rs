@@ -1,0 +1,175 @@
+//! Where output goes: standard streams or a file, in a format, with or without colour.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
+use cachewise_view::{Format, Style};
+
+use crate::cli::{Color, Output};
+
+/// The exit status for what could not be done.
+pub const FAILED: u8 = 2;
+
+/// The width of a table where no terminal says it.
+const PLAIN_WIDTH: usize = 120;
+
+/// `-o`: a format, a file, or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    format: Format,
+    file: Option<PathBuf>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(format) = text.parse() {
+            return Ok(Target { format, file: None });
+        }
+        let (format, file) = match text.split_once('=') {
+            Some((name, file)) if !name.contains('/') => {
+                (name.parse::<Format>().map_err(|error| error.to_string())?, file)
+            }
+            _ => (by_ending(Path::new(text))?, text),
+        };
+        if file.is_empty() {
+            return Err("the file's name is empty".into());
+        }
+        let file = (file != "-").then(|| PathBuf::from(file));
+        Ok(Target { format, file })
+    }
+}
+
+/// A bare word that is no format is more likely a mistyped format than a file.
+fn by_ending(file: &Path) -> Result<Format, String> {
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => Ok(Format::Json),
+        Some("jsonl" | "ndjson") => Ok(Format::JsonLines),
+        Some("csv") => Ok(Format::Csv),
+        Some("om" | "prom") => Ok(Format::OpenMetrics),
+        Some(_) => Ok(Format::Table),
+        None if file.components().count() > 1 => Ok(Format::Table),
+        None => Err(format!(
+            "neither a format ({}) nor a file with an ending; for a file of this name write table={}",
+            Format::NAMES.join(", "),
+            file.display()
+        )),
+    }
+}
+
+/// The standard stream that a command writes to unless told otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// The command's result is its output.
+    Stdout,
+    /// Standard output belongs to the program that is run.
+    Stderr,
+}
+
+/// Where to write.
+pub struct Sink {
+    /// How.
+    pub format: Format,
+    /// How it may look.
+    pub style: Style,
+    /// Whether somebody watches.
+    pub is_terminal: bool,
+    name: String,
+    writer: Box<dyn Write>,
+}
+
+impl Sink {
+    /// Opens the target, before anything is run: a file that cannot be made should not cost a run.
+    pub fn open(output: &Output, stream: Stream) -> Result<Self> {
+        let target = output.output.clone().unwrap_or(Target {
+            format: if output.json { Format::Json } else { Format::Table },
+            file: None,
+        });
+        let (name, is_terminal, width, writer): (_, _, _, Box<dyn Write>) = match (&target.file, stream)
+        {
+            (Some(path), _) => {
+                let file = File::create(path)
+                    .with_context(|| format!("cannot create the output file {}", path.display()))?;
+                (path.display().to_string(), false, None, Box::new(file))
+            }
+            (None, Stream::Stdout) => {
+                let out = io::stdout();
+                let width = terminal_width(&out);
+                ("standard output".into(), out.is_terminal(), width, Box::new(out))
+            }
+            (None, Stream::Stderr) => {
+                let out = io::stderr();
+                let width = terminal_width(&out);
+                ("standard error".into(), out.is_terminal(), width, Box::new(out))
+            }
+        };
+        let color = match output.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
+        };
+        let style = Style { color, width: width.unwrap_or(PLAIN_WIDTH) };
+        Ok(Sink { format: target.format, style, is_terminal, name, writer })
+    }
+
+    /// What is written to, for an error's text.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+fn terminal_width(stream: &impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Whether the reader of our output has gone, which is not a failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Format, Option<PathBuf>) {
+        let target: Target = text.parse().unwrap();
+        (target.format, target.file)
+    }
+
+    #[test]
+    fn a_target_is_a_format_a_file_or_both() {
+        assert_eq!(parse("jsonl"), (Format::JsonLines, None), "a format's name");
+        assert_eq!(parse("a.csv"), (Format::Csv, Some("a.csv".into())), "a file, by its ending");
+        assert_eq!(parse("/tmp/report"), (Format::Table, Some("/tmp/report".into())), "a path");
+        assert_eq!(parse("json=x"), (Format::Json, Some("x".into())), "both");
+        assert_eq!(parse("csv=-"), (Format::Csv, None), "- is the standard stream");
+        assert_eq!(parse("./a=b.json"), (Format::Json, Some("./a=b.json".into())), "a path with =");
+    }
+
+    #[test]
+    fn a_mistyped_format_does_not_become_a_file() {
+        let error = "jsn".parse::<Target>().unwrap_err();
+        assert!(error.contains("json") && error.contains("table=jsn"), "it says what to write: {error}");
+        assert!("xml=f".parse::<Target>().is_err(), "an unknown format before =");
+        assert!("json=".parse::<Target>().is_err(), "no file after =");
+    }
+}

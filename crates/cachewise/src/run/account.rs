@@ -1,0 +1,284 @@
+//! From the probe's rows to a report: by file, by process, by control group.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use cachewise_kstat::Kernel;
+use cachewise_model::{
+    CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
+};
+use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
+
+/// Residency after the run costs five system calls a file; of more files than this, the heaviest.
+const RESIDENCY_OF: usize = 10_000;
+
+/// Fills the report with what the probe counted.
+pub fn fill(report: &mut Report, snapshot: &Snapshot, kernel: &Kernel) {
+    let seconds = |time: fn(&ProcessInfo) -> Duration| {
+        Measured::Exact(snapshot.processes.iter().map(time).sum::<Duration>().as_secs_f64())
+    };
+    report.cpu_user_seconds = seconds(|process| process.user_time);
+    report.cpu_system_seconds = seconds(|process| process.system_time);
+    let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
+    report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
+    report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
+    report.outside_bytes =
+        outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
+    report.files = files(report, snapshot);
+    report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
+    report.processes = processes(snapshot, kernel);
+    report.cgroups = cgroups(snapshot, kernel);
+    report.lost = lost(snapshot);
+}
+
+/// Read calls count every byte, whatever it comes from; what is not of files is of the rest.
+fn outside(read_calls: u64, total: &Ledger) -> Count {
+    let of_files = total[Counter::ReadBytes] + total[Counter::DirectReadBytes];
+    match read_calls.checked_sub(of_files) {
+        Some(rest) => Measured::Exact(rest),
+        None => Measured::unknown("reads through io_uring are not in the kernel's count of read calls"),
+    }
+}
+
+fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<K, Ledger> {
+    let mut sums: HashMap<K, Ledger> = HashMap::new();
+    for row in rows {
+        if let Some(key) = key(row) {
+            *sums.entry(key).or_default() += &row.ledger;
+        }
+    }
+    sums
+}
+
+/// How much there is to say of a ledger, for the order: bytes asked for, whichever way.
+fn weight(ledger: &Ledger, page: u64) -> u64 {
+    let faults = ledger[Counter::FaultRequests] + ledger[Counter::FaultReadaheadPages];
+    ledger[Counter::ReadBytes]
+        + ledger[Counter::DirectReadBytes]
+        + ledger[Counter::DirectWriteBytes]
+        + ledger[Counter::WriteBytes]
+        + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
+}
+
+fn files(report: &Report, snapshot: &Snapshot) -> Vec<FileRow> {
+    let sums = sums(&snapshot.rows, |row| Some(row.file));
+    let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
+    files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, report.page_size.get())), *id));
+    let info = |id: Option<FileId>| id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
+    files
+        .into_iter()
+        .enumerate()
+        .map(|(place, (id, ledger))| match info(id) {
+            Some((id, info)) => file(id, info, ledger, place < RESIDENCY_OF),
+            None => nameless(id, ledger),
+        })
+        .collect()
+}
+
+fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow {
+    if !info.writes_are_seen && info.kind == FileKind::File {
+        for counter in [
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+        ] {
+            ledger.set_missing(
+                counter,
+                Missing::Unknown("buffered writes are seen on ext4, xfs and btrfs only"),
+            );
+        }
+    }
+    let path = match (&info.path, &info.path_in_file_system, info.kind) {
+        (Some(path), ..) => Measured::Exact(path.clone()),
+        (None, _, FileKind::Internal) => Measured::not_offered("the file system's own data"),
+        (None, Some(path), _) => {
+            Measured::Estimated(path.clone(), "within its file system, which is not mounted here")
+        }
+        (None, None, _) => Measured::unknown("it has no name"),
+    };
+    let now = match (&info.path, info.kind) {
+        _ if info.deleted => Now::without(Measured::not_offered("the file is deleted"), info),
+        (Some(path), FileKind::File) if look => Now::of(id, path, info),
+        (Some(_), FileKind::File) => {
+            Now::without(Measured::unknown("looked at for the heaviest files only"), info)
+        }
+        _ => Now::without(Measured::not_offered("only files with a path here have it"), info),
+    };
+    let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0;
+    FileRow {
+        path,
+        deleted: info.deleted,
+        filesystem: info
+            .file_system
+            .clone()
+            .map_or(Measured::unknown("its file system is not mounted here"), Measured::Exact),
+        device: format!("{}:{}", id.major, id.minor),
+        inode: id.inode,
+        size_bytes: now.size,
+        resident_before_pages: Measured::Exact(info.resident_before.0),
+        resident_after_pages: now.resident,
+        ledger,
+        direct,
+    }
+}
+
+/// A row of which no record came through: its inode number is all there is, or not even that.
+fn nameless(id: Option<FileId>, ledger: Ledger) -> FileRow {
+    let why = match id {
+        Some(_) => "its name did not get through",
+        None => "files that found no room in the table",
+    };
+    let id = id.unwrap_or(FileId { major: 0, minor: 0, inode: 0, generation: 0 });
+    FileRow {
+        path: Measured::unknown(why),
+        deleted: false,
+        filesystem: Measured::unknown(why),
+        device: format!("{}:{}", id.major, id.minor),
+        inode: id.inode,
+        size_bytes: Measured::unknown(why),
+        resident_before_pages: Measured::unknown(why),
+        resident_after_pages: Measured::unknown(why),
+        direct: ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0,
+        ledger,
+    }
+}
+
+/// A file as it is after the run.
+struct Now {
+    resident: Count,
+    size: Count,
+}
+
+impl Now {
+    fn without(resident: Count, info: &FileInfo) -> Now {
+        Now { resident, size: Measured::Exact(info.size.0) }
+    }
+
+    fn of(id: FileId, path: &Path, info: &FileInfo) -> Now {
+        let stat = match path.symlink_metadata() {
+            Ok(stat) if stat.ino() == id.inode => stat,
+            Ok(_) => return Now::without(Measured::unknown("another file has its name now"), info),
+            Err(_) => return Now::without(Measured::unknown("the file is gone"), info),
+        };
+        let resident = match cachewise_sys::resident(path) {
+            Ok(stat) => Measured::Exact(stat.cached.0),
+            Err(error) => Measured::unknown(match error.kind() {
+                cachewise_sys::ErrorKind::Denied => "the kernel tells only who may write the file",
+                cachewise_sys::ErrorKind::Unsupported => "this kernel or file system does not tell",
+                _ => "the file could not be looked at",
+            }),
+        };
+        Now { resident, size: Measured::Exact(stat.len()) }
+    }
+}
+
+fn processes(snapshot: &Snapshot, kernel: &Kernel) -> Vec<ProcessRow> {
+    let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
+    let names = kernel.cgroup_names().unwrap_or_default();
+    let mut rows: Vec<ProcessRow> = snapshot
+        .processes
+        .iter()
+        .map(|process| ProcessRow {
+            pid: process.id.tgid,
+            ppid: Measured::Exact(process.parent),
+            command: Measured::Exact(process.command.clone()),
+            cgroup: names
+                .get(&process.cgroup)
+                .map_or(Measured::unknown("the group is gone"), |name| Measured::Exact(name.clone())),
+            exit: process.exit_status.map_or(Exit::Running, exit),
+            cpu_seconds: Measured::Exact((process.user_time + process.system_time).as_secs_f64()),
+            device_read_bytes: Measured::Exact(process.device_read.0),
+            device_write_bytes: Measured::Exact(process.device_written.0),
+            ledger: sums.remove(&process.id).unwrap_or_default(),
+        })
+        .collect();
+    // A row whose process found no room in the process table still counts.
+    rows.extend(sums.into_iter().map(|(id, ledger)| ProcessRow {
+        pid: id.tgid,
+        ppid: Measured::unknown("the table of processes was full"),
+        command: Measured::unknown("the table of processes was full"),
+        cgroup: Measured::unknown("the table of processes was full"),
+        exit: Exit::Unknown("the table of processes was full"),
+        cpu_seconds: Measured::unknown("the table of processes was full"),
+        device_read_bytes: Measured::unknown("the table of processes was full"),
+        device_write_bytes: Measured::unknown("the table of processes was full"),
+        ledger,
+    }));
+    rows
+}
+
+/// A wait status as the kernel keeps it: a signal in the low seven bits, the exit status above.
+fn exit(status: u32) -> Exit {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, code) => Exit::Code(code as i32),
+        (signal, _) => Exit::Signal(signal as i32),
+    }
+}
+
+fn cgroups(snapshot: &Snapshot, kernel: &Kernel) -> Vec<CgroupRow> {
+    let names: HashMap<u32, String> = kernel
+        .cgroup_names()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(id, name)| (id as u32, name))
+        .collect();
+    let sums = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
+    let mut rows: Vec<CgroupRow> = sums
+        .into_iter()
+        .map(|(id, ledger)| CgroupRow {
+            path: names
+                .get(&id)
+                .map_or(Measured::unknown("the group is gone"), |name| Measured::Exact(name.clone())),
+            ledger,
+        })
+        .collect();
+    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, 1)));
+    rows
+}
+
+fn lost(snapshot: &Snapshot) -> Vec<Lost> {
+    let lost = &snapshot.lost;
+    [
+        ("rows", lost.rows, "booked on one row for all, the table being full: ask for more with --max-rows"),
+        ("tasks", lost.tasks, "not counted, the kernel having no memory for the task's state"),
+        ("names", lost.names, "whose name was lost"),
+        (
+            "prefetch_pages",
+            lost.prefetch_pages,
+            "pages brought in ahead that count as reused when they are read",
+        ),
+        ("direct_requests", lost.direct_requests, "direct requests whose bytes are not counted"),
+        ("direct_in_flight", snapshot.direct_in_flight, "direct requests that were not seen to end"),
+        ("processes", lost.processes, "threads whose CPU time and device bytes are not counted"),
+        ("skipped", lost.skipped, "not counted, a program running on that CPU already"),
+    ]
+    .into_iter()
+    .filter(|(_, count, _)| *count > 0)
+    .map(|(id, count, meaning)| Lost { id, count, meaning })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_status_is_a_code_or_a_signal() {
+        assert_eq!(exit(3 << 8), Exit::Code(3), "exit(3)");
+        assert_eq!(exit(9), Exit::Signal(9), "kill -9");
+        assert_eq!(exit(11 | 0x80), Exit::Signal(11), "with a core dump");
+    }
+
+    #[test]
+    fn what_read_calls_got_elsewhere_is_the_rest_or_unknown() {
+        let mut total = Ledger::default();
+        total.set(Counter::ReadBytes, 100);
+        total.set(Counter::DirectReadBytes, 50);
+        assert_eq!(outside(400, &total), Measured::Exact(250), "pipes and sockets");
+        assert!(outside(10, &total).missing().is_some(), "never a negative number, never 0 for it");
+    }
+}

@@ -1,0 +1,195 @@
+//! The program: started untouched, its signals passed on, watched until it ends.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use cachewise_kstat::{Kernel, ProcessIo};
+use cachewise_model::Exit;
+use cachewise_sys::Usage;
+use cachewise_units::Bytes;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid,
+};
+
+use crate::signals::{self, Caught};
+
+/// How often the machine's dirty memory is looked at while the program runs.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// What became of the program, beside the probe's account of it.
+pub struct Course {
+    /// From its start, or from when it was followed, to its end.
+    pub wall: Duration,
+    /// How it ended.
+    pub exit: Exit,
+    /// The most dirty memory that the machine was seen to have.
+    pub peak_dirty: Bytes,
+    /// What its tree used, as far as it was waited for.
+    pub usage: Option<Usage>,
+    /// What the process itself did by system calls; asked for where there is no probe.
+    pub io: Option<ProcessIo>,
+}
+
+/// Why there is no course.
+pub enum StartError {
+    /// The command could not be started.
+    Start(io::Error),
+    /// Something of ours went wrong.
+    Other(anyhow::Error),
+}
+
+enum Event {
+    Signal(Caught),
+    Ended,
+}
+
+impl From<Caught> for Event {
+    fn from(caught: Caught) -> Self {
+        Event::Signal(caught)
+    }
+}
+
+/// Runs a command to its end.
+pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> {
+    let (sender, events) = channel();
+    signals::catch_for_program(sender.clone()).map_err(StartError::Other)?;
+    let begin = Instant::now();
+    let mut child =
+        Command::new(&command[0]).args(&command[1..]).spawn().map_err(StartError::Start)?;
+    let pid = child.id();
+    let wait = || -> Result<Course> {
+        let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
+        watch(sender, move || {
+            // It is left unreaped, so that its account can still be read.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while waitid(WaitId::Pid(process), options).err() == Some(rustix::io::Errno::INTR) {}
+        })?;
+        let peak_dirty = until_end(kernel, &events, None, |caught| {
+            // The terminal has sent it to the program too.
+            if !caught.from_terminal
+                && let Some(signal) = Signal::from_named_raw(caught.signal)
+            {
+                // It may have ended this moment; then there is nobody to tell.
+                let _ = kill_process(process, signal);
+            }
+            Flow::GoOn
+        });
+        let wall = begin.elapsed();
+        let io = kernel.process_io(pid).ok();
+        let status = child.wait().context("cannot learn how the command ended")?;
+        let usage = Some(cachewise_sys::children_usage());
+        Ok(Course { wall, exit: exit(status), peak_dirty, usage, io })
+    };
+    wait().map_err(StartError::Other)
+}
+
+/// Follows a process until it ends, the time is over, or the user has seen enough.
+pub fn follow(
+    kernel: &Kernel,
+    pid: u32,
+    limit: Option<Duration>,
+    needs_io: bool,
+) -> Result<Course> {
+    let (sender, events) = channel();
+    let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
+    let pidfd = pidfd_open(process, PidfdFlags::empty())
+        .with_context(|| format!("cannot follow process {pid}"))?;
+    let before = match kernel.process_io(pid) {
+        Ok(io) => Some(io),
+        Err(error) if needs_io => {
+            return Err(error).context(format!("process {pid} cannot be looked at without root"));
+        }
+        Err(_) => None,
+    };
+    signals::catch_ending(sender.clone())?;
+    let begin = Instant::now();
+    watch(sender, move || {
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
+    })?;
+    let peak_dirty = until_end(kernel, &events, limit.map(|limit| begin + limit), |_| Flow::Stop);
+    let wall = begin.elapsed();
+    let exit = if kernel.process_exists(pid) {
+        Exit::Running
+    } else {
+        Exit::Unknown("only a parent learns how a process ended")
+    };
+    let after = kernel.process_io(pid).ok();
+    let io = before.zip(after).map(|(before, after)| since(&after, &before));
+    Ok(Course { wall, exit, peak_dirty, usage: None, io })
+}
+
+enum Flow {
+    GoOn,
+    Stop,
+}
+
+/// Waits for the end, and looks at the machine meanwhile; returns the most dirty memory seen.
+fn until_end(
+    kernel: &Kernel,
+    events: &Receiver<Event>,
+    deadline: Option<Instant>,
+    mut on_signal: impl FnMut(Caught) -> Flow,
+) -> Bytes {
+    let mut peak_dirty = Bytes::default();
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return peak_dirty;
+        }
+        match events.recv_timeout(left.map_or(SAMPLE, |left| left.min(SAMPLE))) {
+            Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => return peak_dirty,
+            Ok(Event::Signal(caught)) => {
+                if let Flow::Stop = on_signal(caught) {
+                    return peak_dirty;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Ok(memory) = kernel.meminfo() {
+                    peak_dirty = peak_dirty.max(memory.dirty);
+                }
+            }
+        }
+    }
+}
+
+/// Sends the end once `until_ended` returns.
+fn watch(sender: Sender<Event>, until_ended: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name("wait".into())
+        .spawn(move || {
+            until_ended();
+            // Nobody listens any more if the time was over first.
+            let _ = sender.send(Event::Ended);
+        })
+        .context("cannot start the thread that waits")?;
+    Ok(())
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown("the kernel gave neither a status nor a signal"),
+    }
+}
+
+fn since(after: &ProcessIo, before: &ProcessIo) -> ProcessIo {
+    ProcessIo {
+        rchar: after.rchar.saturating_sub(before.rchar),
+        wchar: after.wchar.saturating_sub(before.wchar),
+        syscr: after.syscr.saturating_sub(before.syscr),
+        syscw: after.syscw.saturating_sub(before.syscw),
+        read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+        write_bytes: after.write_bytes.saturating_sub(before.write_bytes),
+        cancelled_write_bytes: after
+            .cancelled_write_bytes
+            .saturating_sub(before.cancelled_write_bytes),
+    }
+}

@@ -1,0 +1,154 @@
+//! `run`: a program under the probe, and the report of it.
+//!
+//! # Layout
+//! - `child`: starting the program, or following one, until it ends
+//! - `account`: from what the probe counted to a report
+//! - `estimate`: the same from procfs, where there is no probe
+
+mod account;
+mod child;
+mod estimate;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Backend, Exit, Measured, Report, Surroundings, diagnose};
+use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_view::{ReportOptions, write_report};
+
+use crate::cli::{Run, limit};
+use crate::machine;
+use crate::output::{FAILED, Sink, Stream, is_broken_pipe};
+use child::{Course, StartError};
+
+/// The shell's exit statuses for a command that could not be started.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+/// A command ended by a signal gives this and the signal's number.
+const BY_SIGNAL: i32 = 128;
+
+/// Runs or follows a program and reports.
+pub fn run(arguments: Run) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let sink = Sink::open(&arguments.output, Stream::Stderr)?;
+    let scope = match arguments.pid {
+        Some(pid) if !kernel.process_exists(pid) => bail!("process {pid} does not exist"),
+        Some(pid) => Scope::Process(pid),
+        None => Scope::Children,
+    };
+    let options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(&kernel),
+        max_rows: arguments.max_rows,
+        ..Options::new(scope, Detail::Rows)
+    };
+    let mut report = Report::new(
+        machine::timestamp(),
+        kernel.hostname().unwrap_or_else(|_| "?".into()),
+        cachewise_sys::page_size(),
+        kernel.release().unwrap_or_else(|_| "?".into()),
+    );
+    let mut probe = match Probe::attach(&options) {
+        Ok(probe) => {
+            let notes = probe.notes().into_iter().map(str::to_owned).collect();
+            report.backend = Backend { name: "tracepoints".into(), exact: true, notes };
+            Ok(probe)
+        }
+        Err(cachewise_probe::Error::NoProcess(pid)) => bail!("process {pid} ended before it could be followed"),
+        Err(error) => {
+            let notes = vec![machine::why_estimates(&error)];
+            report.backend = Backend { name: "procfs".into(), exact: false, notes };
+            Err(error)
+        }
+    };
+    let course = match arguments.pid {
+        None => {
+            report.command =
+                arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            match child::run(&kernel, &arguments.command) {
+                Ok(course) => course,
+                Err(StartError::Start(error)) => return Ok(not_started(&arguments.command[0], &error)),
+                Err(StartError::Other(error)) => return Err(error),
+            }
+        }
+        Some(pid) => {
+            report.followed = Some(pid);
+            child::follow(&kernel, pid, limit(arguments.duration), probe.is_err())?
+        }
+    };
+    report.wall = course.wall;
+    report.exit = course.exit;
+    report.surroundings = surroundings(&kernel, &course);
+    match &mut probe {
+        Ok(probe) => {
+            let snapshot = probe.snapshot().context("cannot read what was counted")?;
+            account::fill(&mut report, &snapshot, &kernel);
+        }
+        Err(_) => estimate::fill(&mut report, &course),
+    }
+    // The probe goes before the report is written: nobody should pay for it while a pager waits.
+    drop(probe);
+    report.findings = diagnose(&report);
+    finish(sink, &report, arguments.top)
+}
+
+/// Writes the report; the command's own exit status is ours.
+fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
+    let options = ReportOptions { style: sink.style, top };
+    let format = sink.format;
+    let status = exit_status(report);
+    match write_report(&mut sink, format, report, options)
+        .with_context(|| format!("cannot write the report to {}", sink.name()))
+    {
+        Ok(()) => Ok(ExitCode::from(status)),
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),
+        Err(error) if status == 0 => Err(error),
+        Err(error) => {
+            eprintln!("cachewise: {error:#}");
+            Ok(ExitCode::from(status))
+        }
+    }
+}
+
+fn exit_status(report: &Report) -> u8 {
+    if report.followed.is_some() {
+        return 0;
+    }
+    let status = match report.exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => BY_SIGNAL + signal,
+        Exit::Running | Exit::Unknown(_) => FAILED.into(),
+    };
+    // The kernel keeps eight bits of it.
+    (status & 0xff) as u8
+}
+
+fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
+    let (status, hint) = match error.kind() {
+        std::io::ErrorKind::NotFound => (NOT_FOUND, "is it in PATH, and its interpreter there?"),
+        _ => (NOT_EXECUTABLE, "is it a program, and executable for this user?"),
+    };
+    eprintln!("cachewise: cannot run {}: {error}; {hint}", command.to_string_lossy());
+    ExitCode::from(status)
+}
+
+fn surroundings(kernel: &Kernel, course: &Course) -> Surroundings {
+    let mut surroundings = Surroundings::default();
+    if let Ok(memory) = kernel.meminfo() {
+        surroundings.memory_total_bytes = Measured::Exact(memory.total.0);
+        if let Some(available) = memory.available {
+            surroundings.memory_available_bytes = Measured::Exact(available.0);
+        }
+        surroundings.dirty_bytes = Measured::Exact(course.peak_dirty.max(memory.dirty).0);
+    }
+    if let Ok(vmstat) = kernel.vmstat() {
+        let page_size = cachewise_sys::page_size();
+        if let Some(pages) = vmstat.dirty_threshold {
+            surroundings.dirty_limit_bytes = Measured::Exact(pages.bytes(page_size).0);
+        }
+        if let Some(pages) = vmstat.dirty_background_threshold {
+            surroundings.dirty_background_bytes = Measured::Exact(pages.bytes(page_size).0);
+        }
+    }
+    surroundings
+}

@@ -1,0 +1,105 @@
+//! `stat`: the page cache at work, a row an interval.
+//!
+//! # Layout
+//! - `source`: where the numbers come from: the probe, or vmstat where there is none
+//! - this file: the clock, and what ends it
+
+mod source;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Labels, Measured, Row, Subject};
+use cachewise_view::{RowOptions, RowWriter};
+
+use crate::cli::Stat;
+use crate::machine;
+use crate::output::{Sink, Stream, is_broken_pipe};
+use crate::signals::{self, Caught};
+use source::Source;
+
+/// The header is written again after so many rows, on a terminal.
+const HEADER_EVERY: usize = 20;
+
+/// Shows rows until the count is reached, the process ends, or the user has seen enough.
+pub fn stat(arguments: Stat) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    if let Some(pid) = arguments.pid
+        && !kernel.process_exists(pid)
+    {
+        bail!("process {pid} does not exist");
+    }
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut source = Source::open(&arguments, &kernel)?;
+    let options = RowOptions {
+        timestamp: machine::timestamp(),
+        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+        page_size: cachewise_sys::page_size(),
+        style: sink.style,
+        header_every: sink.is_terminal.then_some(HEADER_EVERY),
+    };
+    let name = sink.name().to_owned();
+    let format = sink.format;
+    let cannot_write = || format!("cannot write to {name}");
+    let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
+
+    let begin = Instant::now();
+    let first = source.sample(&kernel)?;
+    let (mut earlier, mut earlier_at) = (first.clone(), begin);
+    let mut due = begin;
+    for shown in 1.. {
+        due += arguments.interval.get();
+        let wait = due.saturating_duration_since(Instant::now());
+        let interrupted = match interrupts.recv_timeout(wait) {
+            Ok(_) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        };
+        let now = Instant::now();
+        let sample = source.sample(&kernel)?;
+        let over = interrupted || arguments.pid.is_some_and(|pid| !kernel.process_exists(pid));
+        let row = sample.row_since(&earlier, now - earlier_at);
+        match writer.write(&row) {
+            Err(error) => return ended(error).with_context(cannot_write),
+            Ok(()) if over || arguments.count == Some(shown) => {
+                let total = sample.row_since(&first, now - begin);
+                return match writer.finish(Some(&total)) {
+                    Ok(_) => Ok(ExitCode::SUCCESS),
+                    Err(error) => ended(error).with_context(cannot_write),
+                };
+            }
+            Ok(()) => {}
+        }
+        (earlier, earlier_at) = (sample, now);
+        // A machine that slept, or an interval shorter than a sample takes: no rush to catch up.
+        due = due.max(now);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A reader that has gone ends it like Ctrl-C does.
+fn ended(error: std::io::Error) -> Result<ExitCode> {
+    let error = anyhow::Error::from(error);
+    if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) }
+}
+
+impl source::Sample {
+    fn row_since(&self, earlier: &source::Sample, elapsed: std::time::Duration) -> Row {
+        Row {
+            labels: Labels { time: Measured::Exact(self.time.clone()), ..Labels::default() },
+            ledger: self.ledger.since(&earlier.ledger),
+            subject: Subject {
+                device_read_bytes: self.device_read.minus(earlier.device_read),
+                device_write_bytes: self.device_written.minus(earlier.device_written),
+                ..Subject::default()
+            },
+            system: self.system.clone(),
+            elapsed,
+        }
+    }
+}

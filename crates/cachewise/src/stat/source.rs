@@ -1,0 +1,129 @@
+//! Where the rows of `stat` come from.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::{Device, Kernel};
+use cachewise_model::{Count, Counter, Ledger, Measured, Missing, System};
+use cachewise_probe::options::{CgroupFilter, WantedFile};
+use cachewise_probe::{Detail, Options, Probe, Scope};
+
+use crate::cli::Stat;
+use crate::machine;
+
+const BY_VMSTAT: &str = "the machine's vmstat";
+const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
+
+/// What was counted up to one moment.
+#[derive(Clone)]
+pub struct Sample {
+    pub time: String,
+    pub ledger: Ledger,
+    pub system: System,
+    pub device_read: Count,
+    pub device_written: Count,
+}
+
+/// The probe, or vmstat where there is none.
+pub struct Source {
+    probe: Option<Probe>,
+    whole_system: bool,
+    lost_was_told: bool,
+}
+
+impl Source {
+    /// Opens it, and tells the user if it is only the second best.
+    pub fn open(arguments: &Stat, kernel: &Kernel) -> Result<Source> {
+        let whole_system =
+            arguments.pid.is_none() && arguments.cgroup.is_none() && arguments.file.is_empty();
+        let options = options(arguments, kernel)?;
+        let probe = match Probe::attach(&options) {
+            Ok(probe) => {
+                for note in probe.notes() {
+                    eprintln!("cachewise: note: {note}");
+                }
+                Some(probe)
+            }
+            Err(error) if whole_system => {
+                eprintln!("cachewise: note: {}", machine::why_estimates(&error));
+                None
+            }
+            Err(error) => {
+                return Err(error).context("a part of the system can be watched with the probe only");
+            }
+        };
+        Ok(Source { probe, whole_system, lost_was_told: false })
+    }
+
+    /// What was counted up to now.
+    pub fn sample(&mut self, kernel: &Kernel) -> Result<Sample> {
+        let system = machine::system(kernel)?;
+        let time = machine::timestamp();
+        let vmstat = kernel.vmstat().context("cannot read the machine's counters")?;
+        let count = |number: Option<u64>| match number {
+            Some(number) if self.whole_system => Measured::Exact(number),
+            Some(_) => Measured::not_offered("it is counted for the whole machine only"),
+            None => Measured::not_offered("this kernel does not count it"),
+        };
+        let device_read = count(vmstat.pgpgin.map(|bytes| bytes.0));
+        let device_written = count(vmstat.pgpgout.map(|bytes| bytes.0));
+        let refaults = vmstat.workingset_refault_file;
+        let ledger = match &mut self.probe {
+            Some(probe) => {
+                let snapshot = probe.snapshot().context("cannot read what was counted")?;
+                if !snapshot.lost.is_nothing() && !self.lost_was_told {
+                    self.lost_was_told = true;
+                    eprintln!("cachewise: note: some events were not counted: {:?}", snapshot.lost);
+                }
+                snapshot.total
+            }
+            None => {
+                let mut ledger = Ledger::all_missing(NEEDS_PROBE);
+                for (counter, pages) in [
+                    (Counter::DirtiedPages, vmstat.nr_dirtied),
+                    (Counter::EvictedReclaimPages, vmstat.pgsteal),
+                    (Counter::RefaultPages, refaults),
+                ] {
+                    if let Some(pages) = pages {
+                        ledger.set_estimated(counter, pages.0, BY_VMSTAT);
+                    }
+                }
+                ledger
+            }
+        };
+        Ok(Sample { time, ledger, system, device_read, device_written })
+    }
+}
+
+fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
+    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
+    let mut options = Options::new(scope, Detail::Totals);
+    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
+    if let Some(path) = &arguments.cgroup {
+        let cgroup = kernel.resolve_cgroup(path).context("cannot watch a control group")?;
+        let Some(level) = cgroup.level else {
+            bail!(
+                "the depth of control group {} cannot be known from inside a cgroup namespace",
+                cgroup.name
+            );
+        };
+        options.cgroup = Some(CgroupFilter { id: cgroup.id, level });
+    }
+    options.files = arguments.file.iter().map(|path| wanted(path)).collect::<Result<_>>()?;
+    Ok(options)
+}
+
+fn wanted(path: &Path) -> Result<WantedFile> {
+    let stat = path.metadata().with_context(|| format!("cannot watch the file {}", path.display()))?;
+    let kind = stat.file_type();
+    let (device, inode) = if kind.is_block_device() {
+        (stat.rdev(), 0)
+    } else if kind.is_file() {
+        (stat.dev(), stat.ino())
+    } else {
+        bail!("{} is neither a file nor a block device: nothing of it is in the page cache", path.display());
+    };
+    let Device { major, minor } = Device::from_stat(device);
+    Ok(WantedFile { major, minor, inode })
+}
