@@ -44,6 +44,9 @@ int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigne
 
 	if (!in_scope(task))
 		return 0;
+	/* at the end of the file there is nothing to do, and no completion */
+	if (!iter->count || (!iter->data_source && iocb->ki_pos >= file->f_mapping->host->i_size))
+		return 0;
 	state = state_of(trusted);
 	if (state)
 		state->direct_serial = task->ioac.syscr + 1;

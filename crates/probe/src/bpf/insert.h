@@ -20,7 +20,8 @@ static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi)
 }
 
 /* Makes state->ahead the range of the read in progress; false: there is none that wants mapping `m`. */
-static __always_inline bool find_range(struct task_state *state, u64 m, u64 serial, u32 nr)
+static __always_inline bool find_range(struct task_state *state, struct inode *inode, u64 m,
+				       u64 serial, u32 nr)
 {
 	struct range range = {};
 	enum known known;
@@ -29,7 +30,7 @@ static __always_inline bool find_range(struct task_state *state, u64 m, u64 seri
 	if (!is_chunked_call(nr) && same_call(&state->ahead, m, serial, nr, state->epoch))
 		return true;
 	known = read_range(nr, &range);
-	if (known && range.mapping == m) {
+	if (known && (range.mapping ? range.mapping == m : !is_metadata(inode))) {
 		state->ahead_start = state->ahead_lo = range.pos >> config.page_shift;
 		state->ahead_hi =
 			known == KNOWN_START ? ~0ULL : (range.pos + range.len - 1) >> config.page_shift;
@@ -102,7 +103,7 @@ int BPF_PROG(on_insert, struct folio *trusted_folio)
 		ahead_set(mapping, lo, hi);
 		return 0;
 	}
-	if (!find_range(state, m, serial, nr)) {
+	if (!find_range(state, inode, m, serial, nr)) {
 		if (is_output(task, regs, nr, mapping) || state->write.mapping == m)
 			ADD(ledger, write_new_pages, pages);
 		else if (is_metadata(inode))

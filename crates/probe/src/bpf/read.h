@@ -131,7 +131,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 			goto done;
 	} else {
 		known = read_range(nr, &range);
-		if (range.mapping != m)
+		if (range.mapping && range.mapping != m)
 			known = KNOWN_NOTHING;
 	}
 	pos = range.pos;
@@ -165,7 +165,10 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 			if (len && eof > pos)
 				bytes = len < eof - pos ? len : eof - pos;
 		}
-		if (!bytes && end >= start) {
+		if (known == KNOWN_NOTHING && nr != NR_none && nr != NR_io_uring_enter) {
+			/* the kernel's own read for some other call, a program's head in execve: how
+			 * many bytes of the page it wants is not known */
+		} else if (!bytes && end >= start) {
 			u64 to = (end + 1) << shift;
 
 			bytes = (to > eof ? eof : to) - (start << shift);
@@ -219,7 +222,7 @@ int BPF_PROG(on_get_pages, struct address_space *trusted_mapping, unsigned long 
 		pos = ARG4(regs);
 	} else if (nr == NR_read) {
 		file = file_of_fd(task, ARG1(regs));
-		if (!file || file->f_mapping != mapping)
+		if (!reads_or_writes(file, mapping))
 			goto full;
 		pos = file->f_pos;
 	} else {

@@ -18,6 +18,20 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 	return file ? PLAIN(struct file, file) : NULL;
 }
 
+/*
+ * A file of overlayfs has no pages: the call that names it goes on, with the same range, to a file of the
+ * layer below, and that one's mapping is what events tell of.
+ */
+static __always_inline bool is_stacked(struct file *file)
+{
+	return file->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+}
+
+static __always_inline bool reads_or_writes(struct file *file, struct address_space *mapping)
+{
+	return file && (file->f_mapping == mapping || is_stacked(file));
+}
+
 #define IOV_SEEN 16
 
 /* The sum of an iovec's lengths; 0: more segments than are looked at, or unreadable. */
@@ -41,7 +55,8 @@ ONCE u64 iov_length(u64 address, u64 segments)
 enum known { KNOWN_NOTHING, KNOWN_RANGE, KNOWN_START };
 
 struct range {
-	u64 mapping, pos, len;
+	u64 mapping; /* 0: whichever there is below an overlay */
+	u64 pos, len;
 };
 
 /*
@@ -60,7 +75,7 @@ ONCE int read_range(u32 nr, struct range *range)
 	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
 	if (!file)
 		return KNOWN_NOTHING;
-	range->mapping = (u64)file->f_mapping;
+	range->mapping = is_stacked(file) ? 0 : (u64)file->f_mapping;
 	range->len = ARG3(regs);
 	range->pos = file->f_pos;
 	switch (nr) {
@@ -105,7 +120,7 @@ static __always_inline u64 write_length(struct task_struct *task, struct pt_regs
 	if (!is_write_call(nr))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
-	if (!file || file->f_mapping != mapping)
+	if (!reads_or_writes(file, mapping))
 		return 0;
 	if (nr == NR_write || nr == NR_pwrite)
 		return ARG3(regs);
@@ -121,7 +136,7 @@ static __always_inline bool is_output(struct task_struct *task, struct pt_regs *
 	if (!is_chunked_call(nr))
 		return false;
 	file = file_of_fd(task, nr == NR_sendfile ? ARG1(regs) : ARG3(regs));
-	return file && file->f_mapping == mapping;
+	return reads_or_writes(file, mapping);
 }
 
 static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
