@@ -264,10 +264,16 @@ fn configure(
         };
         program.set_autoload(!left_out && !needless);
     }
-    open.maps.rows.set_max_entries(options.max_rows.max(1)).map_err(|source| Error::Map {
-        operation: "size the table of rows",
-        source,
-    })?;
+    // Memory for a table's buckets is taken when it is made, needed or not.
+    let maps = &mut open.maps;
+    let sized = if rows {
+        maps.rows.set_max_entries(options.max_rows.max(1))
+    } else {
+        [&mut maps.rows, &mut maps.files, &mut maps.processes, &mut maps.gone]
+            .into_iter()
+            .try_for_each(|map| map.set_max_entries(1))
+    };
+    sized.map_err(|source| Error::Map { operation: "size the probe's tables", source })?;
     let Some(data) = open.maps.rodata_data.as_deref_mut() else {
         return Err(Error::Shape { what: "settings", found: 0, expected: size_of::<types::config>() });
     };

@@ -16,7 +16,7 @@ struct direct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 8192);
 	__type(key, u64);
 	__type(value, struct direct);
 } direct_requests SEC(".maps");
@@ -32,15 +32,17 @@ static __always_inline void count_direct(struct ledger *ledger, bool write, u64 
 	}
 }
 
-SEC("tp_btf/iomap_dio_rw_begin")
-int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigned int flags,
+SEC("raw_tp/iomap_dio_rw_begin")
+int BPF_PROG(on_direct_begin, struct kiocb *raw_iocb, struct iov_iter *raw_iter, unsigned int flags,
 	     size_t done_before)
 {
 	CURRENT(trusted, task);
-	struct file *file = PLAIN(struct kiocb, iocb)->ki_filp;
+	struct kiocb *iocb = PLAIN(struct kiocb, raw_iocb);
+	struct iov_iter *iter = PLAIN(struct iov_iter, raw_iter);
+	struct file *file = iocb->ki_filp;
 	struct direct request = {};
 	struct task_state *state;
-	u64 id = (u64)iocb;
+	u64 id = (u64)raw_iocb;
 
 	if (!in_scope(task))
 		return 0;
@@ -59,7 +61,7 @@ int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigne
 	return 0;
 }
 
-SEC("tp_btf/iomap_dio_complete")
+SEC("raw_tp/iomap_dio_complete")
 int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 {
 	u64 id = (u64)iocb;
@@ -79,10 +81,11 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 	return 0;
 }
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(on_bio, struct bio *bio)
+SEC("raw_tp/block_bio_queue")
+int BPF_PROG(on_bio, struct bio *raw_bio)
 {
 	CURRENT(trusted, task);
+	struct bio *bio = PLAIN(struct bio, raw_bio);
 	struct task_state *state;
 	struct ledger *ledger;
 	struct pt_regs *regs;
@@ -105,7 +108,7 @@ int BPF_PROG(on_bio, struct bio *bio)
 		state = state_of(trusted);
 		if (!state || state->direct_serial == task->ioac.syscr + 1)
 			return 0;
-		key.file.dev = PLAIN(struct bio, bio)->bi_bdev->bd_dev;
+		key.file.dev = bio->bi_bdev->bd_dev;
 	} else {
 		return 0;
 	}

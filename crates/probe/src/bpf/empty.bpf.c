@@ -6,31 +6,31 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-SEC("tp_btf/mm_filemap_get_pages")
+SEC("raw_tp/mm_filemap_get_pages")
 int empty_get_pages(void *context)
 {
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_add_to_page_cache")
+SEC("raw_tp/mm_filemap_add_to_page_cache")
 int empty_insert(void *context)
 {
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_delete_from_page_cache")
+SEC("raw_tp/mm_filemap_delete_from_page_cache")
 int empty_delete(void *context)
 {
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_map_pages")
+SEC("raw_tp/mm_filemap_map_pages")
 int empty_map_pages(void *context)
 {
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_fault")
+SEC("raw_tp/mm_filemap_fault")
 int empty_fault(void *context)
 {
 	return 0;

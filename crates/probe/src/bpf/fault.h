@@ -6,10 +6,10 @@
 #ifndef CACHEWISE_FAULT_H
 #define CACHEWISE_FAULT_H
 
-static __always_inline struct task_state *fault_event(struct address_space *trusted_mapping)
+static __always_inline struct task_state *fault_event(struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = PLAIN(struct address_space, trusted_mapping);
+	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
 	u64 serial = task->min_flt + task->maj_flt;
 	struct task_state *state;
 
@@ -27,14 +27,14 @@ static __always_inline struct task_state *fault_event(struct address_space *trus
 	return state;
 }
 
-SEC("tp_btf/mm_filemap_map_pages")
+SEC("raw_tp/mm_filemap_map_pages")
 int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, unsigned long end)
 {
 	fault_event(mapping);
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_fault")
+SEC("raw_tp/mm_filemap_fault")
 int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 {
 	struct task_state *state = fault_event(mapping);

@@ -44,11 +44,11 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	return true;
 }
 
-SEC("tp_btf/mm_filemap_add_to_page_cache")
-int BPF_PROG(on_insert, struct folio *trusted_folio)
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_insert, struct folio *raw_folio)
 {
 	CURRENT(trusted, task);
-	struct folio *folio = PLAIN(struct folio, trusted_folio);
+	struct folio *folio = PLAIN(struct folio, raw_folio);
 	struct address_space *mapping = folio->mapping;
 	struct inode *inode = mapping->host;
 	struct task_state *state;
@@ -142,11 +142,11 @@ int BPF_PROG(on_insert, struct folio *trusted_folio)
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(on_delete, struct folio *trusted_folio)
+SEC("raw_tp/mm_filemap_delete_from_page_cache")
+int BPF_PROG(on_delete, struct folio *raw_folio)
 {
 	CURRENT(trusted, task);
-	struct folio *folio = PLAIN(struct folio, trusted_folio);
+	struct folio *folio = PLAIN(struct folio, raw_folio);
 	struct address_space *mapping = folio->mapping;
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 wasted;

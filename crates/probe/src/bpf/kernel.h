@@ -181,10 +181,10 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct task_io_accounting ioac;
 } CORE;
-struct pt_regs {
+struct pt_regs { /* part of the ABI: not relocated */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
 	unsigned long ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
-} CORE;
+};
 
 struct kiocb {
 	struct file *ki_filp;

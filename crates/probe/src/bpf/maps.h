@@ -57,7 +57,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 16384);
 	__type(key, struct process_id);
 	__type(value, struct process);
 } processes SEC(".maps");
@@ -153,18 +153,18 @@ struct {
 } scratch SEC(".maps");
 
 /*
- * A pointer for reading only. Walking from a pointer that the verifier trusts makes it search the
- * kernel's type information by name at every step, in each state that it explores: some 0.3 ms a step,
- * which is most of a second for these programs. A cast pointer is not searched for, reads the same, and
- * costs nothing at run time; helpers that want a task get the trusted one.
+ * A kernel pointer for reading. The programs are raw tracepoints, so that their arguments are numbers to
+ * the verifier. (As BTF tracepoints their arguments would have types, and at each step from a pointer that
+ * it trusts the verifier searches the kernel's type information by name: most of a second for these
+ * programs.) The cast costs nothing at run time; a read through a bad pointer gives 0.
  */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 #define PLAIN(type, pointer) ((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))
 
 /*
  * A function that is not static is verified once for each program, and not again on every path that
- * leads to it. It can take only numbers and pointers to plain memory: a kernel pointer goes in as a
- * number, in memory, where the verifier forgets what it was.
+ * leads to it. It can take only numbers and pointers to plain memory: a kernel pointer that came from
+ * another one goes in as a number, in memory, where the verifier forgets what it was.
  */
 #define ONCE __noinline
 

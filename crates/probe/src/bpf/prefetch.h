@@ -19,7 +19,7 @@ struct ahead_key {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 262144); /* 64 GiB of them, if dense */
+	__uint(max_entries, 65536); /* 16 GiB of them, if dense */
 	__type(key, struct ahead_key);
 	__type(value, u64);
 } ahead SEC(".maps");
@@ -31,7 +31,7 @@ struct gone_key {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 32768); /* 8 GiB, if dense */
 	__type(key, struct gone_key);
 	__type(value, u64);
 } gone SEC(".maps");
@@ -59,43 +59,52 @@ struct ahead_range {
 	u64 mapping, inode_number, lo, hi, taken;
 };
 
+/* The part of lo..=hi that lies in the i-th chunk from that of `lo`: where it starts; beyond hi: none. */
+static __always_inline u64 chunk_start(u64 lo, u32 i)
+{
+	return i ? ((lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : lo;
+}
+
+static long ahead_set_step(u32 i, void *context)
+{
+	struct ahead_range *range = context;
+	u64 lo = chunk_start(range->lo, i), count, bits, old = 0, *entry;
+	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
+
+	if (lo > range->hi)
+		return 1;
+	bits = chunk_bits(lo, range->hi, &count);
+	entry = bpf_map_lookup_elem(&ahead, &key);
+	if (!entry && bpf_map_update_elem(&ahead, &key, &bits, BPF_NOEXIST)) {
+		/* full, or another CPU made the entry at this moment */
+		entry = bpf_map_lookup_elem(&ahead, &key);
+		if (!entry) {
+			__sync_fetch_and_add(&lost.prefetch, count);
+			return 0;
+		}
+	}
+	if (entry)
+		old = __sync_fetch_and_or(entry, bits);
+	__sync_fetch_and_add(watch_of(range->inode_number), count_bits(bits & ~old));
+	return 0;
+}
+
 ONCE int ahead_set_range(struct ahead_range *range)
 {
-	u64 lo, hi, *watched, count;
+	struct ahead_range local; /* a loop's context has to be on the stack */
 
 	if (!range)
 		return 0;
-	watched = watch_of(range->inode_number);
-	lo = range->lo;
-	hi = range->hi;
-	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
-		struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
-		u64 bits = chunk_bits(lo, hi, &count);
-		u64 *entry = bpf_map_lookup_elem(&ahead, &key);
-		u64 old = 0;
-
-		if (entry)
-			old = __sync_fetch_and_or(entry, bits);
-		else if (bpf_map_update_elem(&ahead, &key, &bits, BPF_NOEXIST)) {
-			/* full, or another CPU made the entry at this moment */
-			entry = bpf_map_lookup_elem(&ahead, &key);
-			if (!entry) {
-				__sync_fetch_and_add(&lost.prefetch, count);
-				continue;
-			}
-			old = __sync_fetch_and_or(entry, bits);
-		}
-		__sync_fetch_and_add(watched, count_bits(bits & ~old));
-	}
+	local = *range;
+	bpf_loop(FOLIO_CHUNKS, ahead_set_step, &local, 0);
 	return 0;
 }
 
 static long ahead_take_step(u32 i, void *context)
 {
 	struct ahead_range *range = context;
-	u64 lo = i ? ((range->lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : range->lo;
+	u64 lo = chunk_start(range->lo, i), count, bits, old, taken, *entry;
 	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
-	u64 count, bits, old, taken, *entry;
 
 	if (lo > range->hi)
 		return 1;
@@ -116,7 +125,7 @@ static long ahead_take_step(u32 i, void *context)
 
 ONCE u64 ahead_take_range(struct ahead_range *range)
 {
-	struct ahead_range local; /* a loop's context has to be on the stack */
+	struct ahead_range local;
 
 	if (!range)
 		return 0;
@@ -141,41 +150,58 @@ static __always_inline u64 ahead_take(struct address_space *mapping, u64 lo, u64
 	return *watch_of(range.inode_number) ? ahead_take_range(&range) : 0;
 }
 
-ONCE int gone_set(struct file_id *file, u64 lo, u64 hi)
+struct gone_range {
+	struct file_id file;
+	u64 lo, hi, taken;
+};
+
+static long gone_set_step(u32 i, void *context)
 {
-	u64 count;
+	struct gone_range *range = context;
+	u64 lo = chunk_start(range->lo, i), count, bits, *entry;
+	struct gone_key key = { range->file, lo >> CHUNK_SHIFT };
 
-	if (!file)
-		return 0;
-	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
-		struct gone_key key = { *file, lo >> CHUNK_SHIFT };
-		u64 bits = chunk_bits(lo, hi, &count);
-		u64 *entry = bpf_map_lookup_elem(&gone, &key);
-
-		if (entry)
-			__sync_fetch_and_or(entry, bits);
-		else
-			bpf_map_update_elem(&gone, &key, &bits, BPF_ANY);
-	}
+	if (lo > range->hi)
+		return 1;
+	bits = chunk_bits(lo, range->hi, &count);
+	entry = bpf_map_lookup_elem(&gone, &key);
+	if (entry)
+		__sync_fetch_and_or(entry, bits);
+	else
+		bpf_map_update_elem(&gone, &key, &bits, BPF_ANY);
 	return 0;
 }
 
-/* How many of pages lo..=hi had been in the cache before; they are in it again. */
-ONCE u64 gone_take(struct file_id *file, u64 lo, u64 hi)
+static long gone_take_step(u32 i, void *context)
 {
-	u64 count, taken = 0;
+	struct gone_range *range = context;
+	u64 lo = chunk_start(range->lo, i), count, bits, *entry;
+	struct gone_key key = { range->file, lo >> CHUNK_SHIFT };
 
-	if (!file)
-		return 0;
-	for (int i = 0; i < FOLIO_CHUNKS && lo <= hi; i++, lo += count) {
-		struct gone_key key = { *file, lo >> CHUNK_SHIFT };
-		u64 bits = chunk_bits(lo, hi, &count);
-		u64 *entry = bpf_map_lookup_elem(&gone, &key);
+	if (lo > range->hi)
+		return 1;
+	bits = chunk_bits(lo, range->hi, &count);
+	entry = bpf_map_lookup_elem(&gone, &key);
+	if (entry && *entry & bits)
+		range->taken += count_bits(__sync_fetch_and_and(entry, ~bits) & bits);
+	return 0;
+}
 
-		if (entry && *entry & bits)
-			taken += count_bits(__sync_fetch_and_and(entry, ~bits) & bits);
-	}
-	return taken;
+/* Notes that pages lo..=hi have left the cache. */
+static __always_inline void gone_set(struct file_id *file, u64 lo, u64 hi)
+{
+	struct gone_range range = { *file, lo, hi, 0 };
+
+	bpf_loop(FOLIO_CHUNKS, gone_set_step, &range, 0);
+}
+
+/* How many of pages lo..=hi had been in the cache before; they are in it again. */
+static __always_inline u64 gone_take(struct file_id *file, u64 lo, u64 hi)
+{
+	struct gone_range range = { *file, lo, hi, 0 };
+
+	bpf_loop(FOLIO_CHUNKS, gone_take_step, &range, 0);
+	return range.taken;
 }
 
 #endif

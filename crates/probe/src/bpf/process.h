@@ -51,19 +51,22 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 	return 0;
 }
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+SEC("raw_tp/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_child)
 {
+	struct task_struct *parent = PLAIN(struct task_struct, raw_parent);
+	struct task_struct *child = PLAIN(struct task_struct, raw_child);
+
 	if (child->tgid == parent->tgid)
 		return 0; /* a thread: its group's bit is its own */
 	follow(child->tgid, is_followed(parent->tgid) || parent->tgid == config.owner_tgid);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *trusted, bool group_dead)
+SEC("raw_tp/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *leaving, bool group_dead)
 {
-	struct task_struct *task = PLAIN(struct task_struct, trusted);
+	CURRENT(trusted, task); /* is the one that leaves */
 	struct task_state *state;
 	struct process_id id = {};
 	struct process *process;

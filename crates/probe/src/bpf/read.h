@@ -103,7 +103,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 {
 	CURRENT(trusted, task);
 	struct task_state *state = state_of(trusted);
-	struct pt_regs *regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	struct inode *inode = mapping->host;
 	struct range range = {};
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
@@ -197,12 +197,12 @@ commit:
 	return 0;
 }
 
-SEC("tp_btf/mm_filemap_get_pages")
-int BPF_PROG(on_get_pages, struct address_space *trusted_mapping, unsigned long index,
+SEC("raw_tp/mm_filemap_get_pages")
+int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long index,
 	     unsigned long last)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = PLAIN(struct address_space, trusted_mapping);
+	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
 	u64 pos, len, eof, shift = config.page_shift;
@@ -216,7 +216,7 @@ int BPF_PROG(on_get_pages, struct address_space *trusted_mapping, unsigned long 
 	 */
 	if (index != last || *watch_of(mapping->host->i_ino))
 		goto full;
-	regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
+	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (nr == NR_pread) {
 		pos = ARG4(regs);
@@ -248,7 +248,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
 		return;
-	mapping = (u64)inode->i_mapping;
+	mapping = (u64)PLAIN(struct inode, inode)->i_mapping;
 	serial = task->ioac.syscr;
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last) {
@@ -260,7 +260,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	state->ahead_hi = last;
 }
 
-SEC("tp_btf/page_cache_sync_ra")
+SEC("raw_tp/page_cache_sync_ra")
 int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
 	     unsigned long count)
 {
@@ -268,7 +268,7 @@ int BPF_PROG(on_sync_readahead, struct inode *inode, unsigned long index, struct
 	return 0;
 }
 
-SEC("tp_btf/page_cache_async_ra")
+SEC("raw_tp/page_cache_async_ra")
 int BPF_PROG(on_async_readahead, struct inode *inode, unsigned long index, struct file_ra_state *ra,
 	     unsigned long count)
 {

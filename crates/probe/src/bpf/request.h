@@ -66,7 +66,7 @@ struct range {
 ONCE int read_range(u32 nr, struct range *range)
 {
 	CURRENT(trusted, task);
-	struct pt_regs *regs = PLAIN(struct pt_regs, (void *)bpf_task_pt_regs(trusted));
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	u64 position = 0;
 	struct file *file;
 

@@ -35,11 +35,11 @@ static __always_inline struct file *file_of_request(struct task_struct *task, st
 	return file ? PLAIN(struct file, (void *)file) : NULL;
 }
 
-SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(on_uring_submit, struct io_kiocb *trusted_req)
+SEC("raw_tp/io_uring_submit_req")
+int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 {
 	CURRENT(trusted, task);
-	struct io_kiocb *req = PLAIN(struct io_kiocb, trusted_req);
+	struct io_kiocb *req = PLAIN(struct io_kiocb, raw_req);
 	struct io_rw *rw = (void *)&req->cmd;
 	struct address_space *mapping;
 	struct task_state *state;

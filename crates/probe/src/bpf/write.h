@@ -62,31 +62,30 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	return 0;
 }
 
-SEC("tp_btf/ext4_da_write_begin")
+SEC("raw_tp/ext4_da_write_begin")
 int BPF_PROG(on_ext4_delayed_write, struct inode *inode, loff_t pos, unsigned int len)
 {
 	return write_event(PLAIN(struct inode, inode), pos, len);
 }
 
-SEC("tp_btf/ext4_write_begin")
+SEC("raw_tp/ext4_write_begin")
 int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
 {
 	return write_event(PLAIN(struct inode, inode), pos, len);
 }
 
-SEC("tp_btf/xfs_file_buffered_write")
+SEC("raw_tp/xfs_file_buffered_write")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 {
-	struct file *file = PLAIN(struct kiocb, iocb)->ki_filp;
-
-	return write_event(file->f_inode, iocb->ki_pos, from->count);
+	iocb = PLAIN(struct kiocb, iocb);
+	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, PLAIN(struct iov_iter, from)->count);
 }
 
 /*
  * btrfs has no event of its own for a write; marking the range in the inode's extent tree is one. The
  * tree is compared with that of the file in the descriptor, so no bit's value has to be known.
  */
-SEC("tp_btf/btrfs_set_extent_bit")
+SEC("raw_tp/btrfs_set_extent_bit")
 int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 len, unsigned int bits)
 {
 	CURRENT(trusted, task);
@@ -118,7 +117,7 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	return write_event(inode, pos, 1);
 }
 
-SEC("tp_btf/writeback_dirty_folio")
+SEC("raw_tp/writeback_dirty_folio")
 int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 {
 	CURRENT(trusted, task);
