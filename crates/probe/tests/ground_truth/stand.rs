@@ -32,8 +32,10 @@ thread_local! {
 pub enum Evictions {
     /// The case is repeated.
     Spoil,
-    /// The case makes them itself.
+    /// The case makes them itself; by reclaim they still spoil it.
     Belong,
+    /// The case has pages reclaimed.
+    Reclaim,
 }
 
 /// What came of a case.
@@ -45,6 +47,8 @@ pub struct Measured<E> {
     pub ledger: Ledger,
     /// Pages that came into the file meanwhile: residency after less before, and evictions.
     pub inserted: u64,
+    /// Residency before less after; for cases that bring nothing in.
+    pub gone: u64,
     /// The counters before, and after, for what is not about one file.
     pub snapshots: (Snapshot, Snapshot),
 }
@@ -128,21 +132,29 @@ impl Stand {
             let ledger = after
                 .file(major, minor, inode)
                 .since(&before.file(major, minor, inode));
-            let evicted = ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
-            if evicted > 0 && evictions == Evictions::Spoil {
+            let reclaimed = ledger[Counter::EvictedReclaimPages];
+            let evicted = reclaimed + ledger[Counter::EvictedOtherPages];
+            let spoiled = match evictions {
+                Evictions::Spoil => evicted,
+                Evictions::Belong => reclaimed,
+                Evictions::Reclaim => 0,
+            };
+            if spoiled > 0 {
                 self.report.note(format!(
-                    "repeated, for {evicted} pages were evicted while it ran: {}",
+                    "repeated, for {spoiled} pages were evicted while it ran: {}",
                     label.line()
                 ));
                 continue;
             }
             // With an eviction that was not counted this would be negative; 0 makes the case fail.
             let inserted = (resident + evicted).saturating_sub(resident_before);
+            let gone = resident_before.saturating_sub(resident);
             let snapshots = (before, after);
             return Ok(Measured {
                 expected,
                 ledger,
                 inserted,
+                gone,
                 snapshots,
             });
         }

@@ -1,0 +1,235 @@
+//! The binary, run to its end or meanwhile.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far beyond what anything here takes: only a hang reaches it.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How often something that will be there soon is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The binary of this workspace with these arguments.
+pub fn cachewise<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cachewise"));
+    command.args(arguments).env_remove("NO_COLOR").env_remove("CACHEWISE_BPF_LOG");
+    command
+}
+
+/// A copy of the binary that every user may run: the target directory may be under /root.
+pub fn copy_for_everyone(directory: &Path) -> PathBuf {
+    let copy = directory.join("cachewise");
+    fs::copy(env!("CARGO_BIN_EXE_cachewise"), &copy).expect("the binary can be copied");
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    copy
+}
+
+/// Looks until there is something.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "gave up waiting until {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Sends a signal to a process, if it is still there.
+pub fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ended {
+    /// The command line, for messages.
+    pub line: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub out: Vec<u8>,
+    /// Its standard error.
+    pub err: Vec<u8>,
+}
+
+impl Ended {
+    /// Runs it to its end, without any input.
+    pub fn of(command: &mut Command) -> Ended {
+        Ended::with_input(command, b"")
+    }
+
+    /// Runs it to its end with this input.
+    pub fn with_input(command: &mut Command, input: &[u8]) -> Ended {
+        let mut started = Started::of(command.stdin(Stdio::piped()));
+        let mut stdin = started.child.stdin.take().expect("it was asked for");
+        let input = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            // Who does not read all of it has a reason.
+            let _ = stdin.write_all(&input);
+        });
+        let ended = started.wait();
+        writer.join().expect("writing does not panic");
+        ended
+    }
+
+    /// Its exit status; a signal's number is negative.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| -self.status.signal().unwrap_or(0))
+    }
+
+    /// Its standard output as text.
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.out).into_owned()
+    }
+
+    /// Its standard error as text.
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.err).into_owned()
+    }
+
+    /// Fails unless it ended with this status.
+    #[track_caller]
+    pub fn expect(self, code: i32, why: &str) -> Ended {
+        assert_eq!(
+            self.code(),
+            code,
+            "{why}: {}\n--- stdout\n{}\n--- stderr\n{}",
+            self.line,
+            self.out(),
+            self.err()
+        );
+        self
+    }
+
+    /// Fails unless it said this on standard error.
+    #[track_caller]
+    pub fn says(self, part: &str, why: &str) -> Ended {
+        let err = self.err();
+        assert!(err.contains(part), "{why}: {} should say {part:?}, says {err:?}", self.line);
+        self
+    }
+}
+
+/// A command that runs; dropped, it is killed.
+pub struct Started {
+    /// The process.
+    pub child: Child,
+    line: String,
+    lines: Option<Receiver<Vec<u8>>>,
+    seen: Vec<u8>,
+    err: Option<JoinHandle<Vec<u8>>>,
+}
+
+impl Started {
+    /// Starts it with pipes on standard output and error; standard input is as the command says.
+    pub fn of(command: &mut Command) -> Started {
+        let line = format!("{command:?}");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
+        let out = child.stdout.take().expect("it was asked for");
+        let mut err = child.stderr.take().expect("it was asked for");
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut out = BufReader::new(out);
+            loop {
+                let mut line = Vec::new();
+                match out.read_until(b'\n', &mut line) {
+                    Ok(read) if read > 0 && sender.send(line).is_ok() => {}
+                    _ => break,
+                }
+            }
+        });
+        let err = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = err.read_to_end(&mut text);
+            text
+        });
+        Started { child, line, lines: Some(lines), seen: Vec::new(), err: Some(err) }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, which: Signal) {
+        signal(self.pid(), which);
+    }
+
+    /// The next line of its standard output, with its end; nothing at the end of the output.
+    pub fn line(&mut self) -> Option<Vec<u8>> {
+        let lines = self.lines.as_ref().expect("its output was not closed");
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) => {
+                self.seen.extend_from_slice(&line);
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("{} prints nothing", self.line),
+        }
+    }
+
+    /// Closes our end of its standard output.
+    pub fn close_output(&mut self) {
+        self.lines = None;
+    }
+
+    /// Waits until one of its threads has this name.
+    pub fn until_thread(&mut self, name: &str) {
+        let tasks = format!("/proc/{}/task", self.pid());
+        let line = self.line.clone();
+        until(&format!("{line} has a thread {name:?}"), || {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("{line} has ended already, with {status}");
+            }
+            let mut threads = fs::read_dir(&tasks).ok()?.flatten();
+            threads.find_map(|task| {
+                let comm = fs::read_to_string(task.path().join("comm")).ok()?;
+                (comm.trim_end() == name).then_some(())
+            })
+        });
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> Ended {
+        let line = self.line.clone();
+        let status = until(&format!("{line} ends"), || {
+            self.child.try_wait().expect("a child can be waited for")
+        });
+        if self.lines.is_some() {
+            while self.line().is_some() {}
+        }
+        let err = self.err.take().expect("only this takes it");
+        Ended {
+            line,
+            status,
+            out: std::mem::take(&mut self.seen),
+            err: err.join().expect("reading does not panic"),
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

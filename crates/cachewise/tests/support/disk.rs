@@ -1,0 +1,141 @@
+//! Files of known content and residency.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::command::until;
+
+/// A directory on a disk, open to every user, gone when dropped. (`/tmp` is often a tmpfs, whose
+/// files never come from anywhere.) `CACHEWISE_TEST_DIR` says where it is to be.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes it.
+    pub fn new() -> Scratch {
+        let place = std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
+        let directory = tempfile::Builder::new()
+            .prefix("cachewise-e2e-")
+            .tempdir_in(place)
+            .expect("a scratch directory can be made; CACHEWISE_TEST_DIR names another place");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))
+            .expect("it is ours");
+        Scratch(directory)
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The path of a file in it, made or not.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Makes a file that no compression makes smaller, and has it on the disk.
+    pub fn file(&self, name: impl AsRef<Path>, bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        let file = File::create(&path).expect("a file can be made in the scratch directory");
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes;
+        let mut left = bytes;
+        while left > 0 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let word = state.to_le_bytes();
+            let length = left.min(word.len() as u64);
+            out.write_all(&word[..length as usize]).expect("the disk has room");
+            left -= length;
+        }
+        let file = out.into_inner().expect("the disk has room");
+        file.sync_all().expect("the disk takes it");
+        path
+    }
+}
+
+/// The size of this machine's pages.
+pub fn page_size() -> u64 {
+    cachewise_sys::page_size().get()
+}
+
+/// How many pages a file has.
+pub fn pages_of(path: &Path) -> u64 {
+    path.metadata().expect("the file is there").len().div_ceil(page_size())
+}
+
+/// How many pages of a file the kernel says are in the page cache.
+pub fn resident(path: &Path) -> u64 {
+    cachewise_sys::resident(path).expect("root may ask").cached.0
+}
+
+/// Puts a file, or what is cached of a block device, out of the page cache.
+pub fn evict(path: &Path) {
+    let file = File::open(path).expect("it can be opened");
+    // Pages on their way through a processor's batch stay at first.
+    until(&format!("nothing of {} is resident", path.display()), || {
+        cachewise_sys::sync_data(file.as_fd()).expect("the disk takes it");
+        cachewise_sys::fadvise_dont_need(file.as_fd()).expect("the kernel takes the advice");
+        let left = cachewise_sys::cachestat(file.as_fd(), None).expect("root may ask").cached;
+        (left.0 == 0).then_some(())
+    });
+}
+
+/// Reads a file, so that all of it is in the page cache.
+pub fn warm(path: &Path) {
+    let mut file = File::open(path).expect("it can be opened");
+    let mut buffer = vec![0; 1 << 20];
+    while file.read(&mut buffer).expect("it can be read") > 0 {}
+}
+
+/// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
+/// returns `None` where the kernel's own count says that the conditions did not last.
+pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
+    const ATTEMPTS: usize = 5;
+    (0..ATTEMPTS)
+        .find_map(|_| measure())
+        .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))
+}
+
+/// A block device over a file, detached when dropped.
+pub struct LoopDevice {
+    /// Its path.
+    pub path: PathBuf,
+    /// The cache of a block device lasts as long as somebody has it open: the kernel empties it at
+    /// the last close. A disk with a mounted partition is always open; this one is by us.
+    held: Option<File>,
+}
+
+impl LoopDevice {
+    /// Attaches one.
+    pub fn over(image: &Path) -> LoopDevice {
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(image)
+            .output()
+            .expect("losetup is there");
+        assert!(
+            output.status.success(),
+            "a loop device can be had: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let held = File::open(&path).ok();
+        let device = LoopDevice { path, held };
+        assert!(device.held.is_some(), "{} can be opened", device.path.display());
+        device
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        self.held = None;
+        let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
+    }
+}

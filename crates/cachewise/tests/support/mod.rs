@@ -1,0 +1,30 @@
+//! What the tests of the real binary share.
+//!
+//! Nothing here waits for a time to pass: what has to be waited for is looked at until it is there,
+//! and a limit that is never reached where things work turns a hang into a failure. Whatever is made
+//! is owned by a guard that takes it away again, also when a test panics.
+//!
+//! # Layout
+//! - `suite`: trials that need root, and those that do not
+//! - `command`: running the binary to its end, or having it run meanwhile
+//! - `disk`: files of known content and residency, loop devices, scratch directories
+//! - `report`: the JSON of a run
+//! - `program`: the programs that are measured, where the system has none that would do
+//! - `bpf`: what the kernel still holds of ours
+
+// Every test file is a crate of its own and uses some of this.
+#![allow(dead_code, unused_imports)]
+
+mod bpf;
+mod command;
+mod disk;
+mod program;
+mod report;
+mod suite;
+
+pub use bpf::{Held, held_by};
+pub use command::{Ended, Started, cachewise, copy_for_everyone, signal, until};
+pub use disk::{LoopDevice, Scratch, evict, page_size, pages_of, resident, undisturbed, warm};
+pub use program::{Reader, program};
+pub use report::{Report, number, report_of};
+pub use suite::{Trial, needs_root, plain, run};

@@ -1,0 +1,103 @@
+//! Programs to be measured, where the system has none that would do.
+//!
+//! A test file runs itself for them: `main` asks [`be_one`] first.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+
+use super::command::Started;
+
+const NAME: &str = "CACHEWISE_TEST_PROGRAM";
+const FILE: &str = "CACHEWISE_TEST_FILE";
+const THREADS: u64 = 4;
+
+/// This test file as a program: `threads` reads a file, a quarter by each of four threads.
+pub fn program(name: &str, file: &Path) -> Command {
+    let own = std::env::current_exe().expect("a program knows where it is");
+    // `env`, so that it can follow `cachewise run --` as well as stand alone.
+    let mut command = Command::new("env");
+    let mut file_variable = std::ffi::OsString::from(format!("{FILE}="));
+    file_variable.push(file);
+    command.arg(format!("{NAME}={name}")).arg(file_variable).arg(own);
+    command
+}
+
+/// Is such a program, if it was started as one.
+pub(super) fn be_one() -> Option<ExitCode> {
+    let name = std::env::var_os(NAME)?;
+    let path = std::env::var_os(FILE)?;
+    assert_eq!(name, "threads", "the only one so far");
+    let file = File::open(path).expect("the file can be opened");
+    let size = file.metadata().expect("an open file has a size").len();
+    let part = size / THREADS;
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let file = &file;
+            scope.spawn(move || {
+                let mut buffer = vec![0; part as usize];
+                file.read_exact_at(&mut buffer, number * part).expect("its part can be read");
+            });
+        }
+    });
+    Some(ExitCode::SUCCESS)
+}
+
+/// A shell that reads a file each time it is told to, and says when it has.
+pub struct Reader(Started);
+
+impl Reader {
+    const SCRIPT: &str = r#"echo ready; while read -r _; do cat "$1" >/dev/null; echo done; done"#;
+
+    /// Starts one.
+    pub fn of(file: &Path) -> Reader {
+        Reader::start(&mut Command::new("sh"), file)
+    }
+
+    /// Starts one that belongs to another user.
+    pub fn of_nobody(file: &Path) -> Reader {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh"]);
+        Reader::start(&mut command, file)
+    }
+
+    /// Starts one in a control group.
+    pub fn of_group(file: &Path, group: &Path) -> Reader {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec sh "$@""#]).arg(group);
+        Reader::start(&mut command, file)
+    }
+
+    fn start(command: &mut Command, file: &Path) -> Reader {
+        command.args(["-c", Self::SCRIPT, "sh"]).arg(file).stdin(Stdio::piped());
+        let mut reader = Reader(Started::of(command));
+        assert_eq!(reader.0.line().as_deref(), Some(&b"ready\n"[..]), "the reader can be started");
+        reader
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    /// Has it read the file once.
+    pub fn read(&mut self) {
+        use std::io::Write;
+        let stdin = self.0.child.stdin.as_mut().expect("it was asked for");
+        stdin.write_all(b"\n").expect("the reader listens");
+        assert_eq!(self.0.line().as_deref(), Some(&b"done\n"[..]), "the reader reads");
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        self.0.child.try_wait().expect("a child can be waited for").is_none()
+    }
+
+    /// Has it end.
+    pub fn end(mut self) {
+        drop(self.0.child.stdin.take());
+        self.0.wait().expect(0, "the reader ends by itself");
+    }
+}
