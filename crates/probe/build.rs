@@ -18,7 +18,10 @@ fn main() {
         ),
     };
     println!("cargo::rerun-if-changed={}", source.display());
-    for entry in fs::read_dir(&source).expect("src/bpf is part of the crate").flatten() {
+    for entry in fs::read_dir(&source)
+        .expect("src/bpf is part of the crate")
+        .flatten()
+    {
         println!("cargo::rerun-if-changed={}", entry.path().display());
     }
     for name in OBJECTS {
@@ -34,7 +37,9 @@ fn main() {
             ])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
-            panic!("compiling src/bpf/{name}.bpf.c (clang is needed: apt-get install clang): {error:#}");
+            panic!(
+                "compiling src/bpf/{name}.bpf.c (clang is needed: apt-get install clang): {error:#}"
+            );
         }
     }
 }

@@ -16,8 +16,10 @@ use crate::output::Target;
 /// See how programs use the page cache, exact to the page.
 #[derive(Debug, Parser)]
 #[command(name = "cachewise", version, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done; 2 something could not be done, usage included. \
-    `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N.")]
+#[command(
+    after_help = "Exit status: 0 done; 2 something could not be done, usage included. \
+    `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -40,19 +42,26 @@ pub enum Command {
     },
 }
 
-const OUTPUT_HELP: &str = "Format and file: table, json, jsonl, csv or openmetrics; FILE (by its ending); FORMAT=FILE";
+const OUTPUT_HELP: &str =
+    "Format and file: table, json, jsonl, csv or openmetrics; FILE (by its ending); FORMAT=FILE";
 
 /// `cachewise run`.
 #[derive(Debug, Args)]
-#[command(after_help = "The report goes to standard error, so that the program's own output stays whole; \
+#[command(
+    after_help = "The report goes to standard error, so that the program's own output stays whole; \
     machine formats and files are chosen with -o.\n\n\
     Examples:\n  \
     cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
     cachewise run -o report.json -- make -j8\n  \
-    cachewise run -p 1234 -d 10")]
+    cachewise run -p 1234 -d 10"
+)]
 pub struct Run {
     /// The program and its arguments.
-    #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "pid")]
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        required_unless_present = "pid"
+    )]
     pub command: Vec<OsString>,
     /// Follow this process instead, with those under it and those that they start.
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
@@ -72,12 +81,14 @@ pub struct Run {
 
 /// `cachewise stat`.
 #[derive(Debug, Args)]
-#[command(after_help = "HITS + MISSES = TOTAL, in pages asked for by reads. HIT% leaves out the hits that \
+#[command(
+    after_help = "HITS + MISSES = TOTAL, in pages asked for by reads. HIT% leaves out the hits that \
     read-ahead had just fetched (READAHEAD): it is the share that cost no I/O.\n\n\
     Examples:\n  \
     cachewise stat 1 5\n  \
     cachewise stat --file /var/lib/db/data 1\n  \
-    cachewise stat --columns time,total,hit%,faults,fault_miss_pages -o csv 0.5")]
+    cachewise stat --columns time,total,hit%,faults,fault_miss_pages -o csv 0.5"
+)]
 pub struct Stat {
     /// Time from row to row: 1, 0.5, 100ms, 1m.
     #[arg(default_value = "1")]
@@ -138,7 +149,10 @@ impl Stat {
     pub fn fields(&self) -> Vec<&'static Field> {
         match &self.columns {
             Some(columns) => columns.0.clone(),
-            None => STAT_COLUMNS.iter().filter_map(|id| cachewise_model::field(id)).collect(),
+            None => STAT_COLUMNS
+                .iter()
+                .filter_map(|id| cachewise_model::field(id))
+                .collect(),
         }
     }
 }
@@ -151,10 +165,22 @@ pub fn limit(duration: Option<Interval>) -> Option<Duration> {
 /// Prints the table of fields.
 pub fn columns() -> Result<()> {
     let mut out = io::stdout().lock();
-    let width = FIELDS.iter().map(|field| field.id.len()).max().unwrap_or_default();
+    let width = FIELDS
+        .iter()
+        .map(|field| field.id.len())
+        .max()
+        .unwrap_or_default();
     for field in FIELDS.iter() {
-        let default = if STAT_COLUMNS.contains(&field.id) { "*" } else { " " };
-        writeln!(out, "{default} {:width$}  {:12}  {}", field.id, field.header, field.help)?;
+        let default = if STAT_COLUMNS.contains(&field.id) {
+            "*"
+        } else {
+            " "
+        };
+        writeln!(
+            out,
+            "{default} {:width$}  {:12}  {}",
+            field.id, field.header, field.help
+        )?;
     }
     writeln!(out, "\n* shown by `stat` unless --columns says otherwise")?;
     Ok(())

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result};
 use cachewise_kstat::{Hierarchy, Kernel};
+use cachewise_kstat::{Pressure, Resource};
+use cachewise_model::{Measured, System};
 use cachewise_probe::{Error, ErrorKind};
 use cachewise_units::Ratio;
-use cachewise_model::{Measured, System};
-use cachewise_kstat::{Pressure, Resource};
 
 /// What to say where no exact numbers can be had, and how to get them.
 pub fn why_estimates(error: &Error) -> String {
@@ -29,7 +29,9 @@ pub fn timestamp() -> String {
 
 /// The state of the machine, as far as it can be read.
 pub fn system(kernel: &Kernel) -> Result<System> {
-    let memory = kernel.meminfo().context("cannot read the state of memory")?;
+    let memory = kernel
+        .meminfo()
+        .context("cannot read the state of memory")?;
     let mut system = System {
         buffers_bytes: Measured::Exact(memory.buffers.0),
         cached_bytes: Measured::Exact(memory.cached.0),
@@ -43,20 +45,29 @@ pub fn system(kernel: &Kernel) -> Result<System> {
         ..System::default()
     };
     for (resource, some, full) in [
-        (Resource::Memory, &mut system.psi_memory_some, &mut system.psi_memory_full),
-        (Resource::Io, &mut system.psi_io_some, &mut system.psi_io_full),
+        (
+            Resource::Memory,
+            &mut system.psi_memory_some,
+            &mut system.psi_memory_full,
+        ),
+        (
+            Resource::Io,
+            &mut system.psi_io_some,
+            &mut system.psi_io_full,
+        ),
     ] {
         let pressure = kernel.pressure(resource).ok().flatten();
-        *some = share(pressure.as_ref(), |pressure| pressure.some.as_ref().map(|stall| stall.avg10));
-        *full = share(pressure.as_ref(), |pressure| pressure.full.as_ref().map(|stall| stall.avg10));
+        *some = share(pressure.as_ref(), |pressure| {
+            pressure.some.as_ref().map(|stall| stall.avg10)
+        });
+        *full = share(pressure.as_ref(), |pressure| {
+            pressure.full.as_ref().map(|stall| stall.avg10)
+        });
     }
     Ok(system)
 }
 
-fn share(
-    pressure: Option<&Pressure>,
-    pick: impl Fn(&Pressure) -> Option<f64>,
-) -> Measured<Ratio> {
+fn share(pressure: Option<&Pressure>, pick: impl Fn(&Pressure) -> Option<f64>) -> Measured<Ratio> {
     const PARTS: u64 = 1_000_000;
     match pressure.and_then(pick) {
         Some(share) => Ratio::of((share * PARTS as f64) as u64, PARTS)

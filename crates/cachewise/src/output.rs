@@ -31,9 +31,10 @@ impl FromStr for Target {
             return Ok(Target { format, file: None });
         }
         let (format, file) = match text.split_once('=') {
-            Some((name, file)) if !name.contains('/') => {
-                (name.parse::<Format>().map_err(|error| error.to_string())?, file)
-            }
+            Some((name, file)) if !name.contains('/') => (
+                name.parse::<Format>().map_err(|error| error.to_string())?,
+                file,
+            ),
             _ => (by_ending(Path::new(text))?, text),
         };
         if file.is_empty() {
@@ -86,34 +87,60 @@ impl Sink {
     /// Opens the target, before anything is run: a file that cannot be made should not cost a run.
     pub fn open(output: &Output, stream: Stream) -> Result<Self> {
         let target = output.output.clone().unwrap_or(Target {
-            format: if output.json { Format::Json } else { Format::Table },
+            format: if output.json {
+                Format::Json
+            } else {
+                Format::Table
+            },
             file: None,
         });
-        let (name, is_terminal, width, writer): (_, _, _, Box<dyn Write>) = match (&target.file, stream)
-        {
-            (Some(path), _) => {
-                let file = File::create(path)
-                    .with_context(|| format!("cannot create the output file {}", path.display()))?;
-                (path.display().to_string(), false, None, Box::new(file))
-            }
-            (None, Stream::Stdout) => {
-                let out = io::stdout();
-                let width = terminal_width(&out);
-                ("standard output".into(), out.is_terminal(), width, Box::new(out))
-            }
-            (None, Stream::Stderr) => {
-                let out = io::stderr();
-                let width = terminal_width(&out);
-                ("standard error".into(), out.is_terminal(), width, Box::new(out))
-            }
-        };
+        let (name, is_terminal, width, writer): (_, _, _, Box<dyn Write>) =
+            match (&target.file, stream) {
+                (Some(path), _) => {
+                    let file = File::create(path).with_context(|| {
+                        format!("cannot create the output file {}", path.display())
+                    })?;
+                    (path.display().to_string(), false, None, Box::new(file))
+                }
+                (None, Stream::Stdout) => {
+                    let out = io::stdout();
+                    let width = terminal_width(&out);
+                    (
+                        "standard output".into(),
+                        out.is_terminal(),
+                        width,
+                        Box::new(out),
+                    )
+                }
+                (None, Stream::Stderr) => {
+                    let out = io::stderr();
+                    let width = terminal_width(&out);
+                    (
+                        "standard error".into(),
+                        out.is_terminal(),
+                        width,
+                        Box::new(out),
+                    )
+                }
+            };
         let color = match output.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()),
+            Color::Auto => {
+                is_terminal && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+            }
         };
-        let style = Style { color, width: width.unwrap_or(PLAIN_WIDTH) };
-        Ok(Sink { format: target.format, style, is_terminal, name, writer })
+        let style = Style {
+            color,
+            width: width.unwrap_or(PLAIN_WIDTH),
+        };
+        Ok(Sink {
+            format: target.format,
+            style,
+            is_terminal,
+            name,
+            writer,
+        })
     }
 
     /// What is written to, for an error's text.
@@ -158,18 +185,40 @@ mod tests {
     #[test]
     fn a_target_is_a_format_a_file_or_both() {
         assert_eq!(parse("jsonl"), (Format::JsonLines, None), "a format's name");
-        assert_eq!(parse("a.csv"), (Format::Csv, Some("a.csv".into())), "a file, by its ending");
-        assert_eq!(parse("/tmp/report"), (Format::Table, Some("/tmp/report".into())), "a path");
+        assert_eq!(
+            parse("a.csv"),
+            (Format::Csv, Some("a.csv".into())),
+            "a file, by its ending"
+        );
+        assert_eq!(
+            parse("/tmp/report"),
+            (Format::Table, Some("/tmp/report".into())),
+            "a path"
+        );
         assert_eq!(parse("json=x"), (Format::Json, Some("x".into())), "both");
-        assert_eq!(parse("csv=-"), (Format::Csv, None), "- is the standard stream");
-        assert_eq!(parse("./a=b.json"), (Format::Json, Some("./a=b.json".into())), "a path with =");
+        assert_eq!(
+            parse("csv=-"),
+            (Format::Csv, None),
+            "- is the standard stream"
+        );
+        assert_eq!(
+            parse("./a=b.json"),
+            (Format::Json, Some("./a=b.json".into())),
+            "a path with ="
+        );
     }
 
     #[test]
     fn a_mistyped_format_does_not_become_a_file() {
         let error = "jsn".parse::<Target>().unwrap_err();
-        assert!(error.contains("json") && error.contains("table=jsn"), "it says what to write: {error}");
-        assert!("xml=f".parse::<Target>().is_err(), "an unknown format before =");
+        assert!(
+            error.contains("json") && error.contains("table=jsn"),
+            "it says what to write: {error}"
+        );
+        assert!(
+            "xml=f".parse::<Target>().is_err(),
+            "an unknown format before ="
+        );
         assert!("json=".parse::<Target>().is_err(), "no file after =");
     }
 }

@@ -38,16 +38,27 @@ fn catch<T: From<Caught> + Send + 'static>(signals: &[i32], sender: Sender<T>) -
     // What was ignored when we were started (nohup, a shell's background job) stays ignored, for us
     // and for the program, which would get the default back if we had a handler.
     let ignored = ignored_signals();
-    let signals: Vec<i32> =
-        signals.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect();
-    let mut caught =
-        SignalsInfo::<WithOrigin>::new(&signals).context("cannot catch signals")?;
+    let signals: Vec<i32> = signals
+        .iter()
+        .copied()
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+        .collect();
+    let mut caught = SignalsInfo::<WithOrigin>::new(&signals).context("cannot catch signals")?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             for Origin { signal, cause, .. } in caught.forever() {
                 let from_terminal = matches!(cause, Cause::Kernel);
-                if sender.send(Caught { signal, from_terminal }.into()).is_err() {
+                if sender
+                    .send(
+                        Caught {
+                            signal,
+                            from_terminal,
+                        }
+                        .into(),
+                    )
+                    .is_err()
+                {
                     break;
                 }
             }

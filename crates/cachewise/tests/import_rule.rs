@@ -21,13 +21,37 @@ struct Rule {
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
 const RULES: [Rule; 7] = [
-    Rule { folder: "units", may_import: &[], may_be_unsafe: false },
-    Rule { folder: "sys", may_import: &["units"], may_be_unsafe: true },
-    Rule { folder: "kstat", may_import: &["units"], may_be_unsafe: false },
-    Rule { folder: "model", may_import: &["units"], may_be_unsafe: false },
+    Rule {
+        folder: "units",
+        may_import: &[],
+        may_be_unsafe: false,
+    },
+    Rule {
+        folder: "sys",
+        may_import: &["units"],
+        may_be_unsafe: true,
+    },
+    Rule {
+        folder: "kstat",
+        may_import: &["units"],
+        may_be_unsafe: false,
+    },
+    Rule {
+        folder: "model",
+        may_import: &["units"],
+        may_be_unsafe: false,
+    },
     // The ledger is defined once, in the model; the probe fills it.
-    Rule { folder: "probe", may_import: &["units", "sys", "kstat", "model"], may_be_unsafe: true },
-    Rule { folder: "view", may_import: &["units", "model"], may_be_unsafe: false },
+    Rule {
+        folder: "probe",
+        may_import: &["units", "sys", "kstat", "model"],
+        may_be_unsafe: true,
+    },
+    Rule {
+        folder: "view",
+        may_import: &["units", "model"],
+        may_be_unsafe: false,
+    },
     Rule {
         folder: "cachewise",
         may_import: &["units", "sys", "kstat", "model", "probe", "view"],
@@ -50,16 +74,28 @@ struct Member {
 }
 
 fn package_of(folder: &str) -> String {
-    if folder == "cachewise" { folder.to_owned() } else { format!("cachewise-{folder}") }
+    if folder == "cachewise" {
+        folder.to_owned()
+    } else {
+        format!("cachewise-{folder}")
+    }
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_else(|| panic!("cargo metadata gives a string for `{key}`"))
+    value[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("cargo metadata gives a string for `{key}`"))
 }
 
 fn members() -> Vec<Member> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo, which runs this test, can be run");
@@ -69,7 +105,9 @@ fn members() -> Vec<Member> {
         String::from_utf8_lossy(&output.stderr)
     );
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
-    let packages = metadata["packages"].as_array().expect("the metadata has packages");
+    let packages = metadata["packages"]
+        .as_array()
+        .expect("the metadata has packages");
     packages
         .iter()
         .map(|package| {
@@ -77,8 +115,14 @@ fn members() -> Vec<Member> {
                 .parent()
                 .expect("a manifest lies in a directory")
                 .to_owned();
-            let folder = directory.file_name().expect("it has a name").to_string_lossy().into();
-            let dependencies = package["dependencies"].as_array().expect("a list, maybe empty");
+            let folder = directory
+                .file_name()
+                .expect("it has a name")
+                .to_string_lossy()
+                .into_owned();
+            let dependencies = package["dependencies"]
+                .as_array()
+                .expect("a list, maybe empty");
             let imports = dependencies
                 .iter()
                 .filter(|dependency| dependency["kind"].is_null())
@@ -89,20 +133,27 @@ fn members() -> Vec<Member> {
                 package_of(&folder),
                 "a package is named after its folder"
             );
-            Member { folder, directory, imports }
+            Member {
+                folder,
+                directory,
+                imports,
+            }
         })
         .collect()
 }
 
 fn rule_of(member: &Member) -> &'static Rule {
-    RULES.iter().find(|rule| rule.folder == member.folder).unwrap_or_else(|| {
-        panic!(
-            "crates/{} is new here: add it, with what it may import, to RULES in {} and to the \
+    RULES
+        .iter()
+        .find(|rule| rule.folder == member.folder)
+        .unwrap_or_else(|| {
+            panic!(
+                "crates/{} is new here: add it, with what it may import, to RULES in {} and to the \
              picture in ARCHITECTURE.md",
-            member.folder,
-            file!()
-        )
-    })
+                member.folder,
+                file!()
+            )
+        })
 }
 
 #[test]
@@ -131,13 +182,20 @@ fn crates_import_only_what_the_picture_allows() {
 fn every_rule_is_about_a_crate_that_exists() {
     let folders: BTreeSet<String> = members().into_iter().map(|member| member.folder).collect();
     for rule in &RULES {
-        assert!(folders.contains(rule.folder), "crates/{} is gone: drop its rule", rule.folder);
+        assert!(
+            folders.contains(rule.folder),
+            "crates/{} is gone: drop its rule",
+            rule.folder
+        );
     }
 }
 
 #[test]
 fn arguments_and_free_form_errors_stay_in_the_binary() {
-    for member in members().iter().filter(|member| member.folder != "cachewise") {
+    for member in members()
+        .iter()
+        .filter(|member| member.folder != "cachewise")
+    {
         for import in &member.imports {
             let banned = ONLY_IN_THE_BINARY
                 .iter()
@@ -160,10 +218,16 @@ fn unsafe_is_forbidden_where_it_is_not_needed() {
             .map(|root| member.directory.join(root))
             .filter(|root| root.exists())
             .collect();
-        assert!(!roots.is_empty(), "{} has a lib.rs or a main.rs", member.folder);
+        assert!(
+            !roots.is_empty(),
+            "{} has a lib.rs or a main.rs",
+            member.folder
+        );
         for root in roots {
             let source = std::fs::read_to_string(&root).expect("a crate's root can be read");
-            let forbids = source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]");
+            let forbids = source
+                .lines()
+                .any(|line| line.trim_end() == "#![forbid(unsafe_code)]");
             assert!(
                 forbids || rule_of(&member).may_be_unsafe,
                 "{} says #![forbid(unsafe_code)] at its head",
@@ -176,7 +240,10 @@ fn unsafe_is_forbidden_where_it_is_not_needed() {
 #[test]
 fn main_is_glue() {
     let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs");
-    let lines = std::fs::read_to_string(main).expect("the binary has a main.rs").lines().count();
+    let lines = std::fs::read_to_string(main)
+        .expect("the binary has a main.rs")
+        .lines()
+        .count();
     assert!(
         lines < LONGEST_MAIN,
         "main.rs has {lines} lines, and is to stay under {LONGEST_MAIN}: it only wires things up"

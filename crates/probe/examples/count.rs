@@ -7,7 +7,9 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);
-    let program = arguments.next().ok_or("usage: count COMMAND [ARGUMENT...]")?;
+    let program = arguments
+        .next()
+        .ok_or("usage: count COMMAND [ARGUMENT...]")?;
     let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
     Command::new(program).args(arguments).status()?;
     let snapshot = probe.snapshot()?;
@@ -23,6 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for process in &snapshot.processes {
         println!("{process:?}");
     }
-    println!("{:?} in flight {} notes {:?}", snapshot.lost, snapshot.direct_in_flight, probe.notes());
+    println!(
+        "{:?} in flight {} notes {:?}",
+        snapshot.lost,
+        snapshot.direct_in_flight,
+        probe.notes()
+    );
     Ok(())
 }

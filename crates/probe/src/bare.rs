@@ -7,7 +7,12 @@ use libbpf_rs::{Link, OpenObject};
 
 use crate::error::Error;
 
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, reason = "generated")]
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated"
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/empty.skel.rs"));
 }
@@ -24,7 +29,10 @@ impl Bare {
     /// # Errors
     /// [`Error::Refused`] as for [`Probe::attach`](crate::Probe::attach).
     pub fn attach() -> Result<Bare, Error> {
-        let refused = |source| Error::Refused { operation: "attach empty programs".into(), source };
+        let refused = |source| Error::Refused {
+            operation: "attach empty programs".into(),
+            source,
+        };
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let skeleton = skeleton::EmptySkelBuilder::default()
             .open(&mut storage)

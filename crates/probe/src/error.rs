@@ -34,7 +34,9 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// The kernel's structures do not have the shape that this crate was built with.
-    #[error("the probe's {what} has {found} bytes where {expected} are needed: this is a bug in cachewise")]
+    #[error(
+        "the probe's {what} has {found} bytes where {expected} are needed: this is a bug in cachewise"
+    )]
     Shape {
         /// Which structure.
         what: &'static str,

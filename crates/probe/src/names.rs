@@ -73,7 +73,10 @@ impl Names {
                 }
             })
             .map_err(Error::Thread)?;
-        Ok(Names { shared, thread: Some(thread) })
+        Ok(Names {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Every file seen so far, named as this process sees the file systems mounted now.
@@ -84,19 +87,26 @@ impl Names {
         Ok(records
             .iter()
             .map(|(id, record)| {
-                let device = Device { major: record.super_device.0, minor: record.super_device.1 };
+                let device = Device {
+                    major: record.super_device.0,
+                    minor: record.super_device.1,
+                };
                 let kind = match record.mode & S_IFMT {
                     S_IFBLK => FileKind::BlockDevice,
                     _ if record.path.is_none() => FileKind::Internal,
                     _ => FileKind::File,
                 };
                 let path = match kind {
-                    FileKind::BlockDevice => {
-                        kernel.block_device_name(Device { major: id.major, minor: id.minor })
-                    }
+                    FileKind::BlockDevice => kernel.block_device_name(Device {
+                        major: id.major,
+                        minor: id.minor,
+                    }),
                     FileKind::Internal => None,
                     FileKind::File => mounts.as_ref().and_then(|mounts| {
-                        record.path.as_ref().and_then(|path| mounts.resolve(device, path))
+                        record
+                            .path
+                            .as_ref()
+                            .and_then(|path| mounts.resolve(device, path))
                     }),
                 };
                 let info = FileInfo {
@@ -105,7 +115,11 @@ impl Names {
                     deleted: record.unlinked,
                     kind,
                     file_system: mounts.as_ref().and_then(|mounts| {
-                        mounts.as_slice().iter().find(|mount| mount.dev == device).map(|mount| mount.fs_type.clone())
+                        mounts
+                            .as_slice()
+                            .iter()
+                            .find(|mount| mount.dev == device)
+                            .map(|mount| mount.fs_type.clone())
                     }),
                     size: Bytes(record.size),
                     resident_before: Pages(record.resident),
@@ -134,7 +148,10 @@ impl Shared {
         let mut bad = None;
         {
             let mut ring = RingBufferBuilder::new();
-            let map_error = |source| Error::Map { operation: "read the files' names", source };
+            let map_error = |source| Error::Map {
+                operation: "read the files' names",
+                source,
+            };
             ring.add(&self.ring, |bytes| {
                 match parse(bytes) {
                     Ok((id, record)) => {
@@ -145,7 +162,10 @@ impl Shared {
                 0
             })
             .map_err(map_error)?;
-            ring.build().map_err(map_error)?.consume().map_err(map_error)?;
+            ring.build()
+                .map_err(map_error)?
+                .consume()
+                .map_err(map_error)?;
         }
         bad.map_or(Ok(records), Err)
     }
@@ -185,10 +205,18 @@ mod tests {
 
     #[test]
     fn names_are_put_together_from_the_root_down() {
-        assert_eq!(path(b"c.txt\0b\0a\0"), Some(PathBuf::from("/a/b/c.txt")), "upwards in, downwards out");
+        assert_eq!(
+            path(b"c.txt\0b\0a\0"),
+            Some(PathBuf::from("/a/b/c.txt")),
+            "upwards in, downwards out"
+        );
         assert_eq!(path(b""), None, "an inode without a dentry has no path");
         let odd = path(b"\xff\n\0").unwrap();
-        assert_eq!(odd.as_os_str().as_bytes(), b"/\xff\n", "names are bytes, not text");
+        assert_eq!(
+            odd.as_os_str().as_bytes(),
+            b"/\xff\n",
+            "names are bytes, not text"
+        );
     }
 
     #[test]

@@ -14,7 +14,12 @@ use crate::error::Error;
 use crate::options::{Detail, Options, Scope};
 use crate::record::kernel_device;
 
-#[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used, reason = "generated")]
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated"
+)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/ledger.skel.rs"));
 }
@@ -32,8 +37,12 @@ pub(crate) struct Group {
     pub(crate) reason: &'static str,
 }
 
-const WRITES: &[Counter] =
-    &[Counter::WriteRequests, Counter::WritePages, Counter::WriteBytes, Counter::WriteNewPages];
+const WRITES: &[Counter] = &[
+    Counter::WriteRequests,
+    Counter::WritePages,
+    Counter::WriteBytes,
+    Counter::WriteNewPages,
+];
 const DIRECT: &[Counter] = &[
     Counter::DirectReadRequests,
     Counter::DirectReadBytes,
@@ -164,8 +173,11 @@ impl Programs {
             return Err(everything);
         }
         for group in &GROUPS {
-            let fewer: Vec<&'static Group> =
-                missing.iter().copied().filter(|other| other.name != group.name).collect();
+            let fewer: Vec<&'static Group> = missing
+                .iter()
+                .copied()
+                .filter(|other| other.name != group.name)
+                .collect();
             if Self::load_without(options, fewer.clone()).is_ok() {
                 missing = fewer;
             }
@@ -187,20 +199,32 @@ impl Programs {
             .map_err(refused("open the probe's object"))?;
         configure(&mut open, options, &missing)?;
         let skeleton = open.load().map_err(refused("load the probe's programs"))?;
-        let mut programs = Programs { links: Vec::new(), skeleton, _storage: storage, missing };
+        let mut programs = Programs {
+            links: Vec::new(),
+            skeleton,
+            _storage: storage,
+            missing,
+        };
         programs.fill_maps(options)?;
         programs.attach()?;
         Ok(programs)
     }
 
     fn fill_maps(&self, options: &Options) -> Result<(), Error> {
-        let map_error = |source| Error::Map { operation: "prepare the probe's maps", source };
+        let map_error = |source| Error::Map {
+            operation: "prepare the probe's maps",
+            source,
+        };
         let maps = &self.skeleton.maps;
         if options.detail == Detail::Rows {
             // Events that find the table full are booked here, so that sums stay whole.
             let zero = |size: u32| vec![0u8; size as usize];
             maps.rows
-                .update(&zero(maps.rows.key_size()), &zero(maps.rows.value_size()), MapFlags::ANY)
+                .update(
+                    &zero(maps.rows.key_size()),
+                    &zero(maps.rows.value_size()),
+                    MapFlags::ANY,
+                )
                 .map_err(map_error)?;
         }
         for file in &options.files {
@@ -208,7 +232,9 @@ impl Programs {
             key.extend(kernel_device(file.major, file.minor).to_ne_bytes());
             key.extend(0u32.to_ne_bytes());
             key.extend(file.inode.to_ne_bytes());
-            maps.wanted.update(&key, &1u32.to_ne_bytes(), MapFlags::ANY).map_err(map_error)?;
+            maps.wanted
+                .update(&key, &1u32.to_ne_bytes(), MapFlags::ANY)
+                .map_err(map_error)?;
         }
         Ok(())
     }
@@ -232,7 +258,9 @@ impl Programs {
     pub(crate) fn skipped(&self) -> u64 {
         let object = self.skeleton.object();
         let loaded = object.progs().filter(|program| program.autoload());
-        loaded.map(|program| recursion_misses(program.as_fd())).sum()
+        loaded
+            .map(|program| recursion_misses(program.as_fd()))
+            .sum()
     }
 
     pub(crate) fn skeleton(&self) -> &LedgerSkel<'static> {
@@ -269,13 +297,25 @@ fn configure(
     let sized = if rows {
         maps.rows.set_max_entries(options.max_rows.max(1))
     } else {
-        [&mut maps.rows, &mut maps.files, &mut maps.processes, &mut maps.gone]
-            .into_iter()
-            .try_for_each(|map| map.set_max_entries(1))
+        [
+            &mut maps.rows,
+            &mut maps.files,
+            &mut maps.processes,
+            &mut maps.gone,
+        ]
+        .into_iter()
+        .try_for_each(|map| map.set_max_entries(1))
     };
-    sized.map_err(|source| Error::Map { operation: "size the probe's tables", source })?;
+    sized.map_err(|source| Error::Map {
+        operation: "size the probe's tables",
+        source,
+    })?;
     let Some(data) = open.maps.rodata_data.as_deref_mut() else {
-        return Err(Error::Shape { what: "settings", found: 0, expected: size_of::<types::config>() });
+        return Err(Error::Shape {
+            what: "settings",
+            found: 0,
+            expected: size_of::<types::config>(),
+        });
     };
     let config = &mut data.config;
     config.scope = tree.into();
@@ -302,14 +342,21 @@ fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     let failed = unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
     };
-    if failed == 0 { info.recursion_misses } else { 0 }
+    if failed == 0 {
+        info.recursion_misses
+    } else {
+        0
+    }
 }
 
 /// Groups of which a tracepoint is not in this kernel's type information.
 fn absent_groups() -> Vec<&'static Group> {
-    let Ok(btf) = Btf::from_vmlinux() else { return Vec::new() };
+    let Ok(btf) = Btf::from_vmlinux() else {
+        return Vec::new();
+    };
     let has = |tracepoint: &str| {
-        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))
+            .is_some()
     };
     GROUPS
         .iter()

@@ -64,6 +64,13 @@ impl Options {
     /// All files, all control groups.
     #[must_use]
     pub fn new(scope: Scope, detail: Detail) -> Self {
-        Options { scope, detail, cgroup: None, cgroup_v1: false, files: Vec::new(), max_rows: 65_536 }
+        Options {
+            scope,
+            detail,
+            cgroup: None,
+            cgroup_v1: false,
+            files: Vec::new(),
+            max_rows: 65_536,
+        }
     }
 }

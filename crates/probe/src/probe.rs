@@ -31,7 +31,9 @@ pub struct Probe {
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probe").field("detail", &self.detail).finish_non_exhaustive()
+        f.debug_struct("Probe")
+            .field("detail", &self.detail)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,16 +54,25 @@ impl Probe {
         let names = match options.detail {
             Detail::Totals => None,
             Detail::Rows => {
-                let ring = MapHandle::try_from(&programs.skeleton().maps.records).map_err(|source| {
-                    Error::Map { operation: "open the ring of files' names", source }
-                })?;
+                let ring =
+                    MapHandle::try_from(&programs.skeleton().maps.records).map_err(|source| {
+                        Error::Map {
+                            operation: "open the ring of files' names",
+                            source,
+                        }
+                    })?;
                 Some(Names::collect(ring)?)
             }
         };
         let per_file_evictions = options.detail == Detail::Rows
             || !options.files.is_empty()
             || (options.scope == Scope::System && options.cgroup.is_none());
-        let mut probe = Probe { names, programs, detail: options.detail, per_file_evictions };
+        let mut probe = Probe {
+            names,
+            programs,
+            detail: options.detail,
+            per_file_evictions,
+        };
         if let Scope::Process(pid) = options.scope {
             if !cachewise_kstat::Kernel::new().process_exists(pid) {
                 return Err(Error::NoProcess(pid));
@@ -74,7 +85,11 @@ impl Probe {
     /// What this kernel did without, as sentences for the user.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
-        self.programs.missing.iter().map(|group| group.reason).collect()
+        self.programs
+            .missing
+            .iter()
+            .map(|group| group.reason)
+            .collect()
     }
 
     /// Everything counted so far.
@@ -91,9 +106,12 @@ impl Probe {
         };
         for group in &self.programs.missing {
             for counter in group.counters {
-                snapshot.total.set_missing(*counter, Missing::NotOffered(group.reason));
+                snapshot
+                    .total
+                    .set_missing(*counter, Missing::NotOffered(group.reason));
                 for row in &mut snapshot.rows {
-                    row.ledger.set_missing(*counter, Missing::NotOffered(group.reason));
+                    row.ledger
+                        .set_missing(*counter, Missing::NotOffered(group.reason));
                 }
             }
         }
@@ -104,7 +122,9 @@ impl Probe {
                 Counter::EvictedOtherPages,
                 Counter::ReadaheadWastedPages,
             ] {
-                snapshot.total.set_missing(counter, Missing::NotOffered(reason));
+                snapshot
+                    .total
+                    .set_missing(counter, Missing::NotOffered(reason));
             }
         }
         Ok(snapshot)
@@ -117,7 +137,10 @@ impl Probe {
             .maps
             .cpus
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|source| Error::Map { operation: "read the sums", source })?
+            .map_err(|source| Error::Map {
+                operation: "read the sums",
+                source,
+            })?
             .unwrap_or_default();
         let mut total = Ledger::default();
         for cpu in &cpus {
@@ -135,7 +158,9 @@ impl Probe {
         // Only rows say it for the files watched; for the machine, vmstat does.
         total.set_missing(
             Counter::RefaultPages,
-            Missing::NotOffered("refaults are counted by file; see workingset_refault_file in vmstat"),
+            Missing::NotOffered(
+                "refaults are counted by file; see workingset_refault_file in vmstat",
+            ),
         );
         Ok(Snapshot {
             total,
@@ -189,18 +214,31 @@ impl Probe {
             Some(names) => names.files()?,
             None => HashMap::new(),
         };
-        Ok(Snapshot { total, rows, files, processes, direct_in_flight, lost: self.lost()? })
+        Ok(Snapshot {
+            total,
+            rows,
+            files,
+            processes,
+            direct_in_flight,
+            lost: self.lost()?,
+        })
     }
 
     /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.
     fn walk(&mut self, root: u32) -> Result<(), Error> {
-        let map_error = |source| Error::Map { operation: "walk over the tasks", source };
+        let map_error = |source| Error::Map {
+            operation: "walk over the tasks",
+            source,
+        };
         let skeleton = self.programs.skeleton_mut();
         if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
             bss.walk_root = root;
         }
-        let link =
-            skeleton.progs.walk.attach_iter_with_opts(IterOpts::None).map_err(map_error)?;
+        let link = skeleton
+            .progs
+            .walk
+            .attach_iter_with_opts(IterOpts::None)
+            .map_err(map_error)?;
         let mut output = Vec::new();
         Iter::new(&link)
             .map_err(map_error)?
@@ -212,13 +250,18 @@ impl Probe {
     /// Has each CPU book what it holds back.
     fn flush(&self) -> Result<(), Error> {
         let flush = &self.programs.skeleton().progs.flush;
-        let cpus = libbpf_rs::num_possible_cpus()
-            .map_err(|source| Error::Map { operation: "count the CPUs", source })?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|source| Error::Map {
+            operation: "count the CPUs",
+            source,
+        })?;
         for cpu in 0..cpus {
             // A CPU in the middle of an event says so; the event takes well under a microsecond.
             for _ in 0..1000 {
-                let input =
-                    ProgramInput { cpu: cpu as u32, flags: RUN_ON_CPU, ..ProgramInput::default() };
+                let input = ProgramInput {
+                    cpu: cpu as u32,
+                    flags: RUN_ON_CPU,
+                    ..ProgramInput::default()
+                };
                 match flush.test_run(input) {
                     Ok(output) if output.return_value == 0 => break,
                     Ok(_) => std::thread::sleep(Duration::from_micros(50)),
@@ -232,7 +275,10 @@ impl Probe {
 
     fn lost(&self) -> Result<Lost, Error> {
         let skeleton = self.programs.skeleton();
-        let mut lost = Lost { skipped: self.programs.skipped(), ..Lost::default() };
+        let mut lost = Lost {
+            skipped: self.programs.skipped(),
+            ..Lost::default()
+        };
         if let Some(bss) = skeleton.maps.bss_data.as_deref() {
             let counted = &bss.lost;
             lost.rows = counted.rows;
@@ -253,7 +299,10 @@ fn each(
 ) -> Result<(), Error> {
     let batches = map
         .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-        .map_err(|source| Error::Map { operation: "read a table of the probe", source })?;
+        .map_err(|source| Error::Map {
+            operation: "read a table of the probe",
+            source,
+        })?;
     for (key, value) in batches {
         visit(&key, &value)?;
     }

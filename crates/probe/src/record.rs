@@ -17,7 +17,11 @@ pub(crate) struct Raw<'a>(&'a [u8]);
 impl<'a> Raw<'a> {
     pub(crate) fn new(bytes: &'a [u8], what: &'static str, expected: usize) -> Result<Self, Error> {
         if bytes.len() < expected {
-            return Err(Error::Shape { what, found: bytes.len(), expected });
+            return Err(Error::Shape {
+                what,
+                found: bytes.len(),
+                expected,
+            });
         }
         Ok(Raw(bytes))
     }
@@ -53,7 +57,9 @@ pub(crate) fn kernel_device(major: u32, minor: u32) -> u32 {
 }
 
 pub(crate) fn ledger(raw: Raw<'_>, offset: usize) -> Ledger {
-    Ledger::from_counts(std::array::from_fn(|counter| raw.u64(offset + counter * size_of::<u64>())))
+    Ledger::from_counts(std::array::from_fn(|counter| {
+        raw.u64(offset + counter * size_of::<u64>())
+    }))
 }
 
 pub(crate) fn file_id(raw: Raw<'_>, offset: usize) -> FileId {
@@ -95,9 +101,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
         read_call_bytes: Bytes(field!(rchar)),
         write_call_bytes: Bytes(field!(wchar)),
         device_read: Bytes(field!(read_bytes)),
-        device_written: Bytes(
-            field!(write_bytes).saturating_sub(field!(cancelled_write_bytes)),
-        ),
+        device_written: Bytes(field!(write_bytes).saturating_sub(field!(cancelled_write_bytes))),
         minor_faults: field!(minor_faults),
         major_faults: field!(major_faults),
     })
@@ -132,7 +136,11 @@ mod tests {
 
     #[test]
     fn a_device_number_survives_the_kernels_form() {
-        assert_eq!(device(kernel_device(259, 1_000_000)), (259, 1_000_000), "12 and 20 bits");
+        assert_eq!(
+            device(kernel_device(259, 1_000_000)),
+            (259, 1_000_000),
+            "12 and 20 bits"
+        );
     }
 
     #[test]

@@ -153,8 +153,7 @@ impl Snapshot {
     /// One file's account: the sum over processes and over generations of its inode number.
     #[must_use]
     pub fn file(&self, major: u32, minor: u32, inode: u64) -> Ledger {
-        let of_file =
-            |file: &FileId| (file.major, file.minor, file.inode) == (major, minor, inode);
+        let of_file = |file: &FileId| (file.major, file.minor, file.inode) == (major, minor, inode);
         self.rows
             .iter()
             .filter(|row| row.file.as_ref().is_some_and(of_file))

@@ -61,6 +61,9 @@ mod tests {
             .unwrap();
         assert!(status.success(), "the shell counts");
         let after = children_usage();
-        assert!(after.user > before.user, "counting to 200,000 takes some user time");
+        assert!(
+            after.user > before.user,
+            "counting to 200,000 takes some user time"
+        );
     }
 }

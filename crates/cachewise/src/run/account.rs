@@ -19,15 +19,21 @@ const RESIDENCY_OF: usize = 10_000;
 /// Fills the report with what the probe counted.
 pub fn fill(report: &mut Report, snapshot: &Snapshot, kernel: &Kernel) {
     let seconds = |time: fn(&ProcessInfo) -> Duration| {
-        Measured::Exact(snapshot.processes.iter().map(time).sum::<Duration>().as_secs_f64())
+        Measured::Exact(
+            snapshot
+                .processes
+                .iter()
+                .map(time)
+                .sum::<Duration>()
+                .as_secs_f64(),
+        )
     };
     report.cpu_user_seconds = seconds(|process| process.user_time);
     report.cpu_system_seconds = seconds(|process| process.system_time);
     let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
-    report.outside_bytes =
-        outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
+    report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
     report.files = files(report, snapshot);
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     report.processes = processes(snapshot, kernel);
@@ -40,7 +46,9 @@ fn outside(read_calls: u64, total: &Ledger) -> Count {
     let of_files = total[Counter::ReadBytes] + total[Counter::DirectReadBytes];
     match read_calls.checked_sub(of_files) {
         Some(rest) => Measured::Exact(rest),
-        None => Measured::unknown("reads through io_uring are not in the kernel's count of read calls"),
+        None => {
+            Measured::unknown("reads through io_uring are not in the kernel's count of read calls")
+        }
     }
 }
 
@@ -68,7 +76,8 @@ fn files(report: &Report, snapshot: &Snapshot) -> Vec<FileRow> {
     let sums = sums(&snapshot.rows, |row| Some(row.file));
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
     files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, report.page_size.get())), *id));
-    let info = |id: Option<FileId>| id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
+    let info =
+        |id: Option<FileId>| id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
     files
         .into_iter()
         .enumerate()
@@ -95,27 +104,32 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow 
     let path = match (&info.path, &info.path_in_file_system, info.kind) {
         (Some(path), ..) => Measured::Exact(path.clone()),
         (None, _, FileKind::Internal) => Measured::not_offered("the file system's own data"),
-        (None, Some(path), _) => {
-            Measured::Estimated(path.clone(), "within its file system, which is not mounted here")
-        }
+        (None, Some(path), _) => Measured::Estimated(
+            path.clone(),
+            "within its file system, which is not mounted here",
+        ),
         (None, None, _) => Measured::unknown("it has no name"),
     };
     let now = match (&info.path, info.kind) {
         _ if info.deleted => Now::without(Measured::not_offered("the file is deleted"), info),
         (Some(path), FileKind::File) if look => Now::of(id, path, info),
-        (Some(_), FileKind::File) => {
-            Now::without(Measured::unknown("looked at for the heaviest files only"), info)
-        }
-        _ => Now::without(Measured::not_offered("only files with a path here have it"), info),
+        (Some(_), FileKind::File) => Now::without(
+            Measured::unknown("looked at for the heaviest files only"),
+            info,
+        ),
+        _ => Now::without(
+            Measured::not_offered("only files with a path here have it"),
+            info,
+        ),
     };
     let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0;
     FileRow {
         path,
         deleted: info.deleted,
-        filesystem: info
-            .file_system
-            .clone()
-            .map_or(Measured::unknown("its file system is not mounted here"), Measured::Exact),
+        filesystem: info.file_system.clone().map_or(
+            Measured::unknown("its file system is not mounted here"),
+            Measured::Exact,
+        ),
         device: format!("{}:{}", id.major, id.minor),
         inode: id.inode,
         size_bytes: now.size,
@@ -132,7 +146,12 @@ fn nameless(id: Option<FileId>, ledger: Ledger) -> FileRow {
         Some(_) => "its name did not get through",
         None => "files that found no room in the table",
     };
-    let id = id.unwrap_or(FileId { major: 0, minor: 0, inode: 0, generation: 0 });
+    let id = id.unwrap_or(FileId {
+        major: 0,
+        minor: 0,
+        inode: 0,
+        generation: 0,
+    });
     FileRow {
         path: Measured::unknown(why),
         deleted: false,
@@ -155,7 +174,10 @@ struct Now {
 
 impl Now {
     fn without(resident: Count, info: &FileInfo) -> Now {
-        Now { resident, size: Measured::Exact(info.size.0) }
+        Now {
+            resident,
+            size: Measured::Exact(info.size.0),
+        }
     }
 
     fn of(id: FileId, path: &Path, info: &FileInfo) -> Now {
@@ -172,7 +194,10 @@ impl Now {
                 _ => "the file could not be looked at",
             }),
         };
-        Now { resident, size: Measured::Exact(stat.len()) }
+        Now {
+            resident,
+            size: Measured::Exact(stat.len()),
+        }
     }
 }
 
@@ -188,7 +213,9 @@ fn processes(snapshot: &Snapshot, kernel: &Kernel) -> Vec<ProcessRow> {
             command: Measured::Exact(process.command.clone()),
             cgroup: names
                 .get(&process.cgroup)
-                .map_or(Measured::unknown("the group is gone"), |name| Measured::Exact(name.clone())),
+                .map_or(Measured::unknown("the group is gone"), |name| {
+                    Measured::Exact(name.clone())
+                }),
             exit: process.exit_status.map_or(Exit::Running, exit),
             cpu_seconds: Measured::Exact((process.user_time + process.system_time).as_secs_f64()),
             device_read_bytes: Measured::Exact(process.device_read.0),
@@ -232,7 +259,9 @@ fn cgroups(snapshot: &Snapshot, kernel: &Kernel) -> Vec<CgroupRow> {
         .map(|(id, ledger)| CgroupRow {
             path: names
                 .get(&id)
-                .map_or(Measured::unknown("the group is gone"), |name| Measured::Exact(name.clone())),
+                .map_or(Measured::unknown("the group is gone"), |name| {
+                    Measured::Exact(name.clone())
+                }),
             ledger,
         })
         .collect();
@@ -243,18 +272,42 @@ fn cgroups(snapshot: &Snapshot, kernel: &Kernel) -> Vec<CgroupRow> {
 fn lost(snapshot: &Snapshot) -> Vec<Lost> {
     let lost = &snapshot.lost;
     [
-        ("rows", lost.rows, "booked on one row for all, the table being full: ask for more with --max-rows"),
-        ("tasks", lost.tasks, "not counted, the kernel having no memory for the task's state"),
+        (
+            "rows",
+            lost.rows,
+            "booked on one row for all, the table being full: ask for more with --max-rows",
+        ),
+        (
+            "tasks",
+            lost.tasks,
+            "not counted, the kernel having no memory for the task's state",
+        ),
         ("names", lost.names, "whose name was lost"),
         (
             "prefetch_pages",
             lost.prefetch_pages,
             "pages brought in ahead that count as reused when they are read",
         ),
-        ("direct_requests", lost.direct_requests, "direct requests whose bytes are not counted"),
-        ("direct_in_flight", snapshot.direct_in_flight, "direct requests that were not seen to end"),
-        ("processes", lost.processes, "threads whose CPU time and device bytes are not counted"),
-        ("skipped", lost.skipped, "not counted, a program running on that CPU already"),
+        (
+            "direct_requests",
+            lost.direct_requests,
+            "direct requests whose bytes are not counted",
+        ),
+        (
+            "direct_in_flight",
+            snapshot.direct_in_flight,
+            "direct requests that were not seen to end",
+        ),
+        (
+            "processes",
+            lost.processes,
+            "threads whose CPU time and device bytes are not counted",
+        ),
+        (
+            "skipped",
+            lost.skipped,
+            "not counted, a program running on that CPU already",
+        ),
     ]
     .into_iter()
     .filter(|(_, count, _)| *count > 0)
@@ -278,7 +331,14 @@ mod tests {
         let mut total = Ledger::default();
         total.set(Counter::ReadBytes, 100);
         total.set(Counter::DirectReadBytes, 50);
-        assert_eq!(outside(400, &total), Measured::Exact(250), "pipes and sockets");
-        assert!(outside(10, &total).missing().is_some(), "never a negative number, never 0 for it");
+        assert_eq!(
+            outside(400, &total),
+            Measured::Exact(250),
+            "pipes and sockets"
+        );
+        assert!(
+            outside(10, &total).missing().is_some(),
+            "never a negative number, never 0 for it"
+        );
     }
 }

@@ -60,8 +60,10 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
     let (sender, events) = channel();
     signals::catch_for_program(sender.clone()).map_err(StartError::Other)?;
     let begin = Instant::now();
-    let mut child =
-        Command::new(&command[0]).args(&command[1..]).spawn().map_err(StartError::Start)?;
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .spawn()
+        .map_err(StartError::Start)?;
     let pid = child.id();
     let wait = || -> Result<Course> {
         let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
@@ -84,7 +86,13 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
         let io = kernel.process_io(pid).ok();
         let status = child.wait().context("cannot learn how the command ended")?;
         let usage = Some(cachewise_sys::children_usage());
-        Ok(Course { wall, exit: exit(status), peak_dirty, usage, io })
+        Ok(Course {
+            wall,
+            exit: exit(status),
+            peak_dirty,
+            usage,
+            io,
+        })
     };
     wait().map_err(StartError::Other)
 }
@@ -113,7 +121,9 @@ pub fn follow(
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
         while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
     })?;
-    let peak_dirty = until_end(kernel, &events, limit.map(|limit| begin + limit), |_| Flow::Stop);
+    let peak_dirty = until_end(kernel, &events, limit.map(|limit| begin + limit), |_| {
+        Flow::Stop
+    });
     let wall = begin.elapsed();
     let exit = if kernel.process_exists(pid) {
         Exit::Running
@@ -121,8 +131,16 @@ pub fn follow(
         Exit::Unknown("only a parent learns how a process ended")
     };
     let after = kernel.process_io(pid).ok();
-    let io = before.zip(after).map(|(before, after)| since(&after, &before));
-    Ok(Course { wall, exit, peak_dirty, usage: None, io })
+    let io = before
+        .zip(after)
+        .map(|(before, after)| since(&after, &before));
+    Ok(Course {
+        wall,
+        exit,
+        peak_dirty,
+        usage: None,
+        io,
+    })
 }
 
 enum Flow {

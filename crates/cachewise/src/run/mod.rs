@@ -51,23 +51,38 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     let mut probe = match Probe::attach(&options) {
         Ok(probe) => {
             let notes = probe.notes().into_iter().map(str::to_owned).collect();
-            report.backend = Backend { name: "tracepoints".into(), exact: true, notes };
+            report.backend = Backend {
+                name: "tracepoints".into(),
+                exact: true,
+                notes,
+            };
             Ok(probe)
         }
-        Err(cachewise_probe::Error::NoProcess(pid)) => bail!("process {pid} ended before it could be followed"),
+        Err(cachewise_probe::Error::NoProcess(pid)) => {
+            bail!("process {pid} ended before it could be followed")
+        }
         Err(error) => {
             let notes = vec![machine::why_estimates(&error)];
-            report.backend = Backend { name: "procfs".into(), exact: false, notes };
+            report.backend = Backend {
+                name: "procfs".into(),
+                exact: false,
+                notes,
+            };
             Err(error)
         }
     };
     let course = match arguments.pid {
         None => {
-            report.command =
-                arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            report.command = arguments
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
             match child::run(&kernel, &arguments.command) {
                 Ok(course) => course,
-                Err(StartError::Start(error)) => return Ok(not_started(&arguments.command[0], &error)),
+                Err(StartError::Start(error)) => {
+                    return Ok(not_started(&arguments.command[0], &error));
+                }
                 Err(StartError::Other(error)) => return Err(error),
             }
         }
@@ -94,7 +109,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
 
 /// Writes the report; the command's own exit status is ours.
 fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
-    let options = ReportOptions { style: sink.style, top };
+    let options = ReportOptions {
+        style: sink.style,
+        top,
+    };
     let format = sink.format;
     let status = exit_status(report);
     match write_report(&mut sink, format, report, options)
@@ -126,9 +144,15 @@ fn exit_status(report: &Report) -> u8 {
 fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
     let (status, hint) = match error.kind() {
         std::io::ErrorKind::NotFound => (NOT_FOUND, "is it in PATH, and its interpreter there?"),
-        _ => (NOT_EXECUTABLE, "is it a program, and executable for this user?"),
+        _ => (
+            NOT_EXECUTABLE,
+            "is it a program, and executable for this user?",
+        ),
     };
-    eprintln!("cachewise: cannot run {}: {error}; {hint}", command.to_string_lossy());
+    eprintln!(
+        "cachewise: cannot run {}: {error}; {hint}",
+        command.to_string_lossy()
+    );
     ExitCode::from(status)
 }
 

@@ -85,13 +85,20 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
 /// A reader that has gone ends it like Ctrl-C does.
 fn ended(error: std::io::Error) -> Result<ExitCode> {
     let error = anyhow::Error::from(error);
-    if is_broken_pipe(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) }
+    if is_broken_pipe(&error) {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(error)
+    }
 }
 
 impl source::Sample {
     fn row_since(&self, earlier: &source::Sample, elapsed: std::time::Duration) -> Row {
         Row {
-            labels: Labels { time: Measured::Exact(self.time.clone()), ..Labels::default() },
+            labels: Labels {
+                time: Measured::Exact(self.time.clone()),
+                ..Labels::default()
+            },
             ledger: self.ledger.since(&earlier.ledger),
             subject: Subject {
                 device_read_bytes: self.device_read.minus(earlier.device_read),

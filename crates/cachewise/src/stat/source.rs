@@ -50,17 +50,24 @@ impl Source {
                 None
             }
             Err(error) => {
-                return Err(error).context("a part of the system can be watched with the probe only");
+                return Err(error)
+                    .context("a part of the system can be watched with the probe only");
             }
         };
-        Ok(Source { probe, whole_system, lost_was_told: false })
+        Ok(Source {
+            probe,
+            whole_system,
+            lost_was_told: false,
+        })
     }
 
     /// What was counted up to now.
     pub fn sample(&mut self, kernel: &Kernel) -> Result<Sample> {
         let system = machine::system(kernel)?;
         let time = machine::timestamp();
-        let vmstat = kernel.vmstat().context("cannot read the machine's counters")?;
+        let vmstat = kernel
+            .vmstat()
+            .context("cannot read the machine's counters")?;
         let count = |number: Option<u64>| match number {
             Some(number) if self.whole_system => Measured::Exact(number),
             Some(_) => Measured::not_offered("it is counted for the whole machine only"),
@@ -74,7 +81,10 @@ impl Source {
                 let snapshot = probe.snapshot().context("cannot read what was counted")?;
                 if !snapshot.lost.is_nothing() && !self.lost_was_told {
                     self.lost_was_told = true;
-                    eprintln!("cachewise: note: some events were not counted: {:?}", snapshot.lost);
+                    eprintln!(
+                        "cachewise: note: some events were not counted: {:?}",
+                        snapshot.lost
+                    );
                 }
                 snapshot.total
             }
@@ -92,7 +102,13 @@ impl Source {
                 ledger
             }
         };
-        Ok(Sample { time, ledger, system, device_read, device_written })
+        Ok(Sample {
+            time,
+            ledger,
+            system,
+            device_read,
+            device_written,
+        })
     }
 }
 
@@ -101,29 +117,47 @@ fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
     let mut options = Options::new(scope, Detail::Totals);
     options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
     if let Some(path) = &arguments.cgroup {
-        let cgroup = kernel.resolve_cgroup(path).context("cannot watch a control group")?;
+        let cgroup = kernel
+            .resolve_cgroup(path)
+            .context("cannot watch a control group")?;
         let Some(level) = cgroup.level else {
             bail!(
                 "the depth of control group {} cannot be known from inside a cgroup namespace",
                 cgroup.name
             );
         };
-        options.cgroup = Some(CgroupFilter { id: cgroup.id, level });
+        options.cgroup = Some(CgroupFilter {
+            id: cgroup.id,
+            level,
+        });
     }
-    options.files = arguments.file.iter().map(|path| wanted(path)).collect::<Result<_>>()?;
+    options.files = arguments
+        .file
+        .iter()
+        .map(|path| wanted(path))
+        .collect::<Result<_>>()?;
     Ok(options)
 }
 
 fn wanted(path: &Path) -> Result<WantedFile> {
-    let stat = path.metadata().with_context(|| format!("cannot watch the file {}", path.display()))?;
+    let stat = path
+        .metadata()
+        .with_context(|| format!("cannot watch the file {}", path.display()))?;
     let kind = stat.file_type();
     let (device, inode) = if kind.is_block_device() {
         (stat.rdev(), 0)
     } else if kind.is_file() {
         (stat.dev(), stat.ino())
     } else {
-        bail!("{} is neither a file nor a block device: nothing of it is in the page cache", path.display());
+        bail!(
+            "{} is neither a file nor a block device: nothing of it is in the page cache",
+            path.display()
+        );
     };
     let Device { major, minor } = Device::from_stat(device);
-    Ok(WantedFile { major, minor, inode })
+    Ok(WantedFile {
+        major,
+        minor,
+        inode,
+    })
 }
