@@ -59,10 +59,16 @@ static __always_inline bool is_read_call(u32 nr)
 	return nr == NR_read || nr == NR_pread || nr == NR_readv || nr == NR_preadv || nr == NR_preadv2;
 }
 
-/* Calls that go through a file in chunks of a pipe's size. */
-static __always_inline bool is_chunked_call(u32 nr)
+/* Calls that move pages through a pipe; splice(2) once, ... */
+static __always_inline bool is_splice_call(u32 nr)
 {
 	return nr == NR_sendfile || nr == NR_copy_file_range || nr == NR_splice;
+}
+
+/* ... the others in chunks of the pipe's size. */
+static __always_inline bool is_chunked_call(u32 nr)
+{
+	return nr == NR_sendfile || nr == NR_copy_file_range;
 }
 
 static __always_inline bool is_write_call(u32 nr)

@@ -13,7 +13,8 @@ static __always_inline struct task_state *fault_event(struct address_space *raw_
 	u64 serial = task->min_flt + task->maj_flt;
 	struct task_state *state;
 
-	if (!in_scope(task) || !(state = state_of(trusted)))
+	/* without read_folio it is shared memory: nothing that a fault could have to fetch */
+	if (!in_scope(task) || !mapping->a_ops->read_folio || !(state = state_of(trusted)))
 		return NULL;
 	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
 		struct row_key key;

@@ -124,7 +124,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		state->pending_hi = state->ahead_hi;
 		if (state->pending_hi > last_page(inode))
 			state->pending_hi = last_page(inode);
-		state->pending_whole = is_chunked_call(nr);
+		state->pending_chunks = is_chunked_call(nr);
 		/* only plain reads, and only if this request was not counted before */
 		state->pending_counts = is_read_call(nr) && !(state->read.mapping == m &&
 							      state->read.serial == serial);

@@ -82,6 +82,7 @@ struct task_state {
 	u64 read_index, read_last; /* of its latest event */
 	u64 read_end;		   /* last page counted */
 	u64 read_pos;
+	u64 read_pages, read_misses; /* of a call in chunks, so far */
 	/* the range that inserts are judged by */
 	struct call ahead;
 	u64 ahead_lo, ahead_hi;
@@ -93,7 +94,7 @@ struct task_state {
 	u64 pending_lo, pending_hi;
 	u32 pending_miss, pending_ahead;
 	u32 pending_counts; /* no event came so far: the request itself is to be counted */
-	u32 pending_whole;  /* a call in chunks: misses are booked as its pages are */
+	u32 pending_chunks; /* a call in chunks: misses are booked as its pages are */
 	/* the page fault that is being served */
 	u64 fault_mapping, fault_serial, fault_index;
 	u32 fault_known, fault_missed;

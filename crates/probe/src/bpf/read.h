@@ -51,13 +51,20 @@ static __always_inline void pending_close(struct task_state *state)
 	state->pending_miss = state->pending_ahead = 0;
 }
 
-/* An event of the request has come: its inserts are misses, up to `limit` pages for calls in chunks. */
-static __always_inline void pending_commit(struct task_state *state, struct ledger *ledger, u64 limit)
+/*
+ * An event of the request has come: its inserts are misses. A call in chunks asks for more than it may get
+ * to (a socket that is full ends it), and read-ahead runs in front of it: there, not more misses are booked
+ * than pages.
+ */
+static __always_inline void pending_commit(struct task_state *state, struct ledger *ledger)
 {
-	u32 miss = state->pending_miss;
+	u64 miss = state->pending_miss;
 
-	if (state->pending_whole && miss > limit)
-		miss = limit;
+	if (state->pending_chunks) {
+		if (miss > state->read_pages - state->read_misses)
+			miss = state->read_pages - state->read_misses;
+		state->read_misses += miss;
+	}
 	ADD(ledger, read_miss_pages, miss);
 	ADD(ledger, readahead_pages, state->pending_ahead);
 	state->pending_miss -= miss;
@@ -107,7 +114,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct inode *inode = mapping->host;
 	struct range range = {};
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
-	u64 eof = inode->i_size, start = index, end = last, bytes = 0, newly = 0, pos, len;
+	u64 eof = inode->i_size, start = index, end = last, bytes = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
@@ -118,6 +125,11 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	same = same_call(&state->read, m, serial, nr, state->epoch);
 	if (end > last_page(inode))
 		end = last_page(inode);
+	if (nr == NR_splice && same) {
+		/* splice(2) leaves the count of reads as it is: its position has to tell them apart */
+		read_range(nr, &range);
+		same = range.pos == state->read_pos;
+	}
 	if (same && last == state->read_last && index > state->read_index && !is_chunked_call(nr)) {
 		/* the next batch of a request that was counted */
 		state->read_index = index;
@@ -136,9 +148,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	}
 	pos = range.pos;
 	len = range.len;
-	if (is_chunked_call(nr)) {
+	if (is_splice_call(nr)) {
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
-		if (same && known && state->read_pos == pos && index >= state->read_index) {
+		if (is_chunked_call(nr) && same && known && state->read_pos == pos) {
 			start = state->read_end + 1;
 			requests = 0;
 		} else if (known && pos >> shift < start) {
@@ -176,8 +188,10 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 				bytes -= pos & ((1 << shift) - 1);
 		}
 	}
+	if (requests)
+		state->read_pages = state->read_misses = 0;
 	if (end >= start) {
-		newly = end - start + 1;
+		state->read_pages += end - start + 1;
 		struct read read = { m, start, end, bytes, requests };
 
 		count_read(&read);
@@ -192,7 +206,7 @@ commit:
 	if (state->pending.mapping == m) {
 		struct row_key key = state->pending_key;
 
-		pending_commit(state, ledger_of_key(&key), newly);
+		pending_commit(state, ledger_of_key(&key));
 	}
 	return 0;
 }
@@ -251,7 +265,9 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	mapping = (u64)PLAIN(struct inode, inode)->i_mapping;
 	serial = task->ioac.syscr;
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
-	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last) {
+	/* same call, same end, earlier start: another request of a worker, whose calls have no serial */
+	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last ||
+	    (sync && index < state->ahead_lo)) {
 		state->ahead_lo = index;
 		/* asynchronous: the index is the marked folio's head, maybe before the request */
 		state->ahead_start = sync ? index : ~0ULL;

@@ -81,9 +81,22 @@ int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, PLAIN(struct iov_iter, from)->count);
 }
 
+/* A write call on a file of btrfs has reached the cache. */
+static __always_inline int btrfs_write_event(struct file *file, struct pt_regs *regs, u32 nr)
+{
+	u64 pos = ARG4(regs);
+
+	if (nr == NR_write || nr == NR_writev || (nr == NR_pwritev2 && (s64)pos < 0))
+		pos = file->f_pos;
+	if (file->f_flags & O_APPEND)
+		pos = file->f_mapping->host->i_size;
+	return write_event(file->f_mapping->host, pos, 1);
+}
+
 /*
  * btrfs has no event of its own for a write; marking the range in the inode's extent tree is one. The
- * tree is compared with that of the file in the descriptor, so no bit's value has to be known.
+ * tree is compared with that of the file in the descriptor, so no bit's value has to be known. Direct I/O
+ * marks it too; where that falls back to the cache, the pages that it makes dirty tell.
  */
 SEC("raw_tp/btrfs_set_extent_bit")
 int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 len, unsigned int bits)
@@ -92,7 +105,6 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	struct pt_regs *regs;
 	struct file *file;
 	struct inode *inode;
-	u64 pos;
 	u32 nr;
 
 	if (!in_scope(task))
@@ -108,26 +120,33 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	if ((void *)tree != (void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode) +
 				    bpf_core_field_offset(struct btrfs_inode, io_tree))
 		return 0;
-	if (nr == NR_write || nr == NR_writev || (nr == NR_pwritev2 && (s64)ARG4(regs) < 0))
-		pos = file->f_pos;
-	else
-		pos = ARG4(regs);
-	if (file->f_flags & O_APPEND)
-		pos = inode->i_size;
-	return write_event(inode, pos, 1);
+	return btrfs_write_event(file, regs, nr);
 }
 
 SEC("raw_tp/writeback_dirty_folio")
-int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
+int BPF_PROG(on_dirty, struct folio *folio, struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
+	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
 	struct ledger *ledger;
+	struct pt_regs *regs;
 	struct row_key key;
+	struct file *file;
+	u32 nr;
 
-	if (!mapping || !in_scope(task))
+	if (!raw_mapping || !in_scope(task))
 		return 0;
-	ledger = ledger_of(task, PLAIN(struct address_space, mapping)->host, 0, &key);
+	ledger = ledger_of(task, mapping->host, 0, &key);
 	ADD(ledger, dirtied_pages, folio_pages(PLAIN(struct folio, folio)));
+	if (mapping->host->i_sb->s_magic != BTRFS_SUPER_MAGIC)
+		return 0;
+	regs = (void *)bpf_task_pt_regs(trusted);
+	nr = syscall_nr(task, regs);
+	if (!is_write_call(nr))
+		return 0;
+	file = file_of_fd(task, ARG1(regs));
+	if (file && file->f_flags & O_DIRECT && file->f_mapping == mapping)
+		btrfs_write_event(file, regs, nr);
 	return 0;
 }
 

@@ -224,10 +224,27 @@ impl Subject {
     }
 
     /// Resident pages of a range, which must not be empty.
+    ///
+    /// cachestat(2) itself is not quite exact: now and then (6.18, a busy machine: one call in
+    /// 30,000) it leaves pages out of a range that begins inside a large folio. It seems to go on
+    /// too far behind that folio when it has given the CPU away there. It never counts too many, and
+    /// asked again at once it was always right.
     fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
-        Ok(cachestat(self.file.as_raw_fd(), bytes)
-            .context("cachestat")?
-            .cached)
+        let pages = pages_of(bytes);
+        let ask = || {
+            Ok(cachestat(self.file.as_raw_fd(), bytes)
+                .context("cachestat")?
+                .cached)
+        };
+        let mut most = ask()?;
+        while most < pages.end - pages.start {
+            let again = ask()?;
+            if again <= most {
+                break;
+            }
+            most = again;
+        }
+        Ok(most)
     }
 
     /// Puts the file out of the cache.
