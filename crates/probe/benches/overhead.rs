@@ -88,10 +88,12 @@ impl Variant {
     }
 
     fn attach(self, clock: Clock) -> Outcome<Attached> {
-        let probe = |scope, detail| Probe::attach(&Options::new(scope, detail));
+        let probe = |scope, detail| Probe::attach(&Options::new(scope, detail)).map(Box::new);
         Ok(match self {
             Variant::Off => Attached::Nothing,
-            Variant::Empty => Attached::Empty(Bare::attach()?),
+            Variant::Empty => Attached::Empty {
+                _held: Bare::attach()?,
+            },
             Variant::Stat => Attached::Probe(probe(Scope::System, Detail::Totals)?),
             Variant::Run => {
                 let scope = match clock {
@@ -107,8 +109,8 @@ impl Variant {
 
 enum Attached {
     Nothing,
-    Empty(Bare),
-    Probe(Probe),
+    Empty { _held: Bare },
+    Probe(Box<Probe>),
 }
 
 /// Whose CPU time a block takes.
@@ -155,7 +157,7 @@ trait Work {
         Ok(())
     }
 
-    /// `scale` says how much of the usual number of operations is done; `None`, all of it.
+    /// Does so many operations, or all that there are; returns how many.
     fn run(&mut self, operations: Option<u64>) -> Outcome<u64>;
 
     /// Whether some of the work is done before a block, with the probe attached and not timed.
@@ -163,12 +165,12 @@ trait Work {
         true
     }
 
-    /// Whether the length of a block can be chosen.
+    /// The most operations that a block can have; none: its length is fixed.
     fn operations(&self) -> Option<u64> {
         None
     }
 
-    /// The least pages that the probe has to have seen in a block, read or mapped or written.
+    /// The least pages that the probe has to have seen in a block, read or faulted in.
     fn pages(&self, operations: u64) -> u64;
 }
 
@@ -291,34 +293,34 @@ impl Work for LargeFile {
             for i in (1..self.order.len()).rev() {
                 self.order.swap(i, random.below(i as u64 + 1) as usize);
             }
-        } else {
-            for offset in (0..FILE_SIZE).step_by(LARGE) {
-                file.read_exact_at(&mut self.buffer, offset as u64)?;
-            }
         }
         self.file = Some(file);
         Ok(())
     }
 
     fn reset(&mut self) -> Outcome<()> {
-        let cold = self.is_cold();
         let file = self.file()?;
-        if cold {
+        let resident = || Ok::<_, cachewise_sys::Error>(cachestat(file.as_fd(), None)?.cached.0);
+        let all = (FILE_SIZE / PAGE) as u64;
+        if !self.is_cold() {
+            // Another program may have dropped caches: from then on it is resident anew.
+            if resident()? < all {
+                let mut buffer = vec![0; LARGE];
+                for offset in (0..FILE_SIZE).step_by(LARGE) {
+                    file.read_exact_at(&mut buffer, offset as u64)?;
+                }
+            }
+            return Ok(());
+        }
+        // What read-ahead still brings in cannot be evicted before it has arrived.
+        for _ in 0..100 {
             fadvise_dont_need(file.as_fd())?;
+            if resident()? == 0 {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
         }
-        let (resident, all) = (
-            cachestat(file.as_fd(), None)?.cached.0,
-            (FILE_SIZE / PAGE) as u64,
-        );
-        // A few pages may wait in another CPU's batch, which eviction does not reach.
-        if if cold {
-            resident > all / 100
-        } else {
-            resident < all
-        } {
-            return Err(format!("{resident} of the file's {all} pages are resident").into());
-        }
-        Ok(())
+        Err(format!("{} of the file's {all} pages do not go", resident()?).into())
     }
 
     fn run(&mut self, operations: Option<u64>) -> Outcome<u64> {
@@ -519,7 +521,7 @@ impl Work for Compile {
         for unit in 0..UNITS {
             let mut source =
                 String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
-            for i in 0..40 {
+            for i in 0..10 {
                 writeln!(
                     source,
                     "int f{i}(int n, const char *s) {{ int x = {unit}; for (int k = 0; k < n; k++)\n\
@@ -604,7 +606,7 @@ fn block(
                 .into());
             }
         }
-        Attached::Nothing | Attached::Empty(_) | Attached::Probe(_) => {}
+        Attached::Nothing | Attached::Empty { .. } | Attached::Probe(_) => {}
     }
     let was_on = !matches!(attached, Attached::Nothing);
     drop(attached);
@@ -624,7 +626,7 @@ fn calibrate(work: &mut dyn Work, block: Duration) -> Outcome<Option<u64>> {
         work.reset()?;
         let (sample, _) = timed(work, Some(count))?;
         let took = sample.wall * count as f64;
-        if took >= block.as_nanos() as f64 / 4.0 || count >= most {
+        if took >= block.as_nanos() as f64 / 2.0 || count >= most {
             let wanted = (block.as_nanos() as f64 / sample.wall) as u64;
             // Whole reads of 64 KiB, where an operation is a page of them.
             return Ok(Some((wanted.min(most) / step * step).max(step)));

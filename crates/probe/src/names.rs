@@ -22,9 +22,6 @@ use crate::snapshot::{FileId, FileInfo, FileKind};
 /// How long records may wait. The ring holds some 20,000; the fastest walk seen makes 5,000 in this time.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// statfs(2) magic numbers of file systems whose buffered writes the programs see.
-const WRITES_SEEN: [u64; 3] = [0xEF53, 0x5846_5342, 0x9123_683E];
-
 const S_IFMT: u32 = 0o170_000;
 const S_IFBLK: u32 = 0o060_000;
 
@@ -80,7 +77,7 @@ impl Names {
     }
 
     /// Every file seen so far, named as this process sees the file systems mounted now.
-    pub(crate) fn files(&self) -> Result<HashMap<FileId, FileInfo>, Error> {
+    pub(crate) fn files(&self, writes_seen: &[u64]) -> Result<HashMap<FileId, FileInfo>, Error> {
         let records = self.shared.drain()?;
         let kernel = Kernel::new();
         let mounts = kernel.mounts(None).ok();
@@ -123,7 +120,7 @@ impl Names {
                     }),
                     size: Bytes(record.size),
                     resident_before: Pages(record.resident),
-                    writes_are_seen: WRITES_SEEN.contains(&record.magic),
+                    writes_are_seen: writes_seen.contains(&record.magic),
                 };
                 (*id, info)
             })

@@ -10,6 +10,8 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, libbpf_sys};
 
+use cachewise_kstat::{Kernel, Mounts};
+
 use crate::error::Error;
 use crate::options::{Detail, Options, Scope};
 use crate::record::kernel_device;
@@ -35,6 +37,25 @@ pub(crate) struct Group {
     pub(crate) counters: &'static [Counter],
     /// Shown to the user as the reason.
     pub(crate) reason: &'static str,
+    /// Only needed for files of this file system.
+    file_system: Option<FileSystem>,
+}
+
+/// A file system whose own events tell of buffered writes.
+struct FileSystem {
+    /// Its types in mountinfo.
+    types: &'static [&'static str],
+    /// Its statfs(2) magic number.
+    magic: u64,
+}
+
+impl FileSystem {
+    fn is_mounted(&self, mounts: &Mounts) -> bool {
+        mounts
+            .as_slice()
+            .iter()
+            .any(|mount| self.types.contains(&mount.fs_type.as_str()))
+    }
 }
 
 const WRITES: &[Counter] = &[
@@ -59,6 +80,7 @@ const GROUPS: [Group; 7] = [
         ],
         counters: &[],
         reason: "without the readahead tracepoints (6.18) misses of io_uring's worker threads count as read-ahead",
+        file_system: None,
     },
     Group {
         name: "direct I/O on files",
@@ -68,18 +90,21 @@ const GROUPS: [Group; 7] = [
         ],
         counters: DIRECT,
         reason: "this kernel refuses the iomap_dio tracepoints (6.6 and later)",
+        file_system: None,
     },
     Group {
         name: "direct I/O on block devices",
         programs: &[("on_bio", "block_bio_queue")],
         counters: DIRECT,
         reason: "this kernel refuses the block_bio_queue tracepoint",
+        file_system: None,
     },
     Group {
         name: "io_uring requests",
         programs: &[("on_uring_submit", "io_uring_submit_req")],
         counters: &[],
         reason: "without the io_uring tracepoint reads through io_uring are counted by batch",
+        file_system: None,
     },
     Group {
         name: "writes on ext4",
@@ -89,18 +114,30 @@ const GROUPS: [Group; 7] = [
         ],
         counters: WRITES,
         reason: "this kernel has no ext4 write tracepoints in its BTF",
+        file_system: Some(FileSystem {
+            types: &["ext2", "ext3", "ext4"],
+            magic: 0xEF53,
+        }),
     },
     Group {
         name: "writes on xfs",
         programs: &[("on_xfs_write", "xfs_file_buffered_write")],
         counters: WRITES,
         reason: "this kernel has no xfs write tracepoint in its BTF",
+        file_system: Some(FileSystem {
+            types: &["xfs"],
+            magic: 0x5846_5342,
+        }),
     },
     Group {
         name: "writes on btrfs",
         programs: &[("on_btrfs_write", "btrfs_set_extent_bit")],
         counters: WRITES,
         reason: "this kernel has no btrfs extent tracepoint in its BTF",
+        file_system: Some(FileSystem {
+            types: &["btrfs"],
+            magic: 0x9123_683E,
+        }),
     },
 ];
 
@@ -115,6 +152,8 @@ pub(crate) struct Programs {
     _storage: Storage,
     /// Groups that this kernel did without.
     pub(crate) missing: Vec<&'static Group>,
+    /// Magic numbers of the file systems whose buffered writes are seen.
+    pub(crate) writes_seen: Vec<u64>,
 }
 
 /// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
@@ -197,13 +236,25 @@ impl Programs {
         let mut open = LedgerSkelBuilder::default()
             .open(place)
             .map_err(refused("open the probe's object"))?;
-        configure(&mut open, options, &missing)?;
+        let needless = needless_groups(options);
+        configure(&mut open, options, &missing, &needless)?;
+        let writes_seen = GROUPS
+            .iter()
+            .filter(|group| {
+                !missing
+                    .iter()
+                    .chain(&needless)
+                    .any(|left| left.name == group.name)
+            })
+            .filter_map(|group| group.file_system.as_ref().map(|system| system.magic))
+            .collect();
         let skeleton = open.load().map_err(refused("load the probe's programs"))?;
         let mut programs = Programs {
             links: Vec::new(),
             skeleton,
             _storage: storage,
             missing,
+            writes_seen,
         };
         programs.fill_maps(options)?;
         programs.attach()?;
@@ -276,6 +327,7 @@ fn configure(
     open: &mut OpenLedgerSkel<'_>,
     options: &Options,
     missing: &[&'static Group],
+    needless: &[&'static Group],
 ) -> Result<(), Error> {
     let rows = options.detail == Detail::Rows;
     let tree = options.scope != Scope::System;
@@ -283,14 +335,15 @@ fn configure(
         let name = program.name().to_string_lossy().into_owned();
         let left_out = missing
             .iter()
+            .chain(needless)
             .any(|group| group.programs.iter().any(|(program, _)| *program == name));
-        let needless = match name.as_str() {
+        let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" => !tree && !rows,
             "flush" => !rows,
             _ => false,
         };
-        program.set_autoload(!left_out && !needless);
+        program.set_autoload(!left_out && !idle);
     }
     // Memory for a table's buckets is taken when it is made, needed or not.
     let maps = &mut open.maps;
@@ -347,6 +400,25 @@ fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     } else {
         0
     }
+}
+
+/// Groups that no mounted file system would need.
+fn needless_groups(options: &Options) -> Vec<&'static Group> {
+    // If the mounts cannot be read, everything may be mounted.
+    let Some(mounts) = options
+        .mounted_only
+        .then(|| Kernel::new().mounts(None).ok())
+        .flatten()
+    else {
+        return Vec::new();
+    };
+    let is_needless = |group: &&Group| {
+        group
+            .file_system
+            .as_ref()
+            .is_some_and(|system| !system.is_mounted(&mounts))
+    };
+    GROUPS.iter().filter(is_needless).collect()
 }
 
 /// Groups of which a tracepoint is not in this kernel's type information.

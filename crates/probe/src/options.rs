@@ -53,6 +53,9 @@ pub struct Options {
     pub cgroup_v1: bool,
     /// Only these files, at most [`Options::MAX_FILES`]; empty: all.
     pub files: Vec<WantedFile>,
+    /// Watch buffered writes only on file systems that are mounted now. A probe starts sooner without
+    /// the programs of the others; writes to one that is mounted later are then known to be missing.
+    pub mounted_only: bool,
     /// Room for so many rows; what does not fit is summed up on one row, and said.
     pub max_rows: u32,
 }
@@ -70,6 +73,7 @@ impl Options {
             cgroup: None,
             cgroup_v1: false,
             files: Vec::new(),
+            mounted_only: false,
             max_rows: 65_536,
         }
     }

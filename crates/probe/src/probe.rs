@@ -211,7 +211,7 @@ impl Probe {
             total += &row.ledger;
         }
         let files = match &self.names {
-            Some(names) => names.files()?,
+            Some(names) => names.files(&self.programs.writes_seen)?,
             None => HashMap::new(),
         };
         Ok(Snapshot {

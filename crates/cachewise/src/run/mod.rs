@@ -40,6 +40,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(&kernel),
         max_rows: arguments.max_rows,
+        mounted_only: true,
         ..Options::new(scope, Detail::Rows)
     };
     let mut report = Report::new(

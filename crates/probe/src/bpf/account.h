@@ -19,10 +19,10 @@ static __always_inline u32 folio_pages(struct folio *folio)
 {
 	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_head)))
 		return 1;
-	if (bpf_core_field_exists(struct folio___nr, _nr_pages))
-		return ((struct folio___nr *)folio)->_nr_pages;
-	if (bpf_core_field_exists(struct folio___folio_nr, _folio_nr_pages))
-		return ((struct folio___folio_nr *)folio)->_folio_nr_pages;
+	if (bpf_core_field_exists(struct folio___sized, _nr_pages))
+		return ((struct folio___sized *)folio)->_nr_pages;
+	if (bpf_core_field_exists(struct folio___sized, _folio_nr_pages))
+		return ((struct folio___sized *)folio)->_folio_nr_pages;
 	return 1u << (folio->_flags_1 & 0xff);
 }
 
@@ -209,7 +209,8 @@ ONCE int empty_slot(struct slot *slot)
 	struct ledger *row;
 	struct row_key key;
 
-	if (!slot || !slot->requests)
+	/* a later chunk of a call that began on another CPU leaves pages here without a request */
+	if (!slot || !(slot->requests | slot->pages))
 		return 0;
 	key = slot->key; /* a map's key has to be on the stack */
 	row = row_of(&key);

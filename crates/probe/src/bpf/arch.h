@@ -54,27 +54,40 @@ static __always_inline u32 syscall_nr(struct task_struct *task, struct pt_regs *
 	return regs->orig_ax;
 }
 
-static __always_inline bool is_read_call(u32 nr)
-{
-	return nr == NR_read || nr == NR_pread || nr == NR_readv || nr == NR_preadv || nr == NR_preadv2;
-}
+enum call_kind {
+	CALL_READ = 1,
+	CALL_WRITE = 2,
+	CALL_SPLICE = 4,   /* moves pages through a pipe: splice(2) once, ... */
+	CALL_CHUNKED = 8,  /* ... others in chunks of the pipe's size */
+	CALL_PREFETCH = 16,
+	CALL_ALLOCATE = 32,
+};
 
-/* Calls that move pages through a pipe; splice(2) once, ... */
-static __always_inline bool is_splice_call(u32 nr)
-{
-	return nr == NR_sendfile || nr == NR_copy_file_range || nr == NR_splice;
-}
+/* A table and not comparisons: each comparison with a number doubles what the verifier has to explore. */
+#define CALLS 512
+static const u8 call_kinds[CALLS] = {
+	[NR_read] = CALL_READ,
+	[NR_pread] = CALL_READ,
+	[NR_readv] = CALL_READ,
+	[NR_preadv] = CALL_READ,
+	[NR_preadv2] = CALL_READ,
+	[NR_write] = CALL_WRITE,
+	[NR_pwrite] = CALL_WRITE,
+	[NR_writev] = CALL_WRITE,
+	[NR_pwritev] = CALL_WRITE,
+	[NR_pwritev2] = CALL_WRITE,
+	[NR_splice] = CALL_SPLICE,
+	[NR_sendfile] = CALL_SPLICE | CALL_CHUNKED,
+	[NR_copy_file_range] = CALL_SPLICE | CALL_CHUNKED,
+	[NR_madvise] = CALL_PREFETCH,
+	[NR_readahead] = CALL_PREFETCH,
+	[NR_fadvise] = CALL_PREFETCH,
+	[NR_fallocate] = CALL_ALLOCATE,
+};
 
-/* ... the others in chunks of the pipe's size. */
-static __always_inline bool is_chunked_call(u32 nr)
+static __always_inline u32 call_kind(u32 nr)
 {
-	return nr == NR_sendfile || nr == NR_copy_file_range;
-}
-
-static __always_inline bool is_write_call(u32 nr)
-{
-	return nr == NR_write || nr == NR_pwrite || nr == NR_writev || nr == NR_pwritev ||
-	       nr == NR_pwritev2;
+	return nr < CALLS ? call_kinds[nr] : 0;
 }
 
 #endif

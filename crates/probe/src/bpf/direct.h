@@ -99,7 +99,7 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (is_read_call(nr) || is_write_call(nr)) {
+	if (call_kind(nr) & (CALL_READ | CALL_WRITE)) {
 		file = file_of_fd(task, ARG1(regs));
 		if (!file || !S_ISBLK(file->f_mapping->host->i_mode))
 			return 0; /* a file: iomap tells */

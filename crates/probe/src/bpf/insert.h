@@ -27,7 +27,7 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	enum known known;
 
 	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
-	if (!is_chunked_call(nr) && same_call(&state->ahead, m, serial, nr, state->epoch))
+	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch))
 		return true;
 	known = read_range(nr, &range);
 	if (known && (range.mapping ? range.mapping == m : !is_metadata(inode))) {
@@ -57,7 +57,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	struct row_key key;
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 serial = task->ioac.syscr, inside;
-	u32 nr;
+	u32 nr, kind;
 
 	if (!in_scope(task) || folio_is_shmem(folio))
 		return 0;
@@ -87,14 +87,15 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	}
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (is_write_call(nr) || nr == NR_fallocate) {
+	kind = call_kind(nr);
+	if (kind & (CALL_WRITE | CALL_ALLOCATE)) {
 		if (is_metadata(inode) && !write_length(task, regs, nr, mapping))
 			ADD(ledger, metadata_pages, pages);
 		else
 			ADD(ledger, write_new_pages, pages);
 		return 0;
 	}
-	if (nr == NR_fadvise || nr == NR_readahead || nr == NR_madvise) {
+	if (kind & CALL_PREFETCH) {
 		if (is_metadata(inode) && !S_ISBLK(inode->i_mode)) {
 			ADD(ledger, metadata_pages, pages);
 			return 0;
@@ -124,9 +125,9 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		state->pending_hi = state->ahead_hi;
 		if (state->pending_hi > last_page(inode))
 			state->pending_hi = last_page(inode);
-		state->pending_chunks = is_chunked_call(nr);
+		state->pending_chunks = kind & CALL_CHUNKED;
 		/* only plain reads, and only if this request was not counted before */
-		state->pending_counts = is_read_call(nr) && !(state->read.mapping == m &&
+		state->pending_counts = kind & CALL_READ && !(state->read.mapping == m &&
 							      state->read.serial == serial);
 	}
 	state->pending_miss += inside;

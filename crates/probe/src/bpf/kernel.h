@@ -136,11 +136,9 @@ struct folio {
 	unsigned long index;
 	unsigned long _flags_1;
 } CORE;
-struct folio___nr { /* 6.14 and later */
-	unsigned int _nr_pages;
-} CORE;
-struct folio___folio_nr { /* 5.17 to 6.13, 64-bit */
-	unsigned int _folio_nr_pages;
+struct folio___sized {
+	unsigned int _nr_pages;	      /* 6.14 and later */
+	unsigned int _folio_nr_pages; /* 5.17 to 6.13, 64-bit */
 } CORE;
 
 struct kernfs_node {

@@ -115,7 +115,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct range range = {};
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
 	u64 eof = inode->i_size, start = index, end = last, bytes = 0, pos, len;
-	u32 nr = syscall_nr(task, regs), requests = 1;
+	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
 	bool same;
@@ -130,7 +130,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		read_range(nr, &range);
 		same = range.pos == state->read_pos;
 	}
-	if (same && last == state->read_last && index > state->read_index && !is_chunked_call(nr)) {
+	if (same && last == state->read_last && index > state->read_index && !(kind & CALL_CHUNKED)) {
 		/* the next batch of a request that was counted */
 		state->read_index = index;
 		goto commit;
@@ -148,9 +148,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	}
 	pos = range.pos;
 	len = range.len;
-	if (is_splice_call(nr)) {
+	if (kind & CALL_SPLICE) {
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
-		if (is_chunked_call(nr) && same && known && state->read_pos == pos) {
+		if (kind & CALL_CHUNKED && same && known && state->read_pos == pos) {
 			start = state->read_end + 1;
 			requests = 0;
 		} else if (known && pos >> shift < start) {

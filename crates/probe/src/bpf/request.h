@@ -70,7 +70,7 @@ ONCE int read_range(u32 nr, struct range *range)
 	u64 position = 0;
 	struct file *file;
 
-	if (!range || (!is_read_call(nr) && !is_splice_call(nr)))
+	if (!range || !(call_kind(nr) & (CALL_READ | CALL_SPLICE)))
 		return KNOWN_NOTHING;
 	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
 	if (!file)
@@ -117,7 +117,7 @@ static __always_inline u64 write_length(struct task_struct *task, struct pt_regs
 {
 	struct file *file;
 
-	if (!is_write_call(nr))
+	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
 	if (!reads_or_writes(file, mapping))
@@ -133,7 +133,7 @@ static __always_inline bool is_output(struct task_struct *task, struct pt_regs *
 {
 	struct file *file;
 
-	if (!is_splice_call(nr))
+	if (!(call_kind(nr) & CALL_SPLICE))
 		return false;
 	file = file_of_fd(task, nr == NR_sendfile ? ARG1(regs) : ARG3(regs));
 	return reads_or_writes(file, mapping);

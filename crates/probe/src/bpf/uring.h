@@ -86,7 +86,9 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	if (write) {
 		if (file->f_flags & O_APPEND)
 			pos = eof;
-		count_write(task, inode, 1, pos, pos + len, pos >> config.page_shift);
+		struct write request = { (u64)inode, 1, pos, pos + len, pos >> config.page_shift };
+
+		count_write(&request);
 		set_call(&state->write, (u64)mapping, task->ioac.syscw, NR_io_uring_enter, state->epoch);
 		return 0;
 	}

@@ -7,19 +7,29 @@
 #ifndef CACHEWISE_WRITE_H
 #define CACHEWISE_WRITE_H
 
-/* Books bytes pos..end, the page of `pos` only if `first_page` says so. */
-static __always_inline void count_write(struct task_struct *task, struct inode *inode, u32 requests,
-					u64 pos, u64 end, u64 first_page)
+struct write {
+	u64 inode; /* its address */
+	u64 requests;
+	u64 pos, end;
+	u64 first_page; /* that of `pos`, or the next one if that was counted before */
+};
+
+ONCE int count_write(struct write *write)
 {
-	u64 last_page = (end - 1) >> config.page_shift;
+	CURRENT(trusted, task);
 	struct ledger *ledger;
 	struct row_key key;
+	u64 last_page;
 
-	ledger = ledger_of(task, inode, 0, &key);
-	ADD(ledger, write_requests, requests);
-	ADD(ledger, write_bytes, end - pos);
-	if (last_page >= first_page)
-		ADD(ledger, write_pages, last_page - first_page + 1);
+	if (!write)
+		return 0;
+	last_page = (write->end - 1) >> config.page_shift;
+	ledger = ledger_of(task, PLAIN(struct inode, (void *)write->inode), 0, &key);
+	ADD(ledger, write_requests, write->requests);
+	ADD(ledger, write_bytes, write->end - write->pos);
+	if (last_page >= write->first_page)
+		ADD(ledger, write_pages, last_page - write->first_page + 1);
+	return 0;
 }
 
 static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_len)
@@ -56,7 +66,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 			requests = 0;
 		}
 	}
-	count_write(task, inode, requests, pos, end, first_page);
+	struct write write = { (u64)inode, requests, pos, end, first_page };
+
+	count_write(&write);
 	set_call(&state->write, m, serial, nr, state->epoch);
 	state->write_end = end;
 	return 0;
@@ -111,7 +123,7 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (!is_write_call(nr))
+	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
 	if (!file || file->f_flags & O_DIRECT)
@@ -142,7 +154,7 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *raw_mapping)
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (!is_write_call(nr))
+	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
 	if (file && file->f_flags & O_DIRECT && file->f_mapping == mapping)
