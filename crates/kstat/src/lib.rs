@@ -54,4 +54,4 @@ pub use memory::{MemInfo, VmStat};
 pub use mountinfo::Mount;
 pub use mounts::Mounts;
 pub use pressure::{Pressure, Resource, Stall};
-pub use process::ProcessIo;
+pub use process::{OpenProcessIo, ProcessIo};

@@ -1,6 +1,8 @@
 //! What is known of a process.
 
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 use cachewise_units::Bytes;
 use procfs_core::FromRead;
@@ -27,6 +29,43 @@ pub struct ProcessIo {
     pub cancelled_write_bytes: Bytes,
 }
 
+/// A process's account, opened while it runs.
+#[derive(Debug)]
+pub struct OpenProcessIo {
+    file: fs::File,
+    path: PathBuf,
+}
+
+impl OpenProcessIo {
+    /// Returns what the process has read and written so far.
+    ///
+    /// # Errors
+    /// What reading says; [`ErrorKind::NotFound`] once the process was reaped.
+    pub fn read(&self) -> Result<ProcessIo, Error> {
+        let mut text = Vec::new();
+        (&self.file)
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| (&self.file).read_to_end(&mut text))
+            .map_err(|source| Error::io("read", &self.path, source))?;
+        ProcessIo::parse(&text, &self.path)
+    }
+}
+
+impl ProcessIo {
+    fn parse(text: &[u8], path: &Path) -> Result<ProcessIo, Error> {
+        let io = Io::from_read(text).map_err(|error| Error::parse(path, error.to_string()))?;
+        Ok(ProcessIo {
+            rchar: Bytes(io.rchar),
+            wchar: Bytes(io.wchar),
+            syscr: io.syscr,
+            syscw: io.syscw,
+            read_bytes: Bytes(io.read_bytes),
+            write_bytes: Bytes(io.write_bytes),
+            cancelled_write_bytes: Bytes(io.cancelled_write_bytes),
+        })
+    }
+}
+
 impl Kernel {
     /// Returns what a process has read and written, or a thread, where `pid` is that of one.
     ///
@@ -46,17 +85,18 @@ impl Kernel {
             }
             error
         })?;
-        let io = Io::from_read(text.as_slice())
-            .map_err(|error| Error::parse(&path, error.to_string()))?;
-        Ok(ProcessIo {
-            rchar: Bytes(io.rchar),
-            wchar: Bytes(io.wchar),
-            syscr: io.syscr,
-            syscw: io.syscw,
-            read_bytes: Bytes(io.read_bytes),
-            write_bytes: Bytes(io.write_bytes),
-            cancelled_write_bytes: Bytes(io.cancelled_write_bytes),
-        })
+        ProcessIo::parse(&text, &path)
+    }
+
+    /// Opens the account of a process, to be read once the process has ended and waits to be reaped:
+    /// by then the kernel opens it for root only, but still lets its owner read it.
+    ///
+    /// # Errors
+    /// As for [`process_io`](Kernel::process_io).
+    pub fn open_process_io(&self, pid: u32) -> Result<OpenProcessIo, Error> {
+        let path = self.process(pid, "io");
+        let file = fs::File::open(&path).map_err(|source| Error::io("open", &path, source))?;
+        Ok(OpenProcessIo { file, path })
     }
 
     /// Says whether there is such a process or thread that this caller can see.

@@ -801,8 +801,21 @@ fn rows(work: &dyn Work, measured: &Measurement) -> String {
         let added = off * (median(&ratios.cpu) - 1.0);
         let goal = goal.map_or_else(String::new, |(variant, goal)| match variant {
             Variant::Empty => format!("{goal:.2} elsewhere"),
-            _ if median(&ratios.cpu) <= *goal => format!("{goal:.2} met"),
-            _ => format!("{goal:.2} missed"),
+            // Where the goal lies between the quartiles, the noise is larger than the distance.
+            _ => {
+                let met = if median(&ratios.cpu) <= *goal {
+                    "met"
+                } else {
+                    "missed"
+                };
+                let (low, high) = (quantile(&ratios.cpu, 0.25), quantile(&ratios.cpu, 0.75));
+                let doubt = if low <= *goal && *goal < high {
+                    ", within the noise"
+                } else {
+                    ""
+                };
+                format!("{goal:.2} {met}{doubt}")
+            }
         });
         // Writing to a string does not fail.
         let _ = writeln!(

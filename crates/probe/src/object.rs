@@ -5,8 +5,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use cachewise_model::Counter;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, libbpf_sys};
 
@@ -55,6 +53,12 @@ impl FileSystem {
             .as_slice()
             .iter()
             .any(|mount| self.types.contains(&mount.fs_type.as_str()))
+    }
+}
+
+impl Group {
+    fn has(&self, program: &str) -> bool {
+        self.programs.iter().any(|(name, _)| *name == program)
     }
 }
 
@@ -109,7 +113,7 @@ const GROUPS: [Group; 7] = [
     Group {
         name: "writes on ext4",
         programs: &[
-            ("on_ext4_delayed_write", "ext4_da_write_begin"),
+            ("on_ext4_write", "ext4_da_write_begin"),
             ("on_ext4_write", "ext4_write_begin"),
         ],
         counters: WRITES,
@@ -131,7 +135,10 @@ const GROUPS: [Group; 7] = [
     },
     Group {
         name: "writes on btrfs",
-        programs: &[("on_btrfs_write", "btrfs_set_extent_bit")],
+        programs: &[
+            ("on_btrfs_write", "btrfs_set_extent_bit"),
+            ("on_btrfs_dirty", "writeback_dirty_folio"),
+        ],
         counters: WRITES,
         reason: "this kernel has no btrfs extent tracepoint in its BTF",
         file_system: Some(FileSystem {
@@ -200,12 +207,6 @@ impl Programs {
             Ok(programs) => return Ok(programs),
             Err(error) => error,
         };
-        let absent = absent_groups();
-        if !absent.is_empty()
-            && let Ok(programs) = Self::load_without(options, absent)
-        {
-            return Ok(programs);
-        }
         // Is it some of them that are refused, or BPF as a whole?
         let mut missing: Vec<&'static Group> = GROUPS.iter().collect();
         if Self::load_without(options, missing.clone()).is_err() {
@@ -296,11 +297,23 @@ impl Programs {
             if RUN_ON_DEMAND.contains(&name.as_str()) || !program.autoload() {
                 continue;
             }
-            let link = program.attach().map_err(|source| Error::Refused {
-                operation: format!("attach the program {name}"),
-                source,
-            })?;
-            self.links.push(link);
+            let Some(group) = GROUPS.iter().find(|group| group.has(&name)) else {
+                let link = program.attach().map_err(|source| Error::Refused {
+                    operation: format!("attach the program {name}"),
+                    source,
+                })?;
+                self.links.push(link);
+                continue;
+            };
+            let tracepoints = group.programs.iter().filter(|(program, _)| *program == name);
+            for (_, tracepoint) in tracepoints {
+                match program.attach_raw_tracepoint(tracepoint) {
+                    Ok(link) => self.links.push(link),
+                    // This kernel does not have it, or keeps it to itself.
+                    Err(_) if self.missing.iter().any(|known| known.name == group.name) => {}
+                    Err(_) => self.missing.push(group),
+                }
+            }
         }
         Ok(())
     }
@@ -336,7 +349,7 @@ fn configure(
         let left_out = missing
             .iter()
             .chain(needless)
-            .any(|group| group.programs.iter().any(|(program, _)| *program == name));
+            .any(|group| group.has(&name));
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" => !tree && !rows,
@@ -419,19 +432,4 @@ fn needless_groups(options: &Options) -> Vec<&'static Group> {
             .is_some_and(|system| !system.is_mounted(&mounts))
     };
     GROUPS.iter().filter(is_needless).collect()
-}
-
-/// Groups of which a tracepoint is not in this kernel's type information.
-fn absent_groups() -> Vec<&'static Group> {
-    let Ok(btf) = Btf::from_vmlinux() else {
-        return Vec::new();
-    };
-    let has = |tracepoint: &str| {
-        btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}"))
-            .is_some()
-    };
-    GROUPS
-        .iter()
-        .filter(|group| !group.programs.iter().all(|(_, tracepoint)| has(tracepoint)))
-        .collect()
 }

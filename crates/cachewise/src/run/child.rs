@@ -65,6 +65,7 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
         .spawn()
         .map_err(StartError::Start)?;
     let pid = child.id();
+    let account = kernel.open_process_io(pid).ok();
     let wait = || -> Result<Course> {
         let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
         watch(sender, move || {
@@ -83,7 +84,7 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
             Flow::GoOn
         });
         let wall = begin.elapsed();
-        let io = kernel.process_io(pid).ok();
+        let io = account.and_then(|account| account.read().ok());
         let status = child.wait().context("cannot learn how the command ended")?;
         let usage = Some(cachewise_sys::children_usage());
         Ok(Course {

@@ -22,12 +22,18 @@ pub struct Held {
 /// What a process has open, directly or through a link.
 pub fn held_by(pid: u32) -> Held {
     let mut held = Held::default();
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return held };
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
+        return held;
+    };
     for entry in entries.flatten() {
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         for line in text.lines() {
-            let Some((key, value)) = line.split_once(':') else { continue };
-            let Ok(id) = value.trim().parse() else { continue };
+            let Some((key, value)) = line.split_once(':') else {
+                continue;
+            };
+            let Ok(id) = value.trim().parse() else {
+                continue;
+            };
             match key {
                 "prog_id" => held.programs.insert(id),
                 "map_id" => held.maps.insert(id),

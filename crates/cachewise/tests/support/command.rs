@@ -22,7 +22,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The binary of this workspace with these arguments.
 pub fn cachewise<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cachewise"));
-    command.args(arguments).env_remove("NO_COLOR").env_remove("CACHEWISE_BPF_LOG");
+    command
+        .args(arguments)
+        .env_remove("NO_COLOR")
+        .env_remove("CACHEWISE_BPF_LOG");
     command
 }
 
@@ -88,7 +91,9 @@ impl Ended {
 
     /// Its exit status; a signal's number is negative.
     pub fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| -self.status.signal().unwrap_or(0))
+        self.status
+            .code()
+            .unwrap_or_else(|| -self.status.signal().unwrap_or(0))
     }
 
     /// Its standard output as text.
@@ -119,7 +124,11 @@ impl Ended {
     #[track_caller]
     pub fn says(self, part: &str, why: &str) -> Ended {
         let err = self.err();
-        assert!(err.contains(part), "{why}: {} should say {part:?}, says {err:?}", self.line);
+        assert!(
+            err.contains(part),
+            "{why}: {} should say {part:?}, says {err:?}",
+            self.line
+        );
         self
     }
 }
@@ -161,7 +170,13 @@ impl Started {
             let _ = err.read_to_end(&mut text);
             text
         });
-        Started { child, line, lines: Some(lines), seen: Vec::new(), err: Some(err) }
+        Started {
+            child,
+            line,
+            lines: Some(lines),
+            seen: Vec::new(),
+            err: Some(err),
+        }
     }
 
     /// Its process id.

@@ -51,7 +51,8 @@ impl Scratch {
             state ^= state << 17;
             let word = state.to_le_bytes();
             let length = left.min(word.len() as u64);
-            out.write_all(&word[..length as usize]).expect("the disk has room");
+            out.write_all(&word[..length as usize])
+                .expect("the disk has room");
             left -= length;
         }
         let file = out.into_inner().expect("the disk has room");
@@ -67,24 +68,35 @@ pub fn page_size() -> u64 {
 
 /// How many pages a file has.
 pub fn pages_of(path: &Path) -> u64 {
-    path.metadata().expect("the file is there").len().div_ceil(page_size())
+    path.metadata()
+        .expect("the file is there")
+        .len()
+        .div_ceil(page_size())
 }
 
 /// How many pages of a file the kernel says are in the page cache.
 pub fn resident(path: &Path) -> u64 {
-    cachewise_sys::resident(path).expect("root may ask").cached.0
+    cachewise_sys::resident(path)
+        .expect("root may ask")
+        .cached
+        .0
 }
 
 /// Puts a file, or what is cached of a block device, out of the page cache.
 pub fn evict(path: &Path) {
     let file = File::open(path).expect("it can be opened");
     // Pages on their way through a processor's batch stay at first.
-    until(&format!("nothing of {} is resident", path.display()), || {
-        cachewise_sys::sync_data(file.as_fd()).expect("the disk takes it");
-        cachewise_sys::fadvise_dont_need(file.as_fd()).expect("the kernel takes the advice");
-        let left = cachewise_sys::cachestat(file.as_fd(), None).expect("root may ask").cached;
-        (left.0 == 0).then_some(())
-    });
+    until(
+        &format!("nothing of {} is resident", path.display()),
+        || {
+            cachewise_sys::sync_data(file.as_fd()).expect("the disk takes it");
+            cachewise_sys::fadvise_dont_need(file.as_fd()).expect("the kernel takes the advice");
+            let left = cachewise_sys::cachestat(file.as_fd(), None)
+                .expect("root may ask")
+                .cached;
+            (left.0 == 0).then_some(())
+        },
+    );
 }
 
 /// Reads a file, so that all of it is in the page cache.
@@ -128,7 +140,11 @@ impl LoopDevice {
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         let held = File::open(&path).ok();
         let device = LoopDevice { path, held };
-        assert!(device.held.is_some(), "{} can be opened", device.path.display());
+        assert!(
+            device.held.is_some(),
+            "{} can be opened",
+            device.path.display()
+        );
         device
     }
 }
@@ -136,6 +152,9 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         self.held = None;
-        let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.path)
+            .status();
     }
 }

@@ -21,7 +21,10 @@ pub fn program(name: &str, file: &Path) -> Command {
     let mut command = Command::new("env");
     let mut file_variable = std::ffi::OsString::from(format!("{FILE}="));
     file_variable.push(file);
-    command.arg(format!("{NAME}={name}")).arg(file_variable).arg(own);
+    command
+        .arg(format!("{NAME}={name}"))
+        .arg(file_variable)
+        .arg(own);
     command
 }
 
@@ -38,7 +41,8 @@ pub(super) fn be_one() -> Option<ExitCode> {
             let file = &file;
             scope.spawn(move || {
                 let mut buffer = vec![0; part as usize];
-                file.read_exact_at(&mut buffer, number * part).expect("its part can be read");
+                file.read_exact_at(&mut buffer, number * part)
+                    .expect("its part can be read");
             });
         }
     });
@@ -59,21 +63,37 @@ impl Reader {
     /// Starts one that belongs to another user.
     pub fn of_nobody(file: &Path) -> Reader {
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh"]);
+        command.args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "sh",
+        ]);
         Reader::start(&mut command, file)
     }
 
     /// Starts one in a control group.
     pub fn of_group(file: &Path, group: &Path) -> Reader {
         let mut command = Command::new("sh");
-        command.args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec sh "$@""#]).arg(group);
+        command
+            .args(["-c", r#"echo $$ > "$0/cgroup.procs" && exec sh "$@""#])
+            .arg(group);
         Reader::start(&mut command, file)
     }
 
     fn start(command: &mut Command, file: &Path) -> Reader {
-        command.args(["-c", Self::SCRIPT, "sh"]).arg(file).stdin(Stdio::piped());
+        command
+            .args(["-c", Self::SCRIPT, "sh"])
+            .arg(file)
+            .stdin(Stdio::piped());
         let mut reader = Reader(Started::of(command));
-        assert_eq!(reader.0.line().as_deref(), Some(&b"ready\n"[..]), "the reader can be started");
+        assert_eq!(
+            reader.0.line().as_deref(),
+            Some(&b"ready\n"[..]),
+            "the reader can be started"
+        );
         reader
     }
 
@@ -87,12 +107,20 @@ impl Reader {
         use std::io::Write;
         let stdin = self.0.child.stdin.as_mut().expect("it was asked for");
         stdin.write_all(b"\n").expect("the reader listens");
-        assert_eq!(self.0.line().as_deref(), Some(&b"done\n"[..]), "the reader reads");
+        assert_eq!(
+            self.0.line().as_deref(),
+            Some(&b"done\n"[..]),
+            "the reader reads"
+        );
     }
 
     /// Whether it still runs.
     pub fn runs(&mut self) -> bool {
-        self.0.child.try_wait().expect("a child can be waited for").is_none()
+        self.0
+            .child
+            .try_wait()
+            .expect("a child can be waited for")
+            .is_none()
     }
 
     /// Has it end.

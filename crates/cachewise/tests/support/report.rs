@@ -47,7 +47,9 @@ impl Report {
 
     /// The row of a file.
     pub fn file(&self, path: &Path) -> &Value {
-        let path = path.to_str().expect("tests that call this have ordinary names");
+        let path = path
+            .to_str()
+            .expect("tests that call this have ordinary names");
         self.find_file(path).unwrap_or_else(|| {
             let names: Vec<&Value> = self.files().iter().map(|file| &file["path"]).collect();
             panic!("the report has no row for {path}: {names:?}")
@@ -66,25 +68,40 @@ impl Report {
 
     /// All processes.
     pub fn processes(&self) -> &[Value] {
-        self.json["processes"].as_array().expect("a report has processes")
+        self.json["processes"]
+            .as_array()
+            .expect("a report has processes")
     }
 
     /// The findings of a kind.
     pub fn findings(&self, id: &str) -> Vec<&Value> {
-        let findings = self.json["findings"].as_array().expect("a report has findings");
-        findings.iter().filter(|finding| finding["id"] == id).collect()
+        let findings = self.json["findings"]
+            .as_array()
+            .expect("a report has findings");
+        findings
+            .iter()
+            .filter(|finding| finding["id"] == id)
+            .collect()
     }
 
     /// How often something of this kind was lost.
     pub fn lost(&self, id: &str) -> u64 {
-        let lost = self.json["lost"].as_array().expect("a report says what was lost");
-        lost.iter().find(|lost| lost["id"] == id).map_or(0, |lost| number(lost, "count"))
+        let lost = self.json["lost"]
+            .as_array()
+            .expect("a report says what was lost");
+        lost.iter()
+            .find(|lost| lost["id"] == id)
+            .map_or(0, |lost| number(lost, "count"))
     }
 
     /// Fails unless the numbers are exact and every law holds.
     #[track_caller]
     pub fn adds_up(&self) {
-        assert_eq!(self.json["backend"]["exact"], true, "the probe counted: {}", self.json["backend"]);
+        assert_eq!(
+            self.json["backend"]["exact"], true,
+            "the probe counted: {}",
+            self.json["backend"]
+        );
         let laws = self.json["laws"].as_array().expect("a report has laws");
         assert!(laws.len() >= 2, "a report states its laws: {laws:?}");
         for law in laws {
@@ -96,5 +113,7 @@ impl Report {
 /// A number of a row that must be known.
 #[track_caller]
 pub fn number(row: &Value, id: &str) -> u64 {
-    row[id].as_u64().unwrap_or_else(|| panic!("{id} is a known number in {row}"))
+    row[id]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{id} is a known number in {row}"))
 }

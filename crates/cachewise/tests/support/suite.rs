@@ -45,8 +45,12 @@ pub fn needs_root(name: &str, test: fn()) -> Trial {
 /// Why exact numbers, loop devices and other users cannot be had here, if they cannot.
 fn why_not_root() -> Option<String> {
     /// By their numbers in linux/capability.h.
-    const NEEDED: [(u32, &str); 4] =
-        [(7, "CAP_SETUID"), (21, "CAP_SYS_ADMIN"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
+    const NEEDED: [(u32, &str); 4] = [
+        (7, "CAP_SETUID"),
+        (21, "CAP_SYS_ADMIN"),
+        (38, "CAP_PERFMON"),
+        (39, "CAP_BPF"),
+    ];
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status
         .lines()

@@ -212,9 +212,10 @@ static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 
 	if (!config.cgroup_v1)
 		return set->dfl_cgrp;
-	bpf_core_read(&css, sizeof(css),
-		      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
-			      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) * sizeof(css));
+	bpf_probe_read_kernel(&css, sizeof(css),
+			      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
+				      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
+					      sizeof(css));
 	return css ? BPF_CORE_READ(css, cgroup) : NULL;
 }
 
@@ -228,12 +229,13 @@ static __always_inline u64 cgroup_id_of(struct task_struct *task)
 static __always_inline bool under_cgroup(struct task_struct *task)
 {
 	struct cgroup *cgroup = cgroup_of(task), *ancestor = NULL;
+	u32 level = config.cgroup_level;
 
-	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)config.cgroup_level)
+	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)level)
 		return false;
-	bpf_core_read(&ancestor, sizeof(ancestor),
-		      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
-			      config.cgroup_level * sizeof(ancestor));
+	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+			      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
+				      level * sizeof(ancestor));
 	return ancestor && BPF_CORE_READ(ancestor, kn, id) == config.cgroup_id;
 }
 

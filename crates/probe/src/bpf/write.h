@@ -74,13 +74,8 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	return 0;
 }
 
-SEC("raw_tp/ext4_da_write_begin")
-int BPF_PROG(on_ext4_delayed_write, struct inode *inode, loff_t pos, unsigned int len)
-{
-	return write_event(PLAIN(struct inode, inode), pos, len);
-}
-
-SEC("raw_tp/ext4_write_begin")
+/* Attached to ext4_da_write_begin and to ext4_write_begin, without delayed allocation. */
+SEC("raw_tp")
 int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
 {
 	return write_event(PLAIN(struct inode, inode), pos, len);
@@ -136,21 +131,31 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 }
 
 SEC("raw_tp/writeback_dirty_folio")
-int BPF_PROG(on_dirty, struct folio *folio, struct address_space *raw_mapping)
+int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
+{
+	CURRENT(trusted, task);
+	struct ledger *ledger;
+	struct row_key key;
+
+	if (!mapping || !in_scope(task))
+		return 0;
+	ledger = ledger_of(task, PLAIN(struct address_space, mapping)->host, 0, &key);
+	ADD(ledger, dirtied_pages, folio_pages(PLAIN(struct folio, folio)));
+	return 0;
+}
+
+/* What btrfs writes to the cache although it was asked to write around it. */
+SEC("raw_tp/writeback_dirty_folio")
+int BPF_PROG(on_btrfs_dirty, struct folio *folio, struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
-	struct ledger *ledger;
 	struct pt_regs *regs;
-	struct row_key key;
 	struct file *file;
 	u32 nr;
 
-	if (!raw_mapping || !in_scope(task))
-		return 0;
-	ledger = ledger_of(task, mapping->host, 0, &key);
-	ADD(ledger, dirtied_pages, folio_pages(PLAIN(struct folio, folio)));
-	if (mapping->host->i_sb->s_magic != BTRFS_SUPER_MAGIC)
+	if (!raw_mapping || !in_scope(task) ||
+	    mapping->host->i_sb->s_magic != BTRFS_SUPER_MAGIC)
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);

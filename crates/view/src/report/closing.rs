@@ -8,9 +8,12 @@ use crate::cell::{cell, grouped, path_text};
 use crate::style::Style;
 
 /// The findings, each with its figures and the next step.
-pub(super) fn findings(findings: &[Finding], style: Style) -> String {
+///
+/// The rules take exact numbers only: where there are none, nothing found means nothing.
+pub(super) fn findings(findings: &[Finding], exact: bool, style: Style) -> String {
     if findings.is_empty() {
-        return format!("{} none\n", style.bold("findings:"));
+        let none = if exact { "none" } else { "none can be made from estimates" };
+        return format!("{} {none}\n", style.bold("findings:"));
     }
     let mut text = format!("{}\n", style.bold("findings"));
     for finding in findings {
@@ -128,14 +131,18 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            findings(&sample::cold().findings, PLAIN),
+            findings(&sample::cold().findings, true, PLAIN),
             expected,
             "three lines a finding"
         );
         assert_eq!(
-            findings(&[], PLAIN),
+            findings(&[], true, PLAIN),
             "findings: none\n",
             "silence would leave one wondering"
+        );
+        assert!(
+            findings(&[], false, PLAIN).contains("estimates"),
+            "estimates clear nobody"
         );
     }
 

@@ -1,0 +1,405 @@
+//! Without the right to load a probe, or refused half-way: estimates that are marked as such, or a
+//! clear refusal. Never a crash, never a number that looks exact and is not.
+
+mod support;
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+use support::*;
+
+fn main() -> ExitCode {
+    run(
+        "refused half-way, and root without the right",
+        vec![
+            plain("nobody::run", || runs(&Without::root())),
+            plain("nobody::stat", || shows_rows(&Without::root())),
+            plain("nobody::parts_of_the_system", || {
+                refuses_parts(&Without::root())
+            }),
+            plain("nobody::a_table_without_rows_says_why", csv_says_why),
+            plain(
+                "nobody::passes_through",
+                || passes_through(&Without::root()),
+            ),
+            plain("nobody::follows_its_own", || follows(&Without::root())),
+            plain("nobody::may_not_follow_others", may_not_follow_others),
+            needs_root("capabilities::run", || runs(&Without::capabilities())),
+            needs_root(
+                "capabilities::stat",
+                || shows_rows(&Without::capabilities()),
+            ),
+            needs_root("capabilities::parts_of_the_system", || {
+                refuses_parts(&Without::capabilities());
+            }),
+            needs_root("capabilities::passes_through", || {
+                passes_through(&Without::capabilities());
+            }),
+            needs_root("capabilities::are_enough", capabilities_are_enough),
+            needs_root("half_way::run", half_way_run),
+            needs_root("half_way::stat", half_way_stat),
+        ],
+    )
+}
+
+/// The binary where it may not load a probe.
+struct Without {
+    words: Vec<OsString>,
+    scratch: Scratch,
+}
+
+impl Without {
+    /// As a user that has nothing. Who runs the tests as such a user is one already.
+    fn root() -> Without {
+        let words: &[&str] = match rustix::process::geteuid().is_root() {
+            true => &["--reuid", "65534", "--regid", "65534", "--clear-groups"],
+            false => &[],
+        };
+        Without::having(words)
+    }
+
+    /// As root, in a container that was not given what it takes.
+    fn capabilities() -> Without {
+        Without::having(&[
+            "--bounding-set",
+            "-bpf,-perfmon,-sys_admin",
+            "--inh-caps",
+            "-all",
+        ])
+    }
+
+    fn having(options: &[&str]) -> Without {
+        let scratch = Scratch::new();
+        let mut words: Vec<OsString> = vec!["setpriv".into(), "--no-new-privs".into()];
+        words.extend(options.iter().map(Into::into));
+        words.push(copy_for_everyone(scratch.directory()).into());
+        Without { words, scratch }
+    }
+
+    fn cachewise(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command
+            .args(&self.words[1..])
+            .args(arguments)
+            .env_remove("NO_COLOR");
+        command
+            .env_remove("CACHEWISE_BPF_LOG")
+            .current_dir(self.scratch.directory());
+        command
+    }
+}
+
+/// Every number of an object is known, or it has a reason; what is an estimate is marked.
+fn says_why(object: &Value) {
+    let members = object.as_object().expect("an object");
+    for (id, value) in members {
+        if value.is_null() {
+            assert!(
+                object["reasons"][id].is_string(),
+                "{id} is missing for a reason: {object}"
+            );
+        }
+    }
+    for id in object["estimated"].as_array().into_iter().flatten() {
+        let id = id.as_str().expect("an id");
+        assert!(
+            object["reasons"][id].is_string(),
+            "{id} says how it came about: {object}"
+        );
+        assert!(object[id].is_number(), "an estimate is a number: {object}");
+    }
+}
+
+fn runs(without: &Without) {
+    let ended = Ended::of(&mut without.cachewise(&["run", "--", "true"]));
+    let ended = ended.expect(0, "a program can be run by anybody");
+    let err = ended.err();
+    assert!(err.contains('~'), "estimates are marked: {err}");
+    assert!(
+        !err.contains("exact to the page"),
+        "nothing claims to be exact: {err}"
+    );
+    assert!(
+        !err.contains("adds up:"),
+        "and nothing is proven by estimates: {err}"
+    );
+    let notes: Vec<&str> = err
+        .lines()
+        .filter(|line| line.starts_with("note: "))
+        .collect();
+    assert_eq!(notes.len(), 1, "one line says what is missing: {err}");
+    for part in ["estimates", "root", "CAP_BPF"] {
+        assert!(
+            notes[0].contains(part),
+            "it says {part:?}, so how to get the rest: {}",
+            notes[0]
+        );
+    }
+
+    let ended = Ended::of(&mut without.cachewise(&["run", "--json", "--", "true"]));
+    let document: Value = serde_json::from_slice(&ended.err).expect("the report is JSON");
+    assert_eq!(
+        document["backend"]["exact"], false,
+        "it says that it is not exact"
+    );
+    let totals = &document["totals"];
+    says_why(totals);
+    for id in [
+        "read_pages",
+        "read_miss_pages",
+        "read_hit_pages",
+        "reuse_ratio",
+        "direct_bytes",
+    ] {
+        assert!(
+            totals[id].is_null(),
+            "{id} cannot be had, and 0 would be a lie: {totals}"
+        );
+    }
+    let estimated = totals["estimated"].as_array().expect("some are estimated");
+    assert!(!estimated.is_empty(), "something can be had: {totals}");
+    for law in document["laws"].as_array().expect("it has laws") {
+        assert!(law["holds"].is_null(), "no law is said to hold: {law}");
+    }
+    assert_eq!(document["exit"]["code"], 0, "how it ended is known");
+}
+
+fn shows_rows(without: &Without) {
+    let ended = Ended::of(&mut without.cachewise(&["stat", "0.05", "2"]));
+    let ended = ended.expect(0, "the machine can be watched by anybody");
+    let rows: Vec<String> = ended
+        .out()
+        .lines()
+        .skip(1)
+        .take(2)
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(rows.len(), 2, "two rows: {}", ended.out());
+    for row in &rows {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(
+            cells[1..4],
+            ["-", "-", "-"],
+            "reads cannot be had, which is not 0: {row}"
+        );
+        assert!(row.contains('~'), "what is an estimate is marked: {row}");
+    }
+    let notes: Vec<String> = ended.err().lines().map(str::to_owned).collect();
+    assert_eq!(
+        notes.len(),
+        1,
+        "one line says what is missing: {}",
+        ended.err()
+    );
+    assert!(
+        notes[0].contains("CAP_BPF"),
+        "and how to get the rest: {}",
+        notes[0]
+    );
+
+    let ended = Ended::of(&mut without.cachewise(&["stat", "-o", "jsonl", "0.05", "2"]));
+    for line in ended.expect(0, "in machine formats too").out().lines() {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        says_why(&row);
+        assert!(row["read_pages"].is_null(), "not known is null: {row}");
+        assert!(
+            row["cached_bytes"].is_number(),
+            "what procfs tells is there: {row}"
+        );
+        let estimated = row["estimated"].as_array().expect("some are estimated");
+        assert!(
+            estimated.contains(&"dirtied_pages".into()),
+            "and marked: {row}"
+        );
+    }
+    let ended = Ended::of(&mut without.cachewise(&["stat", "-o", "csv", "0.05", "2"]));
+    let ended = ended.expect(0, "in CSV too");
+    for row in csv::Reader::from_reader(&ended.out[..]).records() {
+        let row = row.expect("each row has all cells");
+        assert_eq!(&row[1], "", "not known is empty: {row:?}");
+    }
+}
+
+fn refuses_parts(without: &Without) {
+    let file = without.scratch.file("file", 4096);
+    let own = std::process::id().to_string();
+    for filter in [
+        ["-p", &own],
+        ["--file", file.to_str().expect("an ordinary name")],
+    ] {
+        let mut command = without.cachewise(&["stat", "0.05", "1"]);
+        Ended::of(command.args(filter))
+            .expect(
+                2,
+                "vmstat knows no parts, and the whole in their place would be a lie",
+            )
+            .says("probe", "the message says what it would take")
+            .says("ermi", "and why it cannot be had");
+    }
+}
+
+/// A CSV report has a row a file, and files are what cannot be had: nothing in it says so.
+fn csv_says_why() {
+    let without = Without::root();
+    let target = without.scratch.path("report.csv");
+    // The scratch directory is not that user's.
+    std::fs::write(&target, "").expect("it is ours");
+    std::fs::set_permissions(&target, PermissionsExt::from_mode(0o666)).expect("it is ours");
+    let mut command = without.cachewise(&["run", "-o"]);
+    let ended = Ended::of(command.arg(&target).args(["--", "true"])).expect(0, "true succeeds");
+    let text = std::fs::read_to_string(&target).expect("the report is there");
+    assert!(
+        text.lines().count() > 1 || ended.err().contains("estimates"),
+        "an empty report with no word on why looks like a program that read nothing: {text:?}, {:?}",
+        ended.err()
+    );
+}
+
+fn passes_through(without: &Without) {
+    let run = |script: &str| {
+        Ended::of(&mut without.cachewise(&["run", "-o", "csv=/dev/null", "--", "sh", "-c", script]))
+    };
+    run("exit 3").expect(3, "the status is the program's");
+    run("kill -9 $$").expect(137, "also of one that is killed");
+    assert_eq!(run("printf 'a\\0b'").out, b"a\0b", "so are the bytes");
+    Ended::of(&mut without.cachewise(&["run", "--", "/nonexistent/program"]))
+        .expect(127, "not found is not found");
+    Ended::of(&mut without.cachewise(&["run", "--", "/"])).expect(126, "not executable neither");
+}
+
+fn follows(without: &Without) {
+    // The shell that starts it is of the same user: `$$` is its process id.
+    let mut words = without.words.clone();
+    let binary: PathBuf = words.pop().expect("it ends with the binary").into();
+    let mut command = Command::new(&words[0]);
+    command
+        .args(&words[1..])
+        .args(["sh", "-c", "\"$0\" run -p $$ -d 0.1; exit $?"])
+        .arg(binary);
+    let ended = Ended::of(&mut command).expect(0, "one's own process can be looked at");
+    let err = ended.err();
+    assert!(
+        err.contains("still running") && err.contains('~'),
+        "estimates of it: {err}"
+    );
+}
+
+fn may_not_follow_others() {
+    // The init process is root's.
+    let without = Without::root();
+    Ended::of(&mut without.cachewise(&["run", "-p", "1", "-d", "0.05"]))
+        .expect(2, "another user's process tells nothing")
+        .says("process 1", "the message names it")
+        .says("root", "and says who may");
+}
+
+fn capabilities_are_enough() {
+    // Root's user id is not what it takes.
+    let scratch = Scratch::new();
+    let binary = copy_for_everyone(scratch.directory());
+    let file = scratch.file("file", 16 * page_size());
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.args([
+        "--inh-caps",
+        "-all,+bpf,+perfmon",
+        "--ambient-caps",
+        "-all,+bpf,+perfmon",
+    ]);
+    command.arg(binary).args([
+        "run",
+        "--json",
+        "--",
+        "dd",
+        "of=/dev/null",
+        "bs=64k",
+        "status=none",
+    ]);
+    command.arg(format!("if={}", file.display()));
+    let ended = Ended::of(&mut command).expect(0, "CAP_BPF and CAP_PERFMON are what we ask for");
+    let document: Value = serde_json::from_slice(&ended.err).expect("the report is JSON");
+    assert_eq!(
+        document["backend"]["exact"], true,
+        "so they get exact numbers: {document}"
+    );
+    let row = document["files"].as_array().expect("it has files").iter();
+    let row = row
+        .clone()
+        .find(|row| row["path"] == file.to_str().expect("an ordinary name"));
+    let row = row.unwrap_or_else(|| panic!("the file is listed: {}", document["files"]));
+    assert_eq!(row["read_pages"], 16, "with its pages: {row}");
+    says_why(row);
+}
+
+/// Limits on descriptors that make loading fail at every stage, from the first map to the last link.
+const LIMITS: [u32; 14] = [6, 8, 12, 16, 18, 19, 20, 24, 28, 32, 36, 37, 38, 48];
+
+fn limited(limit: u32, arguments: &[&str]) -> Ended {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]);
+    Ended::of(command.arg(env!("CARGO_BIN_EXE_cachewise")).args(arguments))
+}
+
+/// Either it worked, or it said that it could not.
+fn answered(ended: &Ended, limit: u32) {
+    let err = ended.err();
+    assert!(
+        !err.contains("panicked"),
+        "{limit} descriptors: no crash: {err}"
+    );
+    match ended.code() {
+        0 => {}
+        2 => assert!(
+            err.contains("cachewise: "),
+            "{limit} descriptors: it says why not: {err}"
+        ),
+        code => panic!("{limit} descriptors: done, or not and said so, not {code}: {err}"),
+    }
+}
+
+fn half_way_run() {
+    let (mut refused, mut estimated) = (0, 0);
+    for limit in LIMITS {
+        let ended = limited(limit, &["run", "--", "true"]);
+        answered(&ended, limit);
+        let err = ended.err();
+        match ended.code() {
+            0 if err.contains("exact to the page") => {
+                assert!(
+                    !err.contains("DOES NOT ADD UP"),
+                    "{limit} descriptors: {err}"
+                );
+            }
+            0 => {
+                assert!(
+                    err.contains("note: these are estimates"),
+                    "it says what they are: {err}"
+                );
+                assert!(
+                    !err.contains("6.12 or later"),
+                    "{limit} descriptors: the kernel is not what is wrong here: {err}"
+                );
+                estimated += 1;
+            }
+            _ => refused += 1,
+        }
+    }
+    assert!(
+        estimated > 0,
+        "some of these limits refuse the probe ({refused} refuse it all)"
+    );
+}
+
+fn half_way_stat() {
+    for limit in LIMITS {
+        answered(&limited(limit, &["stat", "0.02", "2"]), limit);
+        let ended = limited(
+            limit,
+            &["stat", "0.02", "1", "-p", &std::process::id().to_string()],
+        );
+        answered(&ended, limit);
+    }
+}
