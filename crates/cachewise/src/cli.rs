@@ -3,15 +3,17 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use cachewise_model::{FIELDS, Field, STAT_COLUMNS};
+use cachewise_probe::Options;
 use cachewise_units::Interval;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::output::Target;
+use crate::output::{FAILED, Target, printable};
 
 /// See how programs use the page cache, exact to the page.
 #[derive(Debug, Parser)]
@@ -67,7 +69,7 @@ pub struct Run {
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// With -p: report after so long (10, 500ms, 2m) instead of when the process ends.
-    #[arg(short, long, value_name = "SECONDS", requires = "pid")]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Interval>,
     /// How many files, processes and control groups to name in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
@@ -75,7 +77,7 @@ pub struct Run {
     #[command(flatten)]
     pub output: Output,
     /// Room for so many rows (process x file); what does not fit is summed up on one, and said.
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_rows: u32,
 }
 
@@ -91,10 +93,10 @@ pub struct Run {
 )]
 pub struct Stat {
     /// Time from row to row: 1, 0.5, 100ms, 1m.
-    #[arg(default_value = "1")]
+    #[arg(default_value = "1", allow_negative_numbers = true)]
     pub interval: Interval,
     /// How many rows; without it, until interrupted.
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Only what this process, those under it and those that they start do.
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
@@ -160,6 +162,18 @@ impl Stat {
 /// How long a run may take at most, if it is limited.
 pub fn limit(duration: Option<Interval>) -> Option<Duration> {
     duration.map(Interval::get)
+}
+
+/// What clap has to say: help and version as they are, errors with what was typed made printable.
+pub fn answer(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        let _ = write!(io::stderr(), "{}", printable(&text));
+        return ExitCode::from(FAILED);
+    }
+    // A reader that has gone wants no more help.
+    let _ = error.print();
+    ExitCode::SUCCESS
 }
 
 /// Prints the table of fields.

@@ -1,20 +1,76 @@
 //! What both commands ask of the machine around them.
 
-use anyhow::{Context, Result};
-use cachewise_kstat::{Hierarchy, Kernel};
-use cachewise_kstat::{Pressure, Resource};
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::{Hierarchy, Kernel, Pressure, Resource as Pressed};
 use cachewise_model::{Measured, System};
 use cachewise_probe::{Error, ErrorKind};
 use cachewise_units::Ratio;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
+
+/// Fewer open files than this and the probe, which has a descriptor for each program, table and hook,
+/// may not get all of them.
+const ENOUGH_FILES: u64 = 128;
 
 /// What to say where no exact numbers can be had, and how to get them.
-pub fn why_estimates(error: &Error) -> String {
-    let way_out = match error.kind() {
-        ErrorKind::Denied => "run it as root, or with CAP_BPF and CAP_PERFMON",
-        ErrorKind::Unsupported => "it needs a kernel with BTF tracepoints of 6.12 or later",
-        _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said",
+pub fn why_estimates(error: Error) -> String {
+    let files = getrlimit(Resource::Nofile)
+        .current
+        .filter(|limit| *limit < ENOUGH_FILES);
+    let way_out = match (files, error.kind()) {
+        (Some(limit), kind) if kind != ErrorKind::Denied => {
+            format!("allow more open files than {limit} (ulimit -n {ENOUGH_FILES})")
+        }
+        (_, ErrorKind::Denied) => "run it as root, or with CAP_BPF and CAP_PERFMON".into(),
+        (_, ErrorKind::Unsupported) => {
+            "it needs a kernel of 6.12 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
+        }
+        _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
     };
-    format!("these are estimates from procfs, because {error}; for exact numbers {way_out}")
+    let error = anyhow::Error::from(error);
+    format!("these are estimates from procfs, because {error:#}; for exact numbers {way_out}")
+}
+
+/// A process that is watched from outside.
+pub struct Followed(OwnedFd);
+
+impl Followed {
+    /// Takes hold of it, so that its id cannot come to mean another process.
+    pub fn open(pid: u32) -> Result<Followed> {
+        let cannot = || format!("cannot follow process {pid}");
+        let process = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .with_context(cannot)?;
+        match pidfd_open(process, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Followed(pidfd)),
+            Err(rustix::io::Errno::SRCH) => bail!("process {pid} does not exist"),
+            Err(error) => Err(error).with_context(cannot),
+        }
+    }
+
+    /// Whether it has ended; waiting to be reaped by its parent, it has.
+    pub fn has_ended(&self) -> bool {
+        self.poll(Some(&Timespec::default()))
+    }
+
+    /// Returns when it has ended.
+    pub fn wait(&self) {
+        self.poll(None);
+    }
+
+    fn poll(&self, timeout: Option<&Timespec>) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, timeout) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(ready) => return ready > 0,
+                Err(_) => return true,
+            }
+        }
+    }
 }
 
 /// Whether control groups are named by the version 1 memory hierarchy.
@@ -46,12 +102,12 @@ pub fn system(kernel: &Kernel) -> Result<System> {
     };
     for (resource, some, full) in [
         (
-            Resource::Memory,
+            Pressed::Memory,
             &mut system.psi_memory_some,
             &mut system.psi_memory_full,
         ),
         (
-            Resource::Io,
+            Pressed::Io,
             &mut system.psi_io_some,
             &mut system.psi_io_full,
         ),

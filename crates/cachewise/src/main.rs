@@ -9,7 +9,7 @@ mod run;
 mod signals;
 mod stat;
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -17,7 +17,11 @@ use clap::{CommandFactory, Parser};
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::answer(&error),
+    };
+    let result = match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::Columns => cli::columns().map(|()| ExitCode::SUCCESS),
@@ -30,8 +34,7 @@ fn main() -> ExitCode {
         if output::is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        // Nothing is left to tell it to if standard error is gone too.
-        let _ = writeln!(io::stderr(), "cachewise: {error:#}");
+        output::tell(&format!("{error:#}"));
         ExitCode::from(output::FAILED)
     })
 }

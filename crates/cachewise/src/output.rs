@@ -164,6 +164,25 @@ fn terminal_width(stream: &impl std::os::fd::AsFd) -> Option<usize> {
     (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
+/// Tells the user something on standard error. Names in it come from outside: control characters are
+/// shown, not sent. If standard error is gone or full, there is nobody to tell.
+pub fn tell(message: &str) {
+    let _ = writeln!(io::stderr(), "cachewise: {}", printable(message));
+}
+
+/// The text with its control characters escaped, but for the ends of lines.
+pub fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && character != '\n' {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 /// Whether the reader of our output has gone, which is not a failure.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
@@ -205,6 +224,15 @@ mod tests {
             parse("./a=b.json"),
             (Format::Json, Some("./a=b.json".into())),
             "a path with ="
+        );
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_shown() {
+        assert_eq!(
+            printable("a\x1b[31m\nb\u{9b}"),
+            "a\\u{1b}[31m\nb\\u{9b}",
+            "escaped, lines kept"
         );
     }
 

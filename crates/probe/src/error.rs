@@ -18,7 +18,7 @@ pub enum ErrorKind {
 #[non_exhaustive]
 pub enum Error {
     /// The kernel refused to load or attach a program.
-    #[error("the kernel refused to {operation}: {source}")]
+    #[error("the kernel refused to {operation}")]
     Refused {
         /// What was tried.
         operation: String,
@@ -26,7 +26,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// A map of the attached probe could not be read or written.
-    #[error("cannot {operation}: {source}")]
+    #[error("cannot {operation}")]
     Map {
         /// What was tried.
         operation: &'static str,
@@ -52,8 +52,8 @@ pub enum Error {
     #[error("process {0} does not exist")]
     NoProcess(u32),
     /// A thread could not be started.
-    #[error("cannot start the thread that collects file names: {0}")]
-    Thread(std::io::Error),
+    #[error("cannot start the thread that collects file names")]
+    Thread(#[source] std::io::Error),
 }
 
 impl Error {

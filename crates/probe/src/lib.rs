@@ -27,6 +27,7 @@
 //! - `object`: loading the programs, with fall-back where some are refused
 //! - `probe`: the attached probe and its snapshots
 //! - `record`: the kernel's structures as bytes
+//! - `table`: whole tables of the kernel's
 //! - `names`: the files' records from the ring buffer
 //! - [`snapshot`]: what a probe has counted
 //! - [`bare`]: programs that do nothing, to measure the price of the hooks
@@ -40,6 +41,7 @@ pub mod options;
 mod probe;
 mod record;
 pub mod snapshot;
+mod table;
 
 pub use error::{Error, ErrorKind};
 pub use options::{Detail, Options, Scope};

@@ -305,7 +305,10 @@ impl Programs {
                 self.links.push(link);
                 continue;
             };
-            let tracepoints = group.programs.iter().filter(|(program, _)| *program == name);
+            let tracepoints = group
+                .programs
+                .iter()
+                .filter(|(program, _)| *program == name);
             for (_, tracepoint) in tracepoints {
                 match program.attach_raw_tracepoint(tracepoint) {
                     Ok(link) => self.links.push(link),
@@ -346,10 +349,7 @@ fn configure(
     let tree = options.scope != Scope::System;
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let left_out = missing
-            .iter()
-            .chain(needless)
-            .any(|group| group.has(&name));
+        let left_out = missing.iter().chain(needless).any(|group| group.has(&name));
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" => !tree && !rows,
@@ -361,7 +361,9 @@ fn configure(
     // Memory for a table's buckets is taken when it is made, needed or not.
     let maps = &mut open.maps;
     let sized = if rows {
-        maps.rows.set_max_entries(options.max_rows.max(1))
+        [&mut maps.rows, &mut maps.files]
+            .into_iter()
+            .try_for_each(|map| map.set_max_entries(options.max_rows.max(1)))
     } else {
         [
             &mut maps.rows,

@@ -61,6 +61,9 @@ pub struct Options {
 }
 
 impl Options {
+    /// Room for rows unless more is asked for: some 12 MB of kernel memory.
+    pub const MAX_ROWS: u32 = 32_768;
+
     /// The most files that can be asked for.
     pub const MAX_FILES: usize = 1024;
 
@@ -74,7 +77,7 @@ impl Options {
             cgroup_v1: false,
             files: Vec::new(),
             mounted_only: false,
-            max_rows: 65_536,
+            max_rows: Options::MAX_ROWS,
         }
     }
 }

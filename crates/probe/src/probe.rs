@@ -14,9 +14,7 @@ use crate::object::{Programs, types};
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Raw};
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
-
-/// Entries that one system call brings from a map.
-const BATCH: u32 = 1024;
+use crate::table::each;
 
 /// BPF_F_TEST_RUN_ON_CPU
 const RUN_ON_CPU: u32 = 1;
@@ -290,21 +288,4 @@ impl Probe {
         }
         Ok(lost)
     }
-}
-
-/// Calls `visit` with the key and value of each entry.
-fn each(
-    map: &impl MapCore,
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let batches = map
-        .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-        .map_err(|source| Error::Map {
-            operation: "read a table of the probe",
-            source,
-        })?;
-    for (key, value) in batches {
-        visit(&key, &value)?;
-    }
-    Ok(())
 }

@@ -29,6 +29,7 @@
 //! - `cachestat`: [`cachestat()`], [`CacheStat`], [`resident`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`FileKind`].
+//! - `spawn`: [`spawn_untouched`].
 //! - `usage`: [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
@@ -37,6 +38,7 @@ mod cachestat;
 mod error;
 mod open;
 mod page;
+mod spawn;
 mod usage;
 
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
@@ -44,4 +46,5 @@ pub use cachestat::{CacheStat, cachestat, resident};
 pub use error::{Error, ErrorKind};
 pub use open::{FileKind, open_quietly};
 pub use page::page_size;
+pub use spawn::spawn_untouched;
 pub use usage::{Usage, children_usage};

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use cachewise_kstat::Kernel;
+use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
     CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
 };
@@ -34,7 +34,7 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, kernel: &Kernel) {
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
     report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
-    report.files = files(report, snapshot);
+    report.files = files(report, snapshot, kernel);
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     report.processes = processes(snapshot, kernel);
     report.cgroups = cgroups(snapshot, kernel);
@@ -72,7 +72,7 @@ fn weight(ledger: &Ledger, page: u64) -> u64 {
         + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
 }
 
-fn files(report: &Report, snapshot: &Snapshot) -> Vec<FileRow> {
+fn files(report: &Report, snapshot: &Snapshot, kernel: &Kernel) -> Vec<FileRow> {
     let sums = sums(&snapshot.rows, |row| Some(row.file));
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
     files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, report.page_size.get())), *id));
@@ -83,7 +83,7 @@ fn files(report: &Report, snapshot: &Snapshot) -> Vec<FileRow> {
         .enumerate()
         .map(|(place, (id, ledger))| match info(id) {
             Some((id, info)) => file(id, info, ledger, place < RESIDENCY_OF),
-            None => nameless(id, ledger),
+            None => nameless(id, ledger, kernel),
         })
         .collect()
 }
@@ -141,11 +141,18 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow 
 }
 
 /// A row of which no record came through: its inode number is all there is, or not even that.
-fn nameless(id: Option<FileId>, ledger: Ledger) -> FileRow {
+fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
     let why = match id {
         Some(_) => "its name did not get through",
         None => "files that found no room in the table",
     };
+    // A block device that was only written to or read from directly is known by its number alone.
+    let device = id.filter(|id| id.inode == 0).and_then(|id| {
+        kernel.block_device_name(Device {
+            major: id.major,
+            minor: id.minor,
+        })
+    });
     let id = id.unwrap_or(FileId {
         major: 0,
         minor: 0,
@@ -153,7 +160,7 @@ fn nameless(id: Option<FileId>, ledger: Ledger) -> FileRow {
         generation: 0,
     });
     FileRow {
-        path: Measured::unknown(why),
+        path: device.map_or(Measured::unknown(why), Measured::Exact),
         deleted: false,
         filesystem: Measured::unknown(why),
         device: format!("{}:{}", id.major, id.minor),
@@ -223,16 +230,26 @@ fn processes(snapshot: &Snapshot, kernel: &Kernel) -> Vec<ProcessRow> {
             ledger: sums.remove(&process.id).unwrap_or_default(),
         })
         .collect();
+    // The row of what found no room in the table belongs to nobody in particular.
+    let others: Ledger = snapshot
+        .rows
+        .iter()
+        .filter(|row| row.process.is_none() && row.file.is_none())
+        .map(|row| row.ledger.clone())
+        .sum();
+    if !others.is_zero() {
+        sums.insert(ProcessId { tgid: 0, start: 0 }, others);
+    }
     // A row whose process found no room in the process table still counts.
     rows.extend(sums.into_iter().map(|(id, ledger)| ProcessRow {
         pid: id.tgid,
-        ppid: Measured::unknown("the table of processes was full"),
-        command: Measured::unknown("the table of processes was full"),
-        cgroup: Measured::unknown("the table of processes was full"),
-        exit: Exit::Unknown("the table of processes was full"),
-        cpu_seconds: Measured::unknown("the table of processes was full"),
-        device_read_bytes: Measured::unknown("the table of processes was full"),
-        device_write_bytes: Measured::unknown("the table of processes was full"),
+        ppid: Measured::unknown("what found no room in the tables"),
+        command: Measured::unknown("what found no room in the tables"),
+        cgroup: Measured::unknown("what found no room in the tables"),
+        exit: Exit::Unknown("what found no room in the tables"),
+        cpu_seconds: Measured::unknown("what found no room in the tables"),
+        device_read_bytes: Measured::unknown("what found no room in the tables"),
+        device_write_bytes: Measured::unknown("what found no room in the tables"),
         ledger,
     }));
     rows

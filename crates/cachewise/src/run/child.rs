@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,9 @@ use cachewise_kstat::{Kernel, ProcessIo};
 use cachewise_model::Exit;
 use cachewise_sys::Usage;
 use cachewise_units::Bytes;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+use crate::machine::Followed;
 use crate::signals::{self, Caught};
 
 /// How often the machine's dirty memory is looked at while the program runs.
@@ -60,9 +59,7 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
     let (sender, events) = channel();
     signals::catch_for_program(sender.clone()).map_err(StartError::Other)?;
     let begin = Instant::now();
-    let mut child = Command::new(&command[0])
-        .args(&command[1..])
-        .spawn()
+    let mut child = cachewise_sys::spawn_untouched(Command::new(&command[0]).args(&command[1..]))
         .map_err(StartError::Start)?;
     let pid = child.id();
     let account = kernel.open_process_io(pid).ok();
@@ -106,9 +103,7 @@ pub fn follow(
     needs_io: bool,
 ) -> Result<Course> {
     let (sender, events) = channel();
-    let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
-    let pidfd = pidfd_open(process, PidfdFlags::empty())
-        .with_context(|| format!("cannot follow process {pid}"))?;
+    let followed = Arc::new(Followed::open(pid)?);
     let before = match kernel.process_io(pid) {
         Ok(io) => Some(io),
         Err(error) if needs_io => {
@@ -118,18 +113,15 @@ pub fn follow(
     };
     signals::catch_ending(sender.clone())?;
     let begin = Instant::now();
-    watch(sender, move || {
-        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        while poll(&mut fds, None) == Err(rustix::io::Errno::INTR) {}
-    })?;
-    let peak_dirty = until_end(kernel, &events, limit.map(|limit| begin + limit), |_| {
-        Flow::Stop
-    });
+    let watched = Arc::clone(&followed);
+    watch(sender, move || watched.wait())?;
+    let deadline = limit.map(|limit| begin + limit);
+    let peak_dirty = until_end(kernel, &events, deadline, |_| Flow::Stop);
     let wall = begin.elapsed();
-    let exit = if kernel.process_exists(pid) {
-        Exit::Running
-    } else {
+    let exit = if followed.has_ended() {
         Exit::Unknown("only a parent learns how a process ended")
+    } else {
+        Exit::Running
     };
     let after = kernel.process_io(pid).ok();
     let io = before

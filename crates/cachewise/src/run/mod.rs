@@ -15,11 +15,11 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Backend, Exit, Measured, Report, Surroundings, diagnose};
 use cachewise_probe::{Detail, Options, Probe, Scope};
-use cachewise_view::{ReportOptions, write_report};
+use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::cli::{Run, limit};
 use crate::machine;
-use crate::output::{FAILED, Sink, Stream, is_broken_pipe};
+use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
 use child::{Course, StartError};
 
 /// The shell's exit statuses for a command that could not be started.
@@ -30,6 +30,11 @@ const BY_SIGNAL: i32 = 128;
 
 /// Runs or follows a program and reports.
 pub fn run(arguments: Run) -> Result<ExitCode> {
+    if arguments.duration.is_some() && arguments.pid.is_none() {
+        bail!(
+            "-d limits how long a process is followed, so it needs --pid PID; a command runs to its end"
+        );
+    }
     let kernel = Kernel::new();
     let sink = Sink::open(&arguments.output, Stream::Stderr)?;
     let scope = match arguments.pid {
@@ -57,19 +62,25 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 exact: true,
                 notes,
             };
-            Ok(probe)
+            Some(probe)
         }
         Err(cachewise_probe::Error::NoProcess(pid)) => {
             bail!("process {pid} ended before it could be followed")
         }
         Err(error) => {
-            let notes = vec![machine::why_estimates(&error)];
+            let note = machine::why_estimates(error);
+            if !matches!(
+                sink.format,
+                Format::Table | Format::Json | Format::JsonLines
+            ) {
+                tell(&format!("note: {note}")); // these formats have no place for it
+            }
             report.backend = Backend {
                 name: "procfs".into(),
                 exact: false,
-                notes,
+                notes: vec![note],
             };
-            Err(error)
+            None
         }
     };
     let course = match arguments.pid {
@@ -89,18 +100,18 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         }
         Some(pid) => {
             report.followed = Some(pid);
-            child::follow(&kernel, pid, limit(arguments.duration), probe.is_err())?
+            child::follow(&kernel, pid, limit(arguments.duration), probe.is_none())?
         }
     };
     report.wall = course.wall;
     report.exit = course.exit;
     report.surroundings = surroundings(&kernel, &course);
     match &mut probe {
-        Ok(probe) => {
+        Some(probe) => {
             let snapshot = probe.snapshot().context("cannot read what was counted")?;
             account::fill(&mut report, &snapshot, &kernel);
         }
-        Err(_) => estimate::fill(&mut report, &course),
+        None => estimate::fill(&mut report, &course),
     }
     // The probe goes before the report is written: nobody should pay for it while a pager waits.
     drop(probe);
@@ -123,7 +134,7 @@ fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),
         Err(error) if status == 0 => Err(error),
         Err(error) => {
-            eprintln!("cachewise: {error:#}");
+            tell(&format!("{error:#}"));
             Ok(ExitCode::from(status))
         }
     }
@@ -150,10 +161,10 @@ fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
             "is it a program, and executable for this user?",
         ),
     };
-    eprintln!(
-        "cachewise: cannot run {}: {error}; {hint}",
+    tell(&format!(
+        "cannot run {}: {error}; {hint}",
         command.to_string_lossy()
-    );
+    ));
     ExitCode::from(status)
 }
 

@@ -16,7 +16,7 @@ use cachewise_model::{Labels, Measured, Row, Subject};
 use cachewise_view::{RowOptions, RowWriter};
 
 use crate::cli::Stat;
-use crate::machine;
+use crate::machine::{self, Followed};
 use crate::output::{Sink, Stream, is_broken_pipe};
 use crate::signals::{self, Caught};
 use source::Source;
@@ -27,11 +27,7 @@ const HEADER_EVERY: usize = 20;
 /// Shows rows until the count is reached, the process ends, or the user has seen enough.
 pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    if let Some(pid) = arguments.pid
-        && !kernel.process_exists(pid)
-    {
-        bail!("process {pid} does not exist");
-    }
+    let followed = arguments.pid.map(Followed::open).transpose()?;
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
@@ -62,7 +58,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
         };
         let now = Instant::now();
         let sample = source.sample(&kernel)?;
-        let over = interrupted || arguments.pid.is_some_and(|pid| !kernel.process_exists(pid));
+        let over = interrupted || followed.as_ref().is_some_and(Followed::has_ended);
         let row = sample.row_since(&earlier, now - earlier_at);
         match writer.write(&row) {
             Err(error) => return ended(error).with_context(cannot_write),

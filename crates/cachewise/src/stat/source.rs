@@ -11,6 +11,7 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 
 use crate::cli::Stat;
 use crate::machine;
+use crate::output::tell;
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
@@ -41,12 +42,12 @@ impl Source {
         let probe = match Probe::attach(&options) {
             Ok(probe) => {
                 for note in probe.notes() {
-                    eprintln!("cachewise: note: {note}");
+                    tell(&format!("note: {note}"));
                 }
                 Some(probe)
             }
             Err(error) if whole_system => {
-                eprintln!("cachewise: note: {}", machine::why_estimates(&error));
+                tell(&format!("note: {}", machine::why_estimates(error)));
                 None
             }
             Err(error) => {
@@ -81,10 +82,10 @@ impl Source {
                 let snapshot = probe.snapshot().context("cannot read what was counted")?;
                 if !snapshot.lost.is_nothing() && !self.lost_was_told {
                     self.lost_was_told = true;
-                    eprintln!(
-                        "cachewise: note: some events were not counted: {:?}",
+                    tell(&format!(
+                        "note: some events were not counted: {:?}",
                         snapshot.lost
-                    );
+                    ));
                 }
                 snapshot.total
             }

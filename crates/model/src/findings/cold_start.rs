@@ -26,9 +26,15 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         .collect();
     cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
     let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
-    let Some(asked) = report.totals.get(Counter::ReadPages).exact() else {
+    let (pages_asked, bytes_asked) = (
+        report.totals.get(Counter::ReadPages),
+        report.totals.get(Counter::ReadBytes),
+    );
+    let (Some(pages_asked), Some(bytes_asked)) = (pages_asked.exact(), bytes_asked.exact()) else {
         return Vec::new();
     };
+    // Reads of less than a page ask for the same page again and again: then the bytes tell how much.
+    let asked = pages_asked.min(Bytes(bytes_asked).pages_ceil(report.page_size).0);
     let Some((_, largest)) = cold.first() else {
         return Vec::new();
     };
@@ -43,7 +49,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         title: String::from("cold start: most of what was read was not in the page cache before"),
         figures: vec![
             ("cold_pages", count.pages()),
-            ("read_pages", report.totals.value(Counter::ReadPages)),
+            ("read_bytes", report.totals.value(Counter::ReadBytes)),
             (
                 "cold_ratio",
                 Value::ratio(count.ratio_of(Measured::Exact(asked))),

@@ -15,19 +15,18 @@ struct direct {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 8192);
 	__type(key, u64);
 	__type(value, struct direct);
 } direct_requests SEC(".maps");
 
-static __always_inline void count_direct(struct ledger *ledger, bool write, u64 bytes)
+static __always_inline void count_direct(struct ledger *ledger, bool write, u64 requests, u64 bytes)
 {
 	if (write) {
-		ADD(ledger, direct_write_requests, 1);
+		ADD(ledger, direct_write_requests, requests);
 		ADD(ledger, direct_write_bytes, bytes);
 	} else {
-		ADD(ledger, direct_read_requests, 1);
+		ADD(ledger, direct_read_requests, requests);
 		ADD(ledger, direct_read_bytes, bytes);
 	}
 }
@@ -77,7 +76,7 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 	write = request->write;
 	bpf_map_delete_elem(&direct_requests, &id);
 	if (bytes > 0 && bytes > before)
-		count_direct(ledger_of_key(&key), write, bytes - before);
+		count_direct(ledger_of_key(&key), write, 1, bytes - before);
 	return 0;
 }
 
@@ -91,33 +90,43 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	struct pt_regs *regs;
 	struct row_key key = {};
 	struct file *file;
+	struct inode *inode;
+	bool write, again;
+	u64 serial;
 	u32 nr;
 
 	if (!(bio->bi_flags & (1 << BIO_PAGE_PINNED)))
 		return 0;
-	if (!in_scope(task) || task->flags & PF_KTHREAD)
+	if (!in_scope(task) || task->flags & PF_KTHREAD || !(state = state_of(trusted)))
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
+	write = bio->bi_opf & 1;
 	if (call_kind(nr) & (CALL_READ | CALL_WRITE)) {
 		file = file_of_fd(task, ARG1(regs));
-		if (!file || !S_ISBLK(file->f_mapping->host->i_mode))
+		if (!file)
+			return 0;
+		inode = file->f_mapping->host;
+		if (!S_ISBLK(inode->i_mode))
 			return 0; /* a file: iomap tells */
-		key.file.dev = file->f_mapping->host->i_rdev;
+		ledger = ledger_of(task, inode, 0, &key);
+		serial = write ? task->ioac.syscw : task->ioac.syscr;
+		again = same_call(&state->bio, (u64)inode, serial, nr, 0);
+		set_call(&state->bio, (u64)inode, serial, nr, 0);
 	} else if (nr == NR_io_submit) {
-		state = state_of(trusted);
-		if (!state || state->direct_serial == task->ioac.syscr + 1)
+		if (state->direct_serial == task->ioac.syscr + 1)
 			return 0;
 		key.file.dev = bio->bi_bdev->bd_dev;
+		if (!is_wanted(&key.file))
+			return 0;
+		if (config.detail == DETAIL_ROWS)
+			process_of(task, &key.process);
+		ledger = ledger_of_key(&key);
+		again = false;
 	} else {
 		return 0;
 	}
-	if (!is_wanted(&key.file))
-		return 0;
-	if (config.detail == DETAIL_ROWS)
-		process_of(task, &key.process);
-	ledger = ledger_of_key(&key);
-	count_direct(ledger, bio->bi_opf & 1, bio->bi_iter.bi_size);
+	count_direct(ledger, write, !again, bio->bi_iter.bi_size);
 	return 0;
 }
 

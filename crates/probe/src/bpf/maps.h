@@ -28,10 +28,12 @@ static __always_inline u64 *watch_of(u64 inode_number)
 	return &watch[(inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS)];
 }
 
-/* The ledger's rows, made on demand; memory is taken as they come. */
+/*
+ * The ledger's rows. Memory for all is taken at the start: made on demand, a burst of new rows runs the
+ * CPU's small stock of memory dry before it is filled up, and rows are lost in an almost empty table.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct row_key);
 	__type(value, struct ledger);
@@ -40,7 +42,6 @@ struct {
 /* Files that have a row, and so a record in the ring. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536);
 	__type(key, struct file_id);
 	__type(value, u32);
@@ -56,7 +57,6 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
 	__type(key, struct process_id);
 	__type(value, struct process);
@@ -103,6 +103,7 @@ struct task_state {
 	u64 write_end;
 	/* direct I/O and io_uring */
 	u64 direct_serial;
+	struct call bio; /* on a block device: one call, maybe several bios */
 	u32 epoch;
 	u32 uring_counted;
 	/* booked in the process table so far */

@@ -18,7 +18,6 @@ struct ahead_key {
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 65536); /* 16 GiB of them, if dense */
 	__type(key, struct ahead_key);
 	__type(value, u64);

@@ -79,7 +79,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 		/* files are counted by iomap; one that falls back to buffered, by its events */
 		if (S_ISBLK(inode->i_mode)) {
 			ledger = ledger_of(task, inode, 0, &key);
-			count_direct(ledger, write, len);
+			count_direct(ledger, write, 1, len);
 		}
 		return 0;
 	}

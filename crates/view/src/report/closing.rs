@@ -12,7 +12,11 @@ use crate::style::Style;
 /// The rules take exact numbers only: where there are none, nothing found means nothing.
 pub(super) fn findings(findings: &[Finding], exact: bool, style: Style) -> String {
     if findings.is_empty() {
-        let none = if exact { "none" } else { "none can be made from estimates" };
+        let none = if exact {
+            "none"
+        } else {
+            "none can be made from estimates"
+        };
         return format!("{} {none}\n", style.bold("findings:"));
     }
     let mut text = format!("{}\n", style.bold("findings"));
@@ -125,7 +129,7 @@ mod tests {
         let expected = [
             "findings\n",
             "note: cold start: most of what was read was not in the page cache before: /data/file\n",
-            "    cold 131,072 pages, read 131,072 pages, cold 100.00 %, cold files 1\n",
+            "    cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
             "    next: run it again to measure it warm; to read it in beforehand: ",
             "cat /data/file >/dev/null, or vmtouch -t /data/file\n",
         ]
