@@ -19,7 +19,7 @@
 //! ```
 //!
 //! # Kernel
-//! BTF tracepoints of 6.12 and later; each program that a kernel lacks or refuses is left out, and
+//! Raw tracepoints of 6.12 and later, with BTF; each program that a kernel lacks or refuses is left out, and
 //! what it would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
 //!
 //! # Layout

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ledger: exact accounts of what tasks ask of the page cache, from BTF tracepoints (6.12 and later).
+ * The ledger: exact accounts of what tasks ask of the page cache, from raw tracepoints (6.12 and later).
  * Definitions of every number: `cachewise_model::Counter`.
  */
 #include "kernel.h"
