@@ -212,7 +212,7 @@ ONCE int empty_slot(struct slot *slot)
 	struct row_key key;
 
 	/* a later chunk of a call that began on another CPU leaves pages here without a request */
-	if (!slot || !(slot->requests | slot->pages))
+	if (!slot || !(slot->requests | slot->pages | slot->misses | slot->ahead))
 		return 0;
 	key = slot->key; /* a map's key has to be on the stack */
 	row = bpf_map_lookup_elem(&rows, &key);
@@ -221,6 +221,9 @@ ONCE int empty_slot(struct slot *slot)
 		fresh.read_requests = slot->requests;
 		fresh.read_pages = slot->pages;
 		fresh.read_bytes = slot->bytes;
+		fresh.read_miss_pages = slot->misses;
+		fresh.readahead_pages = slot->ahead;
+		fresh.readahead_used_pages = slot->used;
 		if (!bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST))
 			goto booked;
 		row = row_of(&key);
@@ -228,8 +231,14 @@ ONCE int empty_slot(struct slot *slot)
 	ADD(row, read_requests, slot->requests);
 	ADD(row, read_pages, slot->pages);
 	ADD(row, read_bytes, slot->bytes);
+	if (slot->misses | slot->ahead | slot->used) {
+		ADD(row, read_miss_pages, slot->misses);
+		ADD(row, readahead_pages, slot->ahead);
+		ADD(row, readahead_used_pages, slot->used);
+	}
 booked:
 	slot->requests = slot->pages = slot->bytes = 0;
+	slot->misses = slot->ahead = slot->used = 0;
 	return 0;
 }
 
@@ -259,9 +268,15 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	return 1;
 }
 
-/* Books pages asked for by reads: on the CPU's own sums, without atomics, if nothing is in the way. */
+/* What one event adds to a reader's account. */
+struct tally {
+	u64 requests, pages, bytes;
+	u64 misses, ahead, used;
+};
+
+/* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
 static __always_inline void book_read(struct task_struct *task, struct address_space *mapping,
-				      u64 requests, u64 pages, u64 bytes)
+				      const struct tally *tally)
 {
 	struct cpu *cpu = this_cpu();
 	struct inode *inode = mapping->host;
@@ -278,11 +293,16 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		}
 		cpu->busy = 1;
 		barrier();
-		cpu->requests += requests;
-		cpu->pages += pages;
-		cpu->bytes += bytes;
+		cpu->requests += tally->requests;
+		cpu->pages += tally->pages;
+		cpu->bytes += tally->bytes;
 		barrier();
 		cpu->busy = 0;
+		if (tally->misses | tally->ahead | tally->used) {
+			ADD(&cpu->total, read_miss_pages, tally->misses);
+			ADD(&cpu->total, readahead_pages, tally->ahead);
+			ADD(&cpu->total, readahead_used_pages, tally->used);
+		}
 		return;
 	}
 	if (!cpu->busy) {
@@ -300,18 +320,24 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 			mine = take_slot(slot, &subject);
 		}
 		if (mine) {
-			slot->requests += requests;
-			slot->pages += pages;
-			slot->bytes += bytes;
+			slot->requests += tally->requests;
+			slot->pages += tally->pages;
+			slot->bytes += tally->bytes;
+			slot->misses += tally->misses;
+			slot->ahead += tally->ahead;
+			slot->used += tally->used;
 		}
 		barrier();
 		cpu->busy = 0;
 		return;
 	}
 	ledger = ledger_of(task, inode, 0, &key);
-	ADD(ledger, read_requests, requests);
-	ADD(ledger, read_pages, pages);
-	ADD(ledger, read_bytes, bytes);
+	ADD(ledger, read_requests, tally->requests);
+	ADD(ledger, read_pages, tally->pages);
+	ADD(ledger, read_bytes, tally->bytes);
+	ADD(ledger, read_miss_pages, tally->misses);
+	ADD(ledger, readahead_pages, tally->ahead);
+	ADD(ledger, readahead_used_pages, tally->used);
 }
 
 #endif

@@ -44,6 +44,26 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	return true;
 }
 
+/* Starts to collect the inserts of a read, until an event confirms them. */
+static __always_inline void pending_open(struct task_state *state, struct inode *inode, u64 m, u64 serial,
+					 u32 nr, const struct row_key *key)
+{
+	u32 kind = call_kind(nr);
+
+	__sync_fetch_and_add(watch_of(inode->i_ino), 1);
+	set_call(&state->pending, m, serial, nr, state->epoch);
+	state->pending_key = *key;
+	state->pending_inode = inode->i_ino;
+	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
+	state->pending_hi = state->ahead_hi;
+	if (state->pending_hi > last_page(inode))
+		state->pending_hi = last_page(inode);
+	state->pending_chunks = kind & CALL_CHUNKED;
+	/* only plain reads, and only if this request was not counted before */
+	state->pending_counts = kind & CALL_READ &&
+				!(state->read.mapping == m && state->read.serial == serial);
+}
+
 SEC("raw_tp/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_insert, struct folio *raw_folio)
 {
@@ -56,22 +76,35 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	struct ledger *ledger;
 	struct row_key key;
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
-	u64 serial = task->ioac.syscr, inside;
+	u64 serial = task->ioac.syscr, inside, back;
+	bool in_fault;
 	u32 nr, kind;
 
-	if (!in_scope(task) || folio_is_shmem(folio))
+	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_of(trusted)))
 		return 0;
-	ledger = ledger_of(task, inode, pages, &key);
-	if (!ledger || !(state = state_of(trusted)))
-		return 0;
-	if (config.detail == DETAIL_ROWS) {
-		u64 back = gone_take(&key.file, lo, hi);
-
-		if (back)
+	regs = (void *)bpf_task_pt_regs(trusted);
+	nr = syscall_nr(task, regs);
+	kind = call_kind(nr);
+	in_fault = state->fault_mapping == m && state->fault_known &&
+		   state->fault_serial == task->min_flt + task->maj_flt;
+	if (!in_fault && !(kind & CALL_CHUNKED) &&
+	    same_call(&state->pending, m, serial, nr, state->epoch)) {
+		/* the next folio of a read, whose row and range are known */
+		key = state->pending_key;
+		back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
+		if (back) {
+			ledger = ledger_of_key(&key);
 			ADD(ledger, refault_pages, back);
+		}
+		goto collect;
 	}
-	if (state->fault_mapping == m && state->fault_known &&
-	    state->fault_serial == task->min_flt + task->maj_flt) {
+	ledger = ledger_of(task, inode, pages, &key);
+	if (!ledger)
+		return 0;
+	back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
+	if (back)
+		ADD(ledger, refault_pages, back);
+	if (in_fault) {
 		/*
 		 * Not entered among the pages brought in ahead: touches of mapped pages are not seen,
 		 * so whether these are used cannot be known.
@@ -85,9 +118,6 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		}
 		return 0;
 	}
-	regs = (void *)bpf_task_pt_regs(trusted);
-	nr = syscall_nr(task, regs);
-	kind = call_kind(nr);
 	if (kind & (CALL_WRITE | CALL_ALLOCATE)) {
 		if (is_metadata(inode) && !write_length(task, regs, nr, mapping))
 			ADD(ledger, metadata_pages, pages);
@@ -113,23 +143,12 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 			ADD(ledger, other_pages, pages);
 		return 0;
 	}
-	inside = asked_for(state, lo, hi);
 	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
 		pending_flush(state);
-	if (!state->pending.mapping) {
-		__sync_fetch_and_add(watch_of(inode->i_ino), 1);
-		set_call(&state->pending, m, serial, nr, state->epoch);
-		state->pending_key = key;
-		state->pending_inode = inode->i_ino;
-		state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
-		state->pending_hi = state->ahead_hi;
-		if (state->pending_hi > last_page(inode))
-			state->pending_hi = last_page(inode);
-		state->pending_chunks = kind & CALL_CHUNKED;
-		/* only plain reads, and only if this request was not counted before */
-		state->pending_counts = kind & CALL_READ && !(state->read.mapping == m &&
-							      state->read.serial == serial);
-	}
+	if (!state->pending.mapping)
+		pending_open(state, inode, m, serial, nr, &key);
+collect:
+	inside = asked_for(state, lo, hi);
 	state->pending_miss += inside;
 	state->pending_ahead += pages - inside;
 	if (!inside) {
@@ -188,7 +207,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	} else {
 		if (!bpf_map_lookup_elem(&files, &key.file))
 			return 0;
-		gone_set(&key.file, lo, hi);
+		if (mapping->host->i_nlink) /* of a deleted file nothing comes back */
+			gone_set(mapping->host, &key.file, lo, hi);
 		ledger = row_of(&key);
 	}
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))

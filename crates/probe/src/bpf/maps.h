@@ -23,9 +23,17 @@ u64 followed[PID_WORDS] = {};
 #define WATCH_BITS 12
 u64 watch[1 << WATCH_BITS] = {};
 
+/* Likewise, how many pages have left the cache that would be refaults if they came back. */
+u64 gone_watch[1 << WATCH_BITS] = {};
+
+static __always_inline u64 watch_slot(u64 inode_number)
+{
+	return (inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS);
+}
+
 static __always_inline u64 *watch_of(u64 inode_number)
 {
-	return &watch[(inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS)];
+	return &watch[watch_slot(inode_number)];
 }
 
 /*
@@ -123,6 +131,7 @@ struct slot {
 	u64 mapping, inode, start;
 	u32 generation, tgid;
 	u64 requests, pages, bytes;
+	u64 misses, ahead, used;
 	struct row_key key;
 };
 

@@ -151,6 +151,7 @@ static __always_inline u64 ahead_take(struct address_space *mapping, u64 lo, u64
 
 struct gone_range {
 	struct file_id file;
+	u64 inode_number;
 	u64 lo, hi, taken;
 };
 
@@ -168,6 +169,7 @@ static long gone_set_step(u32 i, void *context)
 		__sync_fetch_and_or(entry, bits);
 	else
 		bpf_map_update_elem(&gone, &key, &bits, BPF_ANY);
+	__sync_fetch_and_add(&gone_watch[watch_slot(range->inode_number)], count);
 	return 0;
 }
 
@@ -187,18 +189,21 @@ static long gone_take_step(u32 i, void *context)
 }
 
 /* Notes that pages lo..=hi have left the cache. */
-static __always_inline void gone_set(struct file_id *file, u64 lo, u64 hi)
+static __always_inline void gone_set(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
-	struct gone_range range = { *file, lo, hi, 0 };
+	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
 
 	bpf_loop(FOLIO_CHUNKS, gone_set_step, &range, 0);
 }
 
 /* How many of pages lo..=hi had been in the cache before; they are in it again. */
-static __always_inline u64 gone_take(struct file_id *file, u64 lo, u64 hi)
+static __always_inline u64 gone_take(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
-	struct gone_range range = { *file, lo, hi, 0 };
+	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
 
+	/* never counted down: the table forgets the oldest without a word */
+	if (!gone_watch[watch_slot(range.inode_number)])
+		return 0;
 	bpf_loop(FOLIO_CHUNKS, gone_take_step, &range, 0);
 	return range.taken;
 }

@@ -20,27 +20,23 @@ static __always_inline u64 last_page(struct inode *inode)
 struct read {
 	u64 mapping; /* its address */
 	u64 start, end;
-	u64 bytes;
-	u64 requests;
+	struct tally tally;
 };
 
+/* Counts pages start..=end as asked for (none: only what was brought in). */
 ONCE int count_read(struct read *read)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping;
-	struct ledger *ledger;
-	struct row_key key;
-	u64 used;
+	struct tally tally;
 
 	if (!read)
 		return 0;
 	mapping = PLAIN(struct address_space, (void *)read->mapping);
-	book_read(task, mapping, read->requests, read->end - read->start + 1, read->bytes);
-	used = ahead_take(mapping, read->start, read->end);
-	if (used) {
-		ledger = ledger_of(task, mapping->host, 0, &key);
-		ADD(ledger, readahead_used_pages, used);
-	}
+	tally = read->tally;
+	if (tally.pages)
+		tally.used = ahead_take(mapping, read->start, read->end);
+	book_read(task, mapping, &tally);
 	return 0;
 }
 
@@ -56,7 +52,7 @@ static __always_inline void pending_close(struct task_state *state)
  * to (a socket that is full ends it), and read-ahead runs in front of it: there, not more misses are booked
  * than pages.
  */
-static __always_inline void pending_commit(struct task_state *state, struct ledger *ledger)
+static __always_inline void pending_commit(struct task_state *state, struct tally *tally)
 {
 	u64 miss = state->pending_miss;
 
@@ -65,8 +61,8 @@ static __always_inline void pending_commit(struct task_state *state, struct ledg
 			miss = state->read_pages - state->read_misses;
 		state->read_misses += miss;
 	}
-	ADD(ledger, read_miss_pages, miss);
-	ADD(ledger, readahead_pages, state->pending_ahead);
+	tally->misses = miss;
+	tally->ahead = state->pending_ahead;
 	state->pending_miss -= miss;
 	state->pending_ahead = 0;
 	if (!state->pending_miss)
@@ -113,6 +109,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	struct inode *inode = mapping->host;
 	struct range range = {};
+	struct read read = {};
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
 	u64 eof = inode->i_size, start = index, end = last, bytes = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
@@ -191,10 +188,12 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	if (requests)
 		state->read_pages = state->read_misses = 0;
 	if (end >= start) {
+		read.start = start;
+		read.end = end;
+		read.tally.requests = requests;
+		read.tally.pages = end - start + 1;
+		read.tally.bytes = bytes;
 		state->read_pages += end - start + 1;
-		struct read read = { m, start, end, bytes, requests };
-
-		count_read(&read);
 	}
 done:
 	set_call(&state->read, m, serial, nr, state->epoch);
@@ -203,10 +202,11 @@ done:
 	state->read_end = end;
 	state->read_pos = range.pos;
 commit:
-	if (state->pending.mapping == m) {
-		struct row_key key = state->pending_key;
-
-		pending_commit(state, ledger_of_key(&key));
+	if (state->pending.mapping == m)
+		pending_commit(state, &read.tally);
+	if (read.tally.pages | read.tally.misses | read.tally.ahead) {
+		read.mapping = m;
+		count_read(&read);
 	}
 	return 0;
 }
@@ -246,7 +246,9 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 	eof = mapping->host->i_size;
 	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
 		goto full;
-	book_read(task, mapping, 1, 1, len < eof - pos ? len : eof - pos);
+	struct tally tally = { 1, 1, len < eof - pos ? len : eof - pos };
+
+	book_read(task, mapping, &tally);
 	return 0;
 full:
 	return read_event(mapping, index, last);

@@ -93,9 +93,15 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 		return 0;
 	}
 	state->uring_counted = 1;
-	struct read read = { (u64)mapping, pos >> config.page_shift, (pos + len - 1) >> config.page_shift,
-			     len, 1 };
+	struct read read = {
+		.mapping = (u64)mapping,
+		.start = pos >> config.page_shift,
+		.end = (pos + len - 1) >> config.page_shift,
+	};
 
+	read.tally.requests = 1;
+	read.tally.pages = read.end - read.start + 1;
+	read.tally.bytes = len;
 	count_read(&read);
 	if (state->pending.mapping)
 		pending_flush(state);
