@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use cachewise_model::{FIELDS, Field, STAT_COLUMNS};
@@ -157,11 +156,6 @@ impl Stat {
                 .collect(),
         }
     }
-}
-
-/// How long a run may take at most, if it is limited.
-pub fn limit(duration: Option<Interval>) -> Option<Duration> {
-    duration.map(Interval::get)
 }
 
 /// What clap has to say: help and version as they are, errors with what was typed made printable.

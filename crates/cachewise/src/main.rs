@@ -9,9 +9,10 @@ mod run;
 mod signals;
 mod stat;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command};
@@ -26,8 +27,12 @@ fn main() -> ExitCode {
         Command::Stat(arguments) => stat::stat(arguments),
         Command::Columns => cli::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut script);
+            let written = io::stdout().write_all(&script);
+            written
+                .map(|()| ExitCode::SUCCESS)
+                .context("cannot write to standard output")
         }
     };
     result.unwrap_or_else(|error| {

@@ -48,6 +48,12 @@ pub enum Error {
     /// More files than a probe can be told to watch.
     #[error("{0} files asked for, and a probe can watch {max} at most", max = crate::Options::MAX_FILES)]
     TooManyFiles(usize),
+    /// Process ids here are not those that the kernel's programs see.
+    #[error(
+        "this is a PID namespace of its own, in which processes cannot be told from those outside \
+         (a container: start it with the host's, as --pid=host does)"
+    )]
+    PidNamespace,
     /// No such process.
     #[error("process {0} does not exist")]
     NoProcess(u32),
@@ -69,6 +75,7 @@ impl Error {
                 _ => ErrorKind::Other,
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
+            Error::PidNamespace => ErrorKind::Unsupported,
             Error::Map { .. } | Error::Shape { .. } | Error::Thread(_) => ErrorKind::Other,
         }
     }

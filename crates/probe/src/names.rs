@@ -64,7 +64,7 @@ impl Names {
             .name("names".into())
             .spawn(move || {
                 while !collector.stop.load(Ordering::Relaxed) {
-                    // An error here shows up again, and is reported, when a snapshot drains the ring.
+                    // If the ring cannot be read, the snapshot's own try says so.
                     drop(collector.drain());
                     std::thread::park_timeout(INTERVAL);
                 }

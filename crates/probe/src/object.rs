@@ -57,6 +57,18 @@ impl FileSystem {
 }
 
 impl Group {
+    /// Counters that mean nothing now. Of a file system that is not mounted nothing is missing: a kernel
+    /// without its module has neither files of it nor its tracepoints.
+    pub(crate) fn counters_missing(&self) -> &'static [Counter] {
+        let Some(system) = &self.file_system else {
+            return self.counters;
+        };
+        match Kernel::new().mounts(None) {
+            Ok(mounts) if !system.is_mounted(&mounts) => &[],
+            _ => self.counters,
+        }
+    }
+
     fn has(&self, program: &str) -> bool {
         self.programs.iter().any(|(name, _)| *name == program)
     }
@@ -66,7 +78,6 @@ const WRITES: &[Counter] = &[
     Counter::WriteRequests,
     Counter::WritePages,
     Counter::WriteBytes,
-    Counter::WriteNewPages,
 ];
 const DIRECT: &[Counter] = &[
     Counter::DirectReadRequests,
@@ -117,7 +128,7 @@ const GROUPS: [Group; 7] = [
             ("on_ext4_write", "ext4_write_begin"),
         ],
         counters: WRITES,
-        reason: "this kernel has no ext4 write tracepoints in its BTF",
+        reason: "this kernel has no ext4 write tracepoints to attach to",
         file_system: Some(FileSystem {
             types: &["ext2", "ext3", "ext4"],
             magic: 0xEF53,
@@ -127,7 +138,7 @@ const GROUPS: [Group; 7] = [
         name: "writes on xfs",
         programs: &[("on_xfs_write", "xfs_file_buffered_write")],
         counters: WRITES,
-        reason: "this kernel has no xfs write tracepoint in its BTF",
+        reason: "this kernel has no xfs write tracepoint to attach to",
         file_system: Some(FileSystem {
             types: &["xfs"],
             magic: 0x5846_5342,
@@ -140,7 +151,7 @@ const GROUPS: [Group; 7] = [
             ("on_btrfs_dirty", "writeback_dirty_folio"),
         ],
         counters: WRITES,
-        reason: "this kernel has no btrfs extent tracepoint in its BTF",
+        reason: "this kernel has no btrfs extent tracepoint to attach to",
         file_system: Some(FileSystem {
             types: &["btrfs"],
             magic: 0x9123_683E,

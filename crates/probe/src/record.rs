@@ -96,6 +96,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
         command: String::from_utf8_lossy(name).into_owned(),
         cgroup: field!(cgroup),
         exit_status: exited.then(|| raw.u32(offset_of!(types::process, exit_code))),
+        cpu_time: Duration::from_nanos(field!(cpu_time)),
         user_time: Duration::from_nanos(field!(user_time)),
         system_time: Duration::from_nanos(field!(system_time)),
         read_call_bytes: Bytes(field!(rchar)),

@@ -74,9 +74,11 @@ pub struct ProcessInfo {
     pub cgroup: u64,
     /// Wait status, if it has ended.
     pub exit_status: Option<u32>,
-    /// CPU time in user mode.
+    /// CPU time, to the nanosecond.
+    pub cpu_time: Duration,
+    /// The part of it in user mode, as the clock tick sampled it: 0 for what is short.
     pub user_time: Duration,
-    /// CPU time in the kernel.
+    /// The part of it in the kernel, sampled likewise.
     pub system_time: Duration,
     /// Bytes asked of read calls of any kind: files, pipes, sockets.
     pub read_call_bytes: Bytes,
@@ -120,7 +122,8 @@ pub struct Lost {
     pub direct_requests: u64,
     /// Processes that found no room in the process table.
     pub processes: u64,
-    /// Events during which a program was already running on that CPU, so that the kernel skipped it.
+    /// Events during which a program was already running on that CPU, so that the kernel skipped it; and
+    /// CPUs that were so busy that what they hold back could not be booked.
     pub skipped: u64,
 }
 

@@ -13,23 +13,18 @@ use cachewise_model::{
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 
+use super::child::Course;
+
+/// Why the rest of the read calls is not exact.
+const NOT_ALL_CALLS: &str =
+    "read calls less reads of files: those by splice and io_uring are in the second only";
+
 /// Residency after the run costs five system calls a file; of more files than this, the heaviest.
 const RESIDENCY_OF: usize = 10_000;
 
 /// Fills the report with what the probe counted.
-pub fn fill(report: &mut Report, snapshot: &Snapshot, kernel: &Kernel) {
-    let seconds = |time: fn(&ProcessInfo) -> Duration| {
-        Measured::Exact(
-            snapshot
-                .processes
-                .iter()
-                .map(time)
-                .sum::<Duration>()
-                .as_secs_f64(),
-        )
-    };
-    report.cpu_user_seconds = seconds(|process| process.user_time);
-    report.cpu_system_seconds = seconds(|process| process.system_time);
+pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &Kernel) {
+    (report.cpu_user_seconds, report.cpu_system_seconds) = cpu_seconds(snapshot, course);
     let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
@@ -37,18 +32,34 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, kernel: &Kernel) {
     report.files = files(report, snapshot, kernel);
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     report.processes = processes(snapshot, kernel);
-    report.cgroups = cgroups(snapshot, kernel);
+    report.cgroups = cgroups(snapshot, kernel, report.page_size.get());
     report.lost = lost(snapshot);
+}
+
+/// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.
+fn cpu_seconds(snapshot: &Snapshot, course: &Course) -> (Measured<f64>, Measured<f64>) {
+    if let Some(usage) = course.usage {
+        return (
+            Measured::Exact(usage.user.as_secs_f64()),
+            Measured::Exact(usage.system.as_secs_f64()),
+        );
+    }
+    let sampled = |time: fn(&ProcessInfo) -> Duration| {
+        let sum: Duration = snapshot.processes.iter().map(time).sum();
+        Measured::Estimated(sum.as_secs_f64(), "sampled at the clock tick")
+    };
+    (
+        sampled(|process| process.user_time),
+        sampled(|process| process.system_time),
+    )
 }
 
 /// Read calls count every byte, whatever it comes from; what is not of files is of the rest.
 fn outside(read_calls: u64, total: &Ledger) -> Count {
     let of_files = total[Counter::ReadBytes] + total[Counter::DirectReadBytes];
     match read_calls.checked_sub(of_files) {
-        Some(rest) => Measured::Exact(rest),
-        None => {
-            Measured::unknown("reads through io_uring are not in the kernel's count of read calls")
-        }
+        Some(rest) => Measured::Estimated(rest, NOT_ALL_CALLS),
+        None => Measured::unknown(NOT_ALL_CALLS),
     }
 }
 
@@ -224,7 +235,7 @@ fn processes(snapshot: &Snapshot, kernel: &Kernel) -> Vec<ProcessRow> {
                     Measured::Exact(name.clone())
                 }),
             exit: process.exit_status.map_or(Exit::Running, exit),
-            cpu_seconds: Measured::Exact((process.user_time + process.system_time).as_secs_f64()),
+            cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
             device_read_bytes: Measured::Exact(process.device_read.0),
             device_write_bytes: Measured::Exact(process.device_written.0),
             ledger: sums.remove(&process.id).unwrap_or_default(),
@@ -263,7 +274,7 @@ fn exit(status: u32) -> Exit {
     }
 }
 
-fn cgroups(snapshot: &Snapshot, kernel: &Kernel) -> Vec<CgroupRow> {
+fn cgroups(snapshot: &Snapshot, kernel: &Kernel, page: u64) -> Vec<CgroupRow> {
     let names: HashMap<u32, String> = kernel
         .cgroup_names()
         .unwrap_or_default()
@@ -282,11 +293,12 @@ fn cgroups(snapshot: &Snapshot, kernel: &Kernel) -> Vec<CgroupRow> {
             ledger,
         })
         .collect();
-    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, 1)));
+    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, page)));
     rows
 }
 
-fn lost(snapshot: &Snapshot) -> Vec<Lost> {
+/// What could not be counted, in sentences; empty is what exactness looks like.
+pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
     let lost = &snapshot.lost;
     [
         (
@@ -350,7 +362,7 @@ mod tests {
         total.set(Counter::DirectReadBytes, 50);
         assert_eq!(
             outside(400, &total),
-            Measured::Exact(250),
+            Measured::Estimated(250, NOT_ALL_CALLS),
             "pipes and sockets"
         );
         assert!(

@@ -5,7 +5,7 @@
 //! - `account`: from what the probe counted to a report
 //! - `estimate`: the same from procfs, where there is no probe
 
-mod account;
+pub mod account;
 mod child;
 mod estimate;
 
@@ -15,9 +15,10 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Backend, Exit, Measured, Report, Surroundings, diagnose};
 use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
 
-use crate::cli::{Run, limit};
+use crate::cli::Run;
 use crate::machine;
 use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
 use child::{Course, StartError};
@@ -100,17 +101,32 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         }
         Some(pid) => {
             report.followed = Some(pid);
-            child::follow(&kernel, pid, limit(arguments.duration), probe.is_none())?
+            child::follow(
+                &kernel,
+                pid,
+                arguments.duration.map(Interval::get),
+                probe.is_none(),
+            )?
         }
     };
     report.wall = course.wall;
     report.exit = course.exit;
     report.surroundings = surroundings(&kernel, &course);
     match &mut probe {
-        Some(probe) => {
-            let snapshot = probe.snapshot().context("cannot read what was counted")?;
-            account::fill(&mut report, &snapshot, &kernel);
-        }
+        Some(probe) => match probe.snapshot() {
+            Ok(snapshot) => account::fill(&mut report, &snapshot, &course, &kernel),
+            Err(error) => {
+                // The command has run: its exit status is not to be lost with the counts.
+                let error = anyhow::Error::from(error);
+                let note = format!("these are estimates: what was counted is lost, {error:#}");
+                report.backend = Backend {
+                    name: "procfs".into(),
+                    exact: false,
+                    notes: vec![note],
+                };
+                estimate::fill(&mut report, &course);
+            }
+        },
         None => estimate::fill(&mut report, &course),
     }
     // The probe goes before the report is written: nobody should pay for it while a pager waits.

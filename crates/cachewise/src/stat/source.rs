@@ -12,6 +12,7 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use crate::cli::Stat;
 use crate::machine;
 use crate::output::tell;
+use crate::run::account::lost;
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
@@ -30,7 +31,7 @@ pub struct Sample {
 pub struct Source {
     probe: Option<Probe>,
     whole_system: bool,
-    lost_was_told: bool,
+    lost_told: u64,
 }
 
 impl Source {
@@ -58,7 +59,7 @@ impl Source {
         Ok(Source {
             probe,
             whole_system,
-            lost_was_told: false,
+            lost_told: 0,
         })
     }
 
@@ -80,14 +81,22 @@ impl Source {
         let ledger = match &mut self.probe {
             Some(probe) => {
                 let snapshot = probe.snapshot().context("cannot read what was counted")?;
-                if !snapshot.lost.is_nothing() && !self.lost_was_told {
-                    self.lost_was_told = true;
-                    tell(&format!(
-                        "note: some events were not counted: {:?}",
-                        snapshot.lost
-                    ));
+                let lost = lost(&snapshot);
+                let count: u64 = lost.iter().map(|lost| lost.count).sum();
+                if count > self.lost_told {
+                    self.lost_told = count;
+                    for lost in lost {
+                        tell(&format!(
+                            "note: {} {}: {}",
+                            lost.count, lost.id, lost.meaning
+                        ));
+                    }
                 }
-                snapshot.total
+                let mut ledger = snapshot.total;
+                if let Some(pages) = refaults.filter(|_| self.whole_system) {
+                    ledger.set_estimated(Counter::RefaultPages, pages.0, BY_VMSTAT);
+                }
+                ledger
             }
             None => {
                 let mut ledger = Ledger::all_missing(NEEDS_PROBE);
@@ -144,6 +153,12 @@ fn wanted(path: &Path) -> Result<WantedFile> {
     let stat = path
         .metadata()
         .with_context(|| format!("cannot watch the file {}", path.display()))?;
+    if is_on_overlay(path) {
+        bail!(
+            "{} is on an overlay, and its pages belong to the file in the layer below: name that one",
+            path.display()
+        );
+    }
     let kind = stat.file_type();
     let (device, inode) = if kind.is_block_device() {
         (stat.rdev(), 0)
@@ -161,4 +176,9 @@ fn wanted(path: &Path) -> Result<WantedFile> {
         minor,
         inode,
     })
+}
+
+fn is_on_overlay(path: &Path) -> bool {
+    const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type as u64 == OVERLAYFS_SUPER_MAGIC)
 }

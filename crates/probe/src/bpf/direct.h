@@ -43,6 +43,8 @@ int BPF_PROG(on_direct_begin, struct kiocb *raw_iocb, struct iov_iter *raw_iter,
 	struct task_state *state;
 	u64 id = (u64)raw_iocb;
 
+	/* what ended without an event has left its entry, and the address is used again */
+	bpf_map_delete_elem(&direct_requests, &id);
 	if (!in_scope(task))
 		return 0;
 	/* at the end of the file there is nothing to do, and no completion */

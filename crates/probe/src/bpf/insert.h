@@ -88,7 +88,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	in_fault = state->fault_mapping == m && state->fault_known &&
 		   state->fault_serial == task->min_flt + task->maj_flt;
 	if (!in_fault && !(kind & CALL_CHUNKED) &&
-	    same_call(&state->pending, m, serial, nr, state->epoch)) {
+	    same_call(&state->pending, m, serial, nr, state->epoch) && state->ahead.mapping == m) {
 		/* the next folio of a read, whose row and range are known */
 		key = state->pending_key;
 		back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
@@ -207,7 +207,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	} else {
 		if (!bpf_map_lookup_elem(&files, &key.file))
 			return 0;
-		if (mapping->host->i_nlink) /* of a deleted file nothing comes back */
+		/* of what was cut off or deleted nothing comes back: other data takes its place */
+		if (mapping->host->i_nlink && lo << config.page_shift < mapping->host->i_size)
 			gone_set(mapping->host, &key.file, lo, hi);
 		ledger = row_of(&key);
 	}

@@ -54,6 +54,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 #define S_IFMT 0170000
 #define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
 #define S_ISBLK(mode) (((mode) & S_IFMT) == 0060000)
+#define MAX_RW_COUNT 0x7ffff000ULL /* the most that one call moves */
 #define O_APPEND 02000
 #define O_DIRECT 040000
 #define BTRFS_SUPER_MAGIC 0x9123683E
@@ -115,9 +116,7 @@ struct address_space {
 	unsigned long nrpages;
 	const struct address_space_operations *a_ops;
 } CORE;
-struct file_ra_state {
-	unsigned int size;
-} CORE;
+struct file_ra_state;
 struct file {
 	unsigned int f_flags;
 	struct inode *f_inode;
@@ -167,6 +166,11 @@ struct thread_info {
 struct sched_entity {
 	u64 sum_exec_runtime;
 } CORE;
+struct signal_struct {
+	struct {
+		int counter;
+	} live; /* threads that have not ended */
+} CORE;
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -178,6 +182,8 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct css_set *cgroups;
+	struct signal_struct *signal;
+	struct sched_entity se;
 	struct task_io_accounting ioac;
 } CORE;
 struct pt_regs { /* part of the ABI: not relocated */
@@ -253,11 +259,7 @@ struct btrfs_inode {
 	struct inode vfs_inode;
 } CORE;
 
-struct bpf_iter_meta {
-	void *seq;
-} CORE;
 struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 } CORE;
 

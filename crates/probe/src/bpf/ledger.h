@@ -63,6 +63,7 @@ struct row_key {
 
 /* One process's own account, for what has no file. Times in nanoseconds. */
 struct process {
+	u64 cpu_time;		     /* exact; the next two are sampled at the clock tick */
 	u64 user_time, system_time;
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 	u64 minor_faults, major_faults;
@@ -70,7 +71,7 @@ struct process {
 	u32 parent;
 	u32 exit_code;
 	u32 exited;
-	u32 threads;
+	u32 pad;
 	char comm[16];
 };
 

@@ -108,14 +108,14 @@ struct task_state {
 	u32 fault_known, fault_missed;
 	/* the write that is being served */
 	struct call write;
-	u64 write_end;
+	u64 write_pos, write_end;
 	/* direct I/O and io_uring */
 	u64 direct_serial;
 	struct call bio; /* on a block device: one call, maybe several bios */
 	u32 epoch;
 	u32 uring_counted;
 	/* booked in the process table so far */
-	u64 user_time, system_time, minor_faults, major_faults;
+	u64 cpu_time, user_time, system_time, minor_faults, major_faults;
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 };
 

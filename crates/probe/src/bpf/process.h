@@ -25,6 +25,7 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 			return 0;
 		}
 #define SETTLE(field, value) __sync_fetch_and_add(&process->field, (value) - state->field)
+		SETTLE(cpu_time, task->se.sum_exec_runtime);
 		SETTLE(user_time, task->utime);
 		SETTLE(system_time, task->stime);
 		SETTLE(minor_faults, task->min_flt);
@@ -39,6 +40,7 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 		process->cgroup = cgroup_id_of(task);
 		bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
 	}
+	state->cpu_time = task->se.sum_exec_runtime;
 	state->user_time = task->utime;
 	state->system_time = task->stime;
 	state->minor_faults = task->min_flt;
@@ -64,7 +66,7 @@ int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_ch
 }
 
 SEC("raw_tp/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *leaving, bool group_dead)
+int BPF_PROG(on_exit)
 {
 	CURRENT(trusted, task); /* is the one that leaves */
 	struct task_state *state;
@@ -80,7 +82,7 @@ int BPF_PROG(on_exit, struct task_struct *leaving, bool group_dead)
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
 	settle(task, state, true);
-	if (!group_dead)
+	if (task->signal->live.counter > 0)
 		return 0;
 	id.tgid = task->tgid;
 	id.start = task->group_leader->start_time;

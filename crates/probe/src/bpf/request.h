@@ -63,14 +63,14 @@ struct range {
  * The range that the read-class call `nr` asks for, and of which mapping. Inside read(2) the file's position is
  * still the start: the kernel works on a copy and writes it back at the end.
  */
-ONCE int read_range(u32 nr, struct range *range)
+static __always_inline int find_read_range(u32 nr, struct range *range)
 {
 	CURRENT(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	u64 position = 0;
 	struct file *file;
 
-	if (!range || !(call_kind(nr) & (CALL_READ | CALL_SPLICE)))
+	if (!(call_kind(nr) & (CALL_READ | CALL_SPLICE)))
 		return KNOWN_NOTHING;
 	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
 	if (!file)
@@ -111,20 +111,32 @@ ONCE int read_range(u32 nr, struct range *range)
 	return KNOWN_RANGE;
 }
 
+ONCE int read_range(u32 nr, struct range *range)
+{
+	int known;
+
+	if (!range)
+		return KNOWN_NOTHING;
+	known = find_read_range(nr, range);
+	if (range->len > MAX_RW_COUNT)
+		range->len = MAX_RW_COUNT;
+	return known;
+}
+
 /* The length that the write-class call asks for, if it writes to `mapping`; 0: unknown. */
 static __always_inline u64 write_length(struct task_struct *task, struct pt_regs *regs, u32 nr,
 					struct address_space *mapping)
 {
 	struct file *file;
+	u64 len;
 
 	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
 	if (!reads_or_writes(file, mapping))
 		return 0;
-	if (nr == NR_write || nr == NR_pwrite)
-		return ARG3(regs);
-	return iov_length(ARG2(regs), ARG3(regs));
+	len = nr == NR_write || nr == NR_pwrite ? ARG3(regs) : iov_length(ARG2(regs), ARG3(regs));
+	return len < MAX_RW_COUNT ? len : MAX_RW_COUNT;
 }
 
 /* Does the task write to `mapping` by copy_file_range, splice or sendfile? */

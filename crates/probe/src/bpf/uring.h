@@ -70,6 +70,8 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 		len = iov_length(BPF_CORE_READ(rw, addr), len);
 	if ((s64)pos < 0)
 		pos = file->f_pos;
+	if (len > MAX_RW_COUNT)
+		len = MAX_RW_COUNT;
 	eof = inode->i_size;
 	if (!len || (!write && pos >= eof))
 		return 0;

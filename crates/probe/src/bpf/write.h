@@ -39,7 +39,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	struct task_state *state;
 	struct pt_regs *regs;
 	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
-	u64 first_page = pos >> shift;
+	u64 first_page = pos >> shift, event_pos = pos;
 	u32 nr, requests = 1;
 	bool same;
 
@@ -58,7 +58,8 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	} else {
 		/* no registers to ask: as far as the events tell, one folio after the other */
 		end = pos + event_len;
-		if (same && pos <= state->write_end) {
+		if (same && pos > state->write_pos && pos <= state->write_end) {
+			state->write_pos = pos;
 			if (end <= state->write_end)
 				return 0;
 			pos = state->write_end;
@@ -70,6 +71,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 
 	count_write(&write);
 	set_call(&state->write, m, serial, nr, state->epoch);
+	state->write_pos = event_pos;
 	state->write_end = end;
 	return 0;
 }
