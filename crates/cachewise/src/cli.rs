@@ -118,7 +118,8 @@ pub struct Stat {
 pub struct Output {
     #[arg(short, long, value_name = "TARGET", help = OUTPUT_HELP)]
     pub output: Option<Target>,
-    /// Short for -o json.
+    /// Short for -o json. With `run` it goes to standard error, where the program's own errors go too:
+    /// for a clean document write -o FILE.json.
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
     /// When to colour.

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::output::explain;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Hierarchy, Kernel, Pressure, Resource as Pressed};
 use cachewise_model::{Measured, System};
@@ -29,8 +30,8 @@ pub fn why_estimates(error: Error) -> String {
         }
         _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
     };
-    let error = anyhow::Error::from(error);
-    format!("these are estimates from procfs, because {error:#}; for exact numbers {way_out}")
+    let why = explain(&anyhow::Error::from(error));
+    format!("these are estimates from procfs, because {why}; for exact numbers {way_out}")
 }
 
 /// A process that is watched from outside.

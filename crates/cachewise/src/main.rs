@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         if output::is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }
-        output::tell(&format!("{error:#}"));
+        output::tell(&output::explain(&error));
         ExitCode::from(output::FAILED)
     })
 }

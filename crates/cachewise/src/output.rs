@@ -13,6 +13,8 @@ use crate::cli::{Color, Output};
 /// The exit status for what could not be done.
 pub const FAILED: u8 = 2;
 
+const STDERR: &str = "standard error";
+
 /// The width of a table where no terminal says it.
 const PLAIN_WIDTH: usize = 120;
 
@@ -115,12 +117,7 @@ impl Sink {
                 (None, Stream::Stderr) => {
                     let out = io::stderr();
                     let width = terminal_width(&out);
-                    (
-                        "standard error".into(),
-                        out.is_terminal(),
-                        width,
-                        Box::new(out),
-                    )
+                    (STDERR.into(), out.is_terminal(), width, Box::new(out))
                 }
             };
         let color = match output.color {
@@ -141,6 +138,11 @@ impl Sink {
             name,
             writer,
         })
+    }
+
+    /// Whether it shares the stream that notes to the user go to.
+    pub fn is_stderr(&self) -> bool {
+        self.name == STDERR
     }
 
     /// What is written to, for an error's text.
@@ -168,6 +170,19 @@ fn terminal_width(stream: &impl std::os::fd::AsFd) -> Option<usize> {
 /// shown, not sent. If standard error is gone or full, there is nobody to tell.
 pub fn tell(message: &str) {
     let _ = writeln!(io::stderr(), "cachewise: {}", printable(message));
+}
+
+/// An error with its causes, each said once: some of them name their own cause already.
+pub fn explain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The text with its control characters escaped, but for the ends of lines.
@@ -234,6 +249,19 @@ mod tests {
             "a\\u{1b}[31m\nb\\u{9b}",
             "escaped, lines kept"
         );
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = io::Error::from_raw_os_error(13);
+        let error = anyhow::Error::new(cause).context("read /x: Permission denied (os error 13)");
+        assert_eq!(
+            explain(&error),
+            "read /x: Permission denied (os error 13)",
+            "not twice"
+        );
+        let error = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(explain(&error), "outer: inner", "what is new is said");
     }
 
     #[test]

@@ -12,9 +12,24 @@ const OWN_WRITES: &str = "write calls of the process itself, pipes and sockets i
 const TREE_DEVICE: &str = "resource usage of the processes that were waited for";
 const OWN_DEVICE: &str = "I/O account of the process itself";
 
+/// What the process's own account tells.
+const OF_CALLS: [Counter; 4] = [
+    Counter::ReadBytes,
+    Counter::ReadRequests,
+    Counter::WriteBytes,
+    Counter::WriteRequests,
+];
+
 /// Fills in what there is.
 pub fn fill(report: &mut Report, course: &Course) {
     let mut totals = Ledger::all_missing(NEEDS_PROBE);
+    if course.io.is_none() {
+        let ended = Missing::Unknown("the process ended before it could be looked at");
+        for counter in OF_CALLS {
+            totals.set(counter, 0);
+            totals.set_missing(counter, ended);
+        }
+    }
     if let Some(io) = &course.io {
         totals.set_estimated(Counter::ReadBytes, io.rchar.0, OWN_CALLS);
         totals.set_estimated(Counter::ReadRequests, io.syscr, OWN_CALLS);

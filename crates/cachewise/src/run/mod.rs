@@ -20,7 +20,7 @@ use cachewise_view::{Format, ReportOptions, write_report};
 
 use crate::cli::Run;
 use crate::machine;
-use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
+use crate::output::{FAILED, Sink, Stream, explain, is_broken_pipe, tell};
 use child::{Course, StartError};
 
 /// The shell's exit statuses for a command that could not be started.
@@ -70,11 +70,13 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         }
         Err(error) => {
             let note = machine::why_estimates(error);
-            if !matches!(
+            // CSV and OpenMetrics have no place for it, and on their own stream it would spoil them.
+            let has_notes = matches!(
                 sink.format,
                 Format::Table | Format::Json | Format::JsonLines
-            ) {
-                tell(&format!("note: {note}")); // these formats have no place for it
+            );
+            if !has_notes && !sink.is_stderr() {
+                tell(&format!("note: {note}"));
             }
             report.backend = Backend {
                 name: "procfs".into(),
@@ -117,8 +119,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             Ok(snapshot) => account::fill(&mut report, &snapshot, &course, &kernel),
             Err(error) => {
                 // The command has run: its exit status is not to be lost with the counts.
-                let error = anyhow::Error::from(error);
-                let note = format!("these are estimates: what was counted is lost, {error:#}");
+                let error = explain(&anyhow::Error::from(error));
+                let note = format!("these are estimates: what was counted is lost, {error}");
                 report.backend = Backend {
                     name: "procfs".into(),
                     exact: false,
@@ -150,7 +152,7 @@ fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),
         Err(error) if status == 0 => Err(error),
         Err(error) => {
-            tell(&format!("{error:#}"));
+            tell(&explain(&error));
             Ok(ExitCode::from(status))
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
             ("read_bytes", report.totals.value(Counter::ReadBytes)),
             (
                 "cold_ratio",
-                Value::ratio(count.ratio_of(Measured::Exact(asked))),
+                Value::ratio(count.ratio_of(Measured::Exact(asked.max(pages)))),
             ),
             ("cold_files", Value::Exact(Datum::Count(cold.len() as u64))),
         ],
