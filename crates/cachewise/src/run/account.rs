@@ -304,7 +304,7 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
         (
             "rows",
             lost.rows,
-            "booked on one row for all, the table being full: ask for more with --max-rows",
+            "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
         ),
         (
             "tasks",

@@ -54,7 +54,7 @@ impl Classes<'_> {
         );
         self.part("  pages asked for", asked, asked);
         self.part("  hit", hits, asked);
-        self.part("    reused, no I/O in this run", reused, asked);
+        self.part("    reused, no I/O: HIT%", reused, asked);
         self.part("    just read ahead, first use", first_uses, asked);
         self.part("  missed", misses, asked);
         let direct = (totals.get(DirectReadRequests), totals.get(DirectReadBytes));
@@ -239,7 +239,7 @@ mod tests {
             "reads through the cache              512           512.0 MiB\n",
             "  pages asked for                         131,072  512.0 MiB  100.00 %\n",
             "  hit                                     130,560  510.0 MiB   99.61 %\n",
-            "    reused, no I/O in this run                  0        0 B    0.00 %\n",
+            "    reused, no I/O: HIT%                        0        0 B    0.00 %\n",
             "    just read ahead, first use            130,560  510.0 MiB   99.61 %\n",
             "  missed                                      512    2.0 MiB    0.39 %\n",
             "reads of pipes, sockets, tmpfs                       1.5 KiB\n",
