@@ -169,7 +169,7 @@ impl Probe {
             files: HashMap::new(),
             processes: Vec::new(),
             direct_in_flight: 0,
-            lost: self.lost()?,
+            lost: self.lost(),
         })
     }
 
@@ -207,6 +207,8 @@ impl Probe {
             direct_in_flight += 1;
             Ok(())
         })?;
+        let mut lost = self.lost();
+        lost.skipped += stuck;
         let mut total = Ledger::default();
         for row in &rows {
             total += &row.ledger;
@@ -221,10 +223,7 @@ impl Probe {
             files,
             processes,
             direct_in_flight,
-            lost: Lost {
-                skipped: self.lost()?.skipped + stuck,
-                ..self.lost()?
-            },
+            lost,
         })
     }
 
@@ -283,7 +282,7 @@ impl Probe {
         Ok(stuck)
     }
 
-    fn lost(&self) -> Result<Lost, Error> {
+    fn lost(&self) -> Lost {
         let skeleton = self.programs.skeleton();
         let mut lost = Lost {
             skipped: self.programs.skipped(),
@@ -298,17 +297,15 @@ impl Probe {
             lost.direct_requests = counted.direct;
             lost.processes = counted.processes;
         }
-        Ok(lost)
+        lost
     }
 }
 
 /// What running a program on a CPU says when that CPU is not there.
 fn is_offline(error: &libbpf_rs::Error) -> bool {
-    let offline = rustix::io::Errno::NXIO.raw_os_error();
-    std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<std::io::Error>())
-        .is_some_and(|error| error.raw_os_error() == Some(offline))
-        || error.to_string().contains("No such device or address")
+    // libbpf-rs keeps the number to itself; its text is the standard library's.
+    let offline = std::io::Error::from(rustix::io::Errno::NXIO).to_string();
+    format!("{error:#}").contains(&offline)
 }
 
 /// Whether process ids here are those that the programs see, which are the kernel's own.

@@ -31,8 +31,9 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &
     report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
     report.files = files(report, snapshot, kernel);
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
-    report.processes = processes(snapshot, kernel);
-    report.cgroups = cgroups(snapshot, kernel, report.page_size.get());
+    let cgroup_names = kernel.cgroup_names().unwrap_or_default();
+    report.processes = processes(snapshot, &cgroup_names);
+    report.cgroups = cgroups(snapshot, &cgroup_names, report.page_size.get());
     report.lost = lost(snapshot);
 }
 
@@ -219,9 +220,8 @@ impl Now {
     }
 }
 
-fn processes(snapshot: &Snapshot, kernel: &Kernel) -> Vec<ProcessRow> {
+fn processes(snapshot: &Snapshot, names: &HashMap<u64, String>) -> Vec<ProcessRow> {
     let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
-    let names = kernel.cgroup_names().unwrap_or_default();
     let mut rows: Vec<ProcessRow> = snapshot
         .processes
         .iter()
@@ -274,13 +274,8 @@ fn exit(status: u32) -> Exit {
     }
 }
 
-fn cgroups(snapshot: &Snapshot, kernel: &Kernel, page: u64) -> Vec<CgroupRow> {
-    let names: HashMap<u32, String> = kernel
-        .cgroup_names()
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(id, name)| (id as u32, name))
-        .collect();
+fn cgroups(snapshot: &Snapshot, names: &HashMap<u64, String>, page: u64) -> Vec<CgroupRow> {
+    let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
     let sums = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
     let mut rows: Vec<CgroupRow> = sums
         .into_iter()
@@ -288,7 +283,7 @@ fn cgroups(snapshot: &Snapshot, kernel: &Kernel, page: u64) -> Vec<CgroupRow> {
             path: names
                 .get(&id)
                 .map_or(Measured::unknown("the group is gone"), |name| {
-                    Measured::Exact(name.clone())
+                    Measured::Exact((*name).clone())
                 }),
             ledger,
         })
