@@ -1,9 +1,11 @@
-//! Compiles `src/bpf/*.bpf.c` with clang and makes their Rust skeletons.
+//! Compiles `src/bpf/*.bpf.c` with clang and makes their Rust skeletons, and the list of the types in them.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::btf::{Btf, BtfType};
 
 const OBJECTS: [&str; 2] = ["ledger", "empty"];
 
@@ -25,6 +27,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", entry.path().display());
     }
     for name in OBJECTS {
+        let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()
             .source(source.join(format!("{name}.bpf.c")))
             .clang_args([
@@ -35,6 +38,7 @@ fn main() {
                 "-Wno-missing-declarations",
                 "-mcpu=v3",
             ])
+            .obj(&object)
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
             panic!(
@@ -42,4 +46,27 @@ fn main() {
             );
         }
     }
+    fs::write(out.join("wanted_types.rs"), format!("{:?}", types_in(&out)))
+        .expect("cargo's OUT_DIR can be written");
+}
+
+/// The names of the types that the programs may look for in the kernel. `___suffix` tells one kernel's
+/// version of a type from another's.
+fn types_in(out: &Path) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for name in OBJECTS {
+        let object = out.join(format!("{name}.bpf.o"));
+        let btf = Btf::from_path(&object).expect("clang wrote an object with types (-g)");
+        let types = btf.type_by_kind::<BtfType<'_>>();
+        for found in types.filter(|found| found.is_composite() || found.is_any_enum()) {
+            let Some(name) = found.name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let name = name.split_once("___").map_or(name, |(name, _)| name);
+            if !name.is_empty() {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names.into_iter().collect()
 }

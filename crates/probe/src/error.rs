@@ -25,6 +25,14 @@ pub enum Error {
         /// libbpf's own account of it.
         source: libbpf_rs::Error,
     },
+    /// The kernel's description of its own types is missing or not to be understood.
+    #[error("cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)", path.display())]
+    KernelTypes {
+        /// Where they were looked for.
+        path: std::path::PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A map of the attached probe could not be read or written.
     #[error("cannot {operation}")]
     Map {
@@ -57,6 +65,9 @@ pub enum Error {
     /// No such process.
     #[error("process {0} does not exist")]
     NoProcess(u32),
+    /// No memory for a file in memory, or no descriptor for it.
+    #[error("cannot hand the kernel's types to libbpf")]
+    Memory(#[source] std::io::Error),
     /// A thread could not be started.
     #[error("cannot start the thread that collects file names")]
     Thread(#[source] std::io::Error),
@@ -75,8 +86,10 @@ impl Error {
                 _ => ErrorKind::Other,
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
-            Error::PidNamespace => ErrorKind::Unsupported,
-            Error::Map { .. } | Error::Shape { .. } | Error::Thread(_) => ErrorKind::Other,
+            Error::PidNamespace | Error::KernelTypes { .. } => ErrorKind::Unsupported,
+            Error::Map { .. } | Error::Shape { .. } | Error::Memory(_) | Error::Thread(_) => {
+                ErrorKind::Other
+            }
         }
     }
 }

@@ -25,6 +25,7 @@
 //! # Layout
 //! - [`options`]: what to watch, and how finely
 //! - `object`: loading the programs, with fall-back where some are refused
+//! - `kernel_types`: what the programs need to know of the kernel's types
 //! - `probe`: the attached probe and its snapshots
 //! - `record`: the kernel's structures as bytes
 //! - `table`: whole tables of the kernel's
@@ -35,6 +36,7 @@
 
 pub mod bare;
 mod error;
+mod kernel_types;
 mod names;
 mod object;
 pub mod options;

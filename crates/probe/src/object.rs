@@ -11,6 +11,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, libbpf_sys};
 use cachewise_kstat::{Kernel, Mounts};
 
 use crate::error::Error;
+use crate::kernel_types::KernelTypes;
 use crate::options::{Detail, Options, Scope};
 use crate::record::kernel_device;
 
@@ -214,13 +215,14 @@ impl Programs {
     }
 
     fn load_what_goes(options: &Options) -> Result<Self, Error> {
-        let everything = match Self::load_without(options, Vec::new()) {
+        let kernel = KernelTypes::read()?;
+        let everything = match Self::load_without(options, &kernel, Vec::new()) {
             Ok(programs) => return Ok(programs),
             Err(error) => error,
         };
         // Is it some of them that are refused, or BPF as a whole?
         let mut missing: Vec<&'static Group> = GROUPS.iter().collect();
-        if Self::load_without(options, missing.clone()).is_err() {
+        if Self::load_without(options, &kernel, missing.clone()).is_err() {
             return Err(everything);
         }
         for group in &GROUPS {
@@ -229,14 +231,18 @@ impl Programs {
                 .copied()
                 .filter(|other| other.name != group.name)
                 .collect();
-            if Self::load_without(options, fewer.clone()).is_ok() {
+            if Self::load_without(options, &kernel, fewer.clone()).is_ok() {
                 missing = fewer;
             }
         }
-        Self::load_without(options, missing)
+        Self::load_without(options, &kernel, missing)
     }
 
-    fn load_without(options: &Options, missing: Vec<&'static Group>) -> Result<Self, Error> {
+    fn load_without(
+        options: &Options,
+        kernel: &KernelTypes,
+        missing: Vec<&'static Group>,
+    ) -> Result<Self, Error> {
         let refused = |operation: &str| {
             let operation = operation.to_owned();
             move |source| Error::Refused { operation, source }
@@ -245,11 +251,17 @@ impl Programs {
         // SAFETY: called once, and `Programs` drops the skeleton before the storage; on an early
         // return the locals are dropped in reverse order, the skeleton first.
         let place = unsafe { storage.get() };
-        let mut open = LedgerSkelBuilder::default()
+        let types = kernel.to_file().map_err(Error::Memory)?;
+        let mut builder = LedgerSkelBuilder::default();
+        builder
+            .object_builder_mut()
+            .btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))
+            .map_err(refused("open the probe's object"))?;
+        let mut open = builder
             .open(place)
             .map_err(refused("open the probe's object"))?;
         let needless = needless_groups(options);
-        configure(&mut open, options, &missing, &needless)?;
+        configure(&mut open, options, kernel, &missing, &needless)?;
         let writes_seen = GROUPS
             .iter()
             .filter(|group| {
@@ -353,6 +365,7 @@ impl Programs {
 fn configure(
     open: &mut OpenLedgerSkel<'_>,
     options: &Options,
+    kernel: &KernelTypes,
     missing: &[&'static Group],
     needless: &[&'static Group],
 ) -> Result<(), Error> {
@@ -396,6 +409,7 @@ fn configure(
             expected: size_of::<types::config>(),
         });
     };
+    data.kernel_types = kernel_type_ids(kernel);
     let config = &mut data.config;
     config.scope = tree.into();
     config.detail = rows.into();
@@ -412,6 +426,26 @@ fn configure(
     }
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())
+}
+
+/// The kernel's numbers for the types that pointers are cast to.
+fn kernel_type_ids(kernel: &KernelTypes) -> types::kernel_types {
+    macro_rules! ids {
+        ($($name:ident),* $(,)?) => {
+            types::kernel_types { $($name: kernel.id(stringify!($name))),* }
+        };
+    }
+    ids!(
+        address_space,
+        bio,
+        file,
+        folio,
+        inode,
+        io_kiocb,
+        iov_iter,
+        kiocb,
+        task_struct,
+    )
 }
 
 fn recursion_misses(program: BorrowedFd<'_>) -> u64 {

@@ -96,6 +96,20 @@ struct subject {
 	u64 just_added;
 };
 
+#define ALIASES_SEEN 64
+
+static long older_alias(u32 i, void *context)
+{
+	struct hlist_node **alias = context, *next = NULL;
+
+	if (*alias)
+		next = BPF_CORE_READ(*alias, next);
+	if (!next)
+		return 1;
+	*alias = next;
+	return 0;
+}
+
 /* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
 ONCE int announce(struct subject *subject)
 {
@@ -109,7 +123,7 @@ ONCE int announce(struct subject *subject)
 
 	if (!subject || !cpu)
 		return 0;
-	inode = PLAIN(struct inode, (void *)subject->inode);
+	inode = PLAIN(inode, (void *)subject->inode);
 	file_of(inode, &id);
 	if (bpf_map_lookup_elem(&files, &id))
 		return 0;
@@ -127,7 +141,9 @@ ONCE int announce(struct subject *subject)
 	walk.record->mode = inode->i_mode;
 	walk.record->unlinked = !inode->i_nlink;
 	walk.record->length = 0;
+	/* of a hard-linked file's names the oldest that is cached: new ones come to the head */
 	alias = inode->i_dentry.first;
+	bpf_loop(ALIASES_SEEN, older_alias, &alias, 0);
 	if (alias && !S_ISBLK(walk.record->mode)) {
 		struct dentry *dentry =
 			(void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
@@ -253,7 +269,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 		return 0;
 	empty_slot(slot);
 	slot->mapping = 0;
-	inode = PLAIN(struct inode, (void *)subject->inode);
+	inode = PLAIN(inode, (void *)subject->inode);
 	file_of(inode, &key.file);
 	if (!is_wanted(&key.file))
 		return 0;

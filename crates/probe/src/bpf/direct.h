@@ -36,8 +36,8 @@ int BPF_PROG(on_direct_begin, struct kiocb *raw_iocb, struct iov_iter *raw_iter,
 	     size_t done_before)
 {
 	CURRENT(trusted, task);
-	struct kiocb *iocb = PLAIN(struct kiocb, raw_iocb);
-	struct iov_iter *iter = PLAIN(struct iov_iter, raw_iter);
+	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
+	struct iov_iter *iter = PLAIN(iov_iter, raw_iter);
 	struct file *file = iocb->ki_filp;
 	struct direct request = {};
 	struct task_state *state;
@@ -86,7 +86,7 @@ SEC("raw_tp/block_bio_queue")
 int BPF_PROG(on_bio, struct bio *raw_bio)
 {
 	CURRENT(trusted, task);
-	struct bio *bio = PLAIN(struct bio, raw_bio);
+	struct bio *bio = PLAIN(bio, raw_bio);
 	struct task_state *state;
 	struct ledger *ledger;
 	struct pt_regs *regs;

@@ -9,7 +9,7 @@
 static __always_inline struct task_state *fault_event(struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
+	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	u64 serial = task->min_flt + task->maj_flt;
 	struct task_state *state;
 

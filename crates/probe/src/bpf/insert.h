@@ -64,47 +64,62 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 				!(state->read.mapping == m && state->read.serial == serial);
 }
 
-SEC("raw_tp/mm_filemap_add_to_page_cache")
-int BPF_PROG(on_insert, struct folio *raw_folio)
+/* Is the task in a page fault on mapping `m`? */
+static __always_inline bool in_fault(struct task_state *state, struct task_struct *task, u64 m)
+{
+	return state->fault_mapping == m && state->fault_known &&
+	       state->fault_serial == task->min_flt + task->maj_flt;
+}
+
+/* Books those of pages lo..=hi, brought in for the read that is being collected, that had been here before. */
+static __always_inline void refault_pending(struct task_state *state, struct inode *inode, u64 lo, u64 hi)
+{
+	struct row_key key = state->pending_key;
+	u64 back = gone_take(inode, &key.file, lo, hi);
+
+	if (back) {
+		struct ledger *ledger = row_of(&key);
+
+		ADD(ledger, refault_pages, back);
+	}
+}
+
+/* A folio that has come into the cache, and the system call that brought it. */
+struct insert {
+	struct target target;
+	u64 serial;
+	u64 lo, hi, pages;
+};
+
+/* Books what did not come for a read; 1: it did, and its range and row are in `state` now. */
+ONCE int book_insert(struct task_state *state, struct insert *insert)
 {
 	CURRENT(trusted, task);
-	struct folio *folio = PLAIN(struct folio, raw_folio);
-	struct address_space *mapping = folio->mapping;
-	struct inode *inode = mapping->host;
-	struct task_state *state;
-	struct pt_regs *regs;
+	struct address_space *mapping;
+	struct inode *inode;
 	struct ledger *ledger;
 	struct row_key key;
-	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
-	u64 serial = task->ioac.syscr, inside, back;
-	bool in_fault;
+	u64 m, lo, hi, pages, serial, back;
 	u32 nr, kind;
 
-	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_of(trusted)))
+	if (!state || !insert)
 		return 0;
-	regs = (void *)bpf_task_pt_regs(trusted);
-	nr = syscall_nr(task, regs);
+	m = insert->target.mapping;
+	lo = insert->lo;
+	hi = insert->hi;
+	pages = insert->pages;
+	serial = insert->serial;
+	nr = insert->target.nr;
 	kind = call_kind(nr);
-	in_fault = state->fault_mapping == m && state->fault_known &&
-		   state->fault_serial == task->min_flt + task->maj_flt;
-	if (!in_fault && !(kind & CALL_CHUNKED) &&
-	    same_call(&state->pending, m, serial, nr, state->epoch) && state->ahead.mapping == m) {
-		/* the next folio of a read, whose row and range are known */
-		key = state->pending_key;
-		back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
-		if (back) {
-			ledger = ledger_of_key(&key);
-			ADD(ledger, refault_pages, back);
-		}
-		goto collect;
-	}
+	mapping = PLAIN(address_space, (void *)m);
+	inode = mapping->host;
 	ledger = ledger_of(task, inode, pages, &key);
 	if (!ledger)
 		return 0;
 	back = config.detail == DETAIL_ROWS ? gone_take(inode, &key.file, lo, hi) : 0;
 	if (back)
 		ADD(ledger, refault_pages, back);
-	if (in_fault) {
+	if (in_fault(state, task, m)) {
 		/*
 		 * Not entered among the pages brought in ahead: touches of mapped pages are not seen,
 		 * so whether these are used cannot be known.
@@ -112,14 +127,13 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		if (!state->fault_missed && lo <= state->fault_index && state->fault_index <= hi) {
 			state->fault_missed = 1;
 			ADD(ledger, fault_miss_pages, 1);
-			ADD(ledger, fault_readahead_pages, pages - 1);
-		} else {
-			ADD(ledger, fault_readahead_pages, pages);
+			pages--;
 		}
+		ADD(ledger, fault_readahead_pages, pages);
 		return 0;
 	}
 	if (kind & (CALL_WRITE | CALL_ALLOCATE)) {
-		if (is_metadata(inode) && !write_length(task, regs, nr, mapping))
+		if (is_metadata(inode) && !write_length(&insert->target))
 			ADD(ledger, metadata_pages, pages);
 		else
 			ADD(ledger, write_new_pages, pages);
@@ -135,7 +149,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		return 0;
 	}
 	if (!find_range(state, inode, m, serial, nr)) {
-		if (is_output(task, regs, nr, mapping) || state->write.mapping == m)
+		if (state->write.mapping == m || is_output(&insert->target))
 			ADD(ledger, write_new_pages, pages);
 		else if (is_metadata(inode))
 			ADD(ledger, metadata_pages, pages);
@@ -147,7 +161,36 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 		pending_flush(state);
 	if (!state->pending.mapping)
 		pending_open(state, inode, m, serial, nr, &key);
-collect:
+	return 1;
+}
+
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_insert, struct folio *raw_folio)
+{
+	CURRENT(trusted, task);
+	struct folio *folio = PLAIN(folio, raw_folio);
+	struct address_space *mapping = folio->mapping;
+	struct task_state *state;
+	struct insert insert = {};
+	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1, inside;
+
+	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_of(trusted)))
+		return 0;
+	insert.target.mapping = m;
+	insert.lo = lo;
+	insert.hi = hi;
+	insert.pages = pages;
+	insert.serial = task->ioac.syscr;
+	insert.target.nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
+	if (!in_fault(state, task, m) && !(call_kind(insert.target.nr) & CALL_CHUNKED) &&
+	    same_call(&state->pending, m, insert.serial, insert.target.nr, state->epoch) &&
+	    state->ahead.mapping == m) {
+		/* the next folio of a read, whose row and range are known */
+		if (config.detail == DETAIL_ROWS)
+			refault_pending(state, mapping->host, lo, hi);
+	} else if (!book_insert(state, &insert)) {
+		return 0;
+	}
 	inside = asked_for(state, lo, hi);
 	state->pending_miss += inside;
 	state->pending_ahead += pages - inside;
@@ -166,7 +209,7 @@ SEC("raw_tp/mm_filemap_delete_from_page_cache")
 int BPF_PROG(on_delete, struct folio *raw_folio)
 {
 	CURRENT(trusted, task);
-	struct folio *folio = PLAIN(struct folio, raw_folio);
+	struct folio *folio = PLAIN(folio, raw_folio);
 	struct address_space *mapping = folio->mapping;
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 wasted;

@@ -5,6 +5,11 @@
 
 const volatile struct config config = {};
 
+/* The kernel's numbers for the types that PLAIN casts to. Filled in before loading. */
+const volatile struct kernel_types {
+	u32 address_space, bio, file, folio, inode, io_kiocb, iov_iter, kiocb, task_struct;
+} kernel_types = {};
+
 struct lost lost = {};
 
 /*
@@ -170,7 +175,7 @@ struct {
  * programs.) The cast costs nothing at run time; a read through a bad pointer gives 0.
  */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
-#define PLAIN(type, pointer) ((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))
+#define PLAIN(type, pointer) ((struct type *)bpf_rdonly_cast(pointer, kernel_types.type))
 
 /*
  * A function that is not static is verified once for each program, and not again on every path that
@@ -182,7 +187,7 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 /* The current task: for helpers, and for reading. */
 #define CURRENT(trusted, task)                                                                     \
 	struct task_struct *trusted = bpf_get_current_task_btf();                                  \
-	struct task_struct *task = PLAIN(struct task_struct, trusted)
+	struct task_struct *task = PLAIN(task_struct, trusted)
 
 static __always_inline struct cpu *this_cpu(void)
 {

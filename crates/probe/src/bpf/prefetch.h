@@ -188,12 +188,34 @@ static long gone_take_step(u32 i, void *context)
 	return 0;
 }
 
+ONCE int gone_set_range(struct gone_range *range)
+{
+	struct gone_range local;
+
+	if (!range)
+		return 0;
+	local = *range;
+	bpf_loop(FOLIO_CHUNKS, gone_set_step, &local, 0);
+	return 0;
+}
+
+ONCE u64 gone_take_range(struct gone_range *range)
+{
+	struct gone_range local;
+
+	if (!range)
+		return 0;
+	local = *range;
+	bpf_loop(FOLIO_CHUNKS, gone_take_step, &local, 0);
+	return local.taken;
+}
+
 /* Notes that pages lo..=hi have left the cache. */
 static __always_inline void gone_set(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
 	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
 
-	bpf_loop(FOLIO_CHUNKS, gone_set_step, &range, 0);
+	gone_set_range(&range);
 }
 
 /* How many of pages lo..=hi had been in the cache before; they are in it again. */
@@ -202,10 +224,7 @@ static __always_inline u64 gone_take(struct inode *inode, struct file_id *file, 
 	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
 
 	/* never counted down: the table forgets the oldest without a word */
-	if (!gone_watch[watch_slot(range.inode_number)])
-		return 0;
-	bpf_loop(FOLIO_CHUNKS, gone_take_step, &range, 0);
-	return range.taken;
+	return gone_watch[watch_slot(range.inode_number)] ? gone_take_range(&range) : 0;
 }
 
 #endif

@@ -56,8 +56,8 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 SEC("raw_tp/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_child)
 {
-	struct task_struct *parent = PLAIN(struct task_struct, raw_parent);
-	struct task_struct *child = PLAIN(struct task_struct, raw_child);
+	struct task_struct *parent = PLAIN(task_struct, raw_parent);
+	struct task_struct *child = PLAIN(task_struct, raw_child);
 
 	if (child->tgid == parent->tgid)
 		return 0; /* a thread: its group's bit is its own */
@@ -105,7 +105,7 @@ int walk(struct bpf_iter__task *context)
 
 	if (!trusted)
 		return 0;
-	task = PLAIN(struct task_struct, trusted);
+	task = PLAIN(task_struct, trusted);
 	if (!walk_root) {
 		if (config.scope == SCOPE_TREE && is_followed(task->tgid)) {
 			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -32,7 +32,7 @@ ONCE int count_read(struct read *read)
 
 	if (!read)
 		return 0;
-	mapping = PLAIN(struct address_space, (void *)read->mapping);
+	mapping = PLAIN(address_space, (void *)read->mapping);
 	tally = read->tally;
 	if (tally.pages)
 		tally.used = ahead_take(mapping, read->start, read->end);
@@ -216,7 +216,7 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 	     unsigned long last)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
+	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
 	u64 pos, len, eof, shift = config.page_shift;
@@ -236,7 +236,7 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 		pos = ARG4(regs);
 	} else if (nr == NR_read) {
 		file = file_of_fd(task, ARG1(regs));
-		if (!reads_or_writes(file, mapping))
+		if (!reads_or_writes(file, (u64)mapping))
 			goto full;
 		pos = file->f_pos;
 	} else {
@@ -264,7 +264,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
 		return;
-	mapping = (u64)PLAIN(struct inode, inode)->i_mapping;
+	mapping = (u64)PLAIN(inode, inode)->i_mapping;
 	serial = task->ioac.syscr;
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 	/* same call, same end, earlier start: another request of a worker, whose calls have no serial */

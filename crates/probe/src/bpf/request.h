@@ -15,7 +15,7 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 	if (!table || fd >= table->max_fds)
 		return NULL;
 	bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd);
-	return file ? PLAIN(struct file, file) : NULL;
+	return file ? PLAIN(file, file) : NULL;
 }
 
 /*
@@ -27,9 +27,9 @@ static __always_inline bool is_stacked(struct file *file)
 	return file->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
-static __always_inline bool reads_or_writes(struct file *file, struct address_space *mapping)
+static __always_inline bool reads_or_writes(struct file *file, u64 mapping)
 {
-	return file && (file->f_mapping == mapping || is_stacked(file));
+	return file && ((u64)file->f_mapping == mapping || is_stacked(file));
 }
 
 #define IOV_SEEN 16
@@ -123,32 +123,40 @@ ONCE int read_range(u32 nr, struct range *range)
 	return known;
 }
 
-/* The length that the write-class call asks for, if it writes to `mapping`; 0: unknown. */
-static __always_inline u64 write_length(struct task_struct *task, struct pt_regs *regs, u32 nr,
-					struct address_space *mapping)
-{
-	struct file *file;
-	u64 len;
+/* What a system call may be writing to. */
+struct target {
+	u64 mapping; /* its address */
+	u32 nr;
+};
 
-	if (!(call_kind(nr) & CALL_WRITE))
+/* The length that the write-class call asks for, if it writes to the target; 0: unknown. */
+ONCE u64 write_length(struct target *target)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	u64 len;
+	u32 nr;
+
+	if (!target || !(call_kind(target->nr) & CALL_WRITE) ||
+	    !reads_or_writes(file_of_fd(task, ARG1(regs)), target->mapping))
 		return 0;
-	file = file_of_fd(task, ARG1(regs));
-	if (!reads_or_writes(file, mapping))
-		return 0;
+	nr = target->nr;
 	len = nr == NR_write || nr == NR_pwrite ? ARG3(regs) : iov_length(ARG2(regs), ARG3(regs));
 	return len < MAX_RW_COUNT ? len : MAX_RW_COUNT;
 }
 
-/* Does the task write to `mapping` by copy_file_range, splice or sendfile? */
-static __always_inline bool is_output(struct task_struct *task, struct pt_regs *regs, u32 nr,
-				      struct address_space *mapping)
+/* Does the task write to the target by copy_file_range, splice or sendfile? */
+ONCE int is_output(struct target *target)
 {
-	struct file *file;
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 
-	if (!(call_kind(nr) & CALL_SPLICE))
-		return false;
-	file = file_of_fd(task, nr == NR_sendfile ? ARG1(regs) : ARG3(regs));
-	return reads_or_writes(file, mapping);
+	u32 fd;
+
+	if (!target || !(call_kind(target->nr) & CALL_SPLICE))
+		return 0;
+	fd = target->nr == NR_sendfile ? ARG1(regs) : ARG3(regs);
+	return reads_or_writes(file_of_fd(task, fd), target->mapping);
 }
 
 static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)

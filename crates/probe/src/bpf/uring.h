@@ -32,14 +32,14 @@ static __always_inline struct file *file_of_request(struct task_struct *task, st
 	if (node)
 		bpf_core_read(&file, sizeof(file), &node->file_ptr);
 	file &= ~7ULL;
-	return file ? PLAIN(struct file, (void *)file) : NULL;
+	return file ? PLAIN(file, (void *)file) : NULL;
 }
 
 SEC("raw_tp/io_uring_submit_req")
 int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 {
 	CURRENT(trusted, task);
-	struct io_kiocb *req = PLAIN(struct io_kiocb, raw_req);
+	struct io_kiocb *req = PLAIN(io_kiocb, raw_req);
 	struct io_rw *rw = (void *)&req->cmd;
 	struct address_space *mapping;
 	struct task_state *state;

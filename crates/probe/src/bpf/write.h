@@ -24,7 +24,7 @@ ONCE int count_write(struct write *write)
 	if (!write)
 		return 0;
 	last_page = (write->end - 1) >> config.page_shift;
-	ledger = ledger_of(task, PLAIN(struct inode, (void *)write->inode), 0, &key);
+	ledger = ledger_of(task, PLAIN(inode, (void *)write->inode), 0, &key);
 	ADD(ledger, write_requests, write->requests);
 	ADD(ledger, write_bytes, write->end - write->pos);
 	if (last_page >= write->first_page)
@@ -50,7 +50,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER)
 		return 0; /* counted when it was submitted */
 	same = same_call(&state->write, m, serial, nr, state->epoch);
-	len = write_length(task, regs, nr, mapping);
+	struct target target = { m, nr };
+
+	len = write_length(&target);
 	if (len) {
 		if (same)
 			return 0; /* counted as a whole with its first event */
@@ -80,14 +82,14 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 SEC("raw_tp")
 int BPF_PROG(on_ext4_write, struct inode *inode, loff_t pos, unsigned int len)
 {
-	return write_event(PLAIN(struct inode, inode), pos, len);
+	return write_event(PLAIN(inode, inode), pos, len);
 }
 
 SEC("raw_tp/xfs_file_buffered_write")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 {
-	iocb = PLAIN(struct kiocb, iocb);
-	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, PLAIN(struct iov_iter, from)->count);
+	iocb = PLAIN(kiocb, iocb);
+	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, PLAIN(iov_iter, from)->count);
 }
 
 /* A write call on a file of btrfs has reached the cache. */
@@ -141,8 +143,8 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 
 	if (!mapping || !in_scope(task))
 		return 0;
-	ledger = ledger_of(task, PLAIN(struct address_space, mapping)->host, 0, &key);
-	ADD(ledger, dirtied_pages, folio_pages(PLAIN(struct folio, folio)));
+	ledger = ledger_of(task, PLAIN(address_space, mapping)->host, 0, &key);
+	ADD(ledger, dirtied_pages, folio_pages(PLAIN(folio, folio)));
 	return 0;
 }
 
@@ -151,7 +153,7 @@ SEC("raw_tp/writeback_dirty_folio")
 int BPF_PROG(on_btrfs_dirty, struct folio *folio, struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = PLAIN(struct address_space, raw_mapping);
+	struct address_space *mapping = PLAIN(address_space, raw_mapping);
 	struct pt_regs *regs;
 	struct file *file;
 	u32 nr;

@@ -1,0 +1,176 @@
+//! Reading the format: a header, types as 32-bit words in the order of their ids, and strings, as the kernel's
+//! Documentation/bpf/btf.rst has it.
+
+use super::contents::Contents;
+
+pub(super) const MAGIC: u16 = 0xEB9F;
+const WORD: usize = 4;
+/// name, info, and size or type
+const HEAD: usize = 3 * WORD;
+
+/// A kind of type, by its number in the format.
+pub(super) mod kind {
+    pub(in super::super) const INT: u32 = 1;
+    pub(in super::super) const PTR: u32 = 2;
+    pub(in super::super) const ARRAY: u32 = 3;
+    pub(in super::super) const STRUCT: u32 = 4;
+    pub(in super::super) const UNION: u32 = 5;
+    pub(in super::super) const ENUM: u32 = 6;
+    pub(in super::super) const FWD: u32 = 7;
+    pub(in super::super) const TYPEDEF: u32 = 8;
+    pub(in super::super) const VOLATILE: u32 = 9;
+    pub(in super::super) const CONST: u32 = 10;
+    pub(in super::super) const RESTRICT: u32 = 11;
+    pub(in super::super) const FUNC: u32 = 12;
+    pub(in super::super) const FUNC_PROTO: u32 = 13;
+    pub(in super::super) const VAR: u32 = 14;
+    pub(in super::super) const DATASEC: u32 = 15;
+    pub(in super::super) const FLOAT: u32 = 16;
+    pub(in super::super) const DECL_TAG: u32 = 17;
+    pub(in super::super) const TYPE_TAG: u32 = 18;
+    pub(in super::super) const ENUM64: u32 = 19;
+}
+
+/// One description: the words of its types and its strings.
+struct Blob<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+}
+
+impl<'a> Blob<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let word = |at: usize| word_at(bytes, at).ok_or("its header is cut off");
+        let magic = bytes.get(..2).ok_or("it is empty")?;
+        if magic != MAGIC.to_ne_bytes() {
+            return Err("it does not begin as BTF does");
+        }
+        let header = word(4)?;
+        let part = |offset: u32, length: u32| {
+            let start = header.checked_add(offset)? as usize;
+            bytes.get(start..start.checked_add(length as usize)?)
+        };
+        Ok(Self {
+            types: part(word(8)?, word(12)?).ok_or("its types are cut off")?,
+            strings: part(word(16)?, word(20)?).ok_or("its strings are cut off")?,
+        })
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at.checked_add(WORD)?)?;
+    Some(u32::from_ne_bytes(word.try_into().ok()?))
+}
+
+/// How many bytes follow the head of a type of this kind with `count` members.
+fn tail(kind: u32, count: usize) -> Option<usize> {
+    Some(match kind {
+        kind::INT | kind::VAR | kind::DECL_TAG => WORD,
+        kind::ARRAY => 3 * WORD,
+        kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 3 * WORD * count,
+        kind::ENUM | kind::FUNC_PROTO => 2 * WORD * count,
+        kind::PTR | kind::FWD | kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT => 0,
+        kind::FUNC | kind::FLOAT | kind::TYPE_TAG => 0,
+        _ => return None,
+    })
+}
+
+/// All types of some descriptions, each of which goes on from the first.
+pub(super) struct Types<'a> {
+    blobs: Vec<Blob<'a>>,
+    /// Of each blob: where its types stand, in the order of their ids.
+    offsets: Vec<Vec<u32>>,
+}
+
+/// A type of one of the blobs.
+#[derive(Clone, Copy)]
+pub(super) struct Type<'a> {
+    pub(super) blob: usize,
+    pub(super) words: &'a [u8],
+}
+
+impl<'a> Type<'a> {
+    pub(super) fn word(self, index: usize) -> u32 {
+        word_at(self.words, index * WORD).unwrap_or(0)
+    }
+    pub(super) fn name(self) -> u32 {
+        self.word(0)
+    }
+    pub(super) fn kind(self) -> u32 {
+        self.word(1) >> 24 & 0x1f
+    }
+    pub(super) fn count(self) -> usize {
+        self.word(1) as usize & 0xffff
+    }
+}
+
+impl<'a> Types<'a> {
+    pub(super) fn new(blobs: &'a [Contents]) -> Result<Self, &'static str> {
+        let blobs = blobs
+            .iter()
+            .map(|bytes| Blob::parse(bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+        let offsets = blobs
+            .iter()
+            .map(|blob| {
+                let mut offsets = Vec::with_capacity(blob.types.len() / 24);
+                let mut at = 0;
+                while at < blob.types.len() {
+                    let info = word_at(blob.types, at + WORD).ok_or("its last type is cut off")?;
+                    let length = tail(info >> 24 & 0x1f, info as usize & 0xffff)
+                        .ok_or("it has a kind of type that is newer than this program")?;
+                    offsets.push(at as u32);
+                    at += HEAD + length;
+                }
+                if at > blob.types.len() {
+                    return Err("its last type is cut off");
+                }
+                Ok(offsets)
+            })
+            .collect::<Result<Vec<_>, &'static str>>()?;
+        Ok(Self { blobs, offsets })
+    }
+
+    /// How many types a blob has.
+    pub(super) fn len(&self, blob: usize) -> usize {
+        self.offsets[blob].len()
+    }
+
+    pub(super) fn at(&self, blob: usize, index: usize) -> Option<Type<'a>> {
+        let start = *self.offsets.get(blob)?.get(index)? as usize;
+        let types = self.blobs[blob].types;
+        let info = word_at(types, start + WORD)?;
+        let length = HEAD + tail(info >> 24 & 0x1f, info as usize & 0xffff)?;
+        Some(Type {
+            blob,
+            words: types.get(start..start + length)?,
+        })
+    }
+
+    /// The type that `blob` calls `id`: ids up to the kernel proper's last one are the kernel's.
+    pub(super) fn get(&self, blob: usize, id: u32) -> Option<Type<'a>> {
+        let index = (id as usize).checked_sub(1)?;
+        let shared = self.offsets[0].len();
+        if index < shared {
+            self.at(0, index)
+        } else {
+            self.at(blob, if blob == 0 { index } else { index - shared })
+        }
+    }
+
+    /// The string that `blob` has at `offset`, likewise.
+    pub(super) fn string(&self, blob: usize, offset: u32) -> &'a [u8] {
+        let shared = self.blobs[0].strings.len();
+        let offset = offset as usize;
+        let (strings, offset) = if offset < shared {
+            (self.blobs[0].strings, offset)
+        } else {
+            (self.blobs[blob].strings, offset - shared)
+        };
+        let rest = strings.get(offset..).unwrap_or_default();
+        let end = rest
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(rest.len());
+        &rest[..end]
+    }
+}
