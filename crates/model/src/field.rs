@@ -8,9 +8,27 @@
 
 use crate::counter::{COUNTER_FIELDS, Counter};
 use crate::fields::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
+use crate::residency::RESIDENCY_FIELDS;
 use crate::row::Row;
 use crate::unit::Unit;
 use crate::value::Value;
+
+/// Rows of the table: id, header, further names, unit, kind, how to get it, and what it means.
+macro_rules! fields {
+    ($($id:literal, $header:literal, [$($also:literal),*], $unit:ident, $kind:ident, $get:expr, $help:literal;)+) => {
+        [$(Field {
+            id: $id,
+            header: $header,
+            also: &[$($also),*],
+            unit: Unit::$unit,
+            kind: Kind::$kind,
+            help: $help,
+            get: $get,
+        },)+]
+    };
+}
+
+pub(crate) use fields;
 
 /// How a field behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,16 +74,20 @@ impl Field {
     }
 }
 
-const FIELD_COUNT: usize =
-    LABEL_FIELDS.len() + Counter::COUNT + DERIVED_FIELDS.len() + GAUGE_FIELDS.len();
+const FIELD_COUNT: usize = LABEL_FIELDS.len()
+    + Counter::COUNT
+    + DERIVED_FIELDS.len()
+    + RESIDENCY_FIELDS.len()
+    + GAUGE_FIELDS.len();
 
 /// Every field.
 pub static FIELDS: [Field; FIELD_COUNT] = {
     // `concat` on arrays is not const, hence the loop.
-    let parts: [&[Field]; 4] = [
+    let parts: [&[Field]; 5] = [
         &LABEL_FIELDS,
         &COUNTER_FIELDS,
         &DERIVED_FIELDS,
+        &RESIDENCY_FIELDS,
         &GAUGE_FIELDS,
     ];
     let mut all = [LABEL_FIELDS[0]; FIELD_COUNT];

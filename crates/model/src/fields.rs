@@ -4,26 +4,12 @@
 //! hits and totals are exported beside it.
 
 use crate::counter::Counter;
-use crate::field::{Field, Kind};
+use crate::field::{Field, Kind, fields};
 use crate::row::NOT_HERE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-macro_rules! fields {
-    ($($id:literal, $header:literal, [$($also:literal),*], $unit:ident, $kind:ident, $get:expr, $help:literal;)+) => {
-        [$(Field {
-            id: $id,
-            header: $header,
-            also: &[$($also),*],
-            unit: Unit::$unit,
-            kind: Kind::$kind,
-            help: $help,
-            get: $get,
-        },)+]
-    };
-}
-
-pub(crate) const LABEL_FIELDS: [Field; 10] = fields! {
+pub(crate) const LABEL_FIELDS: [Field; 11] = fields! {
     "time", "TIME", ["timestamp"], Time, Label,
         |row| row.labels.time.clone().map(Datum::Time),
         "When the row was taken, RFC 3339";
@@ -54,6 +40,9 @@ pub(crate) const LABEL_FIELDS: [Field; 10] = fields! {
     "exit_status", "EXIT", [], Text, Label,
         |row| row.labels.exit.clone().map(Datum::Text),
         "How the process ended, or that it still runs";
+    "note", "NOTE", [], Text, Label,
+        |row| row.labels.note.clone().map(Datum::Text),
+        "What there is to say of the row: deleted, why pages stayed, why a number is not known";
 };
 
 pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {

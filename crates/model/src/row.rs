@@ -14,6 +14,7 @@ use cachewise_units::Ratio;
 
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
+use crate::residency::Residency;
 
 /// The reason that stands behind a `-` where a row is about something else; documents that show
 /// everything leave such fields out.
@@ -28,6 +29,8 @@ pub struct Row {
     pub ledger: Ledger,
     /// Numbers of one process or file.
     pub subject: Subject,
+    /// What is resident at the end of the stretch.
+    pub residency: Residency,
     /// Numbers of the machine at the end of the stretch.
     pub system: System,
     /// How long the stretch was; zero where a row has none.
@@ -51,6 +54,9 @@ pub struct Labels {
     pub inode: Measured<u64>,
     /// `0`, `1`, `SIGKILL`, `running`.
     pub exit: Measured<String>,
+    /// Names of a file.
+    pub links: Measured<u64>,
+    pub note: Measured<String>,
 }
 
 /// Numbers of one process or file.
@@ -95,6 +101,8 @@ impl Default for Labels {
             device: Measured::Missing(NOT_HERE),
             inode: Measured::Missing(NOT_HERE),
             exit: Measured::Missing(NOT_HERE),
+            links: Measured::Missing(NOT_HERE),
+            note: Measured::Missing(NOT_HERE),
         }
     }
 }

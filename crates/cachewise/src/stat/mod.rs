@@ -103,6 +103,7 @@ impl source::Sample {
             },
             system: self.system.clone(),
             elapsed,
+            ..Row::default()
         }
     }
 }

@@ -1,0 +1,112 @@
+//! What is in the page cache of a file, a directory or a machine at one moment, and its fields.
+
+use cachewise_units::Ratio;
+
+use crate::field::{Field, Kind, fields};
+use crate::measured::{Count, Measured};
+use crate::row::NOT_HERE;
+use crate::unit::Unit;
+use crate::value::{Datum, Value};
+
+/// How much of a file, or of many, is resident.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the table of fields describes each")]
+pub struct Residency {
+    pub files: Count,
+    pub file_pages: Count,
+    pub resident_pages: Count,
+    /// `resident_pages` in bytes of whole pages: rows do not know the page size.
+    pub resident_bytes: Count,
+    pub dirty_pages: Count,
+    pub writeback_pages: Count,
+    pub evicted_pages: Count,
+    pub recently_evicted_pages: Count,
+    /// The part of each of so many stretches that is resident.
+    pub histogram: Measured<Vec<Ratio>>,
+}
+
+impl Default for Residency {
+    fn default() -> Self {
+        Residency {
+            files: Measured::Missing(NOT_HERE),
+            file_pages: Measured::Missing(NOT_HERE),
+            resident_pages: Measured::Missing(NOT_HERE),
+            resident_bytes: Measured::Missing(NOT_HERE),
+            dirty_pages: Measured::Missing(NOT_HERE),
+            writeback_pages: Measured::Missing(NOT_HERE),
+            evicted_pages: Measured::Missing(NOT_HERE),
+            recently_evicted_pages: Measured::Missing(NOT_HERE),
+            histogram: Measured::Missing(NOT_HERE),
+        }
+    }
+}
+
+impl Residency {
+    /// The part that is resident; none of an empty file.
+    #[must_use]
+    pub fn ratio(&self) -> Measured<Ratio> {
+        self.resident_pages.ratio_of(self.file_pages)
+    }
+}
+
+/// A stretch by how full it is, in five steps from a space to a full block.
+fn shade(ratio: Ratio) -> char {
+    const STEPS: [char; 5] = [' ', '░', '▒', '▓', '█'];
+    let part = ratio.get();
+    if part >= 1.0 {
+        return STEPS[4];
+    }
+    // A stretch with anything in it never looks empty, nor one that lacks something full.
+    let step = (part * 4.0).ceil().clamp(0.0, 3.0);
+    STEPS[step as usize]
+}
+
+pub(crate) const RESIDENCY_FIELDS: [Field; 11] = fields! {
+    "files", "FILES", [], Count, Gauge,
+        |row| row.residency.files.count(),
+        "How many files the row sums up";
+    "file_pages", "PAGES", [], Pages, Gauge,
+        |row| row.residency.file_pages.pages(),
+        "Pages that the file has, the last one counted whole";
+    "resident_pages", "RESIDENT", ["cached_pages"], Pages, Gauge,
+        |row| row.residency.resident_pages.pages(),
+        "Pages of the file that are in the page cache, those being read included";
+    "resident_bytes", "RES", [], Bytes, Gauge,
+        |row| row.residency.resident_bytes.bytes(),
+        "What is in the page cache of the file, in whole pages";
+    "resident_ratio", "RES%", ["percent"], Ratio, Gauge,
+        |row| Value::ratio(row.residency.ratio()),
+        "Part of the file's pages that are in the page cache";
+    "resident_dirty_pages", "DIRTY-PG", [], Pages, Gauge,
+        |row| row.residency.dirty_pages.pages(),
+        "Resident pages that are newer than the disk";
+    "resident_writeback_pages", "WBACK-PG", [], Pages, Gauge,
+        |row| row.residency.writeback_pages.pages(),
+        "Resident pages that are being written to the disk";
+    "shadow_pages", "EVICTED-PG", ["was_evicted_pages"], Pages, Gauge,
+        |row| row.residency.evicted_pages.pages(),
+        "Pages that reclaim threw out and that the kernel still remembers; those dropped on purpose are not remembered";
+    "recent_shadow_pages", "RECENT-PG", ["recently_evicted_pages"], Pages, Gauge,
+        |row| row.residency.recently_evicted_pages.pages(),
+        "Reclaimed pages that went so recently that reading them would be a refault: the cache is too small for them";
+    "links", "LINKS", ["nlink"], Id, Label,
+        |row| row.labels.links.map(Datum::Id),
+        "Names that the file has; 0: deleted, and gone when nobody holds it any more";
+    "histogram", "WHERE", [], Text, Label,
+        |row| row.residency.histogram.clone().map(|parts| Datum::Text(parts.into_iter().map(shade).collect())),
+        "Where in the file the resident pages are, from its first to its last page: blank none, full block all";
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strip_never_hides_a_page_nor_a_hole() {
+        let part = |hits| Ratio::of(hits, 1000).unwrap();
+        assert_eq!(shade(part(0)), ' ', "nothing");
+        assert_eq!(shade(part(1)), '░', "one page of a thousand is seen");
+        assert_eq!(shade(part(999)), '▓', "and so is one that is missing");
+        assert_eq!(shade(part(1000)), '█', "everything");
+    }
+}
