@@ -1,5 +1,5 @@
-//! What lies between a program's calls and the pages: a file cut off and written anew, and a file of an
-//! overlay, whose pages belong to the file in the layer below.
+//! What lies between a program's calls and the pages: a file cut off and written anew, a file of an
+//! overlay, whose pages belong to the file in the layer below, and a file system's own blocks.
 
 mod support;
 
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
             needs_root("truncated::is_not_evicted", truncated_is_not_evicted),
             needs_root("overlay::by_the_layer_below", overlay),
             needs_root("overlay::stat_by_name", overlay_by_name),
+            needs_root("metadata::a_cold_walk_is_named", a_cold_walk_is_named),
         ],
     )
 }
@@ -129,4 +130,98 @@ fn overlay_by_name() {
     Ended::of(&mut cachewise(["stat", "--file", name, "0.1", "1"]))
         .expect(2, "its own inode never has a page: 0 would be a lie")
         .says("layer below", "the message says which file to name");
+}
+
+/// A file system on a loop device, unmounted when it goes.
+struct Mounted {
+    device: LoopDevice,
+    directory: std::path::PathBuf,
+}
+
+impl Mounted {
+    /// Makes an ext4, or says why it cannot.
+    fn ext4(scratch: &Scratch) -> Option<Mounted> {
+        let image = scratch.path("image");
+        let file = std::fs::File::create(&image).expect("a scratch directory can be filled");
+        file.set_len(256 << 20)
+            .expect("a file with holes takes no room");
+        let mut make = Command::new("mkfs.ext4");
+        let made = make.args(["-qF", "-b", "4096"]).arg(&image).status();
+        if !made.is_ok_and(|status| status.success()) {
+            println!("skipped: metadata: mkfs.ext4 is not installed");
+            return None;
+        }
+        let directory = scratch.path("mounted");
+        std::fs::create_dir(&directory).expect("a scratch directory can be filled");
+        let device = LoopDevice::over(&image);
+        let mounted = Mounted { device, directory };
+        mounted.mount();
+        Some(mounted)
+    }
+
+    fn mount(&self) {
+        let mut mount = Command::new("mount");
+        let status = mount.args([&self.device.path, &self.directory]).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "root can mount a device"
+        );
+    }
+
+    fn unmount(&self) -> bool {
+        let status = Command::new("umount").arg(&self.directory).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// Nothing of it is cached afterwards but what mounting reads.
+    fn make_cold(&self) {
+        assert!(self.unmount(), "nobody uses it");
+        evict(&self.device.path);
+        self.mount();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.unmount();
+    }
+}
+
+fn a_cold_walk_is_named() {
+    const DIRECTORIES: u64 = 2000;
+    let scratch = Scratch::new();
+    let Some(mounted) = Mounted::ext4(&scratch) else {
+        return;
+    };
+    for number in 0..DIRECTORIES {
+        let directory = mounted.directory.join(number.to_string());
+        std::fs::create_dir(directory).expect("the image has room");
+    }
+    mounted.make_cold();
+    let walk = || {
+        let directory = mounted.directory.to_str().expect("an ordinary name");
+        report_of(&[], ["find", directory])
+    };
+    let cold = walk();
+    let findings = cold.findings("cold_metadata");
+    assert_eq!(findings.len(), 1, "it is said: {}", cold.json["totals"]);
+    let pages = number(&findings[0]["figures"], "metadata_pages");
+    assert!(
+        pages >= DIRECTORIES,
+        "each directory has a block of its own: {pages}"
+    );
+    assert_eq!(
+        findings[0]["subject"],
+        mounted.device.path.to_str().expect("an ordinary name"),
+        "of this device"
+    );
+    let warm = walk();
+    assert_eq!(
+        warm.findings("cold_metadata").len(),
+        0,
+        "the second walk finds it in memory: {}",
+        warm.json["totals"]
+    );
+    cold.adds_up();
+    warm.adds_up();
 }

@@ -15,6 +15,7 @@ use crate::finding::Finding;
 use crate::report::Report;
 use crate::value::{Datum, Value};
 
+mod cold_metadata;
 mod cold_start;
 mod direct_io;
 mod dirty_backlog;
@@ -85,6 +86,11 @@ pub static RULES: &[Rule] = &[
         help: "A run that found its files not in the page cache",
         check: cold_start::check,
     },
+    Rule {
+        id: cold_metadata::ID,
+        help: "A run that fetched directories and inodes rather than contents of files",
+        check: cold_metadata::check,
+    },
 ];
 
 /// Runs every rule; warnings come first, otherwise in the order of [`RULES`].
@@ -127,7 +133,7 @@ mod tests {
     fn rules_have_names_of_their_own() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 9, "every rule file is in the table");
+        assert_eq!(RULES.len(), 10, "every rule file is in the table");
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub(crate) fn every_rule_fires() -> Report {
             (DirectReadBytes, 1 << 30),
             (DirtiedPages, 200_000),
             (EvictedReclaimPages, 500_000),
+            (MetadataPages, 1_000_000),
         ],
     );
     // A second, healthy one that is only cold: the first counts as a working set too large.

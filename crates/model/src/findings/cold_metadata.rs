@@ -1,0 +1,182 @@
+//! A cold walk: what came from the device is directories and inodes rather than contents of files.
+//!
+//! File systems that keep their metadata in the page cache show here: ext4 and its like on the mapping
+//! of the block device, btrfs on an inner inode. xfs has buffers of its own, which no counter sees.
+
+use cachewise_units::Bytes;
+
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::Measured;
+use crate::parts::FileRow;
+use crate::report::Report;
+use crate::value::Value;
+
+pub(super) const ID: &str = "cold_metadata";
+
+/// A walk waits for each block before it knows the next: a thousand of them are a tenth of a second on
+/// a fast device, ten seconds on a disk.
+const WORTH: Bytes = Bytes(4 << 20);
+/// With less than a quarter of memory available, what was walked will not stay.
+const SHORT_PART: u64 = 4;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    let of_files = report
+        .files
+        .iter()
+        .filter_map(|file| Some((metadata(file)?, file)));
+    let pages: u64 = of_files.clone().map(|(pages, _)| pages).sum();
+    let inserted = report.totals.inserted_pages();
+    let Some(all) = inserted.exact() else {
+        return Vec::new();
+    };
+    // Most of what was brought in: with less, the run is about the contents.
+    if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < all {
+        return Vec::new();
+    }
+    let heaviest = of_files.max_by_key(|(pages, _)| *pages);
+    let metadata = Measured::Exact(pages);
+    vec![Finding {
+        id: ID,
+        severity: Severity::Info,
+        title: String::from(
+            "cold walk: most of what was brought in is file-system metadata, directories and inodes",
+        ),
+        figures: vec![
+            ("metadata_pages", metadata.pages()),
+            ("metadata_ratio", Value::ratio(metadata.ratio_of(inserted))),
+            ("device_read_bytes", report.device_read_bytes.bytes()),
+        ],
+        next_step: next_step(report),
+        subject: heaviest.and_then(|(_, file)| file.path.clone().known()),
+    }]
+}
+
+/// Pages of metadata that were brought in on one mapping.
+fn metadata(file: &FileRow) -> Option<u64> {
+    let pages = file.ledger.get(Counter::MetadataPages).exact()?;
+    let asked = file.ledger.get(Counter::ReadPages).exact()?;
+    // ext4 has its directories read ahead as a file is. Where nobody read the device itself, all that
+    // came in on it is metadata.
+    if pages > 0 && asked == 0 {
+        return file.ledger.inserted_pages().exact();
+    }
+    Some(pages)
+}
+
+fn next_step(report: &Report) -> String {
+    let around = &report.surroundings;
+    let memory = (
+        around.memory_available_bytes.exact(),
+        around.memory_total_bytes.exact(),
+    );
+    let keep = match memory {
+        (Some(available), Some(total)) if available < total / SHORT_PART => format!(
+            "memory is short ({} available): add some, or name fewer directories",
+            Bytes(available)
+        ),
+        _ => String::from(
+            "to keep directories and inodes in memory longer: sysctl vm.vfs_cache_pressure=50 (100 is \
+             usual)",
+        ),
+    };
+    format!(
+        "run it again to measure it warm; to walk the tree beforehand: du -s DIRECTORY >/dev/null; \
+         {keep}; for git: core.untrackedCache and core.fsmonitor walk less"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::sample;
+
+    /// 4 MiB.
+    const WORTH_PAGES: u64 = 1 << 10;
+
+    /// A device with metadata, and a file of which so much was fetched.
+    fn walk(metadata: u64, contents: u64) -> Report {
+        let mut report = sample::report();
+        let mut device = sample::file("/dev/vda", 0);
+        device.ledger.set(Counter::MetadataPages, metadata);
+        let mut file = sample::file("/data", 1 << 30);
+        file.ledger.set(Counter::ReadPages, contents);
+        file.ledger.set(Counter::ReadMissPages, contents);
+        report.totals = &device.ledger + &file.ledger;
+        report.files = vec![file, device];
+        report
+    }
+
+    #[test]
+    fn a_cold_walk_is_named_with_its_figures() {
+        let mut report = walk(4300, 55);
+        report.device_read_bytes = Measured::Exact(17_838_080);
+        let findings = check(&report);
+        assert_eq!(findings.len(), 1, "one finding for the run");
+        assert_eq!(
+            findings[0].figures[0].1,
+            Measured::Exact(4300).pages(),
+            "how much metadata"
+        );
+        assert_eq!(
+            findings[0].figures[2].1,
+            Measured::Exact(17_838_080).bytes(),
+            "and what the device gave"
+        );
+        assert!(
+            findings[0].next_step.contains("vm.vfs_cache_pressure"),
+            "the setting is named"
+        );
+    }
+
+    #[test]
+    fn what_was_read_ahead_of_a_directory_is_metadata() {
+        let mut report = walk(WORTH_PAGES - 1, 0);
+        let device = &mut report.files[1].ledger;
+        device.set(Counter::ReadaheadPages, 1);
+        assert_eq!(
+            check(&report).len(),
+            1,
+            "one block more, fetched before it was asked for"
+        );
+        assert_eq!(
+            check(&report)[0].subject.as_deref(),
+            Some(std::path::Path::new("/dev/vda")),
+            "of this device"
+        );
+        report.files[1].ledger.set(Counter::ReadPages, 1);
+        assert_eq!(
+            check(&report),
+            [],
+            "where the device was read as a file, it may have been for that"
+        );
+    }
+
+    #[test]
+    fn a_little_metadata_is_silent() {
+        assert_eq!(check(&walk(WORTH_PAGES - 1, 0)), [], "a page too few");
+        assert_eq!(check(&walk(WORTH_PAGES, 0)).len(), 1, "just enough");
+        assert_eq!(check(&walk(0, 0)), [], "none at all");
+    }
+
+    #[test]
+    fn where_contents_are_more_the_run_is_about_them() {
+        assert_eq!(check(&walk(4000, 4001)), [], "a page more of contents");
+        assert_eq!(check(&walk(4000, 4000)).len(), 1, "half of it");
+    }
+
+    #[test]
+    fn short_memory_would_not_keep_it() {
+        let mut report = walk(4300, 0);
+        report.surroundings.memory_available_bytes = Measured::Exact(1 << 30);
+        let step = &check(&report)[0].next_step;
+        assert!(
+            step.contains("memory is short (1.0 GiB available)"),
+            "an eighth of 8 GiB is available: {step}"
+        );
+        assert!(
+            !step.contains("vfs_cache_pressure"),
+            "holding on to more would not help: {step}"
+        );
+    }
+}
