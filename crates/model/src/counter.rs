@@ -65,7 +65,7 @@ counters! {
     ReadPages, "read_pages", "TOTAL", ["total_pages"], Pages,
         "Pages asked for by reads, clamped to the end of the file: hits plus misses";
     ReadBytes, "read_bytes", "READ", [], Bytes,
-        "Bytes asked for by reads through the page cache, clamped to the end of the file";
+        "Bytes asked for by read calls through the page cache, clamped to the end of the file; how many the kernel's own reads want (execve) is not known";
     ReadMissPages, "read_miss_pages", "MISSES", ["miss_pages"], Pages,
         "Pages asked for by reads that were not in the page cache and were brought in for that request";
     ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,

@@ -29,6 +29,12 @@ impl Mark {
     }
 }
 
+/// The kernel reads a program's head for execve(2) and the like: the event names the page, and nothing
+/// says how much of it was wanted.
+const BYTES_NOT_TOLD: Missing = Missing::Unknown(
+    "the kernel read for another call, such as execve, and does not tell how many bytes it wanted",
+);
+
 /// The counters of one thing, each with its quality.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
@@ -71,10 +77,19 @@ impl Ledger {
     }
 
     /// One counter with its quality.
+    ///
+    /// No read call touches pages without asking for bytes: pages with no bytes at all were read by
+    /// the kernel for itself, and their bytes are unknown. In a sum the bytes are those of the calls.
     #[must_use]
     pub fn get(&self, counter: Counter) -> Count {
         let number = self.counts[counter.index()];
         match self.mark(counter) {
+            None if counter == Counter::ReadBytes
+                && number == 0
+                && self.counts[Counter::ReadPages.index()] > 0 =>
+            {
+                Measured::Missing(BYTES_NOT_TOLD)
+            }
             None => Measured::Exact(number),
             Some(Mark::Estimated(how)) => Measured::Estimated(number, how),
             Some(Mark::Missing(missing)) => Measured::Missing(missing),
@@ -259,6 +274,41 @@ mod tests {
             numbered().since(&blind).reuse_pages(),
             Measured::not_offered("no probe"),
             "the reason travels through differences too"
+        );
+    }
+
+    #[test]
+    fn bytes_that_nobody_told_are_not_zero_bytes() {
+        let mut loaded = Ledger::default();
+        assert_eq!(
+            loaded.get(Counter::ReadBytes),
+            Measured::Exact(0),
+            "nothing was read, which is 0 bytes"
+        );
+        loaded.set(Counter::ReadRequests, 2);
+        loaded.set(Counter::ReadPages, 2);
+        assert_eq!(
+            loaded.get(Counter::ReadBytes),
+            Measured::Missing(BYTES_NOT_TOLD),
+            "two pages were, and nobody knows how much of them"
+        );
+        assert!(
+            loaded.average_read().missing().is_some(),
+            "so the average is not 0 bytes either"
+        );
+        let mut read = Ledger::default();
+        read.set(Counter::ReadPages, 1);
+        read.set(Counter::ReadBytes, 832);
+        assert_eq!(
+            (&loaded + &read).get(Counter::ReadBytes),
+            Measured::Exact(832),
+            "a sum has what was asked for by calls, as the counter says"
+        );
+        loaded.set_estimated(Counter::ReadBytes, 0, "from procfs");
+        assert_eq!(
+            loaded.get(Counter::ReadBytes),
+            Measured::Estimated(0, "from procfs"),
+            "another source is taken at its word"
         );
     }
 

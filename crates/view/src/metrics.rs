@@ -219,7 +219,7 @@ cachewise_cached_bytes 1073741824
 # TYPE cachewise_reuse_ratio gauge
 # UNIT cachewise_reuse_ratio ratio
 cachewise_reuse_ratio 1.0
-# HELP cachewise_read_bytes Bytes asked for by reads through the page cache, clamped to the end of the file (estimated: from /proc/PID/io).
+# HELP cachewise_read_bytes Bytes asked for by read calls through the page cache, clamped to the end of the file; how many the kernel's own reads want (execve) is not known (estimated: from /proc/PID/io).
 # TYPE cachewise_read_bytes counter
 # UNIT cachewise_read_bytes bytes
 cachewise_read_bytes_total 4096

@@ -30,11 +30,14 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         report.totals.get(Counter::ReadPages),
         report.totals.get(Counter::ReadBytes),
     );
-    let (Some(pages_asked), Some(bytes_asked)) = (pages_asked.exact(), bytes_asked.exact()) else {
+    let Some(pages_asked) = pages_asked.exact() else {
         return Vec::new();
     };
     // Reads of less than a page ask for the same page again and again: then the bytes tell how much.
-    let asked = pages_asked.min(Bytes(bytes_asked).pages_ceil(report.page_size).0);
+    let asked = match bytes_asked.exact() {
+        Some(bytes) => pages_asked.min(Bytes(bytes).pages_ceil(report.page_size).0),
+        None => pages_asked,
+    };
     let Some((_, largest)) = cold.first() else {
         return Vec::new();
     };
