@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cachewise_model::{FIELDS, Field, STAT_COLUMNS};
+use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
 use cachewise_probe::Options;
 use cachewise_units::Interval;
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::output::{FAILED, Target, printable};
@@ -43,14 +44,21 @@ pub enum Command {
     },
 }
 
-const OUTPUT_HELP: &str =
-    "Format and file: table, json, jsonl, csv or openmetrics; FILE (by its ending); FORMAT=FILE";
+const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics), FILE, or FORMAT=FILE. FILE alone: by its ending \
+    .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics; any other gets the table";
+
+const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
+       cachewise run [OPTIONS] --pid PID";
 
 /// `cachewise run`.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = RUN_USAGE,
     after_help = "The report goes to standard error, so that the program's own output stays whole; \
     machine formats and files are chosen with -o.\n\n\
+    Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. \
+    With -p it ends the following, and the report comes at once. Pressed again while the report is \
+    made, it ends cachewise without one (130).\n\n\
     Examples:\n  \
     cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
     cachewise run -o report.json -- make -j8\n  \
@@ -58,14 +66,10 @@ const OUTPUT_HELP: &str =
 )]
 pub struct Run {
     /// The program and its arguments.
-    #[arg(
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        required_unless_present = "pid"
-    )]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     /// Follow this process instead, with those under it and those that they start.
-    #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
     pub pid: Option<u32>,
     /// With -p: report after so long (10, 500ms, 2m) instead of when the process ends.
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -85,6 +89,8 @@ pub struct Run {
 #[command(
     after_help = "HITS + MISSES = TOTAL, in pages asked for by reads. HIT% leaves out the hits that \
     read-ahead had just fetched (READAHEAD): it is the share that cost no I/O.\n\n\
+    Ctrl-C ends with the totals; a second one ends at once. A terminal that is too narrow gets fewer \
+    columns, and is told which are left out; --columns shows what it names, whatever the width.\n\n\
     Examples:\n  \
     cachewise stat 1 5\n  \
     cachewise stat --file /var/lib/db/data 1\n  \
@@ -98,7 +104,7 @@ pub struct Stat {
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Only what this process, those under it and those that they start do.
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
     pub pid: Option<u32>,
     /// Only what tasks under this control group do.
     #[arg(long, value_name = "PATH")]
@@ -106,7 +112,8 @@ pub struct Stat {
     /// Only what is done to this file; may be given again.
     #[arg(long, value_name = "PATH")]
     pub file: Vec<PathBuf>,
-    /// Columns, separated by commas; `cachewise columns` lists them.
+    /// Columns, separated by commas: ids (read_hit_pages) or headings (HITS), in any case;
+    /// `cachewise columns` lists them.
     #[arg(short, long, value_name = "LIST", value_parser = parse_columns)]
     pub columns: Option<Columns>,
     #[command(flatten)]
@@ -143,7 +150,50 @@ pub enum Color {
 pub struct Columns(pub Vec<&'static Field>);
 
 fn parse_columns(list: &str) -> Result<Columns, String> {
-    cachewise_model::columns(list).map(Columns)
+    cachewise_model::columns(list, &Row::of_system()).map(Columns)
+}
+
+fn parse_pid(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
+        "not a process id, which is a whole number from 1 on; `pgrep NAME` finds it".into()
+    })
+}
+
+impl Run {
+    /// Checks that there is either a command or a process: what clap would say of it helps nobody.
+    ///
+    /// # Errors
+    /// Says what is missing or contradicts, and what to write.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let (kind, told) = match (self.pid, self.duration, &self.command[..]) {
+            (None, Some(_), _) => (
+                ErrorKind::MissingRequiredArgument,
+                "-d limits how long a process is followed, so it needs --pid PID; a command runs to its end"
+                    .into(),
+            ),
+            (None, None, []) => (
+                ErrorKind::MissingRequiredArgument,
+                "nothing to run: give a command, as in `cachewise run -- ls`, or with --pid a process that \
+                 runs already"
+                    .into(),
+            ),
+            (Some(pid), _, [command, ..]) => (
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--pid {pid} follows a process that runs already, and {:?} would start another: give \
+                     one of the two; to see both, start cachewise twice",
+                    command.to_string_lossy()
+                ),
+            ),
+            _ => return Ok(()),
+        };
+        let mut all = Cli::command();
+        all.build();
+        Err(match all.find_subcommand_mut("run") {
+            Some(run) => run.error(kind, told),
+            None => all.error(kind, told),
+        })
+    }
 }
 
 impl Stat {
@@ -171,26 +221,29 @@ pub fn answer(error: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the table of fields.
+/// Prints the table of fields: those of `stat`, and those that only single things have.
 pub fn columns() -> Result<()> {
-    let mut out = io::stdout().lock();
-    let width = FIELDS
+    let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
         .iter()
-        .map(|field| field.id.len())
-        .max()
-        .unwrap_or_default();
-    for field in FIELDS.iter() {
-        let default = if STAT_COLUMNS.contains(&field.id) {
-            "*"
-        } else {
-            " "
-        };
-        writeln!(
-            out,
-            "{default} {:width$}  {:12}  {}",
-            field.id, field.header, field.help
-        )?;
-    }
-    writeln!(out, "\n* shown by `stat` unless --columns says otherwise")?;
+        .partition(|field| field.is_of(&Row::of_system()));
+    let text = format!(
+        "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
+         Only of a file, a process or a control group, in the reports of `run`:\n{}",
+        listed(&of_stat),
+        listed(&others)
+    );
+    io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// A line a field.
+fn listed(fields: &[&Field]) -> String {
+    let ids = FIELDS.iter().map(|field| field.id.len());
+    let width = ids.max().unwrap_or_default();
+    let line = |field: &&Field| {
+        let (id, header, help) = (field.id, field.header, field.help);
+        let default = if STAT_COLUMNS.contains(&id) { "*" } else { " " };
+        format!("{default} {id:width$}  {header:12}  {help}\n")
+    };
+    fields.iter().map(line).collect()
 }

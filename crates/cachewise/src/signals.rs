@@ -1,7 +1,11 @@
 //! Signals: those meant for the program that is run go to it, those that end a measurement end it cleanly.
+//!
+//! Whoever sends a second one has seen enough: it ends everything at once, whatever is being read or
+//! written. The kernel takes the probe away.
 
 use std::fs;
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -15,6 +19,13 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// Signals that a program may be sent through the process that runs it.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
+/// Signals closer together than this are one wish: timeout(1) sends each twice, systemd a SIGHUP with
+/// its SIGTERM, and no hand is as fast.
+const APART: Duration = Duration::from_millis(100);
+
+/// What is ended by a signal gives this and the signal's number as its status.
+pub const BY_SIGNAL: i32 = 128;
+
 /// A signal, and whether the terminal sent it, in which case the program got it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caught {
@@ -24,17 +35,32 @@ pub struct Caught {
     pub from_terminal: bool,
 }
 
-/// Has ending signals sent to `sender` from now on.
+/// Whose a second ending signal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// Ours: the first has asked for the end.
+    Ours,
+    /// The program's, as long as somebody listens in its place.
+    Programs,
+}
+
+/// Has the first ending signal sent to `sender`; the second ends this process at once.
 pub fn catch_ending<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    catch(&ENDING, sender)
+    catch(&ENDING, sender, Second::Ours)
 }
 
-/// Has everything that could be for the program sent to `sender` from now on.
+/// Has everything that could be for the program sent to `sender`, as long as that has a receiver.
+/// After that a second ending signal ends this process at once: the first may have been the one that
+/// ended the program.
 pub fn catch_for_program<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
-    catch(&PASSED_ON, sender)
+    catch(&PASSED_ON, sender, Second::Programs)
 }
 
-fn catch<T: From<Caught> + Send + 'static>(signals: &[i32], sender: Sender<T>) -> Result<()> {
+fn catch<T: From<Caught> + Send + 'static>(
+    signals: &[i32],
+    sender: Sender<T>,
+    second: Second,
+) -> Result<()> {
     // What was ignored when we were started (nohup, a shell's background job) stays ignored, for us
     // and for the program, which would get the default back if we had a handler.
     let ignored = ignored_signals();
@@ -47,19 +73,21 @@ fn catch<T: From<Caught> + Send + 'static>(signals: &[i32], sender: Sender<T>) -
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            let mut asked: Option<Instant> = None;
             for Origin { signal, cause, .. } in caught.forever() {
-                let from_terminal = matches!(cause, Cause::Kernel);
-                if sender
-                    .send(
-                        Caught {
-                            signal,
-                            from_terminal,
-                        }
-                        .into(),
-                    )
-                    .is_err()
-                {
-                    break;
+                let caught = Caught {
+                    signal,
+                    from_terminal: matches!(cause, Cause::Kernel),
+                };
+                let heard = sender.send(caught.into()).is_ok();
+                let ending = ENDING.contains(&signal);
+                if !ending {
+                    continue;
+                }
+                let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
+                if again && (second == Second::Ours || !heard) {
+                    // Nothing is flushed: the writer may be what hangs.
+                    signal_hook::low_level::exit(BY_SIGNAL + signal);
                 }
             }
         })

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             plain("end::exit_status", exit_status),
             plain("end::killed", killed),
             plain("end::the_reader_has_gone", the_reader_has_gone),
+            needs_root("start::bytes_nobody_told", bytes_nobody_told),
             plain("start::not_found", not_found),
             plain("start::not_executable", not_executable),
             plain("start::no_command", no_command),
@@ -189,7 +190,9 @@ fn no_command() {
     for arguments in [&["run"][..], &["run", "--"]] {
         Ended::of(&mut cachewise(arguments))
             .expect(2, "there is nothing to run")
-            .says("Usage", "it says how it is meant");
+            .says("nothing to run", "it says what is wrong")
+            .says("cachewise run -- ls", "what to write instead")
+            .says("Usage", "and how it is meant");
     }
 }
 
@@ -200,7 +203,30 @@ fn options_of_following() {
     let own = std::process::id().to_string();
     Ended::of(&mut cachewise(["run", "-p", &own, "--", "true"]))
         .expect(2, "either a process or a command")
-        .says("--pid", "it says what contradicts");
+        .says(&format!("--pid {own}"), "it says what contradicts")
+        .says("\"true\"", "what else was given")
+        .says("one of the two", "and what to do");
+}
+
+fn bytes_nobody_told() {
+    // The kernel reads a program's head, and says of which page, and no more.
+    let report = report_of(&[], ["true"]);
+    let program = fs::canonicalize("/bin/true").expect("it is there");
+    let row = report.file(&program);
+    assert!(
+        number(row, "read_pages") > 0,
+        "its first page was asked for: {row}"
+    );
+    assert!(
+        row["read_bytes"].is_null(),
+        "how much of it is not known, which is not 0: {row}"
+    );
+    let reason = row["reasons"]["read_bytes"].as_str();
+    assert!(
+        reason.is_some_and(|reason| reason.contains("execve")),
+        "with the reason: {row}"
+    );
+    report.adds_up();
 }
 
 fn the_programs_own_options() {

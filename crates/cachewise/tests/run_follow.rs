@@ -60,7 +60,8 @@ fn process_ids() {
         Ended::of(&mut cachewise(["run", &format!("--pid={value}")]))
             .expect(2, "that is no process id")
             .says(&format!("'{value}'"), "the message names the value")
-            .says("--pid", "and the option");
+            .says("--pid", "and the option")
+            .says("whole number", "and what it takes");
     }
 }
 

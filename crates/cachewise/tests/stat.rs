@@ -112,6 +112,30 @@ fn columns() {
         );
     }
     Ended::of(&mut stat(&["--columns", "", "0.01", "1"])).expect(2, "no columns, no rows");
+    let ended = Ended::of(&mut stat(&["--columns", "foo", "0.01", "1"]))
+        .expect(2, "nothing is called so, or nearly so")
+        .says(
+            "`cachewise columns`",
+            "the message says where the names are",
+        );
+    assert!(
+        ended.err().lines().all(|line| line.len() < 200),
+        "instead of listing all: {}",
+        ended.err()
+    );
+    for name in ["path", "PID", "cgroup", "exit", "res-before"] {
+        Ended::of(&mut stat(&[
+            "--columns",
+            &format!("time,{name}"),
+            "0.01",
+            "1",
+        ]))
+        .expect(2, "the system has no such thing")
+        .says(&format!("`{name}`"), "the message names it")
+        .says("`run`", "and says where it can be seen");
+    }
+    Ended::of(&mut stat(&["--columns", "Hits,READAHEAD", "0.01", "1"]))
+        .expect(0, "headings are names too, in any case");
 }
 
 fn filters() {
@@ -234,6 +258,23 @@ fn columns_are_listed() {
             !row[id].is_null() || row["reasons"][id].is_string(),
             "{id} has a value, or a reason why not: {row}"
         );
+        assert_ne!(
+            row["reasons"][id], "not part of this kind of row",
+            "{id} is listed, so rows have it"
+        );
+    }
+    let (_, others) = listed
+        .split_once("Only of a file")
+        .expect("what rows do not have is listed apart");
+    let ids: Vec<&str> = others
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(ids.contains(&"path"), "the path of a file: {ids:?}");
+    for id in ids {
+        Ended::of(&mut stat(&["--columns", id, "0.02", "1"]))
+            .expect(2, "a column of nothing but - is refused");
     }
 }
 

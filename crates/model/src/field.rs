@@ -9,7 +9,7 @@
 use crate::counter::{COUNTER_FIELDS, Counter};
 use crate::fields::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
 use crate::residency::RESIDENCY_FIELDS;
-use crate::row::Row;
+use crate::row::{NOT_HERE, Row};
 use crate::unit::Unit;
 use crate::value::Value;
 
@@ -65,6 +65,12 @@ impl Field {
     #[must_use]
     pub fn of(&self, row: &Row) -> Value {
         (self.get)(row)
+    }
+
+    /// Whether rows like this one have the field at all, known or not.
+    #[must_use]
+    pub fn is_of(&self, row: &Row) -> bool {
+        self.of(row) != Value::Missing(NOT_HERE)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {

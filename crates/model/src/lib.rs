@@ -51,7 +51,7 @@ pub use finding::{Finding, Severity};
 pub use findings::{RULES, Rule, diagnose};
 pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
-pub use lookup::{STAT_COLUMNS, columns, field, suggest, unknown_column};
+pub use lookup::{STAT_COLUMNS, columns, field, suggest};
 pub use measured::{Count, Measured, Missing};
 pub use parts::{CgroupRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};

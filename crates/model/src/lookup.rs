@@ -1,6 +1,7 @@
 //! From what a user typed to fields: by id, by header, and with a hint where it is neither.
 
 use crate::field::{FIELDS, Field};
+use crate::row::Row;
 
 /// The columns of a table over time unless others are asked for: those of the case study, exact.
 pub const STAT_COLUMNS: [&str; 11] = [
@@ -17,14 +18,21 @@ pub const STAT_COLUMNS: [&str; 11] = [
     "cached_bytes",
 ];
 
-/// Finds the columns of a comma-separated list.
+/// How many names a mistyped one may have meant.
+const SUGGESTED: usize = 3;
+
+/// Finds the columns of a comma-separated list that rows like `row` have.
 ///
 /// # Errors
-/// [`unknown_column`]'s text for the first name that there is not.
-pub fn columns(list: &str) -> Result<Vec<&'static Field>, String> {
+/// Names the first that there is not, with the nearest ones, or that such rows do not have.
+pub fn columns(list: &str, row: &Row) -> Result<Vec<&'static Field>, String> {
     list.split(',')
         .map(str::trim)
-        .map(|name| field(name).ok_or_else(|| unknown_column(name)))
+        .map(|name| match field(name) {
+            Some(field) if field.is_of(row) => Ok(field),
+            Some(_) => Err(misplaced_column(name)),
+            None => Err(unknown_column(name, row)),
+        })
         .collect()
 }
 
@@ -36,50 +44,57 @@ pub fn field(name: &str) -> Option<&'static Field> {
         .find(|field| field.names().any(|known| known.eq_ignore_ascii_case(name)))
 }
 
-/// The known name nearest to a mistyped one, or `None` if nothing is near.
+/// The names of columns of rows like `row` that are nearest to a mistyped one, at most three.
 #[must_use]
-pub fn suggest(name: &str) -> Option<String> {
+pub fn suggest(name: &str, row: &Row) -> Vec<String> {
     let typed = name.to_ascii_lowercase();
+    let letters = typed.chars().count();
     // One slip for a short name, a third of a long one: beyond that a suggestion is a guess.
-    let allowed = (typed.chars().count() / 3).max(1);
-    FIELDS
+    let allowed = (letters / 3).max(1);
+    // Half a name is no slip: whoever knows no more of it gets the whole.
+    let is_part_of = |known: &str| letters >= 3 && known.contains(&typed);
+    let nearest = |field: &Field| {
+        field
+            .names()
+            .map(str::to_ascii_lowercase)
+            .map(|known| (strsim::osa_distance(&typed, &known), known))
+            .filter(|(slips, known)| *slips <= allowed || is_part_of(known))
+            .min()
+    };
+    let mut near: Vec<(usize, String)> = FIELDS
         .iter()
-        .flat_map(Field::names)
-        .map(|known| known.to_ascii_lowercase())
-        .map(|known| (distance(&typed, &known), known))
-        .filter(|(slips, _)| *slips <= allowed)
-        .min_by_key(|(slips, _)| *slips)
+        .filter(|field| field.is_of(row))
+        .filter_map(nearest)
+        .collect();
+    near.sort_by_key(|(slips, _)| *slips);
+    near.into_iter()
+        .take(SUGGESTED)
         .map(|(_, known)| known)
+        .collect()
 }
 
-/// The error text for a column that does not exist, with the nearest name and all ids.
-#[must_use]
-pub fn unknown_column(name: &str) -> String {
-    let hint = suggest(name)
-        .map(|near| format!("did you mean `{near}`? "))
-        .unwrap_or_default();
-    let ids: Vec<&str> = FIELDS.iter().map(|field| field.id).collect();
+fn unknown_column(name: &str, row: &Row) -> String {
+    let near: Vec<String> = suggest(name, row)
+        .iter()
+        .map(|near| format!("`{near}`"))
+        .collect();
+    let hint = match near.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("did you mean {only}? "),
+        Some((last, others)) => format!("did you mean {} or {last}? ", others.join(", ")),
+    };
     format!(
-        "no column `{}`; {hint}columns: {}",
-        name.escape_debug(),
-        ids.join(", ")
+        "no column `{}`; {hint}`cachewise columns` lists all",
+        name.escape_debug()
     )
 }
 
-/// Levenshtein distance, in one row of the matrix.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, from) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, to) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
+fn misplaced_column(name: &str) -> String {
+    format!(
+        "column `{}` is of one file, process or control group, and these rows are of all together; \
+         `run` reports on each, and `cachewise columns` lists what these rows have",
+        name.escape_debug()
+    )
 }
 
 #[cfg(test)]
@@ -121,7 +136,10 @@ mod tests {
 
     #[test]
     fn a_list_of_columns_is_found_or_the_slip_is_told() {
-        let ids = |list| columns(list).map(|found| found.iter().map(|f| f.id).collect::<Vec<_>>());
+        let ids = |list| {
+            columns(list, &Row::of_system())
+                .map(|found| found.iter().map(|f| f.id).collect::<Vec<_>>())
+        };
         assert_eq!(
             ids("hits, TOTAL"),
             Ok(vec!["read_hit_pages", "read_pages"]),
@@ -139,28 +157,55 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_gets_a_suggestion_and_nonsense_does_not() {
-        assert_eq!(suggest("hitz").as_deref(), Some("hits"), "one letter off");
-        assert_eq!(
-            suggest("read_page").as_deref(),
-            Some("read_pages"),
-            "one letter short"
-        );
-        assert_eq!(suggest("quux_frobnicate"), None, "nothing is near");
-        let text = unknown_column("hitz");
-        assert!(
-            text.starts_with("no column `hitz`; did you mean `hits`? columns: time, "),
-            "the error names the slip, the suggestion and the choice: {text}"
-        );
-        assert!(
-            unknown_column("\u{1b}[2J").contains("`\\u{1b}[2J`"),
-            "typed escapes do not act"
-        );
+    fn a_column_of_other_rows_is_refused() {
+        for name in ["path", "PID", "cgroup", "exit", "size", "res-before", "cpu"] {
+            let text = columns(name, &Row::of_system()).unwrap_err();
+            assert!(
+                text.contains(&format!("`{name}`")) && text.contains("`run`"),
+                "{name} would be a column of nothing but -; it is said where it is: {text}"
+            );
+        }
+        for field in STAT_COLUMNS.iter().filter_map(|id| field(id)) {
+            assert!(
+                field.is_of(&Row::of_system()),
+                "`{}` is shown of the system unless others are asked for",
+                field.id
+            );
+        }
     }
 
     #[test]
-    fn distances() {
-        assert_eq!(distance("", "abc"), 3, "insertions count");
-        assert_eq!(distance("kitten", "sitting"), 3, "the textbook pair");
+    fn a_slip_gets_suggestions_and_nonsense_does_not() {
+        let near = |name| suggest(name, &Row::of_system()).join(" ");
+        assert_eq!(near("hitz"), "hits hit%", "one letter off");
+        assert_eq!(near("hist"), "hits", "two letters changed places");
+        assert_eq!(near("read_page"), "read_pages", "one letter short");
+        assert_eq!(near("miss"), "misses flt-miss", "half a name");
+        assert_eq!(
+            near("fault"),
+            "faults refaults fault_hit_pages",
+            "no more than three"
+        );
+        assert_eq!(near("pat"), "", "what such rows do not have is no help");
+        assert_eq!(near("quux_frobnicate"), "", "nothing is near");
+        let told = |name| columns(name, &Row::of_system()).unwrap_err();
+        assert_eq!(
+            told("hitz"),
+            "no column `hitz`; did you mean `hits` or `hit%`? `cachewise columns` lists all",
+            "the slip, the suggestion, the way to the choice"
+        );
+        assert_eq!(
+            told("foo"),
+            "no column `foo`; `cachewise columns` lists all",
+            "no list that fills the screen"
+        );
+        assert!(
+            told("fault").contains("`faults`, `refaults` or `fault_hit_pages`?"),
+            "several are a choice"
+        );
+        assert!(
+            told("\u{1b}[2J").contains("`\\u{1b}[2J`"),
+            "typed escapes do not act"
+        );
     }
 }

@@ -88,6 +88,44 @@ pub struct System {
     pub psi_io_full: Measured<Ratio>,
 }
 
+/// The reason behind the numbers of a row that only shows its kind.
+const NOT_YET: Missing = Missing::Unknown("not measured yet");
+
+impl Row {
+    /// A row of the system, or of a part of it, over a stretch of time, in which nothing was measured:
+    /// it tells which fields such rows have.
+    #[must_use]
+    pub fn of_system() -> Row {
+        let count = Measured::Missing(NOT_YET);
+        let share = Measured::Missing(NOT_YET);
+        Row {
+            labels: Labels {
+                time: Measured::Missing(NOT_YET),
+                ..Labels::default()
+            },
+            subject: Subject {
+                device_read_bytes: count,
+                device_write_bytes: count,
+                ..Subject::default()
+            },
+            system: System {
+                buffers_bytes: count,
+                cached_bytes: count,
+                dirty_bytes: count,
+                writeback_bytes: count,
+                free_bytes: count,
+                available_bytes: count,
+                psi_memory_some: share,
+                psi_memory_full: share,
+                psi_io_some: share,
+                psi_io_full: share,
+            },
+            elapsed: Duration::from_secs(1),
+            ..Row::default()
+        }
+    }
+}
+
 impl Default for Labels {
     fn default() -> Self {
         Labels {

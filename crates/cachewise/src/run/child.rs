@@ -70,7 +70,7 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while waitid(WaitId::Pid(process), options).err() == Some(rustix::io::Errno::INTR) {}
         })?;
-        let peak_dirty = until_end(kernel, &events, None, |caught| {
+        let peak_dirty = until_end(kernel, events, None, |caught| {
             // The terminal has sent it to the program too.
             if !caught.from_terminal
                 && let Some(signal) = Signal::from_named_raw(caught.signal)
@@ -116,7 +116,7 @@ pub fn follow(
     let watched = Arc::clone(&followed);
     watch(sender, move || watched.wait())?;
     let deadline = limit.map(|limit| begin + limit);
-    let peak_dirty = until_end(kernel, &events, deadline, |_| Flow::Stop);
+    let peak_dirty = until_end(kernel, events, deadline, |_| Flow::Stop);
     let wall = begin.elapsed();
     let exit = if followed.has_ended() {
         Exit::Unknown("only a parent learns how a process ended")
@@ -141,10 +141,11 @@ enum Flow {
     Stop,
 }
 
-/// Waits for the end, and looks at the machine meanwhile; returns the most dirty memory seen.
+/// Waits for the end, and looks at the machine meanwhile; returns the most dirty memory seen. Nobody
+/// listens to signals any more when it returns.
 fn until_end(
     kernel: &Kernel,
-    events: &Receiver<Event>,
+    events: Receiver<Event>,
     deadline: Option<Instant>,
     mut on_signal: impl FnMut(Caught) -> Flow,
 ) -> Bytes {

@@ -18,23 +18,20 @@ use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
 
-use crate::cli::Run;
+use crate::cli::{self, Run};
 use crate::machine;
 use crate::output::{FAILED, Sink, Stream, explain, is_broken_pipe, tell};
+use crate::signals::BY_SIGNAL;
 use child::{Course, StartError};
 
 /// The shell's exit statuses for a command that could not be started.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
-/// A command ended by a signal gives this and the signal's number.
-const BY_SIGNAL: i32 = 128;
 
 /// Runs or follows a program and reports.
 pub fn run(arguments: Run) -> Result<ExitCode> {
-    if arguments.duration.is_some() && arguments.pid.is_none() {
-        bail!(
-            "-d limits how long a process is followed, so it needs --pid PID; a command runs to its end"
-        );
+    if let Err(error) = arguments.check() {
+        return Ok(cli::answer(&error));
     }
     let kernel = Kernel::new();
     let sink = Sink::open(&arguments.output, Stream::Stderr)?;

@@ -223,6 +223,17 @@ impl Started {
         });
     }
 
+    /// Sends it interrupts, once it catches them, until it has ended.
+    pub fn interrupt_until_ended(mut self) -> Ended {
+        self.until_thread("signals");
+        let line = self.line.clone();
+        until(&format!("interrupts end {line}"), || {
+            self.signal(Signal::INT);
+            self.child.try_wait().expect("a child can be waited for")
+        });
+        self.wait()
+    }
+
     /// Waits until it ends by itself.
     pub fn wait(mut self) -> Ended {
         let line = self.line.clone();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,6 +113,39 @@ pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
     (0..ATTEMPTS)
         .find_map(|_| measure())
         .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))
+}
+
+/// A pipe with a name that takes no more: whoever writes to it waits until it goes.
+pub struct FullPipe {
+    /// Its path.
+    pub path: PathBuf,
+    _ends: File,
+}
+
+impl FullPipe {
+    /// Makes one.
+    pub fn new(scratch: &Scratch) -> FullPipe {
+        let path = scratch.path("full");
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(
+            made.is_ok_and(|status| status.success()),
+            "mkfifo can make a pipe"
+        );
+        // Both ends, so that opening it waits for nobody.
+        let mut ends = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+            .open(&path)
+            .expect("it is ours");
+        let full = loop {
+            if let Err(error) = ends.write(&[0; 512]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock, "it is full");
+        FullPipe { path, _ends: ends }
+    }
 }
 
 /// A block device over a file, detached when dropped.

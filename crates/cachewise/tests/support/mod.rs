@@ -7,7 +7,7 @@
 //! # Layout
 //! - `suite`: trials that need root, and those that do not
 //! - `command`: running the binary to its end, or having it run meanwhile
-//! - `disk`: files of known content and residency, loop devices, scratch directories
+//! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `report`: the JSON of a run
 //! - `program`: the programs that are measured, where the system has none that would do
 //! - `bpf`: what the kernel still holds of ours
@@ -24,7 +24,9 @@ mod suite;
 
 pub use bpf::{Held, held_by};
 pub use command::{Ended, Started, cachewise, copy_for_everyone, signal, until};
-pub use disk::{LoopDevice, Scratch, evict, page_size, pages_of, resident, undisturbed, warm};
+pub use disk::{
+    FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, resident, undisturbed, warm,
+};
 pub use program::{Reader, program};
 pub use report::{Report, number, report_of};
 pub use suite::{Trial, needs_root, plain, run};
