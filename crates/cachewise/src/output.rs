@@ -7,13 +7,12 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use cachewise_view::{Format, Style};
+use rustix::termios::tcgetwinsize;
 
 use crate::cli::{Color, Output};
 
 /// The exit status for what could not be done.
 pub const FAILED: u8 = 2;
-
-const STDERR: &str = "standard error";
 
 /// The width of a table where no terminal says it.
 const PLAIN_WIDTH: usize = 120;
@@ -23,6 +22,26 @@ const PLAIN_WIDTH: usize = 120;
 pub struct Target {
     format: Format,
     file: Option<PathBuf>,
+    ending: Ending,
+}
+
+/// Whether a file's ending had a say in the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It is a format's, or the format was given, or there is none.
+    Clear,
+    /// It is no format's: the table is a guess.
+    Unknown,
+}
+
+impl Target {
+    fn new(format: Format, file: Option<PathBuf>, ending: Ending) -> Target {
+        Target {
+            format,
+            file,
+            ending,
+        }
+    }
 }
 
 impl FromStr for Target {
@@ -30,33 +49,47 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(format) = text.parse() {
-            return Ok(Target { format, file: None });
+            return Ok(Target::new(format, None, Ending::Clear));
         }
-        let (format, file) = match text.split_once('=') {
-            Some((name, file)) if !name.contains('/') => (
-                name.parse::<Format>().map_err(|error| error.to_string())?,
-                file,
-            ),
-            _ => (by_ending(Path::new(text))?, text),
+        let (format, file, ending) = match text.split_once('=') {
+            Some((name, file)) if !name.contains('/') => {
+                let format = name.parse::<Format>().map_err(|error| error.to_string())?;
+                (format, file, Ending::Clear)
+            }
+            _ => {
+                let (format, ending) = of_file(Path::new(text))?;
+                (format, text, ending)
+            }
         };
         if file.is_empty() {
             return Err("the file's name is empty".into());
         }
         let file = (file != "-").then(|| PathBuf::from(file));
-        Ok(Target { format, file })
+        Ok(Target::new(format, file, ending))
     }
 }
 
-/// A bare word that is no format is more likely a mistyped format than a file.
-fn by_ending(file: &Path) -> Result<Format, String> {
-    match file.extension().and_then(|ending| ending.to_str()) {
-        Some("json") => Ok(Format::Json),
-        Some("jsonl" | "ndjson") => Ok(Format::JsonLines),
-        Some("csv") => Ok(Format::Csv),
-        Some("om" | "prom") => Ok(Format::OpenMetrics),
-        Some(_) => Ok(Format::Table),
-        None if file.components().count() > 1 => Ok(Format::Table),
-        None => Err(format!(
+/// The format that a file's name ends in; nothing if the ending is not one of a format's.
+fn by_ending(file: &Path) -> Option<Format> {
+    let ending = file.extension()?.to_str()?.to_ascii_lowercase();
+    match ending.as_str() {
+        "json" => Some(Format::Json),
+        "jsonl" | "ndjson" => Some(Format::JsonLines),
+        "csv" => Some(Format::Csv),
+        "om" | "prom" | "openmetrics" => Some(Format::OpenMetrics),
+        "txt" | "log" => Some(Format::Table),
+        _ => None,
+    }
+}
+
+/// The format of a file whose name alone was given.
+fn of_file(file: &Path) -> Result<(Format, Ending), String> {
+    match (by_ending(file), file.extension()) {
+        (Some(format), _) => Ok((format, Ending::Clear)),
+        (None, Some(_)) => Ok((Format::Table, Ending::Unknown)),
+        (None, None) if file.components().count() > 1 => Ok((Format::Table, Ending::Clear)),
+        // A bare word that is no format is more likely a mistyped format than a file.
+        (None, None) => Err(format!(
             "neither a format ({}) nor a file with an ending; for a file of this name write table={}",
             Format::NAMES.join(", "),
             file.display()
@@ -71,6 +104,40 @@ pub enum Stream {
     Stdout,
     /// Standard output belongs to the program that is run.
     Stderr,
+}
+
+impl Stream {
+    fn name(self) -> &'static str {
+        match self {
+            Stream::Stdout => "standard output",
+            Stream::Stderr => "standard error",
+        }
+    }
+
+    fn writer(self) -> Box<dyn Write> {
+        match self {
+            Stream::Stdout => Box::new(io::stdout()),
+            Stream::Stderr => Box::new(io::stderr()),
+        }
+    }
+
+    /// How many columns its terminal has now; nothing if it is none. `COLUMNS` comes first, as
+    /// whoever exports it means it.
+    pub fn width(self) -> Option<usize> {
+        let (is_terminal, size) = match self {
+            Stream::Stdout => (io::stdout().is_terminal(), tcgetwinsize(io::stdout())),
+            Stream::Stderr => (io::stderr().is_terminal(), tcgetwinsize(io::stderr())),
+        };
+        if !is_terminal {
+            return None;
+        }
+        let asked = std::env::var("COLUMNS").ok();
+        let asked = asked.and_then(|columns| columns.trim().parse().ok());
+        let own = size.map(|size| size.ws_col.into()).ok();
+        // Serial lines know no size: what terminals had before they could be asked.
+        let known = [asked, own].into_iter().flatten().find(|width| *width > 0);
+        Some(known.unwrap_or(80))
+    }
 }
 
 /// Where to write.
@@ -88,38 +155,33 @@ pub struct Sink {
 impl Sink {
     /// Opens the target, before anything is run: a file that cannot be made should not cost a run.
     pub fn open(output: &Output, stream: Stream) -> Result<Self> {
-        let target = output.output.clone().unwrap_or(Target {
-            format: if output.json {
-                Format::Json
-            } else {
-                Format::Table
-            },
-            file: None,
-        });
-        let (name, is_terminal, width, writer): (_, _, _, Box<dyn Write>) =
-            match (&target.file, stream) {
-                (Some(path), _) => {
-                    let file = File::create(path).with_context(|| {
-                        format!("cannot create the output file {}", path.display())
-                    })?;
-                    (path.display().to_string(), false, None, Box::new(file))
-                }
-                (None, Stream::Stdout) => {
-                    let out = io::stdout();
-                    let width = terminal_width(&out);
-                    (
-                        "standard output".into(),
-                        out.is_terminal(),
-                        width,
-                        Box::new(out),
-                    )
-                }
-                (None, Stream::Stderr) => {
-                    let out = io::stderr();
-                    let width = terminal_width(&out);
-                    (STDERR.into(), out.is_terminal(), width, Box::new(out))
-                }
-            };
+        let format = if output.json {
+            Format::Json
+        } else {
+            Format::Table
+        };
+        let target = output.output.clone();
+        let target = target.unwrap_or(Target::new(format, None, Ending::Clear));
+        if let Target {
+            file: Some(path),
+            ending: Ending::Unknown,
+            ..
+        } = &target
+        {
+            let path = path.display();
+            tell(&format!(
+                "note: {path} has the ending of no format, so it gets the table; for another write json={path}"
+            ));
+        }
+        let (name, width, writer): (_, _, Box<dyn Write>) = match &target.file {
+            Some(path) => {
+                let file = File::create(path)
+                    .with_context(|| format!("cannot create the output file {}", path.display()))?;
+                (path.display().to_string(), None, Box::new(file))
+            }
+            None => (stream.name().into(), stream.width(), stream.writer()),
+        };
+        let is_terminal = width.is_some();
         let color = match output.color {
             Color::Always => true,
             Color::Never => false,
@@ -142,7 +204,7 @@ impl Sink {
 
     /// Whether it shares the stream that notes to the user go to.
     pub fn is_stderr(&self) -> bool {
-        self.name == STDERR
+        self.name == Stream::Stderr.name()
     }
 
     /// What is written to, for an error's text.
@@ -159,11 +221,6 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
-}
-
-fn terminal_width(stream: &impl std::os::fd::AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
 /// Tells the user something on standard error. Names in it come from outside: control characters are
@@ -224,6 +281,21 @@ mod tests {
             (Format::Csv, Some("a.csv".into())),
             "a file, by its ending"
         );
+        assert_eq!(
+            parse("a.PROM"),
+            (Format::OpenMetrics, Some("a.PROM".into())),
+            "in any case"
+        );
+        for (text, ending) in [
+            ("a.foo", Ending::Unknown),
+            ("a.txt", Ending::Clear),
+            ("table=a.foo", Ending::Clear),
+            ("/tmp/a", Ending::Clear),
+        ] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.format, Format::Table, "{text} gets the table");
+            assert_eq!(target.ending, ending, "{text}: whether it was a guess");
+        }
         assert_eq!(
             parse("/tmp/report"),
             (Format::Table, Some("/tmp/report".into())),

@@ -166,11 +166,19 @@ fn a_person_is_told() {
     let err = ended.err();
     let line = err
         .lines()
-        .find(|line| line.starts_with("not counted: ") && line.contains(" rows"));
+        .find(|line| line.starts_with("incomplete, rows: "));
     let line = line.unwrap_or_else(|| panic!("it is said that rows are missing: {err}"));
     assert!(
         line.contains("--max-rows"),
         "and what to do about it: {line}"
+    );
+    assert!(
+        !err.contains("not counted"),
+        "it is counted, on one row for all: {err}"
+    );
+    assert!(
+        err.lines().any(|line| line.ends_with("  (all others)")),
+        "which has a name: {err}"
     );
     assert!(
         !err.contains("DOES NOT ADD UP"),

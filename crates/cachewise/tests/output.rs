@@ -19,10 +19,14 @@ fn main() -> ExitCode {
             plain("target::directory", directory),
             plain("target::mistyped_format", mistyped_format),
             plain("target::a_file_for_each_format", a_file_for_each_format),
+            plain("target::unknown_ending", unknown_ending),
             plain("full::report", full_report),
             plain("full::standard_error", full_standard_error),
             plain("full::rows", full_rows),
             plain("pipe::the_report_has_no_reader", the_report_has_no_reader),
+            plain("pipe::interrupted_twice", interrupted_twice),
+            plain("width::of_a_terminal", width_of_a_terminal),
+            plain("width::of_a_pipe", width_of_a_pipe),
             plain("colour::asked_for", colour_asked_for),
             plain("colour::on_a_terminal", colour_on_a_terminal),
             plain("json::head", json_head),
@@ -101,7 +105,11 @@ fn a_file_for_each_format() {
         ("a.csv", ""),
         ("a.prom", "# "),
         ("a.om", "# "),
+        ("a.openmetrics", "# "),
+        ("A.PROM", "# "),
         ("a.txt", "true"),
+        ("a.log", "true"),
+        ("./a", "true"),
     ] {
         let target = scratch.path(name);
         let ended = Ended::of(cachewise(["run", "-o"]).arg(&target).args(["--", "true"]));
@@ -118,7 +126,9 @@ fn a_file_for_each_format() {
             Some("jsonl" | "ndjson") => text.lines().for_each(|line| {
                 serde_json::from_str::<Value>(line).expect("each line is JSON");
             }),
-            Some("prom" | "om") => assert!(text.ends_with("# EOF\n"), "{name} has an end: {text}"),
+            Some("prom" | "PROM" | "om" | "openmetrics") => {
+                assert!(text.ends_with("# EOF\n"), "{name} has an end: {text}")
+            }
             Some("csv") => {
                 let mut rows = csv::Reader::from_reader(text.as_bytes());
                 let header = rows.headers().expect("it has a header").len();
@@ -134,6 +144,26 @@ fn a_file_for_each_format() {
             _ => {}
         }
     }
+}
+
+fn unknown_ending() {
+    let scratch = Scratch::new();
+    let target = scratch.path("report.foo");
+    Ended::of(cachewise(["run", "-o"]).arg(&target).args(["--", "true"]))
+        .expect(0, "true succeeds")
+        .says("report.foo has the ending of no format", "it is said")
+        .says("table", "what it gets")
+        .says("json=", "and how another is had");
+    let text = fs::read_to_string(&target).expect("the report is there");
+    assert!(text.starts_with("true\n"), "which is the table: {text}");
+    let mut given = std::ffi::OsString::from("csv=");
+    given.push(&target);
+    let ended = Ended::of(cachewise(["stat", "0.01", "1", "-o"]).arg(given));
+    assert!(
+        !ended.err().contains("ending"),
+        "a format that was given is no guess: {}",
+        ended.err()
+    );
 }
 
 fn full_report() {
@@ -208,6 +238,129 @@ fn the_report_has_no_reader() {
             "who does not want the report gets the status"
         );
     }
+}
+
+fn interrupted_twice() {
+    // What is being written hangs, and the second interrupt does not wait for it.
+    let scratch = Scratch::new();
+    let full = FullPipe::new(&scratch);
+    let target = |format| format!("{format}={}", full.path.display());
+    let own = std::process::id().to_string();
+    for (why, arguments) in [
+        (
+            "the report of a command",
+            &["run", "-o", &target("json"), "--", "true"][..],
+        ),
+        (
+            "the report of a process",
+            &["run", "-o", &target("table"), "-p", &own],
+        ),
+        ("a row", &["stat", "-o", &target("jsonl"), "0.01"]),
+        (
+            "the totals",
+            &["stat", "-o", &target("openmetrics"), "0.01"],
+        ),
+    ] {
+        let started = Started::of(cachewise(arguments).stdin(Stdio::null()));
+        let ended = started.interrupt_until_ended();
+        ended.expect(130, &format!("{why} cannot be written, and need not be"));
+    }
+}
+
+/// What a terminal of so many columns is shown, without notes, which are sentences.
+fn on_terminal(columns: usize, arguments: &str) -> Option<Vec<String>> {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: width of a terminal: `script` of util-linux is not installed");
+        return None;
+    }
+    let binary = env!("CARGO_BIN_EXE_cachewise");
+    let line = format!("stty cols {columns}; exec '{binary}' {arguments}");
+    let mut command = Command::new("script");
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env_remove("COLUMNS")
+        .env("NO_COLOR", "1");
+    let shown = Ended::of(&mut command)
+        .expect(0, "it succeeds on a terminal")
+        .out();
+    let lines = shown.lines().map(|line| line.trim_end().to_owned());
+    Some(
+        lines
+            .filter(|line| !line.starts_with("cachewise: note: "))
+            .collect(),
+    )
+}
+
+fn width_of_a_terminal() {
+    for columns in [40, 60, 80, 120] {
+        let Some(lines) = on_terminal(columns, "stat 0.01 3") else {
+            return;
+        };
+        for line in &lines {
+            assert!(
+                line.chars().count() <= columns,
+                "stat: no row is wrapped at {columns} columns: {line:?}"
+            );
+        }
+        let all = lines.join("\n");
+        assert_eq!(
+            all.matches("no room for").count(),
+            usize::from(columns < 120),
+            "stat: what is left out at {columns} columns is said once: {all}"
+        );
+        assert!(
+            all.contains("MISSES") && all.contains("HIT%"),
+            "stat: what it is about stays: {all}"
+        );
+
+        let lines = on_terminal(columns, "run -- true").expect("it was there before");
+        let tables = lines
+            .iter()
+            .take_while(|line| !line.starts_with("findings"));
+        for line in tables {
+            assert!(
+                line.chars().count() <= columns,
+                "run: no line of a table is wrapped at {columns} columns: {line:?}"
+            );
+        }
+    }
+    let asked = "stat --columns time,total,misses,hits,cached,buffers,dirty 0.01 1";
+    let lines = on_terminal(40, asked).expect("it was there before");
+    assert!(
+        lines[0].ends_with("DIRTY"),
+        "what is asked for by name is shown, whatever the width: {lines:?}"
+    );
+    // A terminal that does not know, or whoever knows better.
+    let wide = on_terminal(0, "stat 0.01 1").expect("it was there before");
+    assert!(
+        wide[1].ends_with("DIRTIES"),
+        "80 columns where the terminal knows none: {wide:?}"
+    );
+    let line = format!(
+        "stty cols 60; COLUMNS=120 exec '{}' stat 0.01 1",
+        env!("CARGO_BIN_EXE_cachewise")
+    );
+    let mut command = Command::new("script");
+    let ended = Ended::of(command.args(["-qec", &line, "/dev/null"]));
+    assert!(
+        ended.out().contains("CACHED") && !ended.out().contains("no room"),
+        "COLUMNS comes first: {}",
+        ended.out()
+    );
+}
+
+fn width_of_a_pipe() {
+    let mut command = cachewise(["stat", "0.01", "1"]);
+    let ended = Ended::of(command.env("COLUMNS", "40")).expect(0, "a row");
+    let header = ended.out().lines().next().map(str::to_owned);
+    let header = header.unwrap_or_default();
+    let words: Vec<&str> = header.split_whitespace().collect();
+    assert_eq!(
+        words.join(" "),
+        "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+        "what is no terminal gets everything"
+    );
 }
 
 fn colour_asked_for() {

@@ -57,6 +57,13 @@ impl FileRow {
         }
     }
 
+    /// Whether this is no file but the row that takes what found no room in the table of rows.
+    #[must_use]
+    pub fn is_all_others(&self) -> bool {
+        // Block devices have no inode number, but no device has the number 0:0.
+        self.path.missing().is_some() && self.inode == 0 && self.device == "0:0"
+    }
+
     /// How many pages the file has, if its size is exactly known and not zero.
     #[must_use]
     pub fn pages(&self, page_size: PageSize) -> Option<u64> {
@@ -89,6 +96,12 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
+    /// Whether this is no process but the row that takes what found no room in the table of rows.
+    #[must_use]
+    pub fn is_all_others(&self) -> bool {
+        self.command.missing().is_some() && self.pid == 0
+    }
+
     /// This process as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
@@ -163,6 +176,19 @@ mod tests {
             None,
             "nor has one whose size is a guess"
         );
+    }
+
+    #[test]
+    fn what_found_no_room_is_no_file() {
+        let mut file = crate::findings::sample::file("/data", 4097);
+        (file.device, file.inode) = ("0:0".into(), 0);
+        assert!(!file.is_all_others(), "it has a name");
+        file.path = Measured::unknown("no room");
+        assert!(file.is_all_others(), "neither name nor number");
+        file.inode = 1;
+        assert!(!file.is_all_others(), "a file system's inner inode");
+        (file.device, file.inode) = ("7:0".into(), 0);
+        assert!(!file.is_all_others(), "a block device without a name");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct Report {
     pub cpu_system_seconds: Measured<f64>,
     /// What counted.
     pub backend: Backend,
-    /// What was not counted.
+    /// What was not counted as it should be.
     pub lost: Vec<Lost>,
     /// Everything that the processes asked of the page cache.
     pub totals: Ledger,
@@ -137,7 +137,7 @@ pub struct Backend {
     pub notes: Vec<String>,
 }
 
-/// Something that was not counted.
+/// Something that was not counted, or in a sum only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// Its name in machine formats.

@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`cell`], [`compact`]: a value as text, with spaces and thousands or as one word.
 //! - [`grouped`]: a number with its thousands apart.
-//! - [`width`], [`pad`], [`Side`], [`shortened`]: text in columns.
+//! - [`width`], [`pad`], [`Side`], [`shortened`], [`wrapped`]: text in columns.
 
 use std::path::Path;
 
@@ -95,12 +95,13 @@ pub(crate) fn pad(text: &str, columns: usize, side: Side) -> String {
     }
 }
 
+/// Of a name that is cut to less than this nothing is left; then the line may rather be too long.
+pub(crate) const LEAST_WIDTH: usize = 16;
+
 /// A path cut in the middle to fit: its end, where the file's name is, keeps two thirds.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     const DOTS: &str = "...";
-    // Below this nothing of a name is left; then the line may rather be too long.
-    const LEAST: usize = 16;
-    let columns = columns.max(LEAST);
+    let columns = columns.max(LEAST_WIDTH);
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -122,6 +123,37 @@ fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
             used <= columns
         })
         .collect()
+}
+
+/// Text broken between words where a line would be longer than `columns`; what follows is indented.
+///
+/// Escape sequences for colours take no columns. A word that is longer stands alone.
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    const INDENT: &str = "  ";
+    let mut lines = String::with_capacity(text.len());
+    let mut used = 0;
+    for (place, word) in text.split(' ').enumerate() {
+        let taken = seen_width(word);
+        if place > 0 && used + 1 + taken > columns {
+            lines += "\n";
+            lines += INDENT;
+            used = INDENT.len();
+        } else if place > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines += word;
+        used += taken;
+    }
+    lines
+}
+
+/// The width without what colours.
+fn seen_width(text: &str) -> usize {
+    let mut parts = text.split("\u{1b}[");
+    let plain = parts.next().map_or(0, width);
+    let after = |part: &str| part.split_once('m').map_or(0, |(_, seen)| width(seen));
+    plain + parts.map(after).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -213,6 +245,29 @@ mod tests {
         assert!(
             width(&shortened(&"\u{6f22}".repeat(40), 21)) <= 21,
             "wide characters are not cut in two"
+        );
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        let text = "no room for EVICTED, BUFFERS, CACHED";
+        assert_eq!(wrapped(text, 36), text, "what fits stays");
+        assert_eq!(
+            wrapped(text, 35),
+            "no room for EVICTED, BUFFERS,\n  CACHED",
+            "the word that does not fit goes down"
+        );
+        assert_eq!(
+            wrapped("a incomprehensibilities b", 5),
+            "a\n  incomprehensibilities\n  b",
+            "no word is cut"
+        );
+        let bold = "\u{1b}[1mno room\u{1b}[0m here";
+        assert_eq!(wrapped(bold, 12), bold, "colour takes no columns");
+        assert_eq!(
+            wrapped(bold, 11).lines().count(),
+            2,
+            "and letters do, coloured or not"
         );
     }
 }

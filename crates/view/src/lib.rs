@@ -18,6 +18,7 @@
 //!     hostname: "box".into(),
 //!     page_size: PageSize::new(4 << 10).expect("a power of two"),
 //!     style: Style::plain(80),
+//!     room: None,
 //!     header_every: None,
 //! };
 //! let mut writer = RowWriter::new(Vec::new(), Format::Csv, &columns, options);

@@ -6,6 +6,7 @@
 
 mod source;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Labels, Measured, Row, Subject};
-use cachewise_view::{RowOptions, RowWriter};
+use cachewise_view::{Format, RowOptions, RowWriter};
 
 use crate::cli::Stat;
 use crate::machine::{self, Followed};
@@ -37,8 +38,12 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
         hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
         page_size: cachewise_sys::page_size(),
         style: sink.style,
+        room: None,
         header_every: sink.is_terminal.then_some(HEADER_EVERY),
     };
+    let is_watched = sink.is_terminal && sink.format == Format::Table;
+    // Who asks for columns gets them, however long the lines are.
+    let fits = sink.is_terminal && arguments.columns.is_none();
     let name = sink.name().to_owned();
     let format = sink.format;
     let cannot_write = || format!("cannot write to {name}");
@@ -56,10 +61,16 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
         };
+        if interrupted && is_watched {
+            // The terminal shows ^C where the row goes, which would not fit behind it.
+            let _ = std::io::stdout().write_all(b"\r");
+        }
         let now = Instant::now();
         let sample = source.sample(&kernel)?;
         let over = interrupted || followed.as_ref().is_some_and(Followed::has_ended);
         let row = sample.row_since(&earlier, now - earlier_at);
+        // Terminals change their size.
+        writer.set_room(if fits { Stream::Stdout.width() } else { None });
         match writer.write(&row) {
             Err(error) => return ended(error).with_context(cannot_write),
             Ok(()) if over || arguments.count == Some(shown) => {

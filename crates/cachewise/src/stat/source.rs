@@ -87,8 +87,8 @@ impl Source {
                     self.lost_told = count;
                     for lost in lost {
                         tell(&format!(
-                            "note: {} {}: {}",
-                            lost.count, lost.id, lost.meaning
+                            "incomplete, {}: {} {}",
+                            lost.id, lost.count, lost.meaning
                         ));
                     }
                 }

@@ -7,26 +7,23 @@ use cachewise_model::{Count, Counter, Measured, Report, Value};
 use cachewise_units::Pages;
 
 use super::grid::Grid;
-use crate::cell::{Side, cell};
+use crate::cell::{Side, cell, wrapped};
 use crate::style::Style;
 
-/// The table under construction.
+/// The columns that go where a line is too narrow, the first of them first. Bytes stay: every class but
+/// page faults has them.
+const SPARED: [&str; 3] = ["REQUESTS", "SHARE", "PAGES"];
+
+/// The table under construction, line by line.
 struct Classes<'a> {
     report: &'a Report,
-    grid: Grid,
+    lines: Vec<[String; 5]>,
 }
 
 pub(super) fn text(report: &Report, style: Style) -> String {
-    let columns = [
-        ("", Side::Left),
-        ("REQUESTS", Side::Right),
-        ("PAGES", Side::Right),
-        ("BYTES", Side::Right),
-        ("SHARE", Side::Right),
-    ];
     let mut classes = Classes {
         report,
-        grid: Grid::new(&columns, ""),
+        lines: Vec::new(),
     };
     classes.reads();
     classes.faults();
@@ -34,7 +31,14 @@ pub(super) fn text(report: &Report, style: Style) -> String {
     classes.insertions();
     classes.removals();
     classes.devices();
-    classes.grid.text(style)
+    let mut grid = classes.grid();
+    grid.spare(&SPARED, style.width);
+    let mut text = grid.text(style);
+    if let Some(left_out) = grid.left_out() {
+        let left_out = format!("{left_out}: --json has all");
+        text += &format!("{}\n", wrapped(&left_out, style.width));
+    }
+    text
 }
 
 impl Classes<'_> {
@@ -47,23 +51,27 @@ impl Classes<'_> {
         let asked = totals.get(ReadPages);
         let (hits, reused) = (totals.hits(), totals.reuse_pages());
         let (first_uses, misses) = (totals.get(ReadaheadUsedPages), totals.get(ReadMissPages));
-        self.requests(
-            "reads through the cache",
-            totals.get(ReadRequests),
-            totals.get(ReadBytes),
-        );
-        self.part("  pages asked for", asked, asked);
-        self.part("  hit", hits, asked);
-        self.part("    reused, no I/O: HIT%", reused, asked);
-        self.part("    just read ahead, first use", first_uses, asked);
-        self.part("  missed", misses, asked);
+        let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadBytes));
+        // procfs counts calls, whatever they read.
+        let name = match self.report.backend.exact {
+            false => "read calls, pipes included",
+            true => "reads through the cache",
+        };
+        self.requests(name, requests, bytes);
+        if asked != Measured::Exact(0) {
+            self.part("  pages asked for", asked, asked);
+            self.part("  hit", hits, asked);
+            self.part("    reused, no I/O: HIT%", reused, asked);
+            self.part("    first use of read-ahead", first_uses, asked);
+            self.part("  missed", misses, asked);
+        }
         let direct = (totals.get(DirectReadRequests), totals.get(DirectReadBytes));
         if matters(&[direct.0, direct.1]) {
             self.requests("reads around it (O_DIRECT)", direct.0, direct.1);
         }
         let outside = self.report.outside_bytes;
         if matters(&[outside]) {
-            self.bytes("reads of pipes, sockets, tmpfs", outside);
+            self.bytes("reads: pipes, sockets, tmpfs", outside);
         }
     }
 
@@ -98,15 +106,24 @@ impl Classes<'_> {
             totals.get(DirectWriteRequests),
             totals.get(DirectWriteBytes),
         );
-        if matters(&[requests.0, requests.1, pages, new, dirtied]) {
-            self.requests("writes through the cache", requests.0, requests.1);
+        let name = match self.report.backend.exact {
+            false => "write calls, pipes included",
+            true => "writes through the cache",
+        };
+        if matters(&[requests.0, requests.1, pages, new]) {
+            self.requests(name, requests.0, requests.1);
+        }
+        if matters(&[pages, new]) {
             self.part("  pages written to", pages, pages);
             self.part("  there already", overwritten, pages);
             self.part("  newly made", new, pages);
-            self.pages("  dirtied", dirtied);
         }
         if matters(&[direct.0, direct.1]) {
             self.requests("writes around it (O_DIRECT)", direct.0, direct.1);
+        }
+        // Mapped files and the file system's own blocks become dirty without a write.
+        if matters(&[dirtied]) {
+            self.pages("pages made dirty", dirtied);
         }
     }
 
@@ -144,10 +161,7 @@ impl Classes<'_> {
         let loose = [
             ("fetched again after eviction", Counter::RefaultPages),
             ("read ahead, never used", Counter::ReadaheadWastedPages),
-            (
-                "read ahead, handed back unread",
-                Counter::ReadaheadCancelledPages,
-            ),
+            ("read ahead, handed back", Counter::ReadaheadCancelledPages),
         ]
         .map(|(name, counter)| (name, totals.get(counter)));
         if matters(&[all]) {
@@ -206,13 +220,24 @@ impl Classes<'_> {
     ) {
         let shown = |value: Option<Value>| value.as_ref().map(cell).unwrap_or_default();
         let share = share.map(|(part, whole)| Value::ratio(part.ratio_of(whole)));
-        self.grid.line(vec![
+        self.lines.push([
             name.to_owned(),
             shown(requests.map(Count::count)),
             shown(pages.map(Count::pages)),
             shown(bytes.map(Count::bytes)),
             shown(share),
         ]);
+    }
+
+    fn grid(&self) -> Grid {
+        let mut grid = Grid::default();
+        let headers = ["", "REQUESTS", "PAGES", "BYTES", "SHARE"];
+        for (place, header) in headers.into_iter().enumerate() {
+            let side = if place == 0 { Side::Left } else { Side::Right };
+            let cells = self.lines.iter().map(|line| line[place].clone());
+            grid.column(header, side, cells.collect());
+        }
+        grid
     }
 }
 
@@ -231,29 +256,113 @@ fn matters(counts: &[Count]) -> bool {
 mod tests {
     use super::super::sample;
     use super::*;
+    use crate::cell::width;
 
     #[test]
     fn a_cold_read_shows_where_its_pages_came_from() {
         let expected = [
-            "                                REQUESTS    PAGES      BYTES     SHARE\n",
-            "reads through the cache              512           512.0 MiB\n",
-            "  pages asked for                         131,072  512.0 MiB  100.00 %\n",
-            "  hit                                     130,560  510.0 MiB   99.61 %\n",
-            "    reused, no I/O: HIT%                        0        0 B    0.00 %\n",
-            "    just read ahead, first use            130,560  510.0 MiB   99.61 %\n",
-            "  missed                                      512    2.0 MiB    0.39 %\n",
-            "reads of pipes, sockets, tmpfs                       1.5 KiB\n",
-            "brought into the cache                    131,072  512.0 MiB  100.00 %\n",
-            "  by reads, for a miss                        512    2.0 MiB    0.39 %\n",
-            "  by reads, ahead                         130,560  510.0 MiB   99.61 %\n",
-            "read from devices                                  512.0 MiB\n",
-            "written to devices                                       0 B\n",
+            "                              REQUESTS    PAGES      BYTES     SHARE\n",
+            "reads through the cache            512           512.0 MiB\n",
+            "  pages asked for                       131,072  512.0 MiB  100.00 %\n",
+            "  hit                                   130,560  510.0 MiB   99.61 %\n",
+            "    reused, no I/O: HIT%                      0        0 B    0.00 %\n",
+            "    first use of read-ahead             130,560  510.0 MiB   99.61 %\n",
+            "  missed                                    512    2.0 MiB    0.39 %\n",
+            "reads: pipes, sockets, tmpfs                       1.5 KiB\n",
+            "brought into the cache                  131,072  512.0 MiB  100.00 %\n",
+            "  by reads, for a miss                      512    2.0 MiB    0.39 %\n",
+            "  by reads, ahead                       130,560  510.0 MiB   99.61 %\n",
+            "read from devices                                512.0 MiB\n",
+            "written to devices                                     0 B\n",
         ];
         let expected = expected.concat();
         assert_eq!(
             text(&sample::cold(), Style::plain(80)),
             expected,
             "hits and misses add up"
+        );
+    }
+
+    #[test]
+    fn a_narrow_line_has_fewer_columns_and_says_so() {
+        let mut report = sample::cold();
+        for counter in Counter::ALL {
+            report.totals.set(*counter, 131_072);
+        }
+        for (columns, header) in [
+            (120, "REQUESTS PAGES BYTES SHARE"),
+            (70, "REQUESTS PAGES BYTES SHARE"),
+            (69, "PAGES BYTES SHARE"),
+            (60, "PAGES BYTES SHARE"),
+            (50, "PAGES BYTES"),
+            (40, "BYTES"),
+        ] {
+            let text = text(&report, Style::plain(columns));
+            let words: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+            assert_eq!(words.join(" "), header, "what fits into {columns} columns");
+            for line in text.lines() {
+                assert!(width(line) <= columns, "{columns} columns hold {line:?}");
+            }
+            assert_eq!(
+                text.contains("no room for"),
+                columns < 70,
+                "what is left out is said: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn empty_blocks_are_left_out() {
+        let mut report = sample::cold();
+        report.totals = cachewise_model::Ledger::default();
+        report.totals.set(Counter::DirtiedPages, 1);
+        report.totals.set(Counter::MetadataPages, 34);
+        let expected = [
+            "                              REQUESTS  PAGES      BYTES     SHARE\n",
+            "reads through the cache              0               0 B\n",
+            "reads: pipes, sockets, tmpfs                     1.5 KiB\n",
+            "pages made dirty                            1    4.0 KiB\n",
+            "brought into the cache                     34  136.0 KiB  100.00 %\n",
+            "  file-system metadata                     34  136.0 KiB  100.00 %\n",
+            "read from devices                              512.0 MiB\n",
+            "written to devices                                   0 B\n",
+        ];
+        assert_eq!(
+            text(&report, Style::plain(80)),
+            expected.concat(),
+            "no reads is an answer; their parts, and writes that were none, are not"
+        );
+    }
+
+    #[test]
+    fn estimates_are_of_calls_not_of_the_cache() {
+        let mut report = sample::cold();
+        report.backend.exact = false;
+        report.totals =
+            cachewise_model::Ledger::all_missing(cachewise_model::Missing::NotOffered("no probe"));
+        for counter in [
+            Counter::ReadRequests,
+            Counter::ReadBytes,
+            Counter::WriteRequests,
+            Counter::WriteBytes,
+        ] {
+            report
+                .totals
+                .set_estimated(counter, 1 << 10, "from /proc/PID/io");
+        }
+        let text = text(&report, Style::plain(80));
+        assert!(
+            !text.contains("through the cache"),
+            "a pipe is not read through the cache: {text}"
+        );
+        for name in ["read calls, pipes included", "write calls, pipes included"] {
+            let line = text.lines().find(|line| line.starts_with(name));
+            let line = line.unwrap_or_else(|| panic!("`{name}` is in {text}"));
+            assert!(line.ends_with("~1.0 KiB"), "what procfs counts: {line}");
+        }
+        assert!(
+            !text.contains("pages written to"),
+            "parts that cannot be had of writes take no lines: {text}"
         );
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cachewise_model::{Count, Finding, Law, Report, Severity, Value, Verdict, escaped, laws};
 
-use crate::cell::{cell, grouped, path_text};
+use crate::cell::{cell, grouped, path_text, wrapped};
 use crate::style::Style;
 
 /// The findings, each with its figures and the next step.
@@ -71,17 +71,14 @@ pub(super) fn checks(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for law in laws(report) {
         let sum = equation(&law);
-        let _ = match law.verdict() {
-            Verdict::Holds => writeln!(text, "adds up: {sum}"),
+        let line = match law.verdict() {
+            Verdict::Holds => format!("adds up: {sum}"),
             Verdict::Broken => {
-                writeln!(
-                    text,
-                    "{} {sum}",
-                    style.yellow(&style.bold("DOES NOT ADD UP:"))
-                )
+                format!("{} {sum}", style.yellow(&style.bold("DOES NOT ADD UP:")))
             }
-            Verdict::Unknown(reason) => writeln!(text, "not checked ({reason}): {sum}"),
+            Verdict::Unknown(reason) => format!("not checked ({reason}): {sum}"),
         };
+        let _ = writeln!(text, "{}", wrapped(&line, style.width));
     }
     text
 }
@@ -93,16 +90,13 @@ fn equation(law: &Law) -> String {
     format!("{} = {}", parts.join(" + "), named(&law.whole))
 }
 
-/// What was not counted, where something was not.
+/// What could not be counted as it should, where something could not: lost, or in a sum only.
 pub(super) fn lost(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for lost in report.lost.iter().filter(|lost| lost.count > 0) {
-        let what = format!(
-            "not counted: {} {}:",
-            grouped(lost.count),
-            lost.id.replace('_', " ")
-        );
-        let _ = writeln!(text, "{} {}", style.yellow(&what), lost.meaning);
+        let what = format!("incomplete, {}:", lost.id.replace('_', " "));
+        let count = grouped(lost.count);
+        let _ = writeln!(text, "{} {count} {}", style.yellow(&what), lost.meaning);
     }
     text
 }
@@ -193,7 +187,7 @@ mod tests {
         report.lost[0].count = 1234;
         assert_eq!(
             lost(&report, PLAIN),
-            "not counted: 1,234 rows full: files beyond the first 16,384 are not listed\n",
+            "incomplete, rows: 1,234 events summed up on one row for all: sums hold, names are missing\n",
             "how many, what, and what it does"
         );
     }

@@ -2,44 +2,105 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
-use crate::cell::Side;
+use crate::cell::{Side, width};
 use crate::style::Style;
 
-/// A table whose cells are ready: a header, and lines below it.
-#[derive(Debug)]
+/// What is between two columns.
+const GAP: usize = 2;
+
+/// A table whose cells are ready: columns, each with its header.
+#[derive(Debug, Default)]
 pub(super) struct Grid {
-    table: Table,
-    indent: &'static str,
+    columns: Vec<Column>,
+    left_out: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Column {
+    header: String,
+    side: Side,
+    cells: Vec<String>,
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| width(cell));
+        cells.max().unwrap_or(0).max(width(&self.header))
+    }
 }
 
 impl Grid {
-    /// A table with these columns.
-    pub(super) fn new(columns: &[(&str, Side)], indent: &'static str) -> Self {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|(name, _)| *name));
-        for (column, (_, side)) in table.column_iter_mut().zip(columns) {
-            column.set_padding((0, 2));
-            column.set_constraint(ColumnConstraint::ContentWidth);
-            column.set_cell_alignment(match side {
-                Side::Left => CellAlignment::Left,
-                Side::Right => CellAlignment::Right,
-            });
-        }
-        Grid { table, indent }
+    /// Adds a column to the right.
+    pub(super) fn column(&mut self, header: &str, side: Side, cells: Vec<String>) {
+        self.columns.push(Column {
+            header: header.to_owned(),
+            side,
+            cells,
+        });
     }
 
-    pub(super) fn line(&mut self, cells: Vec<String>) {
-        self.table.add_row(cells);
+    /// How many columns of the screen a line takes.
+    pub(super) fn width(&self) -> usize {
+        let columns: usize = self.columns.iter().map(|column| column.width() + GAP).sum();
+        columns.saturating_sub(GAP)
+    }
+
+    /// How much of a line is left for one more column.
+    pub(super) fn room(&self, line: usize) -> usize {
+        line.saturating_sub(self.width() + GAP)
+    }
+
+    /// Leaves out columns, in this order, until the rest fits into a line.
+    pub(super) fn spare(&mut self, headers: &[&str], line: usize) {
+        for header in headers {
+            if self.width() <= line {
+                break;
+            }
+            let before = self.columns.len();
+            self.columns.retain(|column| column.header != *header);
+            if self.columns.len() < before {
+                self.left_out.push((*header).to_owned());
+            }
+        }
+    }
+
+    /// The same, until so much is left for one more column.
+    pub(super) fn spare_for(&mut self, wanted: usize, headers: &[&str], line: usize) {
+        self.spare(headers, line.saturating_sub(wanted + GAP));
+    }
+
+    /// What was left out, if anything was: `no room for SIZE, DIRTIES`.
+    pub(super) fn left_out(&self) -> Option<String> {
+        (!self.left_out.is_empty()).then(|| format!("no room for {}", self.left_out.join(", ")))
     }
 
     /// The table as text; the header is bold.
     pub(super) fn text(&self, style: Style) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|column| &column.header));
+        let lines = self.columns.iter().map(|column| column.cells.len()).max();
+        for line in 0..lines.unwrap_or(0) {
+            let cells = self.columns.iter().map(|column| column.cells.get(line));
+            table.add_row(cells.map(|cell| cell.map_or("", String::as_str)));
+        }
+        for (drawn, column) in table.column_iter_mut().zip(&self.columns) {
+            drawn.set_padding((0, GAP as u16));
+            drawn.set_constraint(ColumnConstraint::ContentWidth);
+            drawn.set_cell_alignment(match column.side {
+                Side::Left => CellAlignment::Left,
+                Side::Right => CellAlignment::Right,
+            });
+        }
         let mut text = String::new();
-        for (place, line) in self.table.lines().enumerate() {
-            let line = format!("{}{}", self.indent, line.trim_end());
-            text += &if place == 0 { style.bold(&line) } else { line };
+        for (place, line) in table.lines().enumerate() {
+            let line = line.trim_end();
+            text += &if place == 0 {
+                style.bold(line)
+            } else {
+                line.to_owned()
+            };
             text.push('\n');
         }
         text
@@ -50,21 +111,47 @@ impl Grid {
 mod tests {
     use super::*;
 
+    fn grid() -> Grid {
+        let mut grid = Grid::default();
+        grid.column("WHAT", Side::Left, vec!["hit".into(), "  missed".into()]);
+        grid.column("PAGES", Side::Right, vec!["131,072".into(), "5".into()]);
+        grid
+    }
+
     #[test]
     fn columns_line_up_without_borders() {
-        let mut grid = Grid::new(&[("WHAT", Side::Left), ("PAGES", Side::Right)], " ");
-        grid.line(vec!["hit".into(), "131,072".into()]);
-        grid.line(vec!["  missed".into(), "5".into()]);
         let expected = [
-            " WHAT        PAGES\n",
-            " hit       131,072\n",
-            "   missed        5\n",
+            "WHAT        PAGES\n",
+            "hit       131,072\n",
+            "  missed        5\n",
         ]
         .concat();
         assert_eq!(
-            grid.text(Style::plain(80)),
+            grid().text(Style::plain(80)),
             expected,
             "indented names keep their indent"
+        );
+        assert_eq!(grid().width(), 17, "as wide as its lines");
+        assert_eq!(grid().room(40), 21, "with a gap before what comes next");
+    }
+
+    #[test]
+    fn columns_are_spared_in_their_order_and_said() {
+        let mut wide = grid();
+        wide.spare(&["PAGES", "WHAT"], 17);
+        assert_eq!(wide.left_out(), None, "it fits to the column");
+        let mut narrow = grid();
+        narrow.spare(&["PAGES", "WHAT"], 16);
+        assert_eq!(narrow.width(), 8, "one is enough");
+        let mut one_more = grid();
+        one_more.spare_for(4, &["PAGES"], 23);
+        assert_eq!(one_more.room(23), 4, "there was room for one more");
+        one_more.spare_for(5, &["PAGES"], 23);
+        assert_eq!(one_more.room(23), 13, "and now is for a wider one");
+        assert_eq!(
+            narrow.left_out().as_deref(),
+            Some("no room for PAGES"),
+            "nobody wonders where it is"
         );
     }
 }

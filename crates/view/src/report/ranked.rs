@@ -7,7 +7,7 @@ use cachewise_units::{PageSize, Pages};
 
 use super::ReportOptions;
 use super::grid::Grid;
-use crate::cell::{Side, cell, grouped, shortened, width};
+use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
 
 /// Shown always; the others only where one of the rows has something in them. For a counter that is
 /// more than zero; for a state, such as residency before the run, zero is something too.
@@ -25,7 +25,19 @@ const SPARED: [&str; 8] = [
     "fault_requests",
 ];
 
-/// A name that is cut to less than this is no longer a name.
+/// The columns that go where a line would not hold even a cut name; the hit rate stays.
+const SPARED_LAST: [&str; 8] = [
+    "resident_before_pages",
+    "cpu_seconds",
+    "exit_status",
+    "evicted_pages",
+    "resident_after_pages",
+    "direct_bytes",
+    "read_pages",
+    "read_miss_pages",
+];
+
+/// A name that is cut to less than this is hard to know again.
 const NAME_WIDTH: usize = 28;
 
 /// Draws rows, each with its name, which goes last.
@@ -43,31 +55,35 @@ pub(super) fn table(
     rows.sort_by_key(|(row, _)| Reverse(busyness(&row.ledger, page_size)));
     let further = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
-    let columns = fitting(worth_showing(columns, &rows), &rows, options.style.width);
-    let room = options.style.width.saturating_sub(taken(&columns, &rows));
-    let mut heads: Vec<(&str, Side)> = columns
-        .iter()
-        .map(|field| (field.header, side(field)))
-        .collect();
-    heads.push((name_header, Side::Left));
-    let mut grid = Grid::new(&heads, "");
-    for (row, name) in &rows {
-        let cells = columns.iter().map(|field| cell(&field.of(row)));
-        grid.line(
-            cells
-                .chain([shortened(name, room.max(NAME_WIDTH))])
-                .collect(),
-        );
+    let mut grid = Grid::default();
+    for field in worth_showing(columns, &rows) {
+        let cells = rows.iter().map(|(row, _)| cell(&field.of(row)));
+        grid.column(field.header, side(field), cells.collect());
     }
+    let line = options.style.width;
+    let names = rows.iter().map(|(_, name)| width(name));
+    let longest = names.max().unwrap_or(0).max(width(name_header));
+    grid.spare_for(longest.min(NAME_WIDTH), &headers(SPARED), line);
+    grid.spare_for(longest.min(LEAST_WIDTH), &headers(SPARED_LAST), line);
+    let room = grid.room(line);
+    let names = rows.iter().map(|(_, name)| shortened(name, room));
+    grid.column(name_header, Side::Left, names.collect());
     let mut text = format!(
         "{}\n{}",
         options.style.bold(title),
         grid.text(options.style)
     );
-    if further > 0 {
-        text += &format!("and {} more: --json has all\n", grouped(further as u64));
+    let further = (further > 0).then(|| format!("and {} more", grouped(further as u64)));
+    let elsewhere: Vec<String> = further.into_iter().chain(grid.left_out()).collect();
+    if !elsewhere.is_empty() {
+        let elsewhere = format!("{}: --json has all", elsewhere.join("; "));
+        text += &format!("{}\n", wrapped(&elsewhere, line));
     }
     text
+}
+
+fn headers<const N: usize>(ids: [&str; N]) -> [&'static str; N] {
+    ids.map(|id| field(id).map_or("", |field| field.header))
 }
 
 /// Bytes that went to and fro: pages asked for, faults as a page each, direct I/O, writes.
@@ -113,30 +129,4 @@ fn side(field: &Field) -> Side {
     } else {
         Side::Right
     }
-}
-
-/// Leaves out columns that can be spared until the names have room.
-fn fitting(
-    mut columns: Vec<&'static Field>,
-    rows: &[(Row, String)],
-    line_width: usize,
-) -> Vec<&'static Field> {
-    let longest = rows.iter().map(|(_, name)| width(name)).max().unwrap_or(0);
-    let needed = longest.min(NAME_WIDTH);
-    for spared in SPARED {
-        if taken(&columns, rows) + needed <= line_width {
-            break;
-        }
-        columns.retain(|field| field.id != spared);
-    }
-    columns
-}
-
-/// How many columns of a line the numbers take, with what is between them.
-fn taken(columns: &[&Field], rows: &[(Row, String)]) -> usize {
-    let widest = |field: &Field| {
-        let cells = rows.iter().map(|(row, _)| width(&cell(&field.of(row))));
-        cells.max().unwrap_or(0).max(width(field.header))
-    };
-    columns.iter().map(|field| widest(field) + 2).sum()
 }

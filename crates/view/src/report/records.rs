@@ -70,7 +70,7 @@ pub(super) fn openmetrics(report: &Report) -> io::Result<String> {
     let lost = Measured::Exact(lost).count();
     exposition.value(
         "lost_events",
-        "Events not counted",
+        "Events not counted, or in a sum only",
         Unit::Count,
         Kind::Counter,
         &lost,

@@ -37,9 +37,9 @@ pub(super) fn cold() -> Report {
         notes: Vec::new(),
     };
     report.lost = vec![Lost {
-        id: "rows_full",
+        id: "rows",
         count: 0,
-        meaning: "files beyond the first 16,384 are not listed",
+        meaning: "events summed up on one row for all: sums hold, names are missing",
     }];
     report.outside_bytes = Measured::Exact(1536);
     report.device_read_bytes = Measured::Exact(512 << 20);

@@ -70,7 +70,10 @@ pub(super) fn processes(report: &Report, options: ReportOptions) -> String {
         .iter()
         .map(|process| {
             let row = process.row();
-            let name = cell(&row.labels.command.clone().map(Datum::Text));
+            let name = match process.is_all_others() {
+                true => ALL_OTHERS.to_owned(),
+                false => cell(&row.labels.command.clone().map(Datum::Text)),
+            };
             (row, name)
         })
         .collect();
@@ -104,8 +107,14 @@ pub(super) fn cgroups(report: &Report, options: ReportOptions) -> String {
     )
 }
 
+/// How a row is called that takes what found no room in the table of rows.
+const ALL_OTHERS: &str = "(all others)";
+
 /// How a file is called in a table.
 fn file_name(file: &FileRow) -> String {
+    if file.is_all_others() {
+        return ALL_OTHERS.to_owned();
+    }
     let name = match &file.path {
         Measured::Exact(path) => path_text(path),
         Measured::Estimated(path, _) => format!("~{}", path_text(path)),
@@ -190,12 +199,84 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
-        assert!(header(120).contains("SIZE"), "there is room for all");
-        assert!(!header(90).contains("SIZE"), "the size can be spared");
-        assert!(
-            header(40).contains("RES-AFTER"),
-            "what is asked for most stays, whatever the width"
-        );
+        for (width, expected) in [
+            (
+                120,
+                "TOTAL HIT% MISSES READAHEAD RES-BEFORE RES-AFTER SIZE PATH",
+            ),
+            (90, "TOTAL HIT% MISSES READAHEAD RES-BEFORE RES-AFTER PATH"),
+            (80, "TOTAL HIT% MISSES RES-BEFORE RES-AFTER PATH"),
+            (60, "TOTAL HIT% MISSES RES-AFTER PATH"),
+            (40, "HIT% MISSES PATH"),
+            (30, "HIT% PATH"),
+        ] {
+            let words: Vec<String> = header(width)
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect();
+            assert_eq!(
+                words.join(" "),
+                expected,
+                "what is asked for most stays longest, at {width} columns"
+            );
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let mut report = sample::cold();
+        for counter in Counter::ALL {
+            report.files[0].ledger.set(*counter, 1_000_000_000);
+        }
+        report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
+        report.processes[0].ledger = report.files[0].ledger.clone();
+        report.processes[0].command = Measured::Exact("fifteen letters".into());
+        report.cgroups[0].ledger = report.files[0].ledger.clone();
+        report.cgroups[0].path = Measured::Exact(format!("/{}", "y".repeat(100)));
+        report.cgroups.push(report.cgroups[0].clone());
+        let mut short = report.processes[0].clone();
+        short.command = Measured::Exact("[".into());
+        let mut short_names = report.clone();
+        short_names.processes = vec![short];
+        for columns in [30, 40, 60, 80, 120] {
+            let text = processes(&short_names, options(columns, 1));
+            assert!(
+                text.lines().all(|line| width(line) <= columns),
+                "neither is the header over short names, at {columns} columns:\n{text}"
+            );
+            for draw in [files, processes, cgroups] {
+                let text = draw(&report, options(columns, 1));
+                assert!(
+                    text.lines().all(|line| width(line) <= columns),
+                    "every line fits into {columns} columns:\n{text}"
+                );
+                assert!(
+                    columns >= 80 || text.contains("no room for"),
+                    "what was left out is said at {columns} columns:\n{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_found_no_room_has_a_name() {
+        let mut report = sample::cold();
+        let mut rest = report.files[0].clone();
+        rest.path = Measured::unknown("no room");
+        (rest.device, rest.inode) = ("0:0".into(), 0);
+        report.files.push(rest);
+        let mut rest = report.processes[0].clone();
+        (rest.pid, rest.command) = (0, Measured::unknown("no room"));
+        report.processes.push(rest);
+        for (text, title) in [
+            (files(&report, options(120, 10)), "files"),
+            (processes(&report, options(120, 10)), "processes"),
+        ] {
+            assert!(
+                text.contains("  (all others)\n"),
+                "it is no file and no process without a name: {title}: {text}"
+            );
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use cachewise_model::{Exit, Report, Value, escaped, shell_quoted};
 
 use super::{ReportOptions, classes, closing, tables};
-use crate::cell::cell;
+use crate::cell::{cell, wrapped};
 
 /// The whole report.
 pub(super) fn report(report: &Report, options: ReportOptions) -> String {
@@ -48,7 +48,10 @@ fn head(report: &Report, options: ReportOptions) -> String {
         report.page_size,
         escaped(report.backend.name.as_ref()),
     );
-    format!("{}\n{times}\n{machine}\n", style.bold(&subject(report)))
+    // Not wrapped: the command is there to be copied.
+    let subject = style.bold(&subject(report));
+    let [times, machine] = [times, machine].map(|line| wrapped(&line, style.width));
+    format!("{subject}\n{times}\n{machine}\n")
 }
 
 /// The command as it was given, or the process that was followed.

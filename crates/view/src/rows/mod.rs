@@ -27,8 +27,11 @@ pub struct RowOptions {
     pub hostname: String,
     /// The page size by which pages become bytes.
     pub page_size: PageSize,
-    /// For tables: colour and width.
+    /// For tables: colour.
     pub style: Style,
+    /// For tables: how many columns of the screen a line may take. What has no room is left out, the
+    /// least telling first, and said; `None` shows everything.
+    pub room: Option<usize>,
     /// For tables: repeat the header after so many rows; `None` unless a terminal shows it.
     pub header_every: Option<usize>,
 }
@@ -56,7 +59,7 @@ impl<W: Write> RowWriter<W> {
                 once.push(field);
             }
         }
-        let table = table::Table::new(&once, options.header_every);
+        let table = table::Table::new(&once, options.room, options.header_every);
         RowWriter {
             out,
             format,
@@ -66,6 +69,11 @@ impl<W: Write> RowWriter<W> {
             written: 0,
             last: None,
         }
+    }
+
+    /// Another room for the lines to come: terminals change their size.
+    pub fn set_room(&mut self, room: Option<usize>) {
+        self.table.set_room(room);
     }
 
     /// Writes one row and flushes, so that whoever reads a pipe sees it at once.
@@ -143,6 +151,7 @@ mod tests {
             hostname: "box".into(),
             page_size: PageSize::new(4 << 10).unwrap(),
             style: Style::plain(80),
+            room: None,
             header_every: None,
         }
     }

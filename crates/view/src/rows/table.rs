@@ -5,16 +5,33 @@
 
 use cachewise_model::{Field, Row, Unit};
 
-use crate::cell::{Side, compact, grouped, pad, width};
+use crate::cell::{Side, compact, grouped, pad, width, wrapped};
 use crate::style::Style;
 
 /// What is between two columns.
 const GAP: &str = "  ";
 
-/// The widths of the columns, and when the header is due.
+/// The columns that go where a line has no room for all, the first of them first. Other tools tell what
+/// goes first; hits follow from the total and the misses. Misses and the hit rate stay.
+const SPARED: [&str; 9] = [
+    "buffers_bytes",
+    "cached_bytes",
+    "evicted_pages",
+    "read_hit_pages",
+    "dirtied_pages",
+    "direct_bytes",
+    "readahead_used_pages",
+    "time",
+    "read_pages",
+];
+
+/// The widths of the columns, which of them are shown, and when the header is due.
 #[derive(Debug)]
 pub(super) struct Table {
     widths: Vec<usize>,
+    room: Option<usize>,
+    /// The places of the columns that have room.
+    shown: Vec<usize>,
     header_every: Option<usize>,
     rows: usize,
     /// Rows since the last header; `None` before the first.
@@ -22,14 +39,23 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(columns: &[&Field], header_every: Option<usize>) -> Self {
-        let widths = columns.iter().map(|field| usual_width(field)).collect();
+    pub(super) fn new(
+        columns: &[&Field],
+        room: Option<usize>,
+        header_every: Option<usize>,
+    ) -> Self {
         Table {
-            widths,
+            widths: columns.iter().map(|field| usual_width(field)).collect(),
+            room,
+            shown: Vec::new(),
             header_every,
             rows: 0,
             since_header: None,
         }
+    }
+
+    pub(super) fn set_room(&mut self, room: Option<usize>) {
+        self.room = room;
     }
 
     /// One row, with the header before it where one is due.
@@ -63,28 +89,69 @@ impl Table {
             grown |= width(cell) > *width_now;
             *width_now = width(cell).max(*width_now);
         }
+        let shown = self.fitting(columns);
+        let mut note = String::new();
+        if shown != self.shown {
+            note = self.left_out(columns, &shown);
+            self.shown = shown;
+            // What stood under another header would be misread.
+            self.since_header = None;
+        }
         let due = match (self.since_header, self.header_every) {
             (None, _) => true,
             // On a terminal a header over shifted columns would mislead until the next one.
             (Some(rows), Some(every)) => grown || rows >= every.max(1),
             (Some(_), None) => false,
         };
-        let line = self.joined(columns, cells.iter().map(String::as_str));
+        let line = self.joined(columns, |place| &cells[place]);
         if due {
             self.since_header = Some(1);
-            let header = self.joined(columns, columns.iter().map(|field| field.header));
-            return format!("{}\n{line}\n", style.bold(&header));
+            let header = self.joined(columns, |place| columns[place].header);
+            return format!("{note}{}\n{line}\n", style.bold(&header));
         }
         self.since_header = self.since_header.map(|rows| rows + 1);
         format!("{line}\n")
     }
 
-    fn joined<'a>(&self, columns: &[&Field], cells: impl Iterator<Item = &'a str>) -> String {
-        let line: Vec<String> = columns
+    /// The places of the columns that have room.
+    fn fitting(&self, columns: &[&Field]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..columns.len()).collect();
+        let Some(room) = self.room else {
+            return places;
+        };
+        let taken = |places: &[usize]| {
+            let widths: usize = places.iter().map(|place| self.widths[*place]).sum();
+            widths + places.len().saturating_sub(1) * GAP.len()
+        };
+        for spared in SPARED {
+            if taken(&places) <= room {
+                break;
+            }
+            places.retain(|place| columns[*place].id != spared);
+        }
+        places
+    }
+
+    /// What has no room, and how to see it.
+    fn left_out(&self, columns: &[&Field], shown: &[usize]) -> String {
+        let out: Vec<&str> = (0..columns.len())
+            .filter(|place| !shown.contains(place))
+            .map(|place| columns[place].header)
+            .collect();
+        match (out.is_empty(), self.room) {
+            (false, Some(room)) => {
+                let note = format!("no room for {}: --columns shows them", out.join(", "));
+                format!("{}\n", wrapped(&note, room))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
+        let line: Vec<String> = self
+            .shown
             .iter()
-            .zip(&self.widths)
-            .zip(cells)
-            .map(|((field, columns), cell)| pad(cell, *columns, side(field)))
+            .map(|place| pad(text(*place), self.widths[*place], side(columns[*place])))
             .collect();
         line.join(GAP).trim_end().to_owned()
     }
@@ -231,5 +298,97 @@ a\\x1b[31mb           1
             text, "\u{1b}[1m   TOTAL\u{1b}[0m\n       1\n",
             "bold and nothing else"
         );
+    }
+
+    /// A table of the columns that `stat` shows, on a terminal of so many columns.
+    fn on_terminal(columns: usize, rows: &[cachewise_model::Row]) -> String {
+        let options = crate::RowOptions {
+            room: Some(columns),
+            header_every: Some(20),
+            ..options()
+        };
+        let names = cachewise_model::STAT_COLUMNS.join(",");
+        written(Format::Table, &names, rows, None, options)
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns_and_is_told() {
+        let rows = [row(131_072, 512), row(0, 0)];
+        for (columns, header) in [
+            (
+                111,
+                "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+            ),
+            (
+                110,
+                "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED CACHED",
+            ),
+            (80, "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES"),
+            (60, "TIME TOTAL MISSES HIT% READAHEAD DIRECT"),
+            (40, "TIME TOTAL MISSES HIT%"),
+            (20, "MISSES HIT%"),
+        ] {
+            let text = on_terminal(columns, &rows);
+            for line in text.lines() {
+                assert!(width(line) <= columns, "{columns} columns hold {line:?}");
+            }
+            let heads = text
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .filter(|words| words == header);
+            assert_eq!(
+                heads.count(),
+                1,
+                "at {columns} columns the header is {header}: {text}"
+            );
+            assert_eq!(
+                text.matches("no room for").count(),
+                usize::from(columns < 111),
+                "what is left out is said once: {text}"
+            );
+        }
+        assert!(
+            on_terminal(80, &rows)
+                .starts_with("no room for EVICTED, BUFFERS, CACHED: --columns shows them\n"),
+            "by name, with the way to see it"
+        );
+    }
+
+    #[test]
+    fn a_wide_number_takes_a_columns_place() {
+        let rows = [row(1, 0), row(1_234_567_890_123, 0), row(2, 0)];
+        let text = on_terminal(80, &rows);
+        assert!(
+            text.lines().all(|line| width(line) <= 80),
+            "no row is wrapped: {text}"
+        );
+        assert_eq!(
+            text.matches("TIME").count(),
+            2,
+            "under a new header: {text}"
+        );
+        assert!(
+            text.contains("no room for HITS, EVICTED, BUFFERS, CACHED: --columns"),
+            "with what is left out now: {text}"
+        );
+    }
+
+    #[test]
+    fn a_terminal_may_change_its_size() {
+        let columns: Vec<&Field> = ["TIME", "TOTAL", "MISSES", "HITS"]
+            .map(|name| cachewise_model::field(name).unwrap())
+            .into();
+        let mut table = Table::new(&columns, Some(40), Some(20));
+        let mut line = |room| {
+            table.set_room(room);
+            table.line(&row(1, 0), &columns, Style::plain(80))
+        };
+        assert!(line(Some(40)).contains("HITS"), "there is room");
+        assert!(
+            line(Some(30)).starts_with("no room for HITS: --columns\n  shows them\n"),
+            "now there is less"
+        );
+        assert_eq!(line(Some(30)).lines().count(), 1, "which is said once");
+        assert!(line(None).contains("HITS"), "and now there is again");
     }
 }
