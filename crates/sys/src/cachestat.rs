@@ -110,6 +110,37 @@ const TABLE: libc::c_long = 0;
 /// One system call, and a second where nothing is found; about 70 ns for each folio in the range,
 /// nothing for holes.
 pub fn cachestat(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheStat, Error> {
+    let found = cachestat_as_told(fd, range)?;
+    let empty = range.is_some_and(ByteRange::is_empty);
+    // Only a zero can be that of an overlay, so only a zero is worth another question.
+    if found == CacheStat::default() && !empty && is_on_overlay(fd)? {
+        return Err(Error::Unsupported {
+            operation: "cachestat",
+            path: None,
+            advice: "overlayfs keeps no pages of its own, and cachestat(2), since Linux 6.5, does \
+                     not look below it: ask for the file in its upper or lower directory; \
+                     mincore(2) on a mapping sees through",
+            source: io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+        });
+    }
+    Ok(found)
+}
+
+/// Counts as [`cachestat()`] does, and passes on what the kernel says as it is: also the 0 of a file on
+/// overlayfs, and that of a pipe, a directory or a file of `/proc`.
+///
+/// For callers that know from elsewhere what the file is and which file system it is on.
+///
+/// A range that begins inside a large folio is undercounted now and then (on 6.18, busy, one call in
+/// 30,000): where the kernel gives its CPU away after the first folio, it goes on too far behind it.
+/// It never counts too many, and the first folio is counted always.
+///
+/// # Errors
+/// As [`cachestat()`], overlayfs excepted.
+///
+/// # Cost
+/// One system call, about 70 ns for each folio in the range, nothing for holes.
+pub fn cachestat_as_told(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheStat, Error> {
     let range = match range {
         None => RawRange { off: 0, len: 0 },
         // Passed on, its length of 0 would come back as everything up to the end of the file.
@@ -137,25 +168,13 @@ pub fn cachestat(fd: BorrowedFd<'_>, range: Option<ByteRange>) -> Result<CacheSt
     if result != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
-    let found = CacheStat {
+    Ok(CacheStat {
         cached: Pages(found.nr_cache),
         dirty: Pages(found.nr_dirty),
         writeback: Pages(found.nr_writeback),
         evicted: Pages(found.nr_evicted),
         recently_evicted: Pages(found.nr_recently_evicted),
-    };
-    // Only a zero can be that of an overlay, so only a zero is worth another question.
-    if found == CacheStat::default() && is_on_overlay(fd)? {
-        return Err(Error::Unsupported {
-            operation: "cachestat",
-            path: None,
-            advice: "overlayfs keeps no pages of its own, and cachestat(2), since Linux 6.5, does \
-                     not look below it: ask for the file in its upper or lower directory; \
-                     mincore(2) on a mapping sees through",
-            source: io::Error::from_raw_os_error(libc::EOPNOTSUPP),
-        });
-    }
-    Ok(found)
+    })
 }
 
 /// `OVERLAYFS_SUPER_MAGIC` of the kernel.

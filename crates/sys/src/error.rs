@@ -116,6 +116,17 @@ impl Error {
         }
     }
 
+    /// Returns what the kernel said, as a number of `errno`; `None` where it was not asked.
+    #[must_use]
+    pub fn os_error(&self) -> Option<i32> {
+        match self {
+            Self::Io { source, .. }
+            | Self::Denied { source, .. }
+            | Self::Unsupported { source, .. } => source.raw_os_error(),
+            Self::NotAFile { .. } => None,
+        }
+    }
+
     /// Returns what sort of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

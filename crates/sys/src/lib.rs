@@ -26,7 +26,9 @@
 //!
 //! # Layout
 //! - `page`: [`page_size`].
-//! - `cachestat`: [`cachestat()`], [`CacheStat`], [`resident`].
+//! - `cachestat`: [`cachestat()`], [`cachestat_as_told`], [`CacheStat`], [`resident`].
+//! - `mincore`: [`mincore()`], [`mincore_tells`].
+//! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`FileKind`].
 //! - `spawn`: [`spawn_untouched`].
@@ -35,15 +37,19 @@
 
 mod advise;
 mod cachestat;
+mod device;
 mod error;
+mod mincore;
 mod open;
 mod page;
 mod spawn;
 mod usage;
 
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
-pub use cachestat::{CacheStat, cachestat, resident};
+pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
+pub use device::device_size;
 pub use error::{Error, ErrorKind};
+pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly};
 pub use page::page_size;
 pub use spawn::spawn_untouched;
