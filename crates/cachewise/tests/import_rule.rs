@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -48,13 +48,26 @@ const RULES: [Rule; 7] = [
         may_be_unsafe: true,
     },
     Rule {
+        folder: "residency",
+        may_import: &["units", "sys"],
+        may_be_unsafe: false,
+    },
+    Rule {
         folder: "view",
         may_import: &["units", "model"],
         may_be_unsafe: false,
     },
     Rule {
         folder: "cachewise",
-        may_import: &["units", "sys", "kstat", "model", "probe", "view"],
+        may_import: &[
+            "units",
+            "sys",
+            "kstat",
+            "model",
+            "probe",
+            "residency",
+            "view",
+        ],
         may_be_unsafe: false,
     },
 ];

@@ -1,0 +1,88 @@
+//! [`Error`]: a question about a file that has no answer.
+
+use std::path::{Path, PathBuf};
+
+use cachewise_sys::ErrorKind;
+
+use crate::Unknown;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nobody can say, or not to this caller.
+    #[error("residency{} is unknown: {why}; {}", of(path), why.advice())]
+    Unknown {
+        /// The file, where the caller gave one by path.
+        path: Option<PathBuf>,
+        /// The reason.
+        why: Unknown,
+    },
+
+    /// The kernel would not do something.
+    #[error(transparent)]
+    Sys(#[from] cachewise_sys::Error),
+}
+
+fn of(path: &Option<PathBuf>) -> String {
+    path.as_ref()
+        .map(|path| format!(" of {}", path.display()))
+        .unwrap_or_default()
+}
+
+impl Error {
+    /// Adds the path of the file to an error of a call that had only its descriptor.
+    #[must_use]
+    pub fn with_path(self, at: &Path) -> Self {
+        match self {
+            Self::Unknown { why, .. } => Self::Unknown {
+                path: Some(at.to_owned()),
+                why,
+            },
+            Self::Sys(error) => Self::Sys(error.with_path(at)),
+        }
+    }
+
+    /// Returns the reason, where the answer exists but cannot be known.
+    #[must_use]
+    pub fn unknown(&self) -> Option<Unknown> {
+        match self {
+            Self::Unknown { why, .. } => Some(*why),
+            Self::Sys(_) => None,
+        }
+    }
+
+    /// Returns what sort of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unknown { why, .. } => match why {
+                Unknown::NoPermission | Unknown::Overlay | Unknown::Fuse => ErrorKind::Denied,
+                Unknown::NotAFile(_) | Unknown::MadeUp => ErrorKind::Invalid,
+                _ => ErrorKind::Unsupported,
+            },
+            Self::Sys(error) => error.kind(),
+        }
+    }
+}
+
+impl From<Unknown> for Error {
+    fn from(why: Unknown) -> Self {
+        Self::Unknown { path: None, why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_of_what_why_and_what_next() {
+        let error = Error::from(Unknown::NoPermission).with_path(Path::new("/etc/passwd"));
+        let text = error.to_string();
+        for part in ["/etc/passwd", "unknown", "owns the file", "as root"] {
+            assert!(text.contains(part), "{part:?} should be in {text:?}");
+        }
+        assert_eq!(error.kind(), ErrorKind::Denied, "others may know");
+    }
+}

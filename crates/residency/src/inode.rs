@@ -1,0 +1,93 @@
+//! [`Inode`]: who a file is.
+
+use std::os::fd::BorrowedFd;
+
+use cachewise_sys::{FileKind, device_size};
+use cachewise_units::Bytes;
+use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
+
+use crate::{Error, Unknown};
+
+/// What identifies a file, and what of it matters to the page cache.
+///
+/// Hard links of a file have one inode and share its pages. Two files that share their blocks (reflinks)
+/// have two, and are cached twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inode {
+    /// Major and minor number of the device that the file system is on; of a block device, of itself.
+    pub device: (u32, u32),
+    /// The inode number.
+    pub number: u64,
+    /// How many names it has.
+    pub links: u32,
+    /// Its size.
+    pub size: Bytes,
+    /// When its content last changed: seconds since 1970, and nanoseconds.
+    pub modified: (i64, u32),
+    pub(crate) is_dax: bool,
+}
+
+impl Inode {
+    /// Looks at an open file.
+    ///
+    /// # Errors
+    /// [`Unknown::NotAFile`] for anything but a regular file and a block device.
+    ///
+    /// # Cost
+    /// One system call; a second for a block device.
+    pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Error> {
+        const WANTED: StatxFlags = StatxFlags::TYPE
+            .union(StatxFlags::NLINK)
+            .union(StatxFlags::INO)
+            .union(StatxFlags::SIZE)
+            .union(StatxFlags::MTIME);
+        // What a network file system was told at the open is new enough.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found =
+            rustix::fs::statx(fd, c"", flags, WANTED).map_err(|errno| failed("statx", errno))?;
+        let mut inode = Self::from_statx(&found);
+        match FileType::from_raw_mode(found.stx_mode.into()) {
+            FileType::RegularFile => {}
+            FileType::BlockDevice => {
+                inode.device = (found.stx_rdev_major, found.stx_rdev_minor);
+                inode.size = device_size(fd)?;
+            }
+            other => return Err(Unknown::NotAFile(kind(other)).into()),
+        }
+        Ok(inode)
+    }
+
+    fn from_statx(found: &Statx) -> Self {
+        let StatxTimestamp {
+            tv_sec, tv_nsec, ..
+        } = found.stx_mtime;
+        Self {
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+            links: found.stx_nlink,
+            size: Bytes(found.stx_size),
+            modified: (tv_sec, tv_nsec),
+            is_dax: found.stx_attributes.contains(StatxAttributes::DAX),
+        }
+    }
+}
+
+fn kind(file: FileType) -> FileKind {
+    match file {
+        FileType::Directory => FileKind::Directory,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+        FileType::CharacterDevice => FileKind::CharacterDevice,
+        _ => FileKind::Unknown,
+    }
+}
+
+pub(crate) fn failed(operation: &'static str, errno: Errno) -> Error {
+    cachewise_sys::Error::Io {
+        operation,
+        path: None,
+        source: errno.into(),
+    }
+    .into()
+}

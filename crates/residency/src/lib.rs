@@ -1,0 +1,56 @@
+//! What of which files is in the page cache of Linux: how many pages, which, and where nobody can know.
+//!
+//! It is *not* a view of the whole machine (`cachewise-probe` sees files that nobody names), and it prints
+//! nothing. It needs no root for what the kernel allows: the owner of a file, and who may write it,
+//! may know what of it is resident.
+//!
+//! Not known is never 0 and never 100 %: every question ends in numbers or in an [`Unknown`] with its
+//! reason and the next step.
+//!
+//! ```
+//! use cachewise_residency::{map, query};
+//! use cachewise_units::{ByteRange, Pages};
+//!
+//! # let page = cachewise_sys::page_size();
+//! # let file = tempfile::NamedTempFile::new()?;
+//! # std::fs::write(file.path(), vec![1; 3 * page.get() as usize])?;
+//! # let path = file.path();
+//! let file = cachewise_residency::open(path)?;
+//! let whole = ByteRange::starting_at(0);
+//! match query(&file, whole) {
+//!     Ok(counts) => assert_eq!((counts.cached, counts.total), (Pages(3), Pages(3)), "just written"),
+//!     Err(error) => eprintln!("{error}"),
+//! }
+//! for range in map(&file, whole)?.ranges {
+//!     println!("pages {} to {} are resident", range.start, range.end - 1);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Kernel
+//! `cachestat(2)` of Linux 6.5; before that, and where a seccomp profile refuses it, `mincore(2)`, which
+//! tells residency alone. What is done where is said at [`query()`].
+//!
+//! # Layout
+//! - `query`: [`query()`] and [`open`]: how many pages of a file; `counts`: [`Counts`], [`States`].
+//! - `map`: [`map()`]: which pages, [`ResidentMap`].
+//! - `inode`: [`Inode`]: who a file is, and how large.
+//! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
+//! - `file_system`: which answers of which file systems can be believed.
+
+#![forbid(unsafe_code)]
+
+mod counts;
+mod error;
+mod file_system;
+mod inode;
+mod map;
+mod query;
+mod unknown;
+
+pub use counts::{Counts, Source, States};
+pub use error::Error;
+pub use inode::Inode;
+pub use map::{ResidentMap, map};
+pub use query::{open, query};
+pub use unknown::Unknown;

@@ -1,0 +1,286 @@
+//! [`query()`]: how many pages of a file are resident.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use cachewise_sys::{
+    CacheStat, cachestat_as_told, mincore, mincore_tells, open_quietly, page_size,
+};
+use cachewise_units::{ByteRange, PageRange, Pages};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+
+use crate::file_system::FileSystem;
+use crate::{Counts, Error, Inode, Unknown};
+
+/// Opens a regular file or a block device for questions, changing nothing by it: no access time is
+/// written where the caller may ask for that, no FIFO waits and no device starts. Follows symbolic links.
+///
+/// # Errors
+/// [`Unknown::NotAFile`] for anything else; otherwise what `open(2)` says.
+pub fn open(path: &Path) -> Result<File, Error> {
+    open_quietly(path).map_err(|error| match error {
+        cachewise_sys::Error::NotAFile { path, kind } => Error::Unknown {
+            path: Some(path),
+            why: Unknown::NotAFile(kind),
+        },
+        error => error.into(),
+    })
+}
+
+/// Counts the resident pages of a file, or of a range of it.
+///
+/// Pages that the range touches in part are counted whole, pages beyond the end of the file not at
+/// all; [`ByteRange::starting_at`]`(0)` is the whole file.
+///
+/// # Errors
+/// [`Error::Unknown`] where the number cannot be known, with the reason; [`Error::Sys`] where the kernel
+/// fails otherwise, as for a descriptor of `O_PATH`.
+///
+/// # Kernel
+/// `cachestat(2)`, since 6.5. `mincore(2)`, which tells residency alone, takes its place
+/// - where there is no cachestat, or a seccomp profile refuses it (known by asking about a file of our own);
+/// - on overlayfs, whose files have no pages of their own: cachestat finds none, a mapping sees through;
+/// - for files of FUSE of which cachestat finds nothing: they may stand before others as well.
+///
+/// mincore calls every page resident to those who may not know, so it is first asked for a page that does
+/// not exist. It is never asked where cachestat refuses the file: it has the same rule.
+///
+/// # Cost
+/// Two system calls, three for a file that is not cached at all; about 70 ns for each folio that is.
+/// By mincore six more, and 10 to 70 ns for each page, there or not; mapping counts as an access, so without
+/// `O_NOATIME` the access time may be written.
+pub fn query(file: impl AsFd, range: ByteRange) -> Result<Counts, Error> {
+    let fd = file.as_fd();
+    let inode = Inode::of(fd)?;
+    count(fd, &inode, pages_of(&inode, range), || FileSystem::of(fd))
+}
+
+/// The pages of a range that the file has.
+pub(crate) fn pages_of(inode: &Inode, range: ByteRange) -> PageRange {
+    let file = ByteRange {
+        start: 0,
+        len: inode.size.0,
+    };
+    range
+        .intersection(file)
+        .unwrap_or_default()
+        .page_range(page_size())
+}
+
+/// Counts pages that the file has, or had a moment ago. The file system is asked for where it matters.
+pub(crate) fn count(
+    fd: BorrowedFd<'_>,
+    inode: &Inode,
+    pages: PageRange,
+    file_system: impl FnOnce() -> Result<FileSystem, Error>,
+) -> Result<Counts, Error> {
+    if inode.is_dax {
+        return Err(Unknown::Dax.into());
+    }
+    let total = pages.len();
+    // Of no pages nothing has to be asked; nor would a length of 0 be understood.
+    let told = match total {
+        Pages::ZERO => Ok(CacheStat::default()),
+        _ => settled(pages, || ask(fd, pages)),
+    };
+    let instead = match told {
+        Ok(stat) if stat.cached > Pages::ZERO => return Ok(Counts::told(total, stat)),
+        Ok(stat) => match file_system()? {
+            FileSystem::MadeUp => return Err(Unknown::MadeUp.into()),
+            _ if total == Pages::ZERO => return Ok(Counts::told(total, stat)),
+            FileSystem::Plain => return Ok(Counts::told(total, stat)),
+            FileSystem::Huge => return Err(Unknown::HugePages.into()),
+            FileSystem::Fuse => return through_fuse(fd, pages, stat),
+            FileSystem::Overlay => Unknown::Overlay,
+        },
+        Err(error) => instead_of(error)?,
+    };
+    Ok(Counts {
+        total,
+        cached: count_by_mincore(fd, pages, instead)?,
+        states: None,
+    })
+}
+
+/// Asks cachestat, once.
+pub(crate) fn ask(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Error> {
+    Ok(cachestat_as_told(fd, Some(pages.bytes(page_size())))?)
+}
+
+/// Asks until the answer can be believed.
+///
+/// cachestat leaves pages out, now and then, of a range that begins inside a large folio. It never counts
+/// too many, and it always counts the folio that it begins with; so an answer is right that begins with
+/// the file, that is complete, or that has found nothing at all. Any other one is asked for again.
+fn settled(
+    pages: PageRange,
+    mut ask: impl FnMut() -> Result<CacheStat, Error>,
+) -> Result<CacheStat, Error> {
+    /// Files grow, so a higher answer may be just a later one.
+    const ATTEMPTS: usize = 4;
+    let found = |stat: &CacheStat| stat.cached + stat.evicted;
+    let mut best = ask()?;
+    if pages.start == 0 || best.cached >= pages.len() || found(&best) == Pages::ZERO {
+        return Ok(best);
+    }
+    for _ in 1..ATTEMPTS {
+        let again = ask()?;
+        if found(&again) <= found(&best) {
+            break;
+        }
+        best = again;
+    }
+    Ok(best)
+}
+
+/// What to say where mincore cannot take the place of a cachestat that failed: or the failure, where it must
+/// not even be tried.
+pub(crate) fn instead_of(error: Error) -> Result<Unknown, Error> {
+    let Error::Sys(sys) = &error else {
+        return Err(error);
+    };
+    match sys.os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSYS) => Ok(Unknown::NoSyscall),
+        Some(Errno::PERM | Errno::ACCESS) if is_refused_to_all() => Ok(Unknown::Seccomp),
+        Some(Errno::PERM | Errno::ACCESS) => Err(Unknown::NoPermission.into()),
+        Some(Errno::OPNOTSUPP) => Err(Unknown::HugePages.into()),
+        _ => Err(error),
+    }
+}
+
+/// Whether cachestat is refused even for a file of our own: then it is not the file.
+fn is_refused_to_all() -> bool {
+    static REFUSED: OnceLock<bool> = OnceLock::new();
+    *REFUSED.get_or_init(|| {
+        let Ok(own) = rustix::fs::memfd_create(c"cachewise", MemfdFlags::CLOEXEC) else {
+            return false;
+        };
+        let page = PageRange { start: 0, end: 1 };
+        let asked = cachestat_as_told(own.as_fd(), Some(page.bytes(page_size())));
+        asked.is_err_and(|error| error.kind() == cachewise_sys::ErrorKind::Denied)
+    })
+}
+
+/// FUSE: of a file that the page cache is not used for, 0 is no answer; of one that has the pages of another,
+/// it is wrong.
+fn through_fuse(fd: BorrowedFd<'_>, pages: PageRange, stat: CacheStat) -> Result<Counts, Error> {
+    let total = pages.len();
+    let cached = count_by_mincore(fd, pages, Unknown::Fuse)?;
+    if cached == Pages::ZERO {
+        return Ok(Counts::told(total, stat));
+    }
+    Ok(Counts {
+        total,
+        cached,
+        states: None,
+    })
+}
+
+/// How many pages are mapped at a time, and asked about with one buffer.
+pub(crate) const WINDOW: usize = 1 << 16;
+
+fn count_by_mincore(
+    fd: BorrowedFd<'_>,
+    pages: PageRange,
+    otherwise: Unknown,
+) -> Result<Pages, Error> {
+    let mut cached = 0;
+    for_each_window(fd, pages, otherwise, |_, window| {
+        cached += window.iter().filter(|page| **page != 0).count() as u64;
+    })?;
+    Ok(Pages(cached))
+}
+
+/// Asks mincore about page after page, a window at a time: the index of its first page, and a byte for each.
+///
+/// # Errors
+/// `otherwise` where mincore does not tell this caller.
+pub(crate) fn for_each_window(
+    fd: BorrowedFd<'_>,
+    pages: PageRange,
+    otherwise: Unknown,
+    mut each: impl FnMut(u64, &[u8]),
+) -> Result<(), Error> {
+    match mincore_tells(fd) {
+        Ok(true) => {}
+        Ok(false) => return Err(otherwise.into()),
+        // What cannot be mapped as shared: on FUSE, direct_io.
+        Err(error) if error.os_error() == Some(Errno::NODEV.raw_os_error()) => {
+            return Err(match otherwise {
+                Unknown::Fuse => Unknown::DirectIo.into(),
+                _ => otherwise.into(),
+            });
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let mut buffer = vec![0; WINDOW.min(usize::try_from(pages.len().0).unwrap_or(WINDOW))];
+    let mut first = pages.start;
+    while first < pages.end {
+        let len = buffer.len().min((pages.end - first) as usize);
+        mincore(fd, first, &mut buffer[..len])?;
+        each(first, &buffer[..len]);
+        first += len as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cached(pages: u64) -> CacheStat {
+        CacheStat {
+            cached: Pages(pages),
+            ..CacheStat::default()
+        }
+    }
+
+    /// What is believed of a range of ten pages, and after how many questions.
+    fn believed(start: u64, answers: &[CacheStat]) -> (u64, usize) {
+        let pages = PageRange {
+            start,
+            end: start + 10,
+        };
+        let mut asked = 0;
+        let stat = settled(pages, || {
+            asked += 1;
+            Ok(answers[asked - 1])
+        });
+        (stat.unwrap().cached.0, asked)
+    }
+
+    #[test]
+    fn an_answer_that_may_be_short_is_asked_for_again() {
+        let (short, right) = (cached(3), cached(8));
+        assert_eq!(
+            believed(7, &[short, right, right]),
+            (8, 3),
+            "the larger one, once it is confirmed"
+        );
+        assert_eq!(believed(7, &[right, short]), (8, 2), "in whatever order");
+        assert_eq!(
+            believed(7, &[1, 2, 3, 4, 5].map(cached)),
+            (4, 4),
+            "while the file grows, not for ever"
+        );
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_short_is_not() {
+        assert_eq!(believed(0, &[cached(3)]), (3, 1), "from the beginning");
+        assert_eq!(believed(7, &[cached(10)]), (10, 1), "complete");
+        assert_eq!(believed(7, &[cached(0)]), (0, 1), "nothing was found");
+        let evicted = CacheStat {
+            evicted: Pages(1),
+            ..CacheStat::default()
+        };
+        assert_eq!(
+            believed(7, &[evicted, cached(2), cached(2)]),
+            (2, 3),
+            "an entry that is no page was found, and what follows may be left out"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Unknown`]: why nobody can say what is resident.
+
+use std::fmt;
+
+use cachewise_sys::FileKind;
+
+/// Why the residency of a file is not known. Its text is the reason; [`advice`](Self::advice) is the
+/// next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// This kernel has no `cachestat`, and `mincore` does not tell this caller.
+    NoSyscall,
+    /// A seccomp profile refuses `cachestat`, and `mincore` does not tell this caller.
+    Seccomp,
+    /// The caller neither owns the file nor may write it.
+    NoPermission,
+    /// The file is on overlayfs, where only `mincore` sees pages, and it does not tell this caller.
+    Overlay,
+    /// The file is on FUSE and goes around the page cache (`direct_io`).
+    DirectIo,
+    /// The file is on FUSE, of which 0 is no answer, and `mincore` does not tell this caller.
+    Fuse,
+    /// The file is on memory of its own (DAX).
+    Dax,
+    /// The file is on hugetlbfs.
+    HugePages,
+    /// It is no file that could have pages.
+    NotAFile(FileKind),
+    /// The kernel makes the file's content up whenever it is read, as in `/proc`.
+    MadeUp,
+}
+
+impl Unknown {
+    /// Returns a name for programs, which stays the same.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::NoSyscall => "no_syscall",
+            Self::Seccomp => "seccomp",
+            Self::NoPermission => "no_permission",
+            Self::Overlay => "overlayfs",
+            Self::DirectIo => "direct_io",
+            Self::Fuse => "fuse",
+            Self::Dax => "dax",
+            Self::HugePages => "hugetlbfs",
+            Self::NotAFile(_) => "not_a_file",
+            Self::MadeUp => "made_up",
+        }
+    }
+
+    /// Returns what to do about it.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::NoSyscall => {
+                "run Linux 6.5 or later, or ask as the file's owner, as who may write it, or as root"
+            }
+            Self::Seccomp => {
+                "allow cachestat in the container's seccomp profile, or ask as the file's owner, as \
+                 who may write it, or as root"
+            }
+            Self::NoPermission => "ask as its owner, as who may write it, or as root",
+            Self::Overlay => {
+                "ask as the file's owner or as root, or ask for the file in its upper or lower \
+                 directory"
+            }
+            Self::DirectIo => {
+                "look at the server's own cache, or have it open files without direct_io"
+            }
+            Self::Fuse => "ask as the file's owner or as root, or look at the server's own cache",
+            Self::Dax => "there is nothing to cache: reads go to the memory of the device",
+            Self::HugePages => "read HugePages_Total and HugePages_Free of /proc/meminfo",
+            Self::NotAFile(_) => "name a regular file or a block device",
+            Self::MadeUp => "there is nothing to cache: name a file that is stored somewhere",
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSyscall => {
+                "this kernel has no cachestat(2), and mincore(2) tells only who owns the file or may \
+                 write it"
+            }
+            Self::Seccomp => {
+                "a seccomp profile refuses cachestat(2), and mincore(2) tells only who owns the file or \
+                 may write it"
+            }
+            Self::NoPermission => "the kernel tells only who owns the file or may write it",
+            Self::Overlay => {
+                "cachestat(2) does not look below overlayfs, and mincore(2) tells only who owns the \
+                 file or may write it"
+            }
+            Self::DirectIo => "a FUSE server keeps this file out of the kernel's page cache (direct_io)",
+            Self::Fuse => {
+                "cachestat(2) does not look below FUSE, and mincore(2) tells only who owns the file or \
+                 may write it"
+            }
+            Self::Dax => "a file on DAX has no page cache",
+            Self::HugePages => "the kernel does not count the huge pages of hugetlbfs",
+            Self::NotAFile(kind) => return write!(f, "{kind} has no page cache"),
+            Self::MadeUp => "the kernel makes this file up whenever it is read",
+        })
+    }
+}

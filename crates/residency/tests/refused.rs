@@ -1,0 +1,269 @@
+//! Where the kernel does not tell: as another user, on overlayfs, under seccomp.
+//!
+//! Each test runs a copy of this program again, as somebody else or somewhere else, for the one ignored
+//! test that looks at the file named in `LOOK_AT`.
+
+#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
+
+mod support;
+
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cachewise_residency::{map, open, query};
+use support::*;
+use tempfile::TempDir;
+
+const LOOK_AT: &str = "CACHEWISE_LOOK_AT";
+/// What seccomp answers in the place of cachestat: a number of errno.
+const REFUSE: &str = "CACHEWISE_REFUSE";
+const ANSWER: &str = "answer: ";
+const NOBODY: [&str; 6] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--no-new-privs",
+];
+
+#[test]
+#[ignore = "only run by the tests below, inside of what they set up"]
+fn look() {
+    let Some(path) = std::env::var_os(LOOK_AT) else {
+        return;
+    };
+    if let Ok(errno) = std::env::var(REFUSE) {
+        refuse_cachestat(errno.parse().unwrap());
+    }
+    let file = open(Path::new(&path)).unwrap();
+    let ranges = map(&file, WHOLE).map(|map| map.ranges.len());
+    match (query(&file, WHOLE), ranges) {
+        (Ok(counts), Ok(ranges)) => println!(
+            "{ANSWER}{} of {} in {ranges} ranges by {:?}",
+            counts.cached,
+            counts.total,
+            counts.source()
+        ),
+        (Err(query), Err(map)) => {
+            assert_eq!(query.unknown(), map.unknown(), "both say the same");
+            println!(
+                "{ANSWER}{} {:?}",
+                query.unknown().unwrap().id(),
+                query.kind()
+            );
+        }
+        (query, ranges) => panic!("only one knows: {query:?}, {ranges:?}"),
+    }
+}
+
+fn refuse_cachestat(errno: u32) {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    const CACHESTAT: i64 = 451;
+    let filter = SeccompFilter::new(
+        [(CACHESTAT, vec![])].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno),
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    let program: BpfProgram = filter.unwrap().try_into().unwrap();
+    apply_filter(&program).unwrap();
+}
+
+/// A directory that every user may look into, with this program in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let parent = std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
+        let directory = tempfile::tempdir_in(parent).unwrap();
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let program = directory.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        Place(directory)
+    }
+
+    /// A file of ten pages, of which four are resident.
+    fn file(&self) -> PathBuf {
+        let path = file(self.0.path(), "file", 10);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        evict(&path);
+        load(&path, &[1, 2, 3, 7].into());
+        path
+    }
+
+    /// What is said of a file there: `None`, with a line that says why, where nobody could ask.
+    fn ask(
+        &self,
+        what: &str,
+        wrapper: &[&str],
+        path: &Path,
+        refuse: Option<i32>,
+    ) -> Option<String> {
+        let program = self.0.path().join("program");
+        let words: Vec<&str> = wrapper
+            .iter()
+            .copied()
+            .chain([program.to_str().unwrap()])
+            .collect();
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .args(["--exact", "look", "--ignored", "--nocapture"])
+            .env(LOOK_AT, path);
+        if let Some(errno) = refuse {
+            command.env(REFUSE, errno.to_string());
+        }
+        let output = command.output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let answer = text
+            .lines()
+            .find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned()));
+        if answer.is_none() {
+            let said = String::from_utf8_lossy(&output.stderr).replace('\n', "; ");
+            assert!(!said.contains("panicked"), "{what}: {said}");
+            println!("skipped: {what}: {said}");
+        }
+        answer
+    }
+}
+
+/// The four pages, unless a reclaimer came first.
+fn is_right(answer: &str, by: &str) -> bool {
+    let right = format!("4 of 10 in 2 ranges by {by}");
+    answer == right
+}
+
+/// Asks again where the answer is a number that a reclaimer may have changed.
+fn settle(what: &str, by: &str, mut ask: impl FnMut() -> Option<String>) {
+    undisturbed(|| match ask() {
+        None => Ok(()),
+        Some(answer) if is_right(&answer, by) => Ok(()),
+        Some(answer) => Err(format!("{what}: {answer}")),
+    });
+}
+
+#[test]
+fn another_users_file_is_unknown_and_never_full() {
+    let place = Place::new();
+    let path = place.file();
+    if let Some(answer) = place.ask("root's file for nobody", &NOBODY, &path, None) {
+        assert_eq!(answer, "no_permission Denied", "mincore would say 10 of 10");
+    }
+    std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    settle("who may write the file may know", "Cachestat", || {
+        load(&path, &[1, 2, 3, 7].into());
+        place.ask("a file that nobody may write", &NOBODY, &path, None)
+    });
+}
+
+#[test]
+fn without_cachestat_the_owner_is_told_by_mincore() {
+    let place = Place::new();
+    let path = place.file();
+    for (what, errno) in [("an old kernel", 38), ("a seccomp profile", 1)] {
+        settle(what, "Mincore", || {
+            evict(&path);
+            load(&path, &[1, 2, 3, 7].into());
+            place.ask(what, &["env"], &path, Some(errno))
+        });
+    }
+}
+
+#[test]
+fn without_cachestat_nobody_is_told_why() {
+    let place = Place::new();
+    let path = place.file();
+    for (what, errno, answer) in [
+        ("an old kernel", 38, "no_syscall Unsupported"),
+        ("a seccomp profile", 1, "seccomp Unsupported"),
+    ] {
+        if let Some(found) = place.ask(what, &NOBODY, &path, Some(errno)) {
+            assert_eq!(found, answer, "{what}: mincore would say 10 of 10");
+        }
+    }
+}
+
+#[test]
+fn overlayfs_is_seen_through_by_its_owner_only() {
+    let place = Place::new();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(place.0.path().join(name)).unwrap();
+    }
+    let lower = file(&place.0.path().join("lower"), "file", 10);
+    std::fs::set_permissions(&lower, Permissions::from_mode(0o644)).unwrap();
+    let script = "cd \"$0\" && mount -t overlay overlay \
+                  -o lowerdir=lower,upperdir=upper,workdir=work merged && exec \"$@\"";
+    let root = place.0.path().to_str().unwrap();
+    let mounted = ["unshare", "-m", "sh", "-c", script, root];
+    let merged = place.0.path().join("merged/file");
+    settle("the lower file's pages", "Mincore", || {
+        evict(&lower);
+        load(&lower, &[1, 2, 3, 7].into());
+        place.ask("overlayfs for root", &mounted, &merged, None)
+    });
+    let nobody: Vec<&str> = mounted.into_iter().chain(NOBODY).collect();
+    if let Some(answer) = place.ask("overlayfs for nobody", &nobody, &merged, None) {
+        assert_eq!(answer, "no_permission Denied", "neither 0 nor 10 of 10");
+    }
+}
+
+#[test]
+fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
+    // The program inherits its standard input; what counts is how that was opened.
+    let place = Place::new();
+    let path = place.file();
+    let ask = |file: File| {
+        let output = Command::new(NOBODY[0])
+            .args(&NOBODY[1..])
+            .arg(place.0.path().join("program"))
+            .args(["--exact", "look_at_stdin", "--ignored", "--nocapture"])
+            .env(LOOK_AT, "stdin")
+            .stdin(file)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = text.lines().find_map(|line| line.split_once(ANSWER));
+        line.map(|(_, answer)| answer.to_owned())
+    };
+    let Some(answer) = ask(File::open(&path).unwrap()) else {
+        println!("skipped: an inherited descriptor: needs root");
+        return;
+    };
+    assert_eq!(answer, "no_permission", "for reading");
+    undisturbed(|| {
+        evict(&path);
+        load(&path, &[1, 2, 3, 7].into());
+        let writable = File::options().read(true).write(true).open(&path).unwrap();
+        let answer = ask(writable).unwrap();
+        // mincore has its own rule and calls all of them resident: the map must not believe it.
+        match answer == "4 in 2 ranges" {
+            true => Ok(()),
+            false => Err(answer),
+        }
+    });
+    let mut byte = [0];
+    File::open(&path)
+        .unwrap()
+        .read_exact_at(&mut byte, 0)
+        .unwrap();
+}
+
+#[test]
+#[ignore = "only run by the test above"]
+fn look_at_stdin() {
+    if std::env::var_os(LOOK_AT).is_none() {
+        return;
+    }
+    let stdin = std::io::stdin();
+    match query(&stdin, WHOLE) {
+        Ok(counts) => {
+            let ranges = map(&stdin, WHOLE).unwrap().ranges.len();
+            println!("{ANSWER}{} in {ranges} ranges", counts.cached);
+        }
+        Err(error) => println!("{ANSWER}{}", error.unknown().unwrap().id()),
+    }
+}
