@@ -24,6 +24,7 @@
 //! - `memory`: [`MemInfo`] and [`VmStat`].
 //! - `pressure`: [`Pressure`] of a [`Resource`].
 //! - `process`: [`ProcessIo`], and what else is known of a process.
+//! - `process_files`: [`ProcessFiles`], the files that a process holds.
 //! - `device`: [`Device`] numbers and names of block devices.
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.
@@ -44,6 +45,7 @@ mod mountinfo;
 mod mounts;
 mod pressure;
 mod process;
+mod process_files;
 
 pub use cgroup::{Cgroup, CgroupPaths};
 pub use device::Device;
@@ -55,3 +57,4 @@ pub use mountinfo::Mount;
 pub use mounts::Mounts;
 pub use pressure::{Pressure, Resource, Stall};
 pub use process::{OpenProcessIo, ProcessIo};
+pub use process_files::{Hold, ProcessFile, ProcessFiles};
