@@ -94,6 +94,10 @@ pub fn system(kernel: &Kernel) -> Result<System> {
         cached_bytes: Measured::Exact(memory.cached.0),
         dirty_bytes: Measured::Exact(memory.dirty.0),
         writeback_bytes: Measured::Exact(memory.writeback.0),
+        slab_reclaimable_bytes: memory.slab_reclaimable.map_or(
+            Measured::not_offered("this kernel does not tell it apart"),
+            |bytes| Measured::Exact(bytes.0),
+        ),
         free_bytes: Measured::Exact(memory.free.0),
         available_bytes: memory.available.map_or(
             Measured::not_offered("this kernel does not estimate it"),

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod columns;
+mod drop;
 mod machine;
 mod output;
 mod run;
@@ -25,7 +27,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
-        Command::Columns => cli::columns().map(|()| ExitCode::SUCCESS),
+        Command::Drop(arguments) => drop::drop_caches(arguments),
+        Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut script);

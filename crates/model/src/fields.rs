@@ -84,7 +84,7 @@ pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {
         "Average size of a read request";
 };
 
-pub(crate) const GAUGE_FIELDS: [Field; 17] = fields! {
+pub(crate) const GAUGE_FIELDS: [Field; 18] = fields! {
     "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
         |row| match row.elapsed.as_secs_f64() {
             0.0 => Value::Missing(NOT_HERE),
@@ -121,6 +121,9 @@ pub(crate) const GAUGE_FIELDS: [Field; 17] = fields! {
     "writeback_bytes", "WRITEBACK", [], Bytes, Gauge,
         |row| row.system.writeback_bytes.bytes(),
         "Page cache being written back";
+    "slab_reclaimable_bytes", "SLAB-REC", [], Bytes, Gauge,
+        |row| row.system.slab_reclaimable_bytes.bytes(),
+        "Kernel memory that reclaim can have back: mostly cached names and inodes";
     "free_bytes", "FREE", [], Bytes, Gauge,
         |row| row.system.free_bytes.bytes(),
         "Memory that nobody uses";

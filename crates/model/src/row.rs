@@ -79,6 +79,7 @@ pub struct System {
     pub cached_bytes: Count,
     pub dirty_bytes: Count,
     pub writeback_bytes: Count,
+    pub slab_reclaimable_bytes: Count,
     pub free_bytes: Count,
     pub available_bytes: Count,
     /// Pressure: the share of the stretch in which some or all tasks waited.
@@ -113,6 +114,7 @@ impl Row {
                 cached_bytes: count,
                 dirty_bytes: count,
                 writeback_bytes: count,
+                slab_reclaimable_bytes: count,
                 free_bytes: count,
                 available_bytes: count,
                 psi_memory_some: share,
@@ -165,6 +167,7 @@ impl Default for System {
             cached_bytes: Measured::Missing(NOT_HERE),
             dirty_bytes: Measured::Missing(NOT_HERE),
             writeback_bytes: Measured::Missing(NOT_HERE),
+            slab_reclaimable_bytes: Measured::Missing(NOT_HERE),
             free_bytes: Measured::Missing(NOT_HERE),
             available_bytes: Measured::Missing(NOT_HERE),
             psi_memory_some: Measured::Missing(NOT_HERE),

@@ -1,0 +1,61 @@
+//! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
+
+mod drop;
+mod output;
+mod run;
+mod stat;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::output::{FAILED, printable};
+pub use drop::Drop;
+pub use output::{Color, Output};
+pub use run::Run;
+pub use stat::Stat;
+
+/// See how programs use the page cache, exact to the page.
+#[derive(Debug, Parser)]
+#[command(name = "cachewise", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done; 2 something could not be done, usage included. \
+    `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program, or follow one, and report how it used the caches.
+    Run(Run),
+    /// Show the whole system's page cache at work, a row an interval.
+    Stat(Stat),
+    /// Write dirty pages back, then drop the whole machine's clean page cache.
+    Drop(Drop),
+    /// List every column that there is, with what it means.
+    Columns,
+    /// Print a completion script for a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// What clap has to say: help and version as they are, errors with what was typed made printable.
+pub fn answer(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        let text = error.render().to_string();
+        let _ = write!(io::stderr(), "{}", printable(&text));
+        return ExitCode::from(FAILED);
+    }
+    // A reader that has gone wants no more help.
+    let _ = error.print();
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,85 @@
+//! `cachewise run`, as typed.
+
+use std::ffi::OsString;
+
+use cachewise_probe::Options;
+use cachewise_units::Interval;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
+
+use super::Cli;
+use super::output::{Output, parse_pid};
+
+const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
+       cachewise run [OPTIONS] --pid PID";
+
+/// `cachewise run`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = RUN_USAGE,
+    after_help = "The report goes to standard error, so that the program's own output stays whole; \
+    machine formats and files are chosen with -o.\n\n\
+    Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. \
+    With -p it ends the following, and the report comes at once. Pressed again while the report is \
+    made, it ends cachewise without one (130).\n\n\
+    Examples:\n  \
+    cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
+    cachewise run -o report.json -- make -j8\n  \
+    cachewise run -p 1234 -d 10"
+)]
+pub struct Run {
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+    /// Follow this process instead, with those under it and those that they start.
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
+    pub pid: Option<u32>,
+    /// With -p: report after so long (10, 500ms, 2m) instead of when the process ends.
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<Interval>,
+    /// How many files, processes and control groups to name in the table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    #[command(flatten)]
+    pub output: Output,
+    /// Room for so many rows (process x file); what does not fit is summed up on one, and said.
+    #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub max_rows: u32,
+}
+
+impl Run {
+    /// Checks that there is either a command or a process: what clap would say of it helps nobody.
+    ///
+    /// # Errors
+    /// Says what is missing or contradicts, and what to write.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let (kind, told) = match (self.pid, self.duration, &self.command[..]) {
+            (None, Some(_), _) => (
+                ErrorKind::MissingRequiredArgument,
+                "-d limits how long a process is followed, so it needs --pid PID; a command runs to its end"
+                    .into(),
+            ),
+            (None, None, []) => (
+                ErrorKind::MissingRequiredArgument,
+                "nothing to run: give a command, as in `cachewise run -- ls`, or with --pid a process that \
+                 runs already"
+                    .into(),
+            ),
+            (Some(pid), _, [command, ..]) => (
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--pid {pid} follows a process that runs already, and {:?} would start another: give \
+                     one of the two; to see both, start cachewise twice",
+                    command.to_string_lossy()
+                ),
+            ),
+            _ => return Ok(()),
+        };
+        let mut all = Cli::command();
+        all.build();
+        Err(match all.find_subcommand_mut("run") {
+            Some(run) => run.error(kind, told),
+            None => all.error(kind, told),
+        })
+    }
+}

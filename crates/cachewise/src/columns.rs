@@ -1,0 +1,33 @@
+//! `columns`: the table of fields.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
+
+/// Prints the table of fields: those of `stat`, and those that only single things have.
+pub fn columns() -> Result<()> {
+    let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
+        .iter()
+        .partition(|field| field.is_of(&Row::of_system()));
+    let text = format!(
+        "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
+         Only of a file, a process or a control group, in the reports of `run`:\n{}",
+        listed(&of_stat),
+        listed(&others)
+    );
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// A line a field.
+fn listed(fields: &[&Field]) -> String {
+    let ids = FIELDS.iter().map(|field| field.id.len());
+    let width = ids.max().unwrap_or_default();
+    let line = |field: &&Field| {
+        let (id, header, help) = (field.id, field.header, field.help);
+        let default = if STAT_COLUMNS.contains(&id) { "*" } else { " " };
+        format!("{default} {id:width$}  {header:12}  {help}\n")
+    };
+    fields.iter().map(line).collect()
+}
