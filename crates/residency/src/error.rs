@@ -19,6 +19,15 @@ pub enum Error {
         why: Unknown,
     },
 
+    /// A pattern of file names cannot be understood.
+    #[error("pattern {pattern:?}: {}; * ? [a-z] {{a,b}} and ** mean something, \\ takes that away", source.kind())]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        source: globset::Error,
+    },
+
     /// The kernel would not do something.
     #[error(transparent)]
     Sys(#[from] cachewise_sys::Error),
@@ -40,6 +49,17 @@ impl Error {
                 why,
             },
             Self::Sys(error) => Self::Sys(error.with_path(at)),
+            Self::Pattern { .. } => self,
+        }
+    }
+
+    /// Returns the path of the file, where it is known.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Unknown { path, .. } => path.as_deref(),
+            Self::Sys(error) => error.path(),
+            Self::Pattern { .. } => None,
         }
     }
 
@@ -48,7 +68,7 @@ impl Error {
     pub fn unknown(&self) -> Option<Unknown> {
         match self {
             Self::Unknown { why, .. } => Some(*why),
-            Self::Sys(_) => None,
+            Self::Sys(_) | Self::Pattern { .. } => None,
         }
     }
 
@@ -62,6 +82,7 @@ impl Error {
                 _ => ErrorKind::Unsupported,
             },
             Self::Sys(error) => error.kind(),
+            Self::Pattern { .. } => ErrorKind::Invalid,
         }
     }
 }

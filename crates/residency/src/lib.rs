@@ -35,6 +35,8 @@
 //! - `query`: [`query()`] and [`open`]: how many pages of a file; `counts`: [`Counts`], [`States`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
 //! - `inode`: [`Inode`]: who a file is, and how large.
+//! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`].
+//! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
 //! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
 //! - `file_system`: which answers of which file systems can be believed.
 
@@ -46,11 +48,17 @@ mod file_system;
 mod inode;
 mod map;
 mod query;
+mod top;
+mod tree;
 mod unknown;
+mod walk;
 
 pub use counts::{Counts, Source, States};
 pub use error::Error;
 pub use inode::Inode;
 pub use map::{ResidentMap, map};
 pub use query::{open, query};
+pub use top::Top;
+pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;
+pub use walk::{Entry, Found, Summary, Walk};

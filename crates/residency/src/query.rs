@@ -54,32 +54,29 @@ pub fn open(path: &Path) -> Result<File, Error> {
 /// `O_NOATIME` the access time may be written.
 pub fn query(file: impl AsFd, range: ByteRange) -> Result<Counts, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
-    count(fd, &inode, pages_of(&inode, range), || FileSystem::of(fd))
+    let pages = pages_of(&Inode::of(fd)?, range)?;
+    count(fd, pages, || FileSystem::of(fd))
 }
 
 /// The pages of a range that the file has.
-pub(crate) fn pages_of(inode: &Inode, range: ByteRange) -> PageRange {
+pub(crate) fn pages_of(inode: &Inode, range: ByteRange) -> Result<PageRange, Unknown> {
+    if inode.is_dax {
+        return Err(Unknown::Dax);
+    }
     let file = ByteRange {
         start: 0,
         len: inode.size.0,
     };
-    range
-        .intersection(file)
-        .unwrap_or_default()
-        .page_range(page_size())
+    let both = range.intersection(file).unwrap_or_default();
+    Ok(both.page_range(page_size()))
 }
 
 /// Counts pages that the file has, or had a moment ago. The file system is asked for where it matters.
 pub(crate) fn count(
     fd: BorrowedFd<'_>,
-    inode: &Inode,
     pages: PageRange,
     file_system: impl FnOnce() -> Result<FileSystem, Error>,
 ) -> Result<Counts, Error> {
-    if inode.is_dax {
-        return Err(Unknown::Dax.into());
-    }
     let total = pages.len();
     // Of no pages nothing has to be asked; nor would a length of 0 be understood.
     let told = match total {

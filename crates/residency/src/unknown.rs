@@ -75,11 +75,11 @@ impl Unknown {
             Self::MadeUp => "there is nothing to cache: name a file that is stored somewhere",
         }
     }
-}
 
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// Returns the reason in words that fit every file.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
             Self::NoSyscall => {
                 "this kernel has no cachestat(2), and mincore(2) tells only who owns the file or may \
                  write it"
@@ -93,15 +93,26 @@ impl fmt::Display for Unknown {
                 "cachestat(2) does not look below overlayfs, and mincore(2) tells only who owns the \
                  file or may write it"
             }
-            Self::DirectIo => "a FUSE server keeps this file out of the kernel's page cache (direct_io)",
+            Self::DirectIo => {
+                "a FUSE server keeps this file out of the kernel's page cache (direct_io)"
+            }
             Self::Fuse => {
                 "cachestat(2) does not look below FUSE, and mincore(2) tells only who owns the file or \
                  may write it"
             }
             Self::Dax => "a file on DAX has no page cache",
             Self::HugePages => "the kernel does not count the huge pages of hugetlbfs",
-            Self::NotAFile(kind) => return write!(f, "{kind} has no page cache"),
+            Self::NotAFile(_) => "only files and block devices have pages",
             Self::MadeUp => "the kernel makes this file up whenever it is read",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAFile(kind) => write!(f, "{kind} has no page cache"),
+            other => f.write_str(other.reason()),
+        }
     }
 }

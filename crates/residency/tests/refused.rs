@@ -7,12 +7,14 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cachewise_residency::{map, open, query};
+use cachewise_residency::{Found, Walk, map, open, query};
 use support::*;
 use tempfile::TempDir;
 
@@ -38,6 +40,9 @@ fn look() {
     if let Ok(errno) = std::env::var(REFUSE) {
         refuse_cachestat(errno.parse().unwrap());
     }
+    if Path::new(&path).is_dir() {
+        return walk(Path::new(&path));
+    }
     let file = open(Path::new(&path)).unwrap();
     let ranges = map(&file, WHOLE).map(|map| map.ranges.len());
     match (query(&file, WHOLE), ranges) {
@@ -57,6 +62,33 @@ fn look() {
         }
         (query, ranges) => panic!("only one knows: {query:?}, {ranges:?}"),
     }
+}
+
+/// Walks, and prints each file's name with what is known of it, and what was skipped.
+fn walk(root: &Path) {
+    let mut lines = BTreeSet::new();
+    let summary = Walk::new([root]).threads(2).run(|found| {
+        let line = match found {
+            Found::File(file) => {
+                let known = match file.counts {
+                    Ok(counts) => format!("{} of {}", counts.cached, counts.total),
+                    Err(why) => why.id().to_owned(),
+                };
+                format!("{}: {known}", file.name.display())
+            }
+            Found::Skipped(error) => {
+                let text = error.to_string();
+                let name = ["closed", "secret"]
+                    .into_iter()
+                    .find(|name| text.contains(name));
+                format!("{}: {:?}", name.unwrap_or("?"), error.kind())
+            }
+        };
+        assert!(lines.insert(line.clone()), "only once: {line}");
+        ControlFlow::Continue(())
+    });
+    let lines: Vec<String> = lines.into_iter().collect();
+    println!("{ANSWER}{}; {} links", lines.join(", "), summary.links);
 }
 
 fn refuse_cachestat(errno: u32) {
@@ -208,6 +240,87 @@ fn overlayfs_is_seen_through_by_its_owner_only() {
     let nobody: Vec<&str> = mounted.into_iter().chain(NOBODY).collect();
     if let Some(answer) = place.ask("overlayfs for nobody", &nobody, &merged, None) {
         assert_eq!(answer, "no_permission Denied", "neither 0 nor 10 of 10");
+    }
+}
+
+#[test]
+fn a_walk_goes_on_where_it_is_refused() {
+    let place = Place::new();
+    let tree = place.0.path().join("tree");
+    let make = |name: &str, mode| {
+        let path = tree.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let path = file(&tree, name, 2);
+        load(&path, &[0, 1].into());
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    make("open", 0o666);
+    make("readable", 0o644);
+    make("secret", 0o600);
+    make("closed/hidden", 0o666);
+    std::fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o700)).unwrap();
+    undisturbed(|| {
+        load(&tree.join("open"), &[0, 1].into());
+        let Some(answer) = place.ask("a walk as nobody", &NOBODY, &tree, None) else {
+            return Ok(());
+        };
+        match answer
+            == "closed: Denied, open: 2 of 2, readable: no_permission, secret: Denied; 0 links"
+        {
+            true => Ok(()),
+            false => Err(answer),
+        }
+    });
+}
+
+#[test]
+fn a_walk_on_overlayfs_sees_through_and_knows_links() {
+    let place = Place::new();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(place.0.path().join(name)).unwrap();
+    }
+    let lower = place.0.path().join("lower");
+    let one = file(&lower, "one", 10);
+    file(&place.0.path().join("upper"), "two", 3);
+    std::fs::hard_link(&one, lower.join("one again")).unwrap();
+    let script = "cd \"$0\" && mount -t overlay overlay \
+                  -o lowerdir=lower,upperdir=upper,workdir=work merged && exec \"$@\"";
+    let root = place.0.path().to_str().unwrap();
+    let mounted = ["unshare", "-m", "sh", "-c", script, root];
+    let merged = place.0.path().join("merged");
+    undisturbed(|| {
+        evict(&one);
+        load(&one, &[1, 2, 3, 7].into());
+        load(&place.0.path().join("upper/two"), &[0, 1, 2].into());
+        let Some(answer) = place.ask("a walk on overlayfs", &mounted, &merged, None) else {
+            return Ok(());
+        };
+        let is_right = [
+            "one: 4 of 10, two: 3 of 3; 1 links",
+            "one again: 4 of 10, two: 3 of 3; 1 links",
+        ]
+        .contains(&answer.as_str());
+        match is_right {
+            true => Ok(()),
+            false => Err(answer),
+        }
+    });
+}
+
+#[test]
+fn a_walk_makes_do_with_few_descriptors() {
+    let place = Place::new();
+    let tree = place.0.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for number in 0..200 {
+        File::create(tree.join(format!("{number}"))).unwrap();
+    }
+    let few = ["prlimit", "--nofile=24"];
+    if let Some(answer) = place.ask("a walk with 24 descriptors", &few, &tree, None) {
+        assert!(
+            answer.matches(": 0 of 0").count() == 200 && !answer.contains("Other"),
+            "every file: {answer}"
+        );
     }
 }
 

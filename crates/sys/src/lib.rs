@@ -30,13 +30,14 @@
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
-//! - `open`: [`open_quietly`], [`FileKind`].
+//! - `open`: [`open_quietly`], [`FileKind`]; `close`: [`close_together`].
 //! - `spawn`: [`spawn_untouched`].
 //! - `usage`: [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 mod advise;
 mod cachestat;
+mod close;
 mod device;
 mod error;
 mod mincore;
@@ -47,6 +48,7 @@ mod usage;
 
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
 pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
+pub use close::close_together;
 pub use device::device_size;
 pub use error::{Error, ErrorKind};
 pub use mincore::{mincore, mincore_tells};

@@ -1,0 +1,49 @@
+//! [`Device`]: what has to be known of a file system before its files are asked about.
+
+use std::fs;
+use std::os::fd::BorrowedFd;
+
+use crate::Error;
+use crate::file_system::FileSystem;
+
+/// Major and minor number.
+pub(super) type DeviceId = (u32, u32);
+
+/// A file system, known by the device number that its directories show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    pub id: DeviceId,
+    pub file_system: FileSystem,
+    /// Whether each file has to be looked at: because its directory may tell another inode number than
+    /// itself does, or because some of the files may be on DAX.
+    pub needs_statx: bool,
+}
+
+impl Device {
+    /// Looks at the file system of an open directory.
+    pub fn of(id: DeviceId, fd: BorrowedFd<'_>) -> Result<Self, Error> {
+        let file_system = FileSystem::of(fd)?;
+        Ok(Self {
+            id,
+            file_system,
+            needs_statx: file_system != FileSystem::Plain || has_dax(id),
+        })
+    }
+
+    /// Of a place that could not be looked at.
+    pub fn unknown() -> Self {
+        Self {
+            id: (0, 0),
+            file_system: FileSystem::Plain,
+            needs_statx: true,
+        }
+    }
+}
+
+/// Whether a block device can be read by mapping its memory. A partition's queue is that of its disk.
+fn has_dax((major, minor): DeviceId) -> bool {
+    ["queue", "../queue"].iter().any(|queue| {
+        fs::read(format!("/sys/dev/block/{major}:{minor}/{queue}/dax"))
+            .is_ok_and(|answer| answer.starts_with(b"1"))
+    })
+}

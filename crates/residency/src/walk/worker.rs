@@ -1,0 +1,462 @@
+//! [`Worker`]: one thread of a walk.
+
+use std::ffi::{CStr, OsStr};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use cachewise_sys::{ErrorKind, close_together, page_size};
+use cachewise_units::{ByteRange, Bytes};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use rustix::process::Resource;
+
+use super::batch::{Batch, Place, Waiting};
+use super::device::{Device, DeviceId};
+use super::queue::{Queue, Task};
+use super::seen::Seen;
+use super::{Summary, Walk};
+use crate::inode::failed;
+use crate::query::{count, open, pages_of};
+use crate::{Counts, Error, Inode};
+
+/// What one read of a directory may give: some hundred names.
+const DIRECTORY_BUFFER: usize = 32 << 10;
+/// How many files are open before they are closed together, where the caller's limit allows for that.
+const OPEN_FILES: usize = 64;
+/// How many findings are handed over at a time.
+const HAND_OVER: usize = 256;
+/// How many files are worth another thread's opening the directory again.
+const WORTH_SHARING: usize = 64;
+
+/// Not to block matters only where a name leads elsewhere by now: a FIFO would hang.
+const QUIETLY: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+pub(super) struct Worker<'walk> {
+    walk: &'walk Walk,
+    queue: &'walk Queue,
+    seen: &'walk Seen,
+    sender: SyncSender<Vec<Batch>>,
+    devices: Vec<Device>,
+    /// Open files that are done with.
+    open: Vec<OwnedFd>,
+    most_open: usize,
+    ready: Vec<Batch>,
+    findings: usize,
+    summary: Summary,
+}
+
+impl<'walk> Worker<'walk> {
+    pub fn new(
+        walk: &'walk Walk,
+        queue: &'walk Queue,
+        seen: &'walk Seen,
+        sender: SyncSender<Vec<Batch>>,
+    ) -> Self {
+        Self {
+            walk,
+            queue,
+            seen,
+            sender,
+            devices: Vec::new(),
+            open: Vec::with_capacity(OPEN_FILES),
+            most_open: most_open(walk.threads),
+            ready: Vec::new(),
+            findings: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    pub fn work(mut self) -> Summary {
+        /// Others would wait for ever for a thread that panicked.
+        struct StopOnPanic<'queue>(&'queue Queue);
+        impl Drop for StopOnPanic<'_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    self.0.stop();
+                }
+            }
+        }
+        let _guard = StopOnPanic(self.queue);
+        let mut buffer = vec![MaybeUninit::uninit(); DIRECTORY_BUFFER];
+        let queue = self.queue;
+        while let Some(task) = queue.take(|| self.flush()) {
+            match task {
+                Task::Root(path) => self.root(path),
+                Task::Directory(place, root_device) => {
+                    self.directory(place, root_device, &mut buffer);
+                }
+                Task::Files(batch) => self.shared_files(batch),
+            }
+            queue.done();
+        }
+        self.flush();
+        self.summary
+    }
+
+    /// A path that the caller gave: a symbolic link is followed, and what it is decides.
+    fn root(&mut self, path: PathBuf) {
+        let found = match rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::TYPE) {
+            Ok(found) => found,
+            Err(errno) => return self.skip_root(path, failed("statx", errno)),
+        };
+        if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory {
+            let device = (found.stx_dev_major, found.stx_dev_minor);
+            let root: Arc<Path> = path.into();
+            let place = Place {
+                root: Arc::clone(&root),
+                directory: root,
+            };
+            return self.queue.add(&mut vec![Task::Directory(place, device)]);
+        }
+        if let Err(error) = self.root_file(&path) {
+            self.skip_root(path, error);
+        }
+    }
+
+    fn root_file(&mut self, path: &Path) -> Result<(), Error> {
+        let file = open(path)?;
+        let inode = Inode::of(file.as_fd())?;
+        if !self.seen.is_new(inode.device, inode.number) {
+            self.summary.links += 1;
+            return Ok(());
+        }
+        let name = path.file_name().unwrap_or_default();
+        let directory = path.parent().unwrap_or(Path::new(""));
+        if !self.walk.patterns.takes_file(directory, name) {
+            self.summary.excluded += 1;
+            return Ok(());
+        }
+        let device = self.device(inode.device, file.as_fd())?;
+        let place = Place {
+            root: path.into(),
+            directory: directory.into(),
+        };
+        let mut batch = Batch::new(place, device);
+        name.into_with_c_str(|name| {
+            batch.add(name, inode.number);
+            Ok(())
+        })
+        .map_err(|errno| failed("open", errno))?;
+        let waiting = batch.waiting[0];
+        let counts = self.count(&device, &inode, file.as_fd());
+        self.found(&mut batch, &waiting, inode.size, counts);
+        self.hand_over(batch);
+        Ok(())
+    }
+
+    fn skip_root(&mut self, path: PathBuf, error: Error) {
+        let error = error.with_path(&path);
+        let root: Arc<Path> = path.into();
+        let place = Place {
+            root: Arc::clone(&root),
+            directory: root,
+        };
+        // Who names a file expects it: a missing one has not just vanished.
+        self.summary.failed += 1;
+        let mut batch = Batch::new(place, Device::unknown());
+        batch.skip(error);
+        self.hand_over(batch);
+    }
+
+    /// Hands over that nothing of a place could be looked at.
+    fn skip_all(&mut self, place: Place, error: Error) {
+        let mut batch = Batch::new(place, Device::unknown());
+        self.skip(&mut batch, error);
+        self.hand_over(batch);
+    }
+
+    fn directory(&mut self, place: Place, root_device: DeviceId, buffer: &mut [MaybeUninit<u8>]) {
+        if let Err(error) = self.read_directory(&place, root_device, buffer) {
+            let error = error.with_path(&place.directory);
+            self.skip_all(place, error);
+        }
+    }
+
+    fn read_directory(
+        &mut self,
+        place: &Place,
+        root_device: DeviceId,
+        buffer: &mut [MaybeUninit<u8>],
+    ) -> Result<(), Error> {
+        let directory = open_directory(place).map_err(|errno| failed("open", errno))?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO)
+            .map_err(|errno| failed("statx", errno))?;
+        let id = (found.stx_dev_major, found.stx_dev_minor);
+        if self.walk.one_file_system && id != root_device {
+            self.summary.elsewhere += 1;
+            return Ok(());
+        }
+        if !self.seen.is_new(id, found.stx_ino) {
+            self.summary.links += 1;
+            return Ok(());
+        }
+        self.summary.directories += 1;
+        let device = self.device(id, directory.as_fd())?;
+
+        let mut batch = Batch::new(place.clone(), device);
+        let mut below = Vec::new();
+        let mut entries = RawDir::new(&directory, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|errno| failed("getdents", errno))?;
+            let name = entry.file_name();
+            let kind = match entry.file_type() {
+                FileType::Unknown => kind_of(&directory, name),
+                kind => kind,
+            };
+            match kind {
+                FileType::Directory => {
+                    if name != c"." && name != c".." {
+                        self.below(place, name, root_device, &mut below);
+                    }
+                }
+                FileType::RegularFile => {
+                    let takes = &self.walk.patterns;
+                    if takes.takes_file(&place.directory, OsStr::from_bytes(name.to_bytes())) {
+                        batch.add(name, entry.ino());
+                    } else {
+                        self.summary.excluded += 1;
+                    }
+                }
+                _ => self.summary.special += 1,
+            }
+            if entries.is_buffer_empty() {
+                self.queue.add(&mut below);
+                let rest = Batch::new(place.clone(), device);
+                let batch = std::mem::replace(&mut batch, rest);
+                if batch.waiting.len() >= WORTH_SHARING && self.queue.is_waited_at() {
+                    self.queue.add(&mut vec![Task::Files(batch)]);
+                } else {
+                    self.files(directory.as_fd(), batch);
+                }
+            }
+        }
+        self.close(directory);
+        Ok(())
+    }
+
+    /// Puts a directory below this one among those that wait.
+    fn below(&mut self, place: &Place, name: &CStr, device: DeviceId, below: &mut Vec<Task>) {
+        let file_name = OsStr::from_bytes(name.to_bytes());
+        if self.walk.patterns.leaves_out(&place.directory, file_name) {
+            self.summary.excluded += 1;
+            return;
+        }
+        let place = Place {
+            root: Arc::clone(&place.root),
+            directory: place.below(name).into(),
+        };
+        below.push(Task::Directory(place, device));
+    }
+
+    /// Files that another thread has read the names of.
+    fn shared_files(&mut self, batch: Batch) {
+        match open_directory(&batch.place) {
+            Ok(directory) => {
+                self.files(directory.as_fd(), batch);
+                self.close(directory);
+            }
+            Err(errno) => {
+                let error = failed("open", errno).with_path(&batch.place.directory);
+                self.skip_all(batch.place, error);
+            }
+        }
+    }
+
+    /// Asks about the files of a batch.
+    fn files(&mut self, directory: BorrowedFd<'_>, mut batch: Batch) {
+        if !batch.device.needs_statx {
+            self.seen.mark(&mut batch);
+        }
+        for waiting in std::mem::take(&mut batch.waiting) {
+            if let Err(error) = self.file(directory, &mut batch, &waiting) {
+                let path = batch.place.below(batch.name(&waiting));
+                self.skip(&mut batch, error.with_path(&path));
+            }
+        }
+        self.hand_over(batch);
+    }
+
+    fn file(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        batch: &mut Batch,
+        waiting: &Waiting,
+    ) -> Result<(), Error> {
+        let file = self
+            .open_in(directory, batch.name(waiting))
+            .map_err(|errno| failed("open", errno))?;
+        let device = batch.device;
+        if device.needs_statx || waiting.is_doubtful {
+            let inode = Inode::of(file.as_fd())?;
+            // What the directory told was noted before it was looked at, so it is no news.
+            let told = (device.id, waiting.inode) == (inode.device, inode.number);
+            let is_met = waiting.is_doubtful && told;
+            if is_met || (!told || device.needs_statx) && !self.is_new(&inode) {
+                self.summary.links += 1;
+            } else {
+                let counts = self.count(&device, &inode, file.as_fd());
+                self.found(batch, waiting, inode.size, counts);
+            }
+        } else {
+            let size = match rustix::fs::seek(&file, SeekFrom::End(0)) {
+                Ok(size) => Bytes(size),
+                // Something else has its name by now; statx says what.
+                Err(_) => Inode::of(file.as_fd())?.size,
+            };
+            let whole = ByteRange {
+                start: 0,
+                len: size.0,
+            };
+            let counts = count(file.as_fd(), whole.page_range(page_size()), || {
+                Ok(device.file_system)
+            });
+            self.found(batch, waiting, size, counts);
+        }
+        self.close(file);
+        Ok(())
+    }
+
+    fn is_new(&self, inode: &Inode) -> bool {
+        self.seen.is_new(inode.device, inode.number)
+    }
+
+    fn count(&self, device: &Device, inode: &Inode, file: BorrowedFd<'_>) -> Result<Counts, Error> {
+        let pages = pages_of(inode, ByteRange::starting_at(0))?;
+        count(file, pages, || Ok(device.file_system))
+    }
+
+    fn found(
+        &mut self,
+        batch: &mut Batch,
+        waiting: &Waiting,
+        size: Bytes,
+        counts: Result<Counts, Error>,
+    ) {
+        let counts = match counts {
+            Ok(counts) => Ok(counts),
+            Err(error) => match error.unknown() {
+                Some(why) => {
+                    self.summary.count_unknown(why);
+                    Err(why)
+                }
+                None => {
+                    let path = batch.place.below(batch.name(waiting));
+                    return self.skip(batch, error.with_path(&path));
+                }
+            },
+        };
+        self.summary.files += 1;
+        batch.found_file(waiting, size, counts);
+    }
+
+    fn skip(&mut self, batch: &mut Batch, error: Error) {
+        match error.kind() {
+            ErrorKind::NotFound => self.summary.vanished += 1,
+            _ => self.summary.failed += 1,
+        }
+        batch.skip(error);
+    }
+
+    /// Opens a file in a directory, without writing its access time where the caller may ask for that.
+    fn open_in(&mut self, directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+        let open = || match rustix::fs::openat(
+            directory,
+            name,
+            QUIETLY | OFlags::NOATIME,
+            Mode::empty(),
+        ) {
+            Err(Errno::PERM) => rustix::fs::openat(directory, name, QUIETLY, Mode::empty()),
+            opened => opened,
+        };
+        match open() {
+            // Our own open files may be what is too many.
+            Err(Errno::MFILE | Errno::NFILE) if !self.open.is_empty() => {
+                close_together(&mut self.open);
+                open()
+            }
+            opened => opened,
+        }
+    }
+
+    /// Closes a file, sooner or later.
+    fn close(&mut self, file: OwnedFd) {
+        self.open.push(file);
+        if self.open.len() >= self.most_open {
+            close_together(&mut self.open);
+        }
+    }
+
+    fn device(&mut self, id: DeviceId, fd: BorrowedFd<'_>) -> Result<Device, Error> {
+        if let Some(known) = self.devices.iter().find(|device| device.id == id) {
+            return Ok(*known);
+        }
+        let device = Device::of(id, fd)?;
+        self.devices.push(device);
+        Ok(device)
+    }
+
+    fn hand_over(&mut self, batch: Batch) {
+        if batch.len() == 0 {
+            return;
+        }
+        self.findings += batch.len();
+        self.ready.push(batch);
+        if self.findings >= HAND_OVER {
+            self.send();
+        }
+    }
+
+    fn send(&mut self) {
+        self.findings = 0;
+        let ready = std::mem::take(&mut self.ready);
+        if !ready.is_empty() && self.sender.send(ready).is_err() {
+            // Nobody listens any more.
+            self.queue.stop();
+        }
+    }
+
+    /// Hands over and closes what there is, before it waits.
+    fn flush(&mut self) {
+        self.send();
+        close_together(&mut self.open);
+    }
+}
+
+/// A thread's share of a quarter of the descriptors that the process may have.
+fn most_open(threads: usize) -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+    (limit / 4 / threads).clamp(1, OPEN_FILES)
+}
+
+/// Opens a directory; only a root may be a symbolic link.
+fn open_directory(place: &Place) -> Result<OwnedFd, Errno> {
+    let mut flags = QUIETLY | OFlags::DIRECTORY;
+    if Arc::ptr_eq(&place.root, &place.directory) {
+        flags -= OFlags::NOFOLLOW;
+    }
+    let path: &Path = &place.directory;
+    // Reading a directory is an access, too.
+    match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// Asks for what a directory does not tell; something that is gone is of no kind.
+fn kind_of(directory: &OwnedFd, name: &CStr) -> FileType {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_or(FileType::Unknown, |found| {
+            FileType::from_raw_mode(found.st_mode)
+        })
+}
