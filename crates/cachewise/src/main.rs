@@ -5,8 +5,10 @@
 mod cli;
 mod columns;
 mod drop;
+mod files;
 mod machine;
 mod output;
+mod progress;
 mod run;
 mod signals;
 mod stat;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
+        Command::Files(arguments) => files::files(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {

@@ -21,6 +21,9 @@ pub struct Residency {
     pub writeback_pages: Count,
     pub evicted_pages: Count,
     pub recently_evicted_pages: Count,
+    /// Of a row that is one resident range: its first and last page.
+    pub first_page: Measured<u64>,
+    pub last_page: Measured<u64>,
     /// The part of each of so many stretches that is resident.
     pub histogram: Measured<Vec<Ratio>>,
 }
@@ -36,6 +39,8 @@ impl Default for Residency {
             writeback_pages: Measured::Missing(NOT_HERE),
             evicted_pages: Measured::Missing(NOT_HERE),
             recently_evicted_pages: Measured::Missing(NOT_HERE),
+            first_page: Measured::Missing(NOT_HERE),
+            last_page: Measured::Missing(NOT_HERE),
             histogram: Measured::Missing(NOT_HERE),
         }
     }
@@ -61,7 +66,7 @@ fn shade(ratio: Ratio) -> char {
     STEPS[step as usize]
 }
 
-pub(crate) const RESIDENCY_FIELDS: [Field; 11] = fields! {
+pub(crate) const RESIDENCY_FIELDS: [Field; 13] = fields! {
     "files", "FILES", [], Count, Gauge,
         |row| row.residency.files.count(),
         "How many files the row sums up";
@@ -89,6 +94,12 @@ pub(crate) const RESIDENCY_FIELDS: [Field; 11] = fields! {
     "recent_shadow_pages", "RECENT-PG", ["recently_evicted_pages"], Pages, Gauge,
         |row| row.residency.recently_evicted_pages.pages(),
         "Reclaimed pages that went so recently that reading them would be a refault: the cache is too small for them";
+    "first_page", "FIRST", [], Id, Label,
+        |row| row.residency.first_page.map(Datum::Id),
+        "Index in the file of a resident range's first page, from 0";
+    "last_page", "LAST", [], Id, Label,
+        |row| row.residency.last_page.map(Datum::Id),
+        "Index in the file of a resident range's last page";
     "links", "LINKS", ["nlink"], Id, Label,
         |row| row.labels.links.map(Datum::Id),
         "Names that the file has; 0: deleted, and gone when nobody holds it any more";

@@ -93,6 +93,43 @@ pub struct System {
 const NOT_YET: Missing = Missing::Unknown("not measured yet");
 
 impl Row {
+    /// A row of a file, a directory or a part of a file and of what is resident of it, with nothing known
+    /// so far.
+    #[must_use]
+    pub fn of_file() -> Row {
+        let count = Measured::Missing(NOT_YET);
+        Row {
+            labels: Labels {
+                path: Measured::Missing(NOT_YET),
+                filesystem: Measured::Missing(NOT_YET),
+                device: Measured::Missing(NOT_YET),
+                inode: Measured::Missing(NOT_YET),
+                links: Measured::Missing(NOT_YET),
+                note: Measured::Missing(NOT_YET),
+                ..Labels::default()
+            },
+            ledger: Ledger::all_missing(NOT_HERE),
+            subject: Subject {
+                file_size_bytes: count,
+                ..Subject::default()
+            },
+            residency: Residency {
+                files: count,
+                file_pages: count,
+                resident_pages: count,
+                resident_bytes: count,
+                dirty_pages: count,
+                writeback_pages: count,
+                evicted_pages: count,
+                recently_evicted_pages: count,
+                first_page: count,
+                last_page: count,
+                histogram: Measured::Missing(NOT_YET),
+            },
+            ..Row::default()
+        }
+    }
+
     /// A row of the system, or of a part of it, over a stretch of time, in which nothing was measured:
     /// it tells which fields such rows have.
     #[must_use]

@@ -1,6 +1,7 @@
 //! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
 
 mod drop;
+mod files;
 mod output;
 mod run;
 mod stat;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
 pub use drop::Drop;
+pub use files::{Files, SortKey};
 pub use output::{Color, Output};
 pub use run::Run;
 pub use stat::Stat;
@@ -37,6 +39,8 @@ pub enum Command {
     Run(Run),
     /// Show the whole system's page cache at work, a row an interval.
     Stat(Stat),
+    /// Show what of files, directories, processes or the whole machine is in the page cache.
+    Files(Box<Files>),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
     /// List every column that there is, with what it means.

@@ -76,6 +76,14 @@ impl<W: Write> RowWriter<W> {
         self.table.set_room(room);
     }
 
+    /// Widens a table's columns for a row that is still to come: a table whose rows are known beforehand
+    /// stands straight from the first.
+    pub fn fit(&mut self, row: &Row) {
+        if self.format == Format::Table {
+            self.table.fit(row, &self.columns);
+        }
+    }
+
     /// Writes one row and flushes, so that whoever reads a pipe sees it at once.
     ///
     /// # Errors

@@ -3,17 +3,28 @@
 //! Every number is one word, so that `awk` and `cut` find their columns. A column that meets a wider
 //! number stays that wide; the lines after it stand under each other again.
 
-use cachewise_model::{Field, Row, Unit};
+use cachewise_model::{Field, Measured, Row, Unit};
 
-use crate::cell::{Side, compact, grouped, pad, width, wrapped};
+use crate::cell::{Side, compact, grouped, pad, shortened, width, wrapped};
 use crate::style::Style;
 
 /// What is between two columns.
 const GAP: &str = "  ";
 
 /// The columns that go where a line has no room for all, the first of them first. Other tools tell what
-/// goes first; hits follow from the total and the misses. Misses and the hit rate stay.
-const SPARED: [&str; 9] = [
+/// goes first; hits follow from the total and the misses. Misses and the hit rate stay, and of files
+/// what is resident.
+const SPARED: [&str; 19] = [
+    "recent_shadow_pages",
+    "shadow_pages",
+    "resident_writeback_pages",
+    "resident_dirty_pages",
+    "slab_reclaimable_bytes",
+    "filesystem",
+    "file_pages",
+    "files",
+    "available_bytes",
+    "histogram",
     "buffers_bytes",
     "cached_bytes",
     "evicted_pages",
@@ -25,10 +36,15 @@ const SPARED: [&str; 9] = [
     "read_pages",
 ];
 
+/// A text in the last column may be as long as it likes, and is shortened to the room that is left; but it
+/// should have this much of it.
+const LAST_TEXT: usize = 24;
+
 /// The widths of the columns, which of them are shown, and when the header is due.
 #[derive(Debug)]
 pub(super) struct Table {
     widths: Vec<usize>,
+    last_is_text: bool,
     room: Option<usize>,
     /// The places of the columns that have room.
     shown: Vec<usize>,
@@ -44,8 +60,14 @@ impl Table {
         room: Option<usize>,
         header_every: Option<usize>,
     ) -> Self {
+        let mut widths: Vec<usize> = columns.iter().map(|field| usual_width(field)).collect();
+        let last_is_text = columns.last().is_some_and(|field| field.unit == Unit::Text);
+        if let (true, Some(last)) = (last_is_text, widths.last_mut()) {
+            *last = LAST_TEXT;
+        }
         Table {
-            widths: columns.iter().map(|field| usual_width(field)).collect(),
+            widths,
+            last_is_text,
             room,
             shown: Vec::new(),
             header_every,
@@ -66,12 +88,16 @@ impl Table {
 
     /// The total under a line of its own.
     pub(super) fn total(&mut self, total: &Row, columns: &[&Field], style: Style) -> String {
-        let rows = if self.rows == 1 { "row" } else { "rows" };
-        let seconds = total.elapsed.as_secs_f64();
-        let head = format!(
-            "total of {} {rows}, {seconds:.1} s",
-            grouped(self.rows as u64)
-        );
+        let (number, one) = match total.residency.files {
+            Measured::Exact(files) => (files, "file"),
+            _ => (self.rows as u64, "row"),
+        };
+        let plural = if number == 1 { "" } else { "s" };
+        let mut head = format!("total of {} {one}{plural}", grouped(number));
+        // What is looked at in one moment takes none.
+        if !total.elapsed.is_zero() {
+            head += &format!(", {:.1} s", total.elapsed.as_secs_f64());
+        }
         format!(
             "{}\n{}",
             style.bold(&head),
@@ -79,16 +105,25 @@ impl Table {
         )
     }
 
-    fn line(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
-        let cells: Vec<String> = columns
-            .iter()
-            .map(|field| compact(&field.of(row)))
-            .collect();
+    /// Widens the columns for rows that are still to come.
+    pub(super) fn fit(&mut self, row: &Row, columns: &[&Field]) {
+        let cells: Vec<String> = texts(row, columns);
+        self.grow(&cells);
+    }
+
+    fn grow(&mut self, cells: &[String]) -> bool {
         let mut grown = false;
-        for (width_now, cell) in self.widths.iter_mut().zip(&cells) {
+        let before_last_text = cells.len() - usize::from(self.last_is_text);
+        for (width_now, cell) in self.widths.iter_mut().zip(&cells[..before_last_text]) {
             grown |= width(cell) > *width_now;
             *width_now = width(cell).max(*width_now);
         }
+        grown
+    }
+
+    fn line(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
+        let cells = texts(row, columns);
+        let grown = self.grow(&cells);
         let shown = self.fitting(columns);
         let mut note = String::new();
         if shown != self.shown {
@@ -148,13 +183,29 @@ impl Table {
     }
 
     fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
-        let line: Vec<String> = self
-            .shown
-            .iter()
-            .map(|place| pad(text(*place), self.widths[*place], side(columns[*place])))
-            .collect();
-        line.join(GAP).trim_end().to_owned()
+        let mut line = String::new();
+        for place in &self.shown {
+            if !line.is_empty() {
+                line += GAP;
+            }
+            let (text, is_last) = (text(*place), place + 1 == columns.len());
+            match self.room {
+                Some(room) if is_last && self.last_is_text => {
+                    line += &shortened(text, room.saturating_sub(width(&line)));
+                }
+                _ if is_last && self.last_is_text => line += text,
+                _ => line += &pad(text, self.widths[*place], side(columns[*place])),
+            }
+        }
+        line.trim_end().to_owned()
     }
+}
+
+fn texts(row: &Row, columns: &[&Field]) -> Vec<String> {
+    columns
+        .iter()
+        .map(|field| compact(&field.of(row)))
+        .collect()
 }
 
 fn side(field: &Field) -> Side {
@@ -180,7 +231,7 @@ fn usual_width(field: &Field) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Measured, Missing};
+    use cachewise_model::{Counter, Missing};
 
     use super::super::tests::{options, row, written};
     use super::*;

@@ -1,0 +1,171 @@
+//! One file, and what is known of it, as the sources tell it.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use cachewise_model::{Labels, Measured, Missing, Residency, Row, Subject};
+use cachewise_residency::{Counts, Inode, map};
+use cachewise_sys::page_size;
+use cachewise_units::{ByteRange, PageRange, Ratio};
+
+const BY_MINCORE: Missing = Missing::NotOffered("mincore(2) tells residency alone");
+
+/// A file, and what of it is resident.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub path: PathBuf,
+    /// Another way to it, where the path may lead elsewhere.
+    pub link: Option<PathBuf>,
+    /// Who it is; a walk does not look.
+    pub identity: Option<Identity>,
+    pub size: u64,
+    /// Or why nobody can know.
+    pub counts: Result<Counts, &'static str>,
+    pub filesystem: Option<String>,
+    pub note: Option<String>,
+    /// Where the resident pages are, in so many stretches, if that was asked for.
+    pub strip: Option<Vec<Ratio>>,
+}
+
+/// Who a file is.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity {
+    pub device: (u32, u32),
+    pub inode: u64,
+    pub links: u64,
+}
+
+impl From<&Inode> for Identity {
+    fn from(inode: &Inode) -> Identity {
+        Identity {
+            device: inode.device,
+            inode: inode.number,
+            links: inode.links.into(),
+        }
+    }
+}
+
+impl Found {
+    /// A file of this size.
+    pub fn new(path: PathBuf, size: u64, counts: Result<Counts, &'static str>) -> Found {
+        Found {
+            path,
+            link: None,
+            identity: None,
+            size,
+            counts,
+            filesystem: None,
+            note: None,
+            strip: None,
+        }
+    }
+
+    /// The path that leads to it from here.
+    pub fn reached_by(&self) -> &Path {
+        self.link.as_deref().unwrap_or(&self.path)
+    }
+
+    /// The file as a row.
+    pub fn row(&self) -> Row {
+        let text = |text: &Option<String>| match text {
+            Some(text) => Measured::Exact(text.clone()),
+            None => Measured::not_offered("there is nothing to say"),
+        };
+        const NOT_LOOKED: Missing = Missing::NotOffered("a walk does not look at it");
+        let identity = self
+            .identity
+            .map_or(Measured::Missing(NOT_LOOKED), Measured::Exact);
+        let mut row = Row::of_file();
+        row.labels = Labels {
+            path: Measured::Exact(self.path.clone()),
+            device: identity.map(
+                |Identity {
+                     device: (major, minor),
+                     ..
+                 }| format!("{major}:{minor}"),
+            ),
+            inode: identity.map(|identity| identity.inode),
+            links: identity.map(|identity| identity.links),
+            filesystem: match &self.filesystem {
+                Some(name) => Measured::Exact(name.clone()),
+                None => Measured::not_offered("named for the whole machine only"),
+            },
+            note: match (&self.counts, &self.note) {
+                (Err(reason), None) => Measured::Exact((*reason).to_owned()),
+                _ => text(&self.note),
+            },
+            ..row.labels
+        };
+        row.subject = Subject {
+            file_size_bytes: Measured::Exact(self.size),
+            ..row.subject
+        };
+        row.residency = residency(&self.counts);
+        if let Some(strip) = &self.strip {
+            row.residency.histogram = Measured::Exact(strip.clone());
+        }
+        row
+    }
+}
+
+/// Numbers as a row has them.
+pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
+    let counts = match counts {
+        Ok(counts) => counts,
+        Err(reason) => {
+            let unknown = Measured::Missing(Missing::Unknown(reason));
+            return Residency {
+                files: Measured::Exact(1),
+                file_pages: unknown,
+                resident_pages: unknown,
+                resident_bytes: unknown,
+                dirty_pages: unknown,
+                writeback_pages: unknown,
+                evicted_pages: unknown,
+                recently_evicted_pages: unknown,
+                ..Residency::default()
+            };
+        }
+    };
+    let state = |pick: fn(&cachewise_residency::States) -> u64| match &counts.states {
+        Some(states) => Measured::Exact(pick(states)),
+        None => Measured::Missing(BY_MINCORE),
+    };
+    Residency {
+        files: Measured::Exact(1),
+        file_pages: Measured::Exact(counts.total.0),
+        resident_pages: Measured::Exact(counts.cached.0),
+        resident_bytes: Measured::Exact(counts.cached.bytes(page_size()).0),
+        dirty_pages: state(|states| states.dirty.0),
+        writeback_pages: state(|states| states.writeback.0),
+        evicted_pages: state(|states| states.evicted.0),
+        recently_evicted_pages: state(|states| states.recently_evicted.0),
+        ..Residency::default()
+    }
+}
+
+/// The resident part of each of `parts` stretches of an open file.
+pub fn strip(file: BorrowedFd<'_>, parts: u64) -> Result<Vec<Ratio>, cachewise_residency::Error> {
+    let map = map(file, ByteRange::starting_at(0))?;
+    let pages = map.pages.len().0;
+    let parts = parts.min(pages);
+    let mut strip = Vec::new();
+    for part in 0..parts {
+        // In 128 bits: the file may have 2^52 pages.
+        let at = |part: u64| (u128::from(pages) * u128::from(part) / u128::from(parts)) as u64;
+        let stretch = PageRange {
+            start: at(part),
+            end: at(part + 1),
+        };
+        let first = map
+            .ranges
+            .partition_point(|range| range.end <= stretch.start);
+        let resident: u64 = map.ranges[first..]
+            .iter()
+            .map_while(|range| range.intersection(stretch))
+            .map(|shared| shared.len().0)
+            .sum();
+        strip.extend(Ratio::of(resident, stretch.len().0));
+    }
+    Ok(strip)
+}

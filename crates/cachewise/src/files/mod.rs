@@ -1,0 +1,66 @@
+//! `files`: what of files, directories, processes or the whole machine is in the page cache.
+//!
+//! # Layout
+//! - `walk`, `process`: where files come from; each hands them to a `Show`
+//! - `found`: one file; `order`: which are shown; `tree`, `ncdu`: sums of directories
+//! - this file: what is asked, and how it is shown
+
+mod found;
+mod ncdu;
+mod order;
+mod process;
+mod show;
+mod tree;
+mod walk;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use anyhow::{Result, bail};
+use cachewise_kstat::Kernel;
+
+use crate::cli::Files;
+use crate::output::FAILED;
+use crate::signals::{self, Caught};
+use show::{Answer, Show};
+
+/// The answer is no: less is resident than was asked for.
+const TOO_LITTLE: u8 = 1;
+
+/// Shows them once, or again and again.
+pub fn files(arguments: &Files) -> Result<ExitCode> {
+    let Some(interval) = arguments.watch else {
+        return once(arguments, &mut Show::open(arguments)?);
+    };
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut show = Show::open(arguments)?;
+    loop {
+        let status = once(arguments, &mut show)?;
+        match interrupts.recv_timeout(interval.get()) {
+            Ok(_) => return Ok(status),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        }
+    }
+}
+
+fn once(arguments: &Files, show: &mut Show) -> Result<ExitCode> {
+    let answer = if !arguments.pid.is_empty() {
+        process::show(arguments, &Kernel::new(), show)?
+    } else {
+        walk::show(arguments, show)?
+    };
+    Ok(status(arguments, &answer))
+}
+
+fn status(arguments: &Files, answer: &Answer) -> ExitCode {
+    if answer.failed > 0 || answer.unknown > 0 {
+        return ExitCode::from(FAILED);
+    }
+    match (arguments.fail_below, answer.counts.ratio()) {
+        // Of files without pages nothing is missing.
+        (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(TOO_LITTLE),
+        _ => ExitCode::SUCCESS,
+    }
+}

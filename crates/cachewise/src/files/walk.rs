@@ -1,0 +1,113 @@
+//! Files by their paths, and what is under directories.
+
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use anyhow::Result;
+use cachewise_residency::{Error, Found as Met, Inode, Unknown, Walk, open, query};
+use cachewise_sys::ErrorKind;
+use cachewise_units::ByteRange;
+
+use super::found::{Found, Identity};
+use super::show::{Answer, Counting, Listing, Show};
+use super::{ncdu, tree};
+use crate::cli::Files;
+
+/// The walk that was asked for.
+pub fn plan(arguments: &Files) -> Result<Walk> {
+    let mut walk = Walk::new(&arguments.paths).one_file_system(arguments.one_file_system);
+    if let Some(threads) = arguments.threads {
+        walk = walk.threads(threads.into());
+    }
+    for pattern in &arguments.include {
+        walk = walk.include(pattern)?;
+    }
+    for pattern in &arguments.exclude {
+        walk = walk.exclude(pattern)?;
+    }
+    Ok(walk)
+}
+
+/// Shows files, or sums of directories.
+pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
+    if arguments.ncdu {
+        return ncdu::show(arguments, show);
+    }
+    if arguments.tree {
+        return tree::show(arguments, show);
+    }
+    let keeps_order = show.keeps_order();
+    let mut listing = show.begin()?;
+    // What is named file by file is shown in that order, each even if it is there twice.
+    if keeps_order && !arguments.paths.iter().any(|path| path.is_dir()) {
+        for path in &arguments.paths {
+            named(path, &mut listing)?;
+        }
+        return listing.finish();
+    }
+    let mut result = Ok(());
+    plan(arguments)?.run(|met| {
+        result = match met {
+            Met::File(entry) => {
+                let counts = entry.counts.map_err(reason);
+                let size = entry.size.0;
+                listing.file(size, counts, || Found::new(entry.path(), size, counts))
+            }
+            Met::Skipped(error) => {
+                skipped(arguments, error, listing.counting());
+                Ok(())
+            }
+        };
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    result?;
+    listing.finish()
+}
+
+/// What a walk could not look at. What vanishes under it is no failure, but what was asked for by name is.
+pub fn skipped(arguments: &Files, error: &Error, counting: &mut Counting) {
+    let is_root = |path: &Path| arguments.paths.iter().any(|root| root == path);
+    if error.kind() == ErrorKind::NotFound && !error.path().is_some_and(is_root) {
+        counting.vanished();
+    } else {
+        counting.failed(&error.to_string());
+    }
+}
+
+/// One file.
+fn named(path: &Path, listing: &mut Listing<'_>) -> Result<()> {
+    let asked = open(path).and_then(|file| {
+        let inode = Inode::of(file.as_fd())?;
+        Ok((inode, query(&file, ByteRange::starting_at(0))))
+    });
+    let (inode, counts) = match asked {
+        Ok(told) => told,
+        Err(error) => {
+            listing.failed(&error.with_path(path).to_string());
+            return Ok(());
+        }
+    };
+    let counts = match counts {
+        Ok(counts) => Ok(counts),
+        Err(error) => match error.unknown() {
+            Some(why) => Err(reason(why)),
+            None => {
+                listing.failed(&error.with_path(path).to_string());
+                return Ok(());
+            }
+        },
+    };
+    listing.file(inode.size.0, counts, || Found {
+        identity: Some(Identity::from(&inode)),
+        ..Found::new(path.to_owned(), inode.size.0, counts)
+    })
+}
+
+/// Why nobody can know, for a cell.
+pub fn reason(why: Unknown) -> &'static str {
+    why.reason()
+}
