@@ -41,6 +41,17 @@ pub enum Error {
         /// libbpf's own account of it.
         source: libbpf_rs::Error,
     },
+    /// A loaded program could not be run.
+    #[error("cannot run the program that is to {operation}")]
+    Run {
+        /// What it was to do.
+        operation: &'static str,
+        /// libbpf's own account of it.
+        source: libbpf_rs::Error,
+    },
+    /// A walk over the kernel's inodes made no progress.
+    #[error("the census makes no progress: the ring of its records is full and empty at once")]
+    Stuck,
     /// The kernel's structures do not have the shape that this crate was built with.
     #[error(
         "the probe's {what} has {found} bytes where {expected} are needed: this is a bug in cachewise"
@@ -87,9 +98,12 @@ impl Error {
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
             Error::PidNamespace | Error::KernelTypes { .. } => ErrorKind::Unsupported,
-            Error::Map { .. } | Error::Shape { .. } | Error::Memory(_) | Error::Thread(_) => {
-                ErrorKind::Other
-            }
+            Error::Map { .. }
+            | Error::Run { .. }
+            | Error::Stuck
+            | Error::Shape { .. }
+            | Error::Memory(_)
+            | Error::Thread(_) => ErrorKind::Other,
         }
     }
 }

@@ -18,6 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`Census`] does not count, it looks: every inode of the machine that has pages in the page cache, now.
+//!
 //! # Kernel
 //! Raw tracepoints of 6.12 and later, with BTF; each program that a kernel lacks or refuses is left out, and
 //! what it would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
@@ -31,10 +33,12 @@
 //! - `table`: whole tables of the kernel's
 //! - `names`: the files' records from the ring buffer
 //! - [`snapshot`]: what a probe has counted
+//! - [`census`]: every inode of the machine that has pages in the cache
 //! - [`bare`]: programs that do nothing, to measure the price of the hooks
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
 
 pub mod bare;
+pub mod census;
 mod error;
 mod kernel_types;
 mod names;
@@ -45,6 +49,7 @@ mod record;
 pub mod snapshot;
 mod table;
 
+pub use census::Census;
 pub use error::{Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::Probe;

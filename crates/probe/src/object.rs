@@ -176,16 +176,16 @@ pub(crate) struct Programs {
 }
 
 /// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
-struct Storage(*mut MaybeUninit<OpenObject>);
+pub(crate) struct Storage(*mut MaybeUninit<OpenObject>);
 
 impl Storage {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Storage(Box::into_raw(Box::new(MaybeUninit::uninit())))
     }
 
     /// # Safety
     /// What comes of the reference has to be dropped before `self`, and it is to be called once.
-    unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
+    pub(crate) unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
         // SAFETY: the pointer came from a box that only `drop` frees; the caller sees to the rest.
         unsafe { &mut *self.0 }
     }
@@ -202,16 +202,20 @@ impl Drop for Storage {
 // SAFETY: the pointer is an owned allocation that only this value reaches.
 unsafe impl Send for Storage {}
 
+/// Loads without libbpf's log, the verifier's with it, on stderr: for developers, who ask for it.
+pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
+    if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
+        return load();
+    }
+    let printer = libbpf_rs::set_print(None);
+    let loaded = load();
+    libbpf_rs::set_print(printer);
+    loaded
+}
+
 impl Programs {
     pub(crate) fn load(options: &Options) -> Result<Self, Error> {
-        // libbpf writes the verifier's logs to stderr: for developers, who ask for them.
-        if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
-            return Self::load_what_goes(options);
-        }
-        let printer = libbpf_rs::set_print(None);
-        let loaded = Self::load_what_goes(options);
-        libbpf_rs::set_print(printer);
-        loaded
+        quietly(|| Self::load_what_goes(options))
     }
 
     fn load_what_goes(options: &Options) -> Result<Self, Error> {

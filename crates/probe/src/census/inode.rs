@@ -1,0 +1,261 @@
+//! [`CachedInode`]: what is known of one inode, from the kernel's record.
+
+use std::ffi::{OsStr, OsString};
+use std::mem::offset_of;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cachewise_kstat::{Device, Kernel, Mounts};
+use cachewise_units::{Bytes, Pages};
+
+use super::types;
+use crate::error::Error;
+use crate::record::Raw;
+use crate::snapshot::FileId;
+
+/// `enum inode_flags` in `bpf/census.h`.
+mod flag {
+    pub const DELETED: u32 = 1;
+    pub const MAPPED: u32 = 2;
+    pub const WRITERS: u32 = 4;
+    pub const LABELLED: u32 = 8;
+    pub const CUT: u32 = 16;
+}
+
+const S_IFMT: u32 = 0o170_000;
+const S_IFBLK: u32 = 0o060_000;
+
+/// What an inode is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name {
+    /// The path from the root of its file system, that of one of its links; the last one that it had, if
+    /// it is deleted. Relative where only the end of it is known: of a path of more than 4 KiB.
+    Path(PathBuf),
+    /// It never had a path. This is what the kernel calls it: `memfd:x`, `dev/zero` (anonymous memory that
+    /// processes share), `SYSV00000000`.
+    Label(OsString),
+    /// Not known, or there is none: of block devices, file systems' own inodes, files opened by their number;
+    /// and the kernel drops names from memory before inodes, so closed files can lose theirs. Always if
+    /// names were not asked for.
+    Unknown,
+}
+
+/// An inode with pages in the page cache, or one that lost them all to reclaim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CachedInode {
+    /// As stat(2) names it; a block device is its own number and inode 0.
+    pub id: FileId,
+    /// Its file system, as mountinfo has it. Differs from `id` on btrfs and for block devices.
+    pub device: Device,
+    /// The type of its file system, as the kernel calls it: `ext4`, `tmpfs`, `bdev` for block devices.
+    pub file_system: Arc<str>,
+    /// What it is called.
+    pub name: Name,
+    /// Its pages in the cache. 0: reclaim took all of them.
+    pub pages: Pages,
+    /// Its size.
+    pub size: Bytes,
+    /// Type and permissions, as in stat(2).
+    pub mode: u32,
+    /// Hard links.
+    pub links: u32,
+    /// Who holds it in memory: open files, mappings, names that are in the cache of names.
+    pub references: u32,
+    /// It had a path, and has none any more; it is there as long as it is open or mapped.
+    pub deleted: bool,
+    /// Some process has it mapped.
+    pub mapped: bool,
+    /// Some process has it open for writing.
+    pub writers: bool,
+}
+
+impl CachedInode {
+    /// Whether it is a block device: read as a file, or a file system's metadata on it.
+    #[must_use]
+    pub fn is_block_device(&self) -> bool {
+        self.mode & S_IFMT == S_IFBLK
+    }
+
+    /// Whether it has no pages left, and reclaim took the last ones.
+    #[must_use]
+    pub fn is_evicted(&self) -> bool {
+        self.pages.is_zero()
+    }
+
+    /// The path under which it is seen in a mount namespace: that of `mounts`. `None` if it has none
+    /// there, or has no path at all; a deleted file's is the one that it had.
+    ///
+    /// # Cost
+    /// No system call, but one for a block device.
+    #[must_use]
+    pub fn path(&self, kernel: &Kernel, mounts: &Mounts) -> Option<PathBuf> {
+        if self.is_block_device() {
+            return kernel.block_device_name(Device {
+                major: self.id.major,
+                minor: self.id.minor,
+            });
+        }
+        match &self.name {
+            Name::Path(path) if path.has_root() => mounts.resolve(self.device, path),
+            _ => None,
+        }
+    }
+}
+
+/// Tells inodes apart within one super block in one census.
+pub(super) type Identity = (u64, u64, u32);
+
+/// The numbers of a record that say whose it is, and not more.
+pub(super) struct Head {
+    pub(super) super_block: u32,
+    pub(super) identity: Identity,
+}
+
+/// A record that is long enough.
+pub(super) fn record(bytes: &[u8]) -> Result<Raw<'_>, Error> {
+    Raw::new(
+        bytes,
+        "record of an inode",
+        offset_of!(types::cached_inode, names),
+    )
+}
+
+pub(super) fn head(raw: Raw<'_>) -> Head {
+    Head {
+        super_block: raw.u32(offset_of!(types::cached_inode, super_block)),
+        identity: (
+            raw.u64(offset_of!(types::cached_inode, address)),
+            raw.u64(offset_of!(types::cached_inode, id.inode)),
+            raw.u32(offset_of!(types::cached_inode, id.generation)),
+        ),
+    }
+}
+
+/// The type of the record's file system.
+pub(super) fn file_system(raw: Raw<'_>) -> Arc<str> {
+    let name = raw.tail(offset_of!(types::cached_inode, fs_type));
+    let room = offset_of!(types::cached_inode, length) - offset_of!(types::cached_inode, fs_type);
+    let name = name.get(..room).unwrap_or_default();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into()
+}
+
+pub(super) fn inode(raw: Raw<'_>, file_system: Arc<str>) -> CachedInode {
+    macro_rules! number {
+        ($type:ident, $($field:ident).+) => {
+            raw.$type(offset_of!(types::cached_inode, $($field).+))
+        };
+    }
+    let flags = number!(u32, flags);
+    let own = Device::from_kernel(number!(u32, id.dev));
+    CachedInode {
+        id: FileId {
+            major: own.major,
+            minor: own.minor,
+            inode: number!(u64, id.inode),
+            generation: number!(u32, id.generation),
+        },
+        device: Device::from_kernel(number!(u32, super_dev)),
+        file_system,
+        name: name(raw, flags),
+        pages: Pages(number!(u64, pages)),
+        size: Bytes(number!(u64, size)),
+        mode: number!(u32, mode),
+        links: number!(u32, links),
+        references: number!(u32, references),
+        deleted: flags & flag::DELETED != 0,
+        mapped: flags & flag::MAPPED != 0,
+        writers: flags & flag::WRITERS != 0,
+    }
+}
+
+fn name(raw: Raw<'_>, flags: u32) -> Name {
+    let length = raw.u32(offset_of!(types::cached_inode, length)) as usize;
+    let names = raw.tail(offset_of!(types::cached_inode, names));
+    let Some(names) = names.get(..length).unwrap_or(names).strip_suffix(&[0]) else {
+        return Name::Unknown;
+    };
+    if flags & flag::LABELLED != 0 {
+        return Name::Label(OsStr::from_bytes(names).to_owned());
+    }
+    // Those of the directories come from the inner to the outer, and then the file's own.
+    let mut path = Vec::with_capacity(length + 1);
+    let own = names.iter().rposition(|byte| *byte == 0);
+    if let Some(own) = own {
+        for name in names[..own].rsplit(|byte| *byte == 0) {
+            path.push(b'/');
+            path.extend(name);
+        }
+    }
+    path.push(b'/');
+    path.extend(&names[own.map_or(0, |own| own + 1)..]);
+    if flags & flag::CUT != 0 {
+        path.remove(0);
+    }
+    Name::Path(OsString::from_vec(path).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: usize = offset_of!(types::cached_inode, names);
+
+    fn with_names(names: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; NAMES];
+        let length = offset_of!(types::cached_inode, length);
+        bytes[length..length + 4].copy_from_slice(&(names.len() as u32).to_ne_bytes());
+        bytes.extend(names);
+        bytes
+    }
+
+    fn named(names: &[u8], flags: u32) -> Name {
+        name(record(&with_names(names)).unwrap(), flags)
+    }
+
+    #[test]
+    fn a_name_is_a_path_a_label_or_unknown() {
+        let path = |path: &str| Name::Path(path.into());
+        assert_eq!(named(b"b\0a\0c\0", 0), path("/a/b/c"), "from the root down");
+        assert_eq!(named(b"c\0", 0), path("/c"), "in the root");
+        assert_eq!(named(b"\0", 0), path("/"), "the root itself");
+        assert_eq!(
+            named(b"b\0c\0", flag::CUT),
+            path("b/c"),
+            "the end of a long path does not begin at the root"
+        );
+        assert_eq!(
+            named(b"memfd:a/b\0", flag::LABELLED),
+            Name::Label("memfd:a/b".into()),
+            "a label is no path, whatever is in it"
+        );
+        assert_eq!(named(b"", 0), Name::Unknown, "no dentry, no name");
+    }
+
+    #[test]
+    fn only_a_whole_path_is_looked_for() {
+        let mut found = inode(record(&with_names(b"etc\0passwd\0")).unwrap(), "x".into());
+        let kernel = Kernel::new();
+        let mounts = kernel.mounts(None).unwrap();
+        let root = mounts
+            .covering(std::path::Path::new("/"))
+            .expect("something is mounted on /");
+        found.device = root.dev;
+        assert!(
+            found.path(&kernel, &mounts).is_some() || root.root.as_os_str() != "/",
+            "a path on the root's file system is seen"
+        );
+        found.name = Name::Path("etc/passwd".into());
+        assert_eq!(
+            found.path(&kernel, &mounts),
+            None,
+            "where the end of a path hangs is not known"
+        );
+    }
+
+    #[test]
+    fn a_short_record_is_an_error() {
+        assert!(record(&[0; NAMES - 1]).is_err(), "nothing is read past it");
+    }
+}
