@@ -31,9 +31,10 @@ lint: ## formatting, clippy, documentation and shell scripts; warnings are error
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	@scripts/lint-shell
 
-bench: ## what the probe costs a program, and how long a start takes
+bench: ## what the probe costs a program, how long a census and a start take
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-probe --bench overhead
+	$(CARGO) bench --locked -p cachewise-probe --bench census
 	$(CARGO) bench --locked -p cachewise --bench startup
 
 setup: ## only install what is missing for all of the above
