@@ -15,8 +15,16 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 /// may not get all of them.
 const ENOUGH_FILES: u64 = 128;
 
-/// What to say where no exact numbers can be had, and how to get them.
+/// What to say where numbers are estimated, and how to get exact ones.
 pub fn why_estimates(error: Error) -> String {
+    format!(
+        "these are estimates from procfs, because {}",
+        why_no_probe(error)
+    )
+}
+
+/// Why programs cannot be loaded into the kernel, and what to do about it.
+pub fn why_no_probe(error: Error) -> String {
     let files = getrlimit(Resource::Nofile)
         .current
         .filter(|limit| *limit < ENOUGH_FILES);
@@ -31,7 +39,7 @@ pub fn why_estimates(error: Error) -> String {
         _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
     };
     let why = explain(&anyhow::Error::from(error));
-    format!("these are estimates from procfs, because {why}; for exact numbers {way_out}")
+    format!("{why}; for exact numbers {way_out}")
 }
 
 /// A process that is watched from outside.

@@ -165,6 +165,14 @@ const CENSUS_COLUMNS: [&str; 7] = [
     "path",
 ];
 
+const EVICTED_COLUMNS: [&str; 5] = [
+    "shadow_pages",
+    "recent_shadow_pages",
+    "file_size_bytes",
+    "filesystem",
+    "path",
+];
+
 impl Files {
     /// The columns asked for, or those that fit what is shown.
     pub fn fields(&self) -> Vec<&'static Field> {
@@ -175,7 +183,9 @@ impl Files {
             &TREE_COLUMNS
         } else if self.map {
             &MAP_COLUMNS
-        } else if self.all || self.evicted {
+        } else if self.evicted {
+            &EVICTED_COLUMNS
+        } else if self.all {
             &CENSUS_COLUMNS
         } else {
             &FILE_COLUMNS

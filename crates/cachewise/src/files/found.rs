@@ -1,14 +1,15 @@
 //! One file, and what is known of it, as the sources tell it.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{Labels, Measured, Missing, Residency, Row, Subject};
-use cachewise_residency::{Counts, Inode, map};
+use cachewise_residency::{Counts, Inode, map, open, query};
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, PageRange, Ratio};
 
-const BY_MINCORE: Missing = Missing::NotOffered("mincore(2) tells residency alone");
+const NOT_ASKED: Missing =
+    Missing::NotOffered("only cachestat(2) tells it, and it was not asked or knows nothing here");
 
 /// A file, and what of it is resident.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct Found {
     pub counts: Result<Counts, &'static str>,
     pub filesystem: Option<String>,
     pub note: Option<String>,
+    /// Its pages were counted from elsewhere: the file itself can tell the states of its pages.
+    pub is_to_be_asked: bool,
     /// Where the resident pages are, in so many stretches, if that was asked for.
     pub strip: Option<Vec<Ratio>>,
 }
@@ -56,6 +59,7 @@ impl Found {
             counts,
             filesystem: None,
             note: None,
+            is_to_be_asked: false,
             strip: None,
         }
     }
@@ -63,6 +67,26 @@ impl Found {
     /// The path that leads to it from here.
     pub fn reached_by(&self) -> &Path {
         self.link.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Asks the file for the states of its pages, if it still is the one that was counted.
+    pub fn ask(&mut self) {
+        let Ok(file) = open(&self.path) else { return };
+        let Ok(inode) = Inode::of(file.as_fd()) else {
+            return;
+        };
+        let is_same = self
+            .identity
+            .is_some_and(|known| (known.device, known.inode) == (inode.device, inode.number));
+        let told = query(&file, ByteRange::starting_at(0));
+        // Of a block device the census knows the number, and no inode.
+        if let (true, Ok(told), Ok(counts)) = (
+            is_same || self.filesystem.as_deref() == Some("bdev"),
+            told,
+            &mut self.counts,
+        ) {
+            counts.states = told.states;
+        }
     }
 
     /// The file as a row.
@@ -129,7 +153,7 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
     };
     let state = |pick: fn(&cachewise_residency::States) -> u64| match &counts.states {
         Some(states) => Measured::Exact(pick(states)),
-        None => Measured::Missing(BY_MINCORE),
+        None => Measured::Missing(NOT_ASKED),
     };
     Residency {
         files: Measured::Exact(1),

@@ -1,10 +1,11 @@
 //! `files`: what of files, directories, processes or the whole machine is in the page cache.
 //!
 //! # Layout
-//! - `walk`, `process`: where files come from; each hands them to a `Show`
+//! - `walk`, `process`, `census`: where files come from; each hands them to a `Show`
 //! - `found`: one file; `order`: which are shown; `tree`, `ncdu`: sums of directories
 //! - this file: what is asked, and how it is shown
 
+mod census;
 mod found;
 mod ncdu;
 mod order;
@@ -46,7 +47,9 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
 }
 
 fn once(arguments: &Files, show: &mut Show) -> Result<ExitCode> {
-    let answer = if !arguments.pid.is_empty() {
+    let answer = if arguments.all || arguments.evicted {
+        census::show(arguments, &Kernel::new(), show)?
+    } else if !arguments.pid.is_empty() {
         process::show(arguments, &Kernel::new(), show)?
     } else {
         walk::show(arguments, show)?

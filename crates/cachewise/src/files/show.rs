@@ -153,7 +153,11 @@ impl Show {
         };
         let is_streamed = arguments.sort.is_none() && !arguments.reverse && most.is_none();
         let order = Order {
-            key: arguments.sort.unwrap_or(SortKey::Resident),
+            key: arguments.sort.unwrap_or(if arguments.evicted {
+                SortKey::Evicted
+            } else {
+                SortKey::Resident
+            }),
             reverse: arguments.reverse,
         };
         Ok(Show {
@@ -189,6 +193,19 @@ impl Show {
         write(&mut out)
             .and_then(|()| out.flush())
             .with_context(|| format!("cannot write to {}", self.name))
+    }
+
+    /// Adds a line below a table.
+    pub fn line(&mut self, text: &str) -> Result<()> {
+        match &mut self.sink {
+            Some(sink) if self.format == Format::Table => {
+                writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))
+            }
+            _ => {
+                tell(text);
+                Ok(())
+            }
+        }
     }
 
     /// Begins a list.
@@ -271,7 +288,12 @@ impl Listing<'_> {
         self.counting.progress.end();
         let mut hidden = 0;
         if let Some(first) = self.first.take() {
-            let found: Vec<Found> = first.into_sorted().collect();
+            let mut found: Vec<Found> = first.into_sorted().collect();
+            for found in &mut found {
+                if std::mem::take(&mut found.is_to_be_asked) {
+                    found.ask();
+                }
+            }
             hidden = self.candidates - found.len() as u64;
             if !self.show.maps {
                 found.iter().for_each(|found| self.writer.fit(&found.row()));
@@ -306,6 +328,9 @@ impl Listing<'_> {
                 Ok(strip) => found.strip = Some(strip),
                 Err(error) => self.failed(&error.to_string()),
             }
+        }
+        if found.is_to_be_asked {
+            found.ask();
         }
         self.row(&found.row())
     }

@@ -16,7 +16,16 @@ use crate::cli::Files;
 
 /// The walk that was asked for.
 pub fn plan(arguments: &Files) -> Result<Walk> {
-    let mut walk = Walk::new(&arguments.paths).one_file_system(arguments.one_file_system);
+    plan_of(arguments, &arguments.paths, &[])
+}
+
+/// The same of other roots, without some directories.
+pub fn plan_of<P: AsRef<Path>>(arguments: &Files, roots: &[P], without: &[&str]) -> Result<Walk> {
+    let roots = roots.iter().map(AsRef::as_ref);
+    let mut walk = Walk::new(roots).one_file_system(arguments.one_file_system);
+    for path in without {
+        walk = walk.exclude(path)?;
+    }
     if let Some(threads) = arguments.threads {
         walk = walk.threads(threads.into());
     }
@@ -37,17 +46,22 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     if arguments.tree {
         return tree::show(arguments, show);
     }
-    let keeps_order = show.keeps_order();
-    let mut listing = show.begin()?;
     // What is named file by file is shown in that order, each even if it is there twice.
-    if keeps_order && !arguments.paths.iter().any(|path| path.is_dir()) {
+    if show.keeps_order() && !arguments.paths.iter().any(|path| path.is_dir()) {
+        let mut listing = show.begin()?;
         for path in &arguments.paths {
             named(path, &mut listing)?;
         }
         return listing.finish();
     }
+    walked(arguments, plan(arguments)?, show)
+}
+
+/// Shows what a walk meets.
+pub fn walked(arguments: &Files, walk: Walk, show: &mut Show) -> Result<Answer> {
+    let mut listing = show.begin()?;
     let mut result = Ok(());
-    plan(arguments)?.run(|met| {
+    walk.run(|met| {
         result = match met {
             Met::File(entry) => {
                 let counts = entry.counts.map_err(reason);
