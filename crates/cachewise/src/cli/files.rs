@@ -7,6 +7,7 @@ use cachewise_units::Interval;
 use clap::Args;
 
 use super::output::{Columns, Output, parse_pid};
+use super::select::Select;
 
 /// `cachewise files`.
 #[derive(Debug, Args)]
@@ -67,19 +68,8 @@ pub struct Files {
     #[arg(long, conflicts_with_all = ["all", "evicted", "tree", "histogram"])]
     pub map: bool,
 
-    /// Stay on the file system of each path.
-    #[arg(short = 'x', long)]
-    pub one_file_system: bool,
-    /// Only files that match; may be given again. Globs are matched against the path from the one given on,
-    /// and one without a slash against the name.
-    #[arg(long, value_name = "GLOB")]
-    pub include: Vec<String>,
-    /// Leave out files and directories that match; may be given again.
-    #[arg(long, value_name = "GLOB")]
-    pub exclude: Vec<String>,
-    /// How many threads walk; as many as there are CPUs.
-    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
-    pub threads: Option<u16>,
+    #[command(flatten)]
+    pub select: Select,
 
     /// End with status 1 if a smaller part than this of all pages is resident (0 to 1).
     #[arg(long, value_name = "RATIO", value_parser = parse_share)]
@@ -124,7 +114,8 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a part of a whole: 0 to 1, or 0% to 100%".into())
 }
 
-fn parse_columns(list: &str) -> Result<Columns, String> {
+/// Columns of the rows that files have.
+pub fn parse_columns(list: &str) -> Result<Columns, String> {
     cachewise_model::columns(list, &Row::of_file()).map(Columns)
 }
 

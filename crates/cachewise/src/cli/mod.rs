@@ -4,6 +4,7 @@ mod drop;
 mod files;
 mod output;
 mod run;
+mod select;
 mod stat;
 
 use std::io::{self, Write};
@@ -17,6 +18,7 @@ pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use output::{Color, Output};
 pub use run::Run;
+pub use select::Select;
 pub use stat::Stat;
 
 /// See how programs use the page cache, exact to the page.

@@ -33,7 +33,11 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
                  shared memory, block devices and other mount namespaces, because {}",
                 machine::why_no_probe(error)
             ));
-            return walk::walked(arguments, walk::plan_of(arguments, &["/"], &MADE_UP)?, show);
+            return walk::walked(
+                arguments,
+                walk::plan(&arguments.select, &["/"], &MADE_UP)?,
+                show,
+            );
         }
     };
     let mounts = kernel.mounts(None).context("cannot read what is mounted")?;

@@ -22,6 +22,8 @@ pub struct Found {
     pub size: u64,
     /// Or why nobody can know.
     pub counts: Result<Counts, &'static str>,
+    /// Pages that were resident before something was done to it.
+    pub before: Option<Result<u64, &'static str>>,
     pub filesystem: Option<String>,
     pub note: Option<String>,
     /// Its pages were counted from elsewhere: the file itself can tell the states of its pages.
@@ -57,6 +59,7 @@ impl Found {
             identity: None,
             size,
             counts,
+            before: None,
             filesystem: None,
             note: None,
             is_to_be_asked: false,
@@ -124,6 +127,14 @@ impl Found {
             file_size_bytes: Measured::Exact(self.size),
             ..row.subject
         };
+        if let Some(before) = self.before {
+            let pages = |pages: Result<u64, &'static str>| match pages {
+                Ok(pages) => Measured::Exact(pages),
+                Err(reason) => Measured::Missing(Missing::Unknown(reason)),
+            };
+            row.subject.resident_before_pages = pages(before);
+            row.subject.resident_after_pages = pages(self.counts.map(|counts| counts.cached.0));
+        }
         row.residency = residency(&self.counts);
         if let Some(strip) = &self.strip {
             row.residency.histogram = Measured::Exact(strip.clone());

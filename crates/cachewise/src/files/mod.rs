@@ -20,10 +20,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
 
-use crate::cli::Files;
+use crate::cli::{Files, SortKey};
 use crate::output::FAILED;
 use crate::signals::{self, Caught};
-use show::{Answer, Show};
+use order::Order;
+use show::{Answer, Plan, Show};
 
 /// The answer is no: less is resident than was asked for.
 const TOO_LITTLE: u8 = 1;
@@ -31,11 +32,14 @@ const TOO_LITTLE: u8 = 1;
 /// Shows them once, or again and again.
 pub fn files(arguments: &Files) -> Result<ExitCode> {
     let Some(interval) = arguments.watch else {
-        return once(arguments, &mut Show::open(arguments)?);
+        return once(
+            arguments,
+            &mut Show::open(&arguments.output, plan(arguments))?,
+        );
     };
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let mut show = Show::open(arguments)?;
+    let mut show = Show::open(&arguments.output, plan(arguments))?;
     loop {
         let status = once(arguments, &mut show)?;
         match interrupts.recv_timeout(interval.get()) {
@@ -43,6 +47,31 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
         }
+    }
+}
+
+fn plan(arguments: &Files) -> Plan {
+    let by = if arguments.evicted {
+        SortKey::Evicted
+    } else {
+        SortKey::Resident
+    };
+    Plan {
+        columns: arguments.fields(),
+        columns_are_chosen: arguments.columns.is_some(),
+        all_are_named: !arguments.all
+            && !arguments.evicted
+            && !arguments.paths.iter().any(|path| path.is_dir()),
+        order: Order {
+            key: arguments.sort.unwrap_or(by),
+            reverse: arguments.reverse,
+        },
+        order_is_chosen: arguments.sort.is_some() || arguments.reverse || !arguments.pid.is_empty(),
+        top: arguments.top,
+        only_cached: arguments.only_cached,
+        maps: arguments.map,
+        strips: arguments.histogram,
+        repeated: arguments.watch.is_some(),
     }
 }
 

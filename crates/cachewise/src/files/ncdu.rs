@@ -39,7 +39,7 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     let root = std::path::absolute(root).context("cannot tell the current directory")?;
     let mut files = Vec::new();
     let mut counting = show.count();
-    let arguments_of_walk = plan(arguments)?;
+    let arguments_of_walk = plan(&arguments.select, &arguments.paths, &[])?;
     arguments_of_walk.run(|met| {
         match met {
             Met::File(entry) => {
@@ -53,7 +53,7 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
                     unknown: entry.counts.is_err(),
                 });
             }
-            Met::Skipped(error) => skipped(arguments, error, &mut counting),
+            Met::Skipped(error) => skipped(&arguments.paths, error, &mut counting),
         }
         ControlFlow::Continue(())
     });

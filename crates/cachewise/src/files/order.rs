@@ -50,8 +50,8 @@ fn text(path: &Path) -> &OsStr {
 }
 
 impl Order {
-    /// How far in front a file of this size and with these counts stands, paths aside.
-    fn rank(self, size: u64, counts: &Result<Counts, &'static str>) -> Option<u128> {
+    /// How far in front a file of this size and with these counts stands, paths aside; `None` is last.
+    pub fn rank(self, size: u64, counts: &Result<Counts, &'static str>) -> Option<u128> {
         let counts = counts.ok();
         let states = || counts?.states;
         let rank = match self.key {
@@ -86,15 +86,15 @@ impl First {
         }
     }
 
-    /// Keeps a file if it is one of the first so far; only then it is made.
-    pub fn offer(
-        &mut self,
-        size: u64,
-        counts: &Result<Counts, &'static str>,
-        make: impl FnOnce() -> Found,
-    ) {
+    /// Their order.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Keeps a file of this rank if it is one of the first so far; only then it is made.
+    pub fn offer(&mut self, rank: Option<u128>, make: impl FnOnce() -> Found) {
         let mut place = Place {
-            rank: self.order.rank(size, counts),
+            rank,
             path: PathBuf::new(),
             last_path_first: self.order.key == SortKey::Path && self.order.reverse,
         };
@@ -134,7 +134,9 @@ mod tests {
     ) -> Vec<String> {
         let mut first = First::new(order, most);
         for (path, counts) in files {
-            first.offer(0, counts, || Found::new(path.into(), 0, *counts));
+            first.offer(order.rank(0, counts), || {
+                Found::new(path.into(), 0, *counts)
+            });
         }
         first
             .into_sorted()

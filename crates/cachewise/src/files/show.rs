@@ -13,7 +13,7 @@ use cachewise_view::{Format, RowOptions, RowWriter};
 
 use super::found::{Found, residency, strip};
 use super::order::{First, Order};
-use crate::cli::{Files, SortKey};
+use crate::cli::Output;
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 use crate::progress::Progress;
@@ -38,6 +38,8 @@ pub struct Answer {
     pub failed: u64,
     pub size: u64,
     pub counts: Counts,
+    /// Pages that were resident before something was done.
+    pub before: Option<u64>,
 }
 
 impl Answer {
@@ -47,6 +49,7 @@ impl Answer {
         failed: 0,
         size: 0,
         counts: Counts::ZERO,
+        before: None,
     };
 }
 
@@ -125,54 +128,53 @@ pub struct Show {
     name: String,
     format: Format,
     room: Option<usize>,
-    columns: Vec<&'static Field>,
     /// `None`: as they come.
     order: Option<Order>,
     most: Option<usize>,
-    only_cached: bool,
-    maps: bool,
-    strips: bool,
-    repeated: bool,
+    plan: Plan,
+}
+
+/// Which rows are shown, and how.
+#[derive(Debug)]
+pub struct Plan {
+    pub columns: Vec<&'static Field>,
+    /// They were chosen by the user: all are shown, whether there is room or not.
+    pub columns_are_chosen: bool,
+    /// Every file was named, so every one is wanted: not just the first few.
+    pub all_are_named: bool,
+    pub order: Order,
+    /// The user asked for that order.
+    pub order_is_chosen: bool,
+    /// The user asked for so many rows; 0 is all.
+    pub top: Option<usize>,
+    pub only_cached: bool,
+    pub maps: bool,
+    pub strips: bool,
+    pub repeated: bool,
 }
 
 impl Show {
     /// Opens the output.
-    pub fn open(arguments: &Files) -> Result<Show> {
-        let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-        let format = sink.format;
-        // Named one by one, they are wanted one by one; whatever is under a directory is too much.
-        let named = arguments.pid.is_empty()
-            && !arguments.all
-            && !arguments.evicted
-            && !arguments.paths.iter().any(|path| path.is_dir());
-        let is_table = format == Format::Table;
-        let most = match arguments.top {
+    pub fn open(output: &Output, plan: Plan) -> Result<Show> {
+        let sink = Sink::open(output, Stream::Stdout)?;
+        let is_table = sink.format == Format::Table;
+        // Whatever is under a directory is too much for a table.
+        let is_cut = is_table && !plan.all_are_named;
+        let most = match plan.top {
             Some(0) => None,
             Some(top) => Some(top),
-            None => (is_table && !named).then_some(TOP),
+            None => is_cut.then_some(TOP),
         };
-        let is_streamed = arguments.sort.is_none() && !arguments.reverse && most.is_none();
-        let order = Order {
-            key: arguments.sort.unwrap_or(if arguments.evicted {
-                SortKey::Evicted
-            } else {
-                SortKey::Resident
-            }),
-            reverse: arguments.reverse,
-        };
+        let is_ordered = plan.order_is_chosen || most.is_some() || is_cut;
         Ok(Show {
             name: sink.name().to_owned(),
-            format,
-            room: (is_table && sink.is_terminal && arguments.columns.is_none())
+            format: sink.format,
+            room: (is_table && sink.is_terminal && !plan.columns_are_chosen)
                 .then_some(sink.style.width),
             sink: Some(sink),
-            columns: arguments.fields(),
-            order: (!is_streamed || (is_table && !named)).then_some(order),
+            order: is_ordered.then_some(plan.order),
             most,
-            only_cached: arguments.only_cached,
-            maps: arguments.map,
-            strips: arguments.histogram,
-            repeated: arguments.watch.is_some(),
+            plan,
         })
     }
 
@@ -219,10 +221,10 @@ impl Show {
             room: self.room,
             header_every: None,
         };
-        if self.repeated && sink.is_terminal && sink.format == Format::Table {
+        if self.plan.repeated && sink.is_terminal && sink.format == Format::Table {
             clear_screen(&options.timestamp);
         }
-        let writer = RowWriter::new(sink, self.format, &self.columns, options);
+        let writer = RowWriter::new(sink, self.format, &self.plan.columns, options);
         Ok(Listing {
             first: self.order.map(|order| First::new(order, self.most)),
             show: self,
@@ -253,17 +255,36 @@ impl Listing<'_> {
         make: impl FnOnce() -> Found,
     ) -> Result<()> {
         self.counting.add(size, counts);
-        if self.show.only_cached && !counts.is_ok_and(|counts| counts.cached.0 > 0) {
+        if self.show.plan.only_cached && !counts.is_ok_and(|counts| counts.cached.0 > 0) {
             return Ok(());
         }
         self.candidates += 1;
         match &mut self.first {
             Some(first) => {
-                first.offer(size, &counts, make);
+                first.offer(first.order().rank(size, &counts), make);
                 Ok(())
             }
             None => self.write(make()),
         }
+    }
+
+    /// Takes in a file to which something was done; those with the largest change come first.
+    pub fn changed(&mut self, found: Found) -> Result<()> {
+        self.counting.add(found.size, found.counts);
+        if let (Some(Ok(before)), Ok(after)) = (found.before, found.counts) {
+            *self.counting.answer.before.get_or_insert(0) += before;
+            let change = before.abs_diff(after.cached.0);
+            if let Some(first) = &mut self.first {
+                self.candidates += 1;
+                first.offer(Some(change.into()), || found);
+                return Ok(());
+            }
+        } else if let Some(first) = &mut self.first {
+            self.candidates += 1;
+            first.offer(None, || found);
+            return Ok(());
+        }
+        self.write(found)
     }
 
     /// Takes in what could not be looked at.
@@ -295,7 +316,7 @@ impl Listing<'_> {
                 }
             }
             hidden = self.candidates - found.len() as u64;
-            if !self.show.maps {
+            if !self.show.plan.maps {
                 found.iter().for_each(|found| self.writer.fit(&found.row()));
             }
             for found in found {
@@ -318,10 +339,10 @@ impl Listing<'_> {
     }
 
     fn write(&mut self, mut found: Found) -> Result<()> {
-        if self.show.maps {
+        if self.show.plan.maps {
             return self.write_ranges(&found);
         }
-        if self.show.strips && found.counts.is_ok() {
+        if self.show.plan.strips && found.counts.is_ok() {
             let made = cachewise_residency::open(found.reached_by())
                 .and_then(|file| strip(std::os::fd::AsFd::as_fd(&file), STRIP));
             match made {
@@ -372,6 +393,10 @@ fn total(answer: &Answer) -> Row {
     );
     if answer.unknown > 0 {
         row.labels.note = Measured::Exact(format!("without {} unknown", answer.unknown));
+    }
+    if let Some(before) = answer.before {
+        row.subject.resident_before_pages = Measured::Exact(before);
+        row.subject.resident_after_pages = Measured::Exact(answer.counts.cached.0);
     }
     row
 }

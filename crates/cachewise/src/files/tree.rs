@@ -13,10 +13,10 @@ use crate::cli::Files;
 pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     let mut listing = show.begin()?;
     let mut tree = Tree::new(arguments.depth);
-    plan(arguments)?.run(|met| {
+    plan(&arguments.select, &arguments.paths, &[])?.run(|met| {
         match met {
             Met::File(entry) => tree.add(&entry),
-            Met::Skipped(error) => skipped(arguments, error, listing.counting()),
+            Met::Skipped(error) => skipped(&arguments.paths, error, listing.counting()),
         }
         ControlFlow::Continue(())
     });

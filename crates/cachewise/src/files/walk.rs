@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cachewise_residency::{Error, Found as Met, Inode, Unknown, Walk, open, query};
@@ -12,27 +12,22 @@ use cachewise_units::ByteRange;
 use super::found::{Found, Identity};
 use super::show::{Answer, Counting, Listing, Show};
 use super::{ncdu, tree};
-use crate::cli::Files;
+use crate::cli::{Files, Select};
 
-/// The walk that was asked for.
-pub fn plan(arguments: &Files) -> Result<Walk> {
-    plan_of(arguments, &arguments.paths, &[])
-}
-
-/// The same of other roots, without some directories.
-pub fn plan_of<P: AsRef<Path>>(arguments: &Files, roots: &[P], without: &[&str]) -> Result<Walk> {
+/// The walk over these roots that was asked for, without some directories.
+pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P], without: &[&str]) -> Result<Walk> {
     let roots = roots.iter().map(AsRef::as_ref);
-    let mut walk = Walk::new(roots).one_file_system(arguments.one_file_system);
+    let mut walk = Walk::new(roots).one_file_system(select.one_file_system);
     for path in without {
         walk = walk.exclude(path)?;
     }
-    if let Some(threads) = arguments.threads {
+    if let Some(threads) = select.threads {
         walk = walk.threads(threads.into());
     }
-    for pattern in &arguments.include {
+    for pattern in &select.include {
         walk = walk.include(pattern)?;
     }
-    for pattern in &arguments.exclude {
+    for pattern in &select.exclude {
         walk = walk.exclude(pattern)?;
     }
     Ok(walk)
@@ -54,7 +49,8 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
         }
         return listing.finish();
     }
-    walked(arguments, plan(arguments)?, show)
+    let walk = plan(&arguments.select, &arguments.paths, &[])?;
+    walked(arguments, walk, show)
 }
 
 /// Shows what a walk meets.
@@ -69,7 +65,7 @@ pub fn walked(arguments: &Files, walk: Walk, show: &mut Show) -> Result<Answer> 
                 listing.file(size, counts, || Found::new(entry.path(), size, counts))
             }
             Met::Skipped(error) => {
-                skipped(arguments, error, listing.counting());
+                skipped(&arguments.paths, error, listing.counting());
                 Ok(())
             }
         };
@@ -83,8 +79,8 @@ pub fn walked(arguments: &Files, walk: Walk, show: &mut Show) -> Result<Answer> 
 }
 
 /// What a walk could not look at. What vanishes under it is no failure, but what was asked for by name is.
-pub fn skipped(arguments: &Files, error: &Error, counting: &mut Counting) {
-    let is_root = |path: &Path| arguments.paths.iter().any(|root| root == path);
+pub fn skipped(roots: &[PathBuf], error: &Error, counting: &mut Counting) {
+    let is_root = |path: &Path| roots.iter().any(|root| root == path);
     if error.kind() == ErrorKind::NotFound && !error.path().is_some_and(is_root) {
         counting.vanished();
     } else {
