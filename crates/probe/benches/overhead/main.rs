@@ -1,0 +1,172 @@
+//! What the probe costs the programs that it watches: ratios of pairs, on against off.
+//!
+//! `cargo bench -p cachewise-probe --bench overhead [-- NAME...]`; a name is part of a workload's name.
+//! As root: BPF is needed, and without it there is nothing to measure.
+//!
+//! # What is compared
+//! - `empty`: programs that do nothing on the same tracepoints. The floor: no probe can cost less.
+//! - `stat`: everybody's doings in one sum, as `cachewise stat`.
+//! - `run`: a row for each process and file of one tree, as `cachewise run`, with this process (for
+//!   `compile`: its children) as the tree.
+//! - `rows`: such rows for the whole machine. For reference; no command does it for long.
+//!
+//! # Why it is fair
+//! - A block is a fixed number of operations, about 100 ms of them, the same ones in the same order each
+//!   time (fixed seeds). A round has a block of each variant with a block without any before, between and
+//!   after: off, A, off, B, off, C, off, D, off. A variant is compared with the mean of the two blocks next
+//!   to it, so what drifts (clock, neighbours, temperature) falls out, and the ratio of each round is one
+//!   of a pair that was measured within a second. The variants change places from round to round. The
+//!   table has the median and the quartiles of these ratios; no block is left out.
+//! - Attaching is not timed (the bench `startup` does that): the probe is attached, left alone for a moment
+//!   so that the kernel has patched its code, and then warmed up, except where the first touch is what
+//!   is measured: files read cold or once. Files are evicted before the probe comes, as for a user.
+//!   After it goes there is a moment again, for what the kernel frees later.
+//! - CPU time is that of the thread that does the work (of all children for `compile`), which a neighbour
+//!   on this machine hardly touches; wall time is beside it. The thread that collects names of files
+//!   for `run` and `rows` is not in the CPU time; it is in the wall time only where CPUs are short.
+//! - `files` is nothing but system calls: no compiler runs between them, so it is the worst case of
+//!   a build, and each file costs `run` the making of its row. `compile` is a real one.
+//! - In the first round the probe is asked what it has counted: one that is not there costs nothing.
+//!
+//! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the table there too.
+//! Without `--bench`, as under `cargo test --benches`, it is one short round that only shows that it works.
+//!
+//! # Layout
+//! - `variant`: what is attached; `work`: the loads.
+//! - `measurement`: blocks and pairs; `machine`: CPU time, the work's and others'; `table`: the ratios.
+
+mod machine;
+mod measurement;
+mod table;
+mod variant;
+mod work;
+
+use std::error::Error;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use cachewise_probe::ErrorKind;
+use cachewise_probe::bare::Bare;
+
+use measurement::measure;
+use table::{HEAD, disturbance, rows};
+use work::{Compile, LargeFile, ManyFiles, Pattern, Work};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// How long a block works, about.
+const BLOCK: Duration = Duration::from_millis(100);
+/// Between a change of what is attached and the next block.
+const PAUSE: Duration = Duration::from_millis(20);
+
+fn main() -> ExitCode {
+    match bench() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("overhead: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let short = !arguments.iter().any(|argument| argument == "--bench");
+    let filters: Vec<&String> = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let rounds = match std::env::var("CACHEWISE_BENCH_PAIRS") {
+        Ok(number) => number
+            .parse::<usize>()
+            .map_err(|error| format!("CACHEWISE_BENCH_PAIRS: {error}"))?
+            .max(1),
+        Err(_) if short => 1,
+        Err(_) => 15,
+    };
+    let length = if short { BLOCK / 10 } else { BLOCK };
+    match Bare::attach() {
+        Ok(bare) => drop(bare),
+        Err(error) if error.kind() == ErrorKind::Denied => {
+            println!("skipped: overhead: {error}; run it as root");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let directory = directory()?;
+    let mut works = works(directory.path());
+    works.retain(|work| {
+        filters.is_empty() || filters.iter().any(|name| work.name().contains(*name))
+    });
+    if works.is_empty() {
+        return Err(format!("no workload is named like {filters:?}").into());
+    }
+
+    let mut table = format!("{rounds} rounds of pairs; median of the ratios on/off\n\n{HEAD}");
+    let mut disturbances = String::new();
+    print!("{table}");
+    for work in &mut works {
+        let measured = measure(work.as_mut(), rounds, length)
+            .map_err(|error| format!("{}: {error}", work.name()))?;
+        let rows = rows(work.as_ref(), &measured);
+        print!("{rows}");
+        std::io::stdout().flush()?;
+        table.push_str(&rows);
+        disturbances.push_str(&disturbance(work.name(), &measured));
+    }
+    println!("\n{disturbances}");
+    if let Some(path) = std::env::var_os("CACHEWISE_TABLE") {
+        fs::write(path, format!("{table}\n{disturbances}"))?;
+    }
+    Ok(())
+}
+
+/// All kinds of work that this machine can do.
+fn works(place: &Path) -> Vec<Box<dyn Work>> {
+    let mut works: Vec<Box<dyn Work>> = Vec::new();
+    for pattern in [
+        Pattern::WarmRandom,
+        Pattern::WarmLarge,
+        Pattern::WarmSequential,
+        Pattern::ColdSequential,
+        Pattern::ColdRandom,
+    ] {
+        works.push(Box::new(LargeFile::new(pattern, place)));
+    }
+    works.push(Box::new(ManyFiles::new(place)));
+    if has("gcc") {
+        works.push(Box::new(Compile::new(place)));
+    } else {
+        println!("skipped: compile: there is no gcc");
+    }
+    works
+}
+
+/// A directory that goes with its owner, also when that panics.
+fn directory() -> Outcome<tempfile::TempDir> {
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
+    let candidates = [env!("CARGO_TARGET_TMPDIR"), "/var/tmp"];
+    for candidate in candidates {
+        let Ok(found) = rustix::fs::statfs(candidate) else {
+            continue;
+        };
+        if !IN_MEMORY.contains(&(found.f_type as u64)) {
+            let directory = tempfile::Builder::new()
+                .prefix("overhead-")
+                .tempdir_in(candidate)?;
+            return Ok(directory);
+        }
+    }
+    Err(format!("there is no disk under any of {candidates:?}").into())
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    found.is_ok_and(|status| status.success())
+}
