@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -597,36 +596,6 @@ fn ends_with_the_process() {
     );
 }
 
-/// A control group, gone when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    fn new() -> Option<Group> {
-        let hierarchy = cachewise_kstat::Kernel::new().cgroup_hierarchy().ok()?;
-        let mount = hierarchy.mount()?;
-        // Unique among all that run at once on this machine.
-        let name = tempfile::Builder::new()
-            .prefix("cachewise-e2e-")
-            .tempdir()
-            .ok()?;
-        let group = mount.join(name.path().file_name()?);
-        fs::create_dir(&group).ok()?;
-        Some(Group(group))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Busy until the kernel has put its last task away.
-        let gone = || (fs::remove_dir(&self.0).is_ok() || !self.0.exists()).then_some(());
-        if std::thread::panicking() {
-            let _ = gone();
-        } else {
-            until("the control group can be removed", gone);
-        }
-    }
-}
-
 fn of_a_cgroup() {
     let Some(group) = Group::new() else {
         println!("skipped: stat --cgroup: no control group can be made here");
@@ -635,13 +604,11 @@ fn of_a_cgroup() {
     let scratch = Scratch::new();
     let file = cold_file(&scratch, "file");
     {
-        let mut inside = Reader::of_group(&file, &group.0);
-        let inner = group.0.join("inner");
-        fs::create_dir(&inner).expect("a group below it can be made");
-        let inner = Group(inner);
-        let below = Reader::of_group(&file, &inner.0);
-        let rows = Rows::of(&["--cgroup", text(&group.0), "--file", text(&file)]);
-        let all = Rows::of(&["--cgroup", text(&group.0)]);
+        let mut inside = Reader::of_group(&file, group.path());
+        let inner = group.inner();
+        let below = Reader::of_group(&file, inner.path());
+        let rows = Rows::of(&["--cgroup", text(group.path()), "--file", text(&file)]);
+        let all = Rows::of(&["--cgroup", text(group.path())]);
         let mut below = below;
         inside.read();
         below.read();

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use crate::kernel::found;
-use crate::{Error, Kernel};
+use crate::{Error, Hierarchy, Kernel};
 
 /// A control group of the hierarchy that accounts the page cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +29,11 @@ pub struct Cgroup {
 
 /// The groups that a process is in, from the root of each hierarchy: `/system.slice/x.service`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct CgroupPaths {
+struct CgroupPaths {
     /// Of the memory controller of version 1, where that is in use.
-    pub v1_memory: Option<PathBuf>,
+    v1_memory: Option<PathBuf>,
     /// Of the unified hierarchy.
-    pub v2: Option<PathBuf>,
+    v2: Option<PathBuf>,
 }
 
 /// Deeper or larger hierarchies exist by accident only; a walk must end in any case.
@@ -41,11 +41,7 @@ const DEEPEST: u32 = 64;
 const MOST: usize = 100_000;
 
 impl Kernel {
-    /// Returns the groups that a process is in.
-    ///
-    /// # Errors
-    /// What reading `/proc/PID/cgroup` says.
-    pub fn cgroup_of(&self, pid: u32) -> Result<CgroupPaths, Error> {
+    fn cgroup_paths_of(&self, pid: u32) -> Result<CgroupPaths, Error> {
         let text = self.read(&self.process(pid, "cgroup"))?;
         let mut paths = CgroupPaths::default();
         for line in text.split(|byte| *byte == b'\n') {
@@ -67,6 +63,33 @@ impl Kernel {
             }
         }
         Ok(paths)
+    }
+
+    /// Returns the group that a process is in, of the hierarchy that accounts the page cache, or
+    /// `None` where none is mounted.
+    ///
+    /// # Errors
+    /// [`Error::NoCgroup`] where the group is outside the part of the hierarchy that is mounted,
+    /// or is gone; else what reading the mounts and `/proc/PID/cgroup` says.
+    ///
+    /// # Kernel
+    /// With version 1 a process that has ended and waits to be reaped is in the root group.
+    pub fn cgroup_of(&self, pid: u32) -> Result<Option<Cgroup>, Error> {
+        let (hierarchy, root) = self.hierarchy()?;
+        let paths = self.cgroup_paths_of(pid)?;
+        let (mount, path) = match hierarchy {
+            Hierarchy::V2 { mount } => (mount, paths.v2),
+            Hierarchy::V1Memory { mount } => (mount, paths.v1_memory),
+            Hierarchy::None => return Ok(None),
+        };
+        let path = path.unwrap_or_else(|| "/".into());
+        match path.strip_prefix(&root) {
+            Ok(below) => self.resolve_cgroup(mount.join(below)).map(Some),
+            Err(_) => Err(Error::NoCgroup {
+                name: path.display().to_string(),
+                mount,
+            }),
+        }
     }
 
     /// Returns the number of the group whose directory this is.
@@ -211,11 +234,11 @@ impl Kernel {
 mod tests {
     use super::*;
     use crate::ErrorKind;
-    use crate::fixture::{Fixture, captured, hybrid, testdata};
+    use crate::fixture::{Fixture, captured, hybrid, testdata, with_cgroups};
 
     #[test]
     fn a_captured_process_is_in_both_hierarchies() {
-        let paths = captured("linux-6.18").cgroup_of(4242).unwrap();
+        let paths = captured("linux-6.18").cgroup_paths_of(4242).unwrap();
         let memory = paths.v1_memory.unwrap();
         assert!(
             memory.starts_with("/process_api"),
@@ -228,13 +251,48 @@ mod tests {
     fn controllers_share_lines_and_paths_have_colons() {
         let fixture = Fixture::new();
         fixture.write("proc/7/cgroup", "3:cpu,memory:/a:b c\n1:name=memory:/no\n");
-        let paths = fixture.kernel().cgroup_of(7).unwrap();
+        let paths = fixture.kernel().cgroup_paths_of(7).unwrap();
         assert_eq!(
             paths.v1_memory,
             Some("/a:b c".into()),
             "the path is all that follows"
         );
         assert_eq!(paths.v2, None, "no unified hierarchy");
+    }
+
+    #[test]
+    fn a_process_is_in_the_group_of_the_hierarchy_that_counts() {
+        let fixture = hybrid();
+        let group = |text: &str| {
+            fixture.write("proc/7/cgroup", text);
+            fixture.kernel().cgroup_of(7)
+        };
+        let found = group("4:memory:/web.slice/nginx\n0::/other\n").unwrap();
+        assert_eq!(
+            found.unwrap().name,
+            "/web.slice/nginx",
+            "version 1 accounts the page cache here"
+        );
+        let found = group("4:memory:/\n0::/\n").unwrap();
+        assert_eq!(found.unwrap().name, "/", "the root");
+        let error = group("4:memory:/gone\n").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "gone: {error}");
+
+        // In a container whose part of the hierarchy is all that is mounted.
+        let mounts = fs::read_to_string(testdata("mountinfo").join("hybrid.txt")).unwrap();
+        let inner = mounts.replace("0:32 / ", "0:32 /docker/4f ");
+        fixture.write("proc/self/mountinfo", inner);
+        let found = group("4:memory:/docker/4f/web.slice\n").unwrap();
+        assert_eq!(found.unwrap().name, "/web.slice", "as it is seen there");
+        for outside in ["4:memory:/docker/5\n", "4:memory:/../x\n"] {
+            let error = group(outside).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{outside:?}: {error}");
+        }
+
+        let fixture = with_cgroups("binds.txt", "sys/fs/cgroup", "");
+        fixture.write("proc/7/cgroup", "0::/\n");
+        let found = fixture.kernel().cgroup_of(7).unwrap();
+        assert_eq!(found, None, "no hierarchy is mounted");
     }
 
     #[test]

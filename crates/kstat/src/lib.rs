@@ -28,7 +28,8 @@
 //! - `device`: [`Device`] numbers and names of block devices.
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.
-//! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`], [`CgroupPaths`].
+//! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`];
+//!   `limit`: [`MemoryLimit`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ mod error;
 mod fixture;
 mod hierarchy;
 mod kernel;
+mod limit;
 mod memory;
 mod mountinfo;
 mod mounts;
@@ -47,11 +49,12 @@ mod pressure;
 mod process;
 mod process_files;
 
-pub use cgroup::{Cgroup, CgroupPaths};
+pub use cgroup::Cgroup;
 pub use device::Device;
 pub use error::{Error, ErrorKind};
 pub use hierarchy::Hierarchy;
 pub use kernel::Kernel;
+pub use limit::MemoryLimit;
 pub use memory::{MemInfo, VmStat};
 pub use mountinfo::Mount;
 pub use mounts::Mounts;

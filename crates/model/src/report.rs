@@ -5,6 +5,7 @@
 //! - its files, processes and control groups are in `parts`.
 //! - [`Surroundings`]: the machine's state and limits, which some findings need.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
@@ -157,6 +158,10 @@ pub struct Surroundings {
     pub memory_available_bytes: Count,
     /// The memory limit of the run's control group, the tightest above it; not offered if none.
     pub cgroup_limit_bytes: Count,
+    /// The file that sets this limit.
+    pub cgroup_limit_path: Measured<PathBuf>,
+    /// How often the group came up against it, so that pages had to go, since the group was made.
+    pub cgroup_limit_reached: Count,
     /// Page cache waiting for write-back; the peak, if it was watched.
     pub dirty_bytes: Count,
     /// Dirty memory at which writers are stopped (`nr_dirty_threshold`).
@@ -171,6 +176,8 @@ impl Default for Surroundings {
             memory_total_bytes: Measured::Missing(NOT_MEASURED),
             memory_available_bytes: Measured::Missing(NOT_MEASURED),
             cgroup_limit_bytes: Measured::Missing(NOT_MEASURED),
+            cgroup_limit_path: Measured::Missing(NOT_MEASURED),
+            cgroup_limit_reached: Measured::Missing(NOT_MEASURED),
             dirty_bytes: Measured::Missing(NOT_MEASURED),
             dirty_limit_bytes: Measured::Missing(NOT_MEASURED),
             dirty_background_bytes: Measured::Missing(NOT_MEASURED),

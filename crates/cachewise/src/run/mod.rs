@@ -4,16 +4,18 @@
 //! - `child`: starting the program, or following one, until it ends
 //! - `account`: from what the probe counted to a report
 //! - `estimate`: the same from procfs, where there is no probe
+//! - `surroundings`: the machine and its limits, for the findings
 
 pub mod account;
 mod child;
 mod estimate;
+mod surroundings;
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Backend, Exit, Measured, Report, Surroundings, diagnose};
+use cachewise_model::{Backend, Exit, Report, diagnose};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -22,7 +24,7 @@ use crate::cli::{self, Run};
 use crate::machine;
 use crate::output::{FAILED, Sink, Stream, explain, is_broken_pipe, tell};
 use crate::signals::BY_SIGNAL;
-use child::{Course, StartError};
+use child::StartError;
 
 /// The shell's exit statuses for a command that could not be started.
 const NOT_FOUND: u8 = 127;
@@ -110,7 +112,6 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     };
     report.wall = course.wall;
     report.exit = course.exit;
-    report.surroundings = surroundings(&kernel, &course);
     match &mut probe {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => account::fill(&mut report, &snapshot, &course, &kernel),
@@ -128,6 +129,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         },
         None => estimate::fill(&mut report, &course),
     }
+    report.surroundings = surroundings::of(&report, &course, &kernel);
     // The probe goes before the report is written: nobody should pay for it while a pager waits.
     drop(probe);
     report.findings = diagnose(&report);
@@ -181,25 +183,4 @@ fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
         command.to_string_lossy()
     ));
     ExitCode::from(status)
-}
-
-fn surroundings(kernel: &Kernel, course: &Course) -> Surroundings {
-    let mut surroundings = Surroundings::default();
-    if let Ok(memory) = kernel.meminfo() {
-        surroundings.memory_total_bytes = Measured::Exact(memory.total.0);
-        if let Some(available) = memory.available {
-            surroundings.memory_available_bytes = Measured::Exact(available.0);
-        }
-        surroundings.dirty_bytes = Measured::Exact(course.peak_dirty.max(memory.dirty).0);
-    }
-    if let Ok(vmstat) = kernel.vmstat() {
-        let page_size = cachewise_sys::page_size();
-        if let Some(pages) = vmstat.dirty_threshold {
-            surroundings.dirty_limit_bytes = Measured::Exact(pages.bytes(page_size).0);
-        }
-        if let Some(pages) = vmstat.dirty_background_threshold {
-            surroundings.dirty_background_bytes = Measured::Exact(pages.bytes(page_size).0);
-        }
-    }
-    surroundings
 }

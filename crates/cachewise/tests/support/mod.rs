@@ -8,6 +8,7 @@
 //! - `suite`: trials that need root, and those that do not
 //! - `command`: running the binary to its end, or having it run meanwhile
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
+//! - `group`: control groups
 //! - `report`: the JSON of a run
 //! - `program`: the programs that are measured, where the system has none that would do
 //! - `bpf`: what the kernel still holds of ours
@@ -18,6 +19,7 @@
 mod bpf;
 mod command;
 mod disk;
+mod group;
 mod program;
 mod report;
 mod suite;
@@ -27,6 +29,7 @@ pub use command::{Ended, Started, cachewise, copy_for_everyone, signal, until};
 pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, resident, undisturbed, warm,
 };
+pub use group::Group;
 pub use program::{Reader, program};
 pub use report::{Report, number, report_of};
 pub use suite::{Trial, needs_root, plain, run};

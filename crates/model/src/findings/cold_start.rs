@@ -91,8 +91,9 @@ fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
 
 fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> String {
     let bytes = Bytes(pages.saturating_mul(report.page_size.get()));
-    let limit = report.surroundings.cgroup_limit_bytes.exact();
-    let memory = limit.or(report.surroundings.memory_total_bytes.exact());
+    let around = &report.surroundings;
+    let memory = [around.cgroup_limit_bytes, around.memory_total_bytes];
+    let memory = memory.into_iter().filter_map(Measured::exact).min();
     if let Some(memory) = memory.filter(|memory| bytes.0 > *memory) {
         return format!(
             "{bytes} do not fit into {} of memory: read less, or expect every run to be cold",

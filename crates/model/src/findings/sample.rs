@@ -23,6 +23,8 @@ pub(crate) fn report() -> Report {
     around.memory_total_bytes = Measured::Exact(8 << 30);
     around.memory_available_bytes = Measured::Exact(4 << 30);
     around.cgroup_limit_bytes = Measured::not_offered("no limit");
+    around.cgroup_limit_path = Measured::not_offered("no limit");
+    around.cgroup_limit_reached = Measured::not_offered("no limit");
     around.dirty_bytes = Measured::Exact(0);
     around.dirty_limit_bytes = Measured::Exact(1 << 30);
     around.dirty_background_bytes = Measured::Exact(512 << 20);

@@ -4,7 +4,8 @@ use cachewise_units::Bytes;
 
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
-use crate::report::Report;
+use crate::report::{Report, Surroundings};
+use crate::text::shell_quoted;
 
 pub(super) const ID: &str = "working_set";
 
@@ -46,21 +47,25 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         (false, false) => return Vec::new(),
     };
     let around = &report.surroundings;
+    let mut figures = vec![
+        ("refault_pages", refaults.pages()),
+        ("evicted_reclaim_pages", reclaimed.pages()),
+        ("inserted_pages", inserted.pages()),
+        ("memory_total_bytes", around.memory_total_bytes.bytes()),
+        (
+            "memory_available_bytes",
+            around.memory_available_bytes.bytes(),
+        ),
+        ("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()),
+    ];
+    if around.cgroup_limit_bytes.known().is_some() {
+        figures.push(("cgroup_limit_reached", around.cgroup_limit_reached.count()));
+    }
     vec![Finding {
         id: ID,
         severity,
         title: title.to_owned(),
-        figures: vec![
-            ("refault_pages", refaults.pages()),
-            ("evicted_reclaim_pages", reclaimed.pages()),
-            ("inserted_pages", inserted.pages()),
-            ("memory_total_bytes", around.memory_total_bytes.bytes()),
-            (
-                "memory_available_bytes",
-                around.memory_available_bytes.bytes(),
-            ),
-            ("cgroup_limit_bytes", around.cgroup_limit_bytes.bytes()),
-        ],
+        figures,
         next_step: next_step(report),
         subject: None,
     }]
@@ -68,10 +73,14 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 
 fn next_step(report: &Report) -> String {
     let around = &report.surroundings;
-    if let Some(limit) = around.cgroup_limit_bytes.exact() {
+    if let Some(limit) = limit_in_the_way(around) {
+        let path = around.cgroup_limit_path.as_ref().known();
+        let path = path.map_or(String::new(), |path| {
+            format!(" in {}", shell_quoted(path.as_ref()))
+        });
         return format!(
-            "raise the memory limit of the control group (memory.max, now {}), or work on the data \
-             in parts that fit into it",
+            "raise the memory limit of the control group{path}, now {}, or work on the data in parts \
+             that fit into it",
             Bytes(limit)
         );
     }
@@ -90,6 +99,17 @@ fn next_step(report: &Report) -> String {
              POSIX_FADV_NOREUSE or drop it with POSIX_FADV_DONTNEED, or add memory",
         ),
     }
+}
+
+/// The limit of the control group, unless it cannot be what put pages out: above all memory that there
+/// is, or never reached.
+fn limit_in_the_way(around: &Surroundings) -> Option<u64> {
+    let total = around.memory_total_bytes.exact();
+    around
+        .cgroup_limit_bytes
+        .exact()
+        .filter(|limit| total.is_none_or(|total| *limit < total))
+        .filter(|_| around.cgroup_limit_reached.exact() != Some(0))
 }
 
 #[cfg(test)]
@@ -140,8 +160,31 @@ mod tests {
         assert!(step(&report).contains("add memory"), "memory is short");
         report.surroundings.cgroup_limit_bytes = Measured::Exact(256 << 20);
         assert!(
-            step(&report).contains("memory.max, now 256.0 MiB"),
+            step(&report).contains("control group, now 256.0 MiB"),
             "the limit is what limits"
+        );
+        let around = &mut report.surroundings;
+        around.cgroup_limit_path = Measured::Exact("/sys/fs/cgroup/a b/memory.max".into());
+        around.cgroup_limit_reached = Measured::Exact(3);
+        assert!(
+            step(&report).contains("in '/sys/fs/cgroup/a b/memory.max', now"),
+            "the file to change is named, for a shell"
+        );
+        assert_eq!(
+            check(&report)[0].figures.last(),
+            Some(&("cgroup_limit_reached", Measured::Exact(3).count())),
+            "with the proof that it is in the way"
+        );
+        report.surroundings.cgroup_limit_reached = Measured::Exact(0);
+        assert!(
+            step(&report).contains("add memory"),
+            "a limit never reached is not it"
+        );
+        report.surroundings.cgroup_limit_reached = Measured::Exact(3);
+        report.surroundings.cgroup_limit_bytes = Measured::Exact(1 << 40);
+        assert!(
+            step(&report).contains("add memory"),
+            "nor is one above all memory"
         );
     }
 

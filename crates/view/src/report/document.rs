@@ -15,6 +15,11 @@ pub(super) fn json(report: &Report) -> Json {
             &around.memory_available_bytes.bytes(),
         )
         .value("cgroup_limit_bytes", &around.cgroup_limit_bytes.bytes())
+        .value(
+            "cgroup_limit_path",
+            &around.cgroup_limit_path.clone().map(Datum::Path),
+        )
+        .value("cgroup_limit_reached", &around.cgroup_limit_reached.count())
         .value("dirty_bytes", &around.dirty_bytes.bytes())
         .value("dirty_limit_bytes", &around.dirty_limit_bytes.bytes())
         .value(

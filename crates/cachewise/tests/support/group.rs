@@ -1,0 +1,58 @@
+//! Control groups of the hierarchy that accounts the page cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::command::until;
+
+/// A control group, gone when dropped.
+pub struct Group(PathBuf);
+
+impl Group {
+    /// Makes one below the root, if that is allowed here.
+    pub fn new() -> Option<Group> {
+        let hierarchy = cachewise_kstat::Kernel::new().cgroup_hierarchy().ok()?;
+        let mount = hierarchy.mount()?;
+        // Unique among all that run at once on this machine.
+        let name = tempfile::Builder::new()
+            .prefix("cachewise-e2e-")
+            .tempdir()
+            .ok()?;
+        let group = mount.join(name.path().file_name()?);
+        fs::create_dir(&group).ok()?;
+        Some(Group(group))
+    }
+
+    /// Makes one below it.
+    pub fn inner(&self) -> Group {
+        let inner = self.0.join("inner");
+        fs::create_dir(&inner).expect("a group below it can be made");
+        Group(inner)
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Limits the memory of it and of all below it; gives the file that says so, if there is one.
+    pub fn limit_memory(&self, bytes: u64) -> Option<PathBuf> {
+        let files = ["memory.max", "memory.limit_in_bytes"];
+        let mut files = files.map(|file| self.0.join(file)).into_iter();
+        let file = files.find(|file| file.exists())?;
+        fs::write(&file, bytes.to_string()).expect("root may limit its own group");
+        Some(file)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Busy until the kernel has put its last task away.
+        let gone = || (fs::remove_dir(&self.0).is_ok() || !self.0.exists()).then_some(());
+        if std::thread::panicking() {
+            let _ = gone();
+        } else {
+            until("the control group can be removed", gone);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! [`MemoryLimit`]: how much memory a control group may have.
+
+use std::path::{Path, PathBuf};
+
+use cachewise_units::Bytes;
+
+use crate::kernel::found;
+use crate::{Cgroup, Error, Hierarchy, Kernel};
+
+/// A limit on the memory of a control group and of all groups below it, the page cache included.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct MemoryLimit {
+    /// How much memory there may be.
+    pub bytes: Bytes,
+    /// Where it is set, and can be changed: `memory.max` of the group itself or of one above.
+    pub path: PathBuf,
+    /// How often the group was about to exceed it, so that pages had to go, since the group was made.
+    ///
+    /// `None` where this kernel does not count it.
+    pub reached: Option<u64>,
+}
+
+/// A file that sets a limit, and where it is counted how often that was reached.
+struct Knob {
+    limit: &'static str,
+    counts: &'static str,
+    /// The line of `counts`; without one the file is nothing but the number.
+    count: Option<&'static str>,
+}
+
+/// Memory beyond `memory.high` is reclaimed too, only that nobody is killed for it.
+const V2: [Knob; 2] = [
+    Knob {
+        limit: "memory.max",
+        counts: "memory.events",
+        count: Some("max"),
+    },
+    Knob {
+        limit: "memory.high",
+        counts: "memory.events",
+        count: Some("high"),
+    },
+];
+const V1: [Knob; 1] = [Knob {
+    limit: "memory.limit_in_bytes",
+    counts: "memory.failcnt",
+    count: None,
+}];
+
+/// Version 1 has no word for "no limit": it prints the largest signed number, rounded down to a page.
+/// No page is larger than this, and no machine has as much memory.
+const UNLIMITED_V1: Bytes = Bytes(i64::MAX as u64 - (1 << 20));
+
+impl Kernel {
+    /// Returns the tightest limit on the memory of a control group: its own, or that of a group
+    /// above it. `None` where none has a limit.
+    ///
+    /// # Errors
+    /// What reading the files of the groups says; one that is not there sets no limit.
+    ///
+    /// # Kernel
+    /// In a namespace of control groups, or where a part of the hierarchy is mounted, limits above
+    /// that part cannot be seen. A limit on memory and swap together is not looked at.
+    ///
+    /// # Cost
+    /// Reads the mounts, and one or two small files for each group on the way up.
+    pub fn memory_limit(&self, group: &Cgroup) -> Result<Option<MemoryLimit>, Error> {
+        let (mount, knobs): (_, &[Knob]) = match self.cgroup_hierarchy()? {
+            Hierarchy::V2 { mount } => (mount, &V2),
+            Hierarchy::V1Memory { mount } => (mount, &V1),
+            Hierarchy::None => return Ok(None),
+        };
+        let mut tightest: Option<(Bytes, PathBuf, &Knob)> = None;
+        let groups = group.path.ancestors();
+        for directory in groups.take_while(|directory| directory.starts_with(&mount)) {
+            for knob in knobs {
+                let path = directory.join(knob.limit);
+                if let Some(bytes) = self.limit(&path)?
+                    && tightest.as_ref().is_none_or(|(least, ..)| bytes < *least)
+                {
+                    tightest = Some((bytes, path, knob));
+                }
+            }
+        }
+        tightest
+            .map(|(bytes, path, knob)| {
+                let reached = self.reached(&path.with_file_name(knob.counts), knob.count)?;
+                Ok(MemoryLimit {
+                    bytes,
+                    path,
+                    reached,
+                })
+            })
+            .transpose()
+    }
+
+    fn limit(&self, path: &Path) -> Result<Option<Bytes>, Error> {
+        let Some(line) = found(self.line(path))? else {
+            return Ok(None);
+        };
+        if line == "max" {
+            return Ok(None);
+        }
+        let bytes = line
+            .parse()
+            .map_err(|_| Error::parse(path, format!("{line:?} is no number of bytes")))?;
+        Ok(Some(Bytes(bytes)).filter(|bytes| *bytes < UNLIMITED_V1))
+    }
+
+    fn reached(&self, path: &Path, line: Option<&str>) -> Result<Option<u64>, Error> {
+        let Some(text) = found(self.text(path))? else {
+            return Ok(None);
+        };
+        let number = match line {
+            None => Some(text.as_str()),
+            Some(name) => text
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')),
+        };
+        number
+            .map(|number| {
+                let number = number.trim_end();
+                number
+                    .parse()
+                    .map_err(|_| Error::parse(path, format!("{number:?} is no count")))
+            })
+            .transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Fixture, hybrid, with_cgroups};
+
+    const NONE_V1: &str = "9223372036854771712\n";
+
+    fn limit(fixture: &Fixture, group: &str) -> Option<MemoryLimit> {
+        let kernel = fixture.kernel();
+        let group = kernel.resolve_cgroup(group).unwrap();
+        kernel.memory_limit(&group).unwrap()
+    }
+
+    #[test]
+    fn version_1_says_unlimited_by_a_number() {
+        let fixture = hybrid();
+        let web = "sys/fs/cgroup/memory/web.slice";
+        fixture.write("sys/fs/cgroup/memory/memory.limit_in_bytes", NONE_V1);
+        fixture.write(&format!("{web}/memory.limit_in_bytes"), NONE_V1);
+        fixture.write(&format!("{web}/nginx/memory.limit_in_bytes"), NONE_V1);
+        assert_eq!(limit(&fixture, "web.slice/nginx"), None, "pages of 4 KiB");
+        let large_pages = "9223372036854710272\n";
+        fixture.write(&format!("{web}/memory.limit_in_bytes"), large_pages);
+        assert_eq!(limit(&fixture, "web.slice/nginx"), None, "pages of 64 KiB");
+
+        // On the parent only.
+        fixture.write(&format!("{web}/memory.limit_in_bytes"), "268435456\n");
+        fixture.write(&format!("{web}/memory.failcnt"), "17\n");
+        let found = limit(&fixture, "web.slice/nginx").unwrap();
+        assert_eq!(found.bytes, Bytes(256 << 20), "it holds for those below");
+        assert_eq!(
+            found.path,
+            fixture.path(&format!("{web}/memory.limit_in_bytes")),
+            "and is changed there"
+        );
+        assert_eq!(found.reached, Some(17), "where it is counted");
+        assert_eq!(limit(&fixture, "/"), None, "not for those above");
+    }
+
+    #[test]
+    fn version_2_has_a_hard_and_a_soft_limit() {
+        let fixture = with_cgroups("btrfs.txt", "sys/fs/cgroup", "memory\n");
+        let web = "sys/fs/cgroup/web.slice";
+        assert_eq!(limit(&fixture, "web.slice/nginx"), None, "no files of them");
+        for (group, max, high) in [
+            (web.to_owned(), "1073741824", "max"),
+            (format!("{web}/nginx"), "2147483648", "536870912"),
+        ] {
+            fixture.write(&format!("{group}/memory.max"), format!("{max}\n"));
+            fixture.write(&format!("{group}/memory.high"), format!("{high}\n"));
+            let events = "low 1\nhigh 3\nmax 5\noom 0\n";
+            fixture.write(&format!("{group}/memory.events"), events);
+        }
+        let found = limit(&fixture, "web.slice/nginx").unwrap();
+        assert_eq!(found.bytes, Bytes(512 << 20), "the tightest of the four");
+        assert!(found.path.ends_with("nginx/memory.high"), "{found:?}");
+        assert_eq!(found.reached, Some(3), "with its own count");
+
+        let found = limit(&fixture, "web.slice").unwrap();
+        assert!(found.path.ends_with("web.slice/memory.max"), "{found:?}");
+        assert_eq!(found.reached, Some(5), "{found:?}");
+    }
+
+    #[test]
+    fn nonsense_is_no_limit_of_zero() {
+        let fixture = hybrid();
+        let path = "sys/fs/cgroup/memory/web.slice/memory.limit_in_bytes";
+        for text in ["", "-1\n", "lots\n"] {
+            fixture.write(path, text);
+            let kernel = fixture.kernel();
+            let group = kernel.resolve_cgroup("web.slice").unwrap();
+            let error = kernel.memory_limit(&group).unwrap_err().to_string();
+            assert!(error.contains("memory.limit_in_bytes"), "{text:?}: {error}");
+        }
+    }
+}
