@@ -11,13 +11,14 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `races`, `direct`, `writes`, `lifetimes`: the cases.
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`: the cases.
 //! - `table`: expected and counted.
 
 mod direct;
 mod forms;
 mod image;
 mod lifetimes;
+mod limits;
 mod matrix;
 mod oracle;
 mod problem;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
 fn trials() -> Vec<Trial> {
     let mut trials = matrix::trials();
     trials.extend(forms::trials());
+    trials.extend(limits::trials());
     trials.extend(races::trials());
     trials.extend(direct::trials());
     trials.extend(writes::trials());

@@ -36,6 +36,11 @@ pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
+/// The most bytes that one call moves; of a request for more, the kernel does this much.
+fn most_bytes() -> u64 {
+    i32::MAX as u64 / page_size() * page_size()
+}
+
 /// The page indices that a range of bytes overlaps.
 pub fn pages_of(bytes: &Range<u64>) -> Range<u64> {
     if bytes.is_empty() {
@@ -415,9 +420,9 @@ impl<'s> Oracle<'s> {
     }
 
     /// Writes down that a range is about to be asked for in one request, and gives the bytes of it
-    /// that are before the end of the file.
+    /// that are before the end of the file, and that one call moves.
     pub fn announce(&mut self, offset: u64, length: u64) -> Result<u64> {
-        let bytes = offset..(offset + length).min(self.subject.bytes);
+        let bytes = offset..(offset + length.min(most_bytes())).min(self.subject.bytes);
         let pages = pages_of(&bytes);
         if pages.is_empty() {
             return Ok(0);
