@@ -79,7 +79,11 @@ static long name_step(u32 i, void *context)
 	u32 used = walk->record->length;
 	long length;
 
-	if (!parent || parent == dentry || used >= NAMES_MAX)
+	if (!parent || parent == dentry) {
+		walk->record->whole = 1;
+		return 1;
+	}
+	if (i == LEVELS_MAX || used >= NAMES_MAX)
 		return 1;
 	length = bpf_probe_read_kernel_str(&walk->record->names[used & (NAMES_MAX - 1)], NAME_MAX + 1,
 					   BPF_CORE_READ(dentry, d_name.name));
@@ -140,7 +144,7 @@ ONCE int announce(struct subject *subject)
 	walk.record->super_dev = inode->i_sb->s_dev;
 	walk.record->mode = inode->i_mode;
 	walk.record->unlinked = !inode->i_nlink;
-	walk.record->length = 0;
+	walk.record->whole = walk.record->length = 0;
 	/* of a hard-linked file's names the oldest that is cached: new ones come to the head */
 	alias = inode->i_dentry.first;
 	bpf_loop(ALIASES_SEEN, older_alias, &alias, 0);
@@ -151,11 +155,11 @@ ONCE int announce(struct subject *subject)
 		walk.dentry = dentry;
 		if (!BPF_CORE_READ(dentry, d_hash.pprev))
 			walk.record->unlinked = 1;
-		bpf_loop(256, name_step, &walk, 0);
+		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
 	}
 	used = walk.record->length;
-	if (used > NAMES_MAX)
-		walk.record->length = used = NAMES_MAX;
+	if (used > sizeof(walk.record->names))
+		walk.record->length = used = sizeof(walk.record->names);
 	/* user space looks by the clock: waking it would cost more than the rest */
 	if (bpf_ringbuf_output(&records, walk.record,
 			       __builtin_offsetof(struct file_record, names) + used,

@@ -76,6 +76,7 @@ struct process {
 };
 
 #define NAMES_MAX 4096
+#define LEVELS_MAX 256
 #define NAME_MAX 255
 
 /* Sent once for each file, when the first of its rows is made. */
@@ -87,7 +88,8 @@ struct file_record {
 	u32 super_dev;	    /* the file system's own device: differs from id.dev on btrfs */
 	u32 mode;
 	u32 unlinked;
-	u32 length;		      /* bytes used of names; 0: the inode has no name */
+	u32 whole;		     /* names go up to the root: there was room for all */
+	u32 length;		     /* bytes used of names; 0: the inode has no name */
 	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
 };
 
