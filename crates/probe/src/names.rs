@@ -25,6 +25,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const S_IFMT: u32 = 0o170_000;
 const S_IFBLK: u32 = 0o060_000;
 
+/// In the place of the names nearest to the root, where there are too many for a record.
+const LEFT_OUT: &str = "…";
+
 /// A record as it came.
 #[derive(Debug, Clone)]
 struct FileRecord {
@@ -37,7 +40,24 @@ struct FileRecord {
     path: Option<PathBuf>,
 }
 
-type Records = HashMap<FileId, FileRecord>;
+/// The records that have come so far.
+#[derive(Default)]
+struct Records {
+    files: HashMap<FileId, FileRecord>,
+    /// Those that were not as this crate was built to read them.
+    unreadable: u64,
+}
+
+impl Records {
+    fn take(&mut self, bytes: &[u8]) {
+        match parse(bytes) {
+            Ok((id, record)) => {
+                self.files.insert(id, record);
+            }
+            Err(_) => self.unreadable += 1,
+        }
+    }
+}
 
 /// Takes the records out of the ring in the background, so that it does not run full.
 pub(crate) struct Names {
@@ -56,7 +76,7 @@ impl Names {
     pub(crate) fn collect(ring: MapHandle) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             ring,
-            records: Mutex::new(Records::new()),
+            records: Mutex::new(Records::default()),
             stop: AtomicBool::new(false),
         });
         let collector = Arc::clone(&shared);
@@ -76,12 +96,17 @@ impl Names {
         })
     }
 
-    /// Every file seen so far, named as this process sees the file systems mounted now.
-    pub(crate) fn files(&self, writes_seen: &[u64]) -> Result<HashMap<FileId, FileInfo>, Error> {
+    /// Every file seen so far, named as this process sees the file systems mounted now; and how many
+    /// could not be named, their records being unreadable.
+    pub(crate) fn files(
+        &self,
+        writes_seen: &[u64],
+    ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
         let records = self.shared.drain()?;
         let kernel = Kernel::new();
         let mounts = kernel.mounts(None).ok();
-        Ok(records
+        let files = records
+            .files
             .iter()
             .map(|(id, record)| {
                 let device = Device {
@@ -99,12 +124,13 @@ impl Names {
                         minor: id.minor,
                     }),
                     FileKind::Internal => None,
-                    FileKind::File => mounts.as_ref().and_then(|mounts| {
-                        record
-                            .path
-                            .as_ref()
-                            .and_then(|path| mounts.resolve(device, path))
-                    }),
+                    FileKind::File => {
+                        // Of what was cut, nobody can say below which mount it is.
+                        let whole = record.path.as_ref().filter(|path| path.is_absolute());
+                        whole
+                            .zip(mounts.as_ref())
+                            .and_then(|(path, mounts)| mounts.resolve(device, path))
+                    }
                 };
                 let info = FileInfo {
                     path,
@@ -124,7 +150,8 @@ impl Names {
                 };
                 (*id, info)
             })
-            .collect())
+            .collect();
+        Ok((files, records.unreadable))
     }
 }
 
@@ -142,29 +169,19 @@ impl Drop for Names {
 impl Shared {
     fn drain(&self) -> Result<MutexGuard<'_, Records>, Error> {
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bad = None;
-        {
-            let mut ring = RingBufferBuilder::new();
-            let map_error = |source| Error::Map {
-                operation: "read the files' names",
-                source,
-            };
-            ring.add(&self.ring, |bytes| {
-                match parse(bytes) {
-                    Ok((id, record)) => {
-                        records.insert(id, record);
-                    }
-                    Err(error) => bad = Some(error),
-                }
-                0
-            })
-            .map_err(map_error)?;
-            ring.build()
-                .map_err(map_error)?
-                .consume()
-                .map_err(map_error)?;
-        }
-        bad.map_or(Ok(records), Err)
+        let mut ring = RingBufferBuilder::new();
+        let map_error = |source| Error::Map {
+            operation: "read the files' names",
+            source,
+        };
+        ring.add(&self.ring, |bytes| {
+            records.take(bytes);
+            0
+        })
+        .map_err(map_error)?;
+        let read = ring.build().and_then(|ring| ring.consume());
+        read.map_err(map_error)?;
+        Ok(records)
     }
 }
 
@@ -179,18 +196,22 @@ fn parse(bytes: &[u8]) -> Result<(FileId, FileRecord), Error> {
         super_device: device(raw.u32(offset_of!(types::file_record, super_dev))),
         mode: raw.u32(offset_of!(types::file_record, mode)),
         unlinked: raw.u32(offset_of!(types::file_record, unlinked)) != 0,
-        path: path(names.get(..length).unwrap_or(names)),
+        path: path(
+            names.get(..length).unwrap_or(names),
+            raw.u32(offset_of!(types::file_record, whole)) != 0,
+        ),
     };
     const { assert!(offset_of!(types::file_record, id) == 0 && size_of::<types::file_id>() == 16) };
     Ok((file_id(raw, 0), record))
 }
 
-/// The path from the root of the file system; the names come from the file upwards.
-fn path(names: &[u8]) -> Option<PathBuf> {
+/// The path from the root of the file system; the names come from the file upwards. Where they did not
+/// get to the root, it is a relative one that begins with [`LEFT_OUT`].
+fn path(names: &[u8], whole: bool) -> Option<PathBuf> {
     if names.is_empty() {
         return None;
     }
-    let mut path = PathBuf::from("/");
+    let mut path = PathBuf::from(if whole { "/" } else { LEFT_OUT });
     let names = names.strip_suffix(&[0]).unwrap_or(names);
     path.extend(names.split(|byte| *byte == 0).rev().map(OsStr::from_bytes));
     Some(path)
@@ -203,12 +224,20 @@ mod tests {
     #[test]
     fn names_are_put_together_from_the_root_down() {
         assert_eq!(
-            path(b"c.txt\0b\0a\0"),
+            path(b"c.txt\0b\0a\0", true),
             Some(PathBuf::from("/a/b/c.txt")),
             "upwards in, downwards out"
         );
-        assert_eq!(path(b""), None, "an inode without a dentry has no path");
-        let odd = path(b"\xff\n\0").unwrap();
+        assert_eq!(
+            path(b"c.txt\0b\0", false),
+            Some(PathBuf::from("…/b/c.txt")),
+            "what is cut off is seen to be"
+        );
+        for whole in [true, false] {
+            let none = path(b"", whole);
+            assert_eq!(none, None, "an inode without a dentry has no path");
+        }
+        let odd = path(b"\xff\n\0", true).unwrap();
         assert_eq!(
             odd.as_os_str().as_bytes(),
             b"/\xff\n",
@@ -217,7 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn a_short_record_is_an_error() {
-        assert!(parse(&[0; 3]).is_err(), "nothing is read past the end");
+    fn what_cannot_be_read_is_counted() {
+        let mut records = Records::default();
+        let shortest = vec![0; offset_of!(types::file_record, names)];
+        for bytes in [&shortest[..], &shortest[1..], &[], &shortest[..]] {
+            records.take(bytes);
+        }
+        assert_eq!(
+            records.unreadable, 2,
+            "those that are too short, and nothing is read past their end"
+        );
+        assert_eq!(records.files.len(), 1, "the others are the same file");
     }
 }

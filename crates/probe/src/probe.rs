@@ -213,10 +213,11 @@ impl Probe {
         for row in &rows {
             total += &row.ledger;
         }
-        let files = match &self.names {
+        let (files, unreadable) = match &self.names {
             Some(names) => names.files(&self.programs.writes_seen)?,
-            None => HashMap::new(),
+            None => (HashMap::new(), 0),
         };
+        lost.names += unreadable;
         Ok(Snapshot {
             total,
             rows,

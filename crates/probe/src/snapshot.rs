@@ -45,7 +45,8 @@ pub enum FileKind {
 pub struct FileInfo {
     /// As it is seen from this process's mount namespace, if any mount there shows it.
     pub path: Option<PathBuf>,
-    /// From the root of its file system.
+    /// From the root of its file system. Where that is more than 256 levels or 4,096 bytes away it is a
+    /// relative path that begins with `…`, and [`path`](FileInfo::path) is not known.
     pub path_in_file_system: Option<PathBuf>,
     /// It had no name any more when it was first seen.
     pub deleted: bool,

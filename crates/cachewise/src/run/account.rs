@@ -116,6 +116,10 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow 
     let path = match (&info.path, &info.path_in_file_system, info.kind) {
         (Some(path), ..) => Measured::Exact(path.clone()),
         (None, _, FileKind::Internal) => Measured::not_offered("the file system's own data"),
+        (None, Some(path), _) if path.is_relative() => Measured::Estimated(
+            path.clone(),
+            "only its end, the whole path being too long for the probe",
+        ),
         (None, Some(path), _) => Measured::Estimated(
             path.clone(),
             "within its file system, which is not mounted here",

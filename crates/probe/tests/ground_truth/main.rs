@@ -11,7 +11,7 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`: the cases.
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `names`: the cases.
 //! - `table`: expected and counted.
 
 mod direct;
@@ -20,6 +20,7 @@ mod image;
 mod lifetimes;
 mod limits;
 mod matrix;
+mod names;
 mod oracle;
 mod problem;
 mod races;
@@ -91,6 +92,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(direct::trials());
     trials.extend(writes::trials());
     trials.extend(lifetimes::trials());
+    trials.extend(names::trials());
     // A file system at a time.
     let by_place = |trial: &Trial| trial.name().split("::").next().map(str::to_owned);
     trials.sort_by_key(by_place);
