@@ -1,9 +1,10 @@
 //! What lies between a program's calls and the pages: a file cut off and written anew, a file of an
-//! overlay, whose pages belong to the file in the layer below, and a file system's own blocks.
+//! overlay, whose pages belong to the file in the layer below, a file system's own blocks, and subvolumes,
+//! each with a device of its own and the same inode numbers.
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use support::*;
@@ -16,6 +17,8 @@ fn main() -> ExitCode {
             needs_root("overlay::by_the_layer_below", overlay),
             needs_root("overlay::stat_by_name", overlay_by_name),
             needs_root("metadata::a_cold_walk_is_named", a_cold_walk_is_named),
+            needs_root("subvolume::has_its_own_device", subvolume),
+            needs_root("subvolume::in_the_place_of_another", another_subvolume),
         ],
     )
 }
@@ -135,7 +138,7 @@ fn overlay_by_name() {
 /// A file system on a loop device, unmounted when it goes.
 struct Mounted {
     device: LoopDevice,
-    directory: std::path::PathBuf,
+    directory: PathBuf,
 }
 
 impl Mounted {
@@ -224,4 +227,95 @@ fn a_cold_walk_is_named() {
     );
     cold.adds_up();
     warm.adds_up();
+}
+
+/// A btrfs with two subvolumes, `one` and `two`, unmounted when it goes.
+struct Subvolumes<'a> {
+    scratch: &'a Scratch,
+}
+
+impl Subvolumes<'_> {
+    fn on(scratch: &Scratch) -> Option<Subvolumes<'_>> {
+        let image = scratch.path("image");
+        let file = std::fs::File::create(&image).expect("a scratch directory can be filled");
+        // mkfs.btrfs refuses less than 109 MiB; the file is sparse.
+        file.set_len(128 << 20)
+            .expect("a sparse file takes no room");
+        std::fs::create_dir(scratch.path("btrfs")).expect("a scratch directory can be filled");
+        let script = "mkfs.btrfs -q \"$1\" && mount -t btrfs -o loop \"$1\" \"$2\"";
+        if !shell(script, &[&image, &scratch.path("btrfs")]) {
+            println!("skipped: subvolumes: there is no mkfs.btrfs, or no btrfs in this kernel");
+            return None;
+        }
+        let subvolumes = Subvolumes { scratch };
+        for name in ["one", "two"] {
+            let create = "btrfs subvolume create \"$1\"";
+            assert!(
+                shell(create, &[&subvolumes.path(name)]),
+                "a subvolume can be made"
+            );
+            scratch.file(subvolumes.path(name).join("data"), 1 << 20);
+        }
+        Some(subvolumes)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path("btrfs").join(name)
+    }
+}
+
+impl Drop for Subvolumes<'_> {
+    fn drop(&mut self) {
+        shell("umount \"$1\"", &[&self.scratch.path("btrfs")]);
+    }
+}
+
+fn shell(script: &str, arguments: &[&Path]) -> bool {
+    let output = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args(arguments)
+        .output()
+        .expect("there is a shell");
+    output.status.success()
+}
+
+fn subvolume() {
+    let scratch = Scratch::new();
+    let Some(subvolumes) = Subvolumes::on(&scratch) else {
+        return;
+    };
+    let files = ["one", "two"].map(|name| subvolumes.path(name).join("data"));
+    let inodes = files.each_ref().map(|file| {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().expect("it was made").ino()
+    });
+    assert_eq!(
+        inodes[0], inodes[1],
+        "each subvolume counts its inodes by itself"
+    );
+    let report = report_of(&[], ["cat".as_ref(), files[0].as_path(), &files[1]]);
+    for file in &files {
+        let row = report.file(file);
+        assert_eq!(number(row, "read_pages"), pages_of(file), "each by itself");
+        assert!(
+            row["resident_after_pages"].is_u64(),
+            "the file of that name is the one that was read: {row}"
+        );
+    }
+}
+
+fn another_subvolume() {
+    let scratch = Scratch::new();
+    let Some(subvolumes) = Subvolumes::on(&scratch) else {
+        return;
+    };
+    let directory = subvolumes.path("");
+    let directory = directory.to_str().expect("an ordinary name");
+    let change = "cd \"$1\" && cat one/data && mv one old && mv two one";
+    let report = report_of(&[], ["sh", "-c", change, "sh", directory]);
+    let row = report.file(&subvolumes.path("one").join("data"));
+    assert_eq!(
+        row["reasons"]["resident_after_pages"], "another file has its name now",
+        "the same name and the same inode number on another device: {row}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::hash::Hash;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -204,8 +205,13 @@ impl Now {
     }
 
     fn of(id: FileId, path: &Path, info: &FileInfo) -> Now {
+        // The probe names a file's device as stat(2) does, a subvolume's of btrfs too.
+        let same = |stat: &Metadata| {
+            let device = Device::from_stat(stat.dev());
+            (device.major, device.minor, stat.ino()) == (id.major, id.minor, id.inode)
+        };
         let stat = match path.symlink_metadata() {
-            Ok(stat) if stat.ino() == id.inode => stat,
+            Ok(stat) if same(&stat) => stat,
             Ok(_) => return Now::without(Measured::unknown("another file has its name now"), info),
             Err(_) => return Now::without(Measured::unknown("the file is gone"), info),
         };
