@@ -96,17 +96,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Makes one and touches all of it, so that no read faults in it.
+    /// Makes one.
     pub fn new() -> Self {
         let page = page_size() as usize;
-        let bytes = vec![1; BUFFER_BYTES + page];
+        let bytes = vec![0; BUFFER_BYTES + page];
         let start = bytes.as_ptr().align_offset(page);
         Buffer { bytes, start }
     }
 
-    /// The first bytes of it.
+    /// The first bytes of it, all its pages touched, so that no read faults in it. Once would not do:
+    /// whenever a process is started by fork they are shared with it, and such a page cannot be pinned
+    /// for direct I/O without a fault either, upon which btrfs goes through the cache.
     pub fn slice(&mut self, length: u64) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + length as usize]
+        let slice = &mut self.bytes[self.start..self.start + length as usize];
+        for byte in slice.iter_mut().step_by(page_size() as usize) {
+            *byte = 1;
+        }
+        slice
     }
 }
 
