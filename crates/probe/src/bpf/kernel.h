@@ -185,6 +185,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct sched_entity se;
 	struct task_io_accounting ioac;
+	void *worker_private; /* of an io_uring worker: its struct io_worker */
 } CORE;
 struct pt_regs { /* part of the ABI: not relocated */
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8;
@@ -234,12 +235,19 @@ struct io_ring_ctx {
 struct io_cmd_data {
 	struct file *file;
 } CORE;
+struct io_wq_work {
+	int cancel_seq;
+} CORE;
+struct io_worker {
+	struct io_wq_work *cur_work;
+} CORE;
 struct io_kiocb {
 	struct io_cmd_data cmd;
 	u8 opcode;
 	u64 flags;
 	struct io_cqe cqe;
 	struct io_ring_ctx *ctx;
+	struct io_wq_work work;
 } CORE;
 struct io_rw {
 	struct kiocb kiocb;

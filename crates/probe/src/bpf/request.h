@@ -159,6 +159,53 @@ ONCE int is_output(struct target *target)
 	return reads_or_writes(file_of_fd(task, fd), target->mapping);
 }
 
+enum {
+	IORING_OP_READV = 1,
+	IORING_OP_WRITEV = 2,
+	IORING_OP_READ_FIXED = 4,
+	IORING_OP_WRITE_FIXED = 5,
+	IORING_OP_READ = 22,
+	IORING_OP_WRITE = 23,
+};
+
+static __always_inline bool is_uring_write(u8 op)
+{
+	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
+}
+
+/*
+ * Finds the write around the cache that the task, a worker of io_uring, is at. Its position is that of
+ * what is left to do: the file system moves it on when a part is done.
+ */
+ONCE int find_direct_write(struct range *range)
+{
+	CURRENT(trusted, task);
+	struct io_worker *worker = task->worker_private;
+	struct io_wq_work *work;
+	struct io_kiocb *req;
+	struct io_rw *rw;
+	struct file *file;
+
+	if (!range || !(task->flags & PF_IO_WORKER) || !worker)
+		return 0;
+	work = BPF_CORE_READ(worker, cur_work);
+	if (!work)
+		return 0;
+	req = PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
+	if (!is_uring_write(req->opcode))
+		return 0;
+	rw = (void *)&req->cmd;
+	file = BPF_CORE_READ(rw, kiocb.ki_filp);
+	if (!file || !(BPF_CORE_READ(file, f_flags) & O_DIRECT))
+		return 0;
+	range->mapping = (u64)BPF_CORE_READ(file, f_mapping);
+	range->pos = BPF_CORE_READ(rw, kiocb.ki_pos);
+	range->len = BPF_CORE_READ(rw, len);
+	if (req->opcode == IORING_OP_WRITEV)
+		range->len = iov_length(BPF_CORE_READ(rw, addr), range->len);
+	return 1;
+}
+
 static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
 {
 	return a->mapping == mapping && a->serial == serial && a->nr == nr && a->epoch == epoch;

@@ -6,14 +6,6 @@
 #ifndef CACHEWISE_URING_H
 #define CACHEWISE_URING_H
 
-enum {
-	IORING_OP_READV = 1,
-	IORING_OP_WRITEV = 2,
-	IORING_OP_READ_FIXED = 4,
-	IORING_OP_WRITE_FIXED = 5,
-	IORING_OP_READ = 22,
-	IORING_OP_WRITE = 23,
-};
 #define REQ_F_FIXED_FILE 1
 
 static __always_inline struct file *file_of_request(struct task_struct *task, struct io_kiocb *req)
@@ -49,7 +41,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	struct file *file;
 	u64 pos, len, eof;
 	u8 op = req->opcode;
-	bool write = op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
+	bool write = is_uring_write(op);
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
 		return 0;

@@ -40,6 +40,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	struct pt_regs *regs;
 	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
 	u64 first_page = pos >> shift, event_pos = pos;
+	struct range direct = {};
 	u32 nr, requests = 1;
 	bool same;
 
@@ -47,8 +48,16 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER)
-		return 0; /* counted when it was submitted */
+	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
+		/* counted when it was submitted, unless it was to go around the cache and cannot */
+		if (!find_direct_write(&direct))
+			return 0;
+		struct write fallen = { (u64)inode, pos == direct.pos, pos, pos + event_len, first_page };
+
+		count_write(&fallen);
+		set_call(&state->write, m, serial, nr, state->epoch);
+		return 0;
+	}
 	same = same_call(&state->write, m, serial, nr, state->epoch);
 	struct target target = { m, nr };
 
@@ -150,17 +159,34 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 
 /* What btrfs writes to the cache although it was asked to write around it. */
 SEC("raw_tp/writeback_dirty_folio")
-int BPF_PROG(on_btrfs_dirty, struct folio *folio, struct address_space *raw_mapping)
+int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_mapping)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
+	struct folio *folio = PLAIN(folio, raw_folio);
+	struct range direct = {};
 	struct pt_regs *regs;
 	struct file *file;
+	u64 start, end;
 	u32 nr;
 
 	if (!raw_mapping || !in_scope(task) ||
 	    mapping->host->i_sb->s_magic != BTRFS_SUPER_MAGIC)
 		return 0;
+	if (find_direct_write(&direct)) {
+		start = folio->index << config.page_shift;
+		end = start + ((u64)folio_pages(folio) << config.page_shift);
+		if (start < direct.pos)
+			start = direct.pos;
+		if (end > direct.pos + direct.len)
+			end = direct.pos + direct.len;
+		struct write fallen = { (u64)mapping->host, start == direct.pos, start, end,
+					start >> config.page_shift };
+
+		if (direct.mapping == (u64)mapping && start < end)
+			count_write(&fallen);
+		return 0;
+	}
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	if (!(call_kind(nr) & CALL_WRITE))

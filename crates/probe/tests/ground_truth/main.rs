@@ -15,6 +15,7 @@
 //! - `table`: expected and counted.
 
 mod direct;
+mod fallback;
 mod forms;
 mod image;
 mod lifetimes;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
 
 fn trials() -> Vec<Trial> {
     let mut trials = matrix::trials();
+    trials.extend(fallback::trials());
     trials.extend(forms::trials());
     trials.extend(limits::trials());
     trials.extend(races::trials());
