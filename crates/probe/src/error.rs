@@ -67,10 +67,10 @@ pub enum Error {
     /// More files than a probe can be told to watch.
     #[error("{0} files asked for, and a probe can watch {max} at most", max = crate::Options::MAX_FILES)]
     TooManyFiles(usize),
-    /// Process ids here are not those that the kernel's programs see.
+    /// Process ids in /proc are not those of this process's PID namespace.
     #[error(
-        "this is a PID namespace of its own, in which processes cannot be told from those outside \
-         (a container: start it with the host's, as --pid=host does)"
+        "/proc is that of another PID namespace than this process's, so that a process id means two \
+         things: mount one over it (mount -t proc proc /proc, or unshare --mount-proc)"
     )]
     PidNamespace,
     /// No such process.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use cachewise_model::Counter;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
 
 use cachewise_kstat::{Kernel, Mounts};
 
@@ -161,7 +161,7 @@ const GROUPS: [Group; 7] = [
 ];
 
 /// Run by user space, not attached to anything.
-const RUN_ON_DEMAND: [&str; 2] = ["walk", "flush"];
+const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
 
 /// The loaded programs with their links. Dropping it removes everything from the kernel.
 pub(crate) struct Programs {
@@ -285,8 +285,24 @@ impl Programs {
             writes_seen,
         };
         programs.fill_maps(options)?;
+        programs.meet_owner()?;
         programs.attach()?;
         Ok(programs)
+    }
+
+    /// Tells the programs who this process is. In a PID namespace it does not know its number itself.
+    fn meet_owner(&self) -> Result<(), Error> {
+        let program = &self.skeleton.progs.meet_owner;
+        if program.autoload() {
+            // Without a CPU to run on it runs here, in this process.
+            program
+                .test_run(ProgramInput::default())
+                .map_err(|source| Error::Map {
+                    operation: "tell the probe whose it is",
+                    source,
+                })?;
+        }
+        Ok(())
     }
 
     fn fill_maps(&self, options: &Options) -> Result<(), Error> {
@@ -380,7 +396,7 @@ fn configure(
         let left_out = missing.iter().chain(needless).any(|group| group.has(&name));
         let idle = match name.as_str() {
             "on_fork" => !tree,
-            "walk" => !tree && !rows,
+            "walk" | "meet_owner" => !tree && !rows,
             "flush" => !rows,
             _ => false,
         };
@@ -418,10 +434,7 @@ fn configure(
     config.scope = tree.into();
     config.detail = rows.into();
     config.page_shift = cachewise_sys::page_size().shift();
-    config.owner_tgid = match options.scope {
-        Scope::Children => std::process::id(),
-        _ => 0,
-    };
+    config.children = (options.scope == Scope::Children).into();
     config.cgroup_v1 = options.cgroup_v1.into();
     if let Some(cgroup) = options.cgroup {
         config.cgroup_filter = 1;

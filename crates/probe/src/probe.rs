@@ -45,7 +45,7 @@ impl Probe {
     /// # Cost
     /// Some 60 ms: a third of it libbpf's search in the kernel's type information, half the verifier's.
     pub fn attach(options: &Options) -> Result<Probe, Error> {
-        if options.scope != Scope::System && !in_first_pid_namespace() {
+        if matches!(options.scope, Scope::Process(_)) && !proc_is_ours() {
             return Err(Error::PidNamespace);
         }
         if options.files.len() > Options::MAX_FILES {
@@ -309,9 +309,8 @@ fn is_offline(error: &libbpf_rs::Error) -> bool {
     format!("{error:#}").contains(&offline)
 }
 
-/// Whether process ids here are those that the programs see, which are the kernel's own.
-fn in_first_pid_namespace() -> bool {
-    /// PROC_PID_INIT_INO, the inode number of the first one on every kernel.
-    const FIRST: &str = "pid:[4026531836]";
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST)
+/// Whether a process id means the same in /proc and to this process.
+fn proc_is_ours() -> bool {
+    let own = std::process::id().to_string();
+    std::fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == own.as_str())
 }

@@ -92,6 +92,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
     let exited = raw.u32(offset_of!(types::process, exited)) != 0;
     Ok(ProcessInfo {
         id: process_id(key, 0),
+        pid: raw.u32(offset_of!(types::process, pid)),
         parent: raw.u32(offset_of!(types::process, parent)),
         command: String::from_utf8_lossy(name).into_owned(),
         cgroup: field!(cgroup),

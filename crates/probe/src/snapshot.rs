@@ -10,7 +10,7 @@ use cachewise_units::{Bytes, Pages};
 /// A process; ids are handed out again, so its start belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId {
-    /// The thread group.
+    /// The thread group, by the kernel's own number for it: that of the first PID namespace.
     pub tgid: u32,
     /// Nanoseconds from boot to its start, on the monotonic clock.
     pub start: u64,
@@ -67,7 +67,9 @@ pub struct FileInfo {
 pub struct ProcessInfo {
     /// Which process.
     pub id: ProcessId,
-    /// Its parent when last looked at.
+    /// Its process id here: 0 if it is not in this process's PID namespace.
+    pub pid: u32,
+    /// Its parent's when last looked at.
     pub parent: u32,
     /// Its command name, at most 15 bytes.
     pub command: String,

@@ -236,7 +236,7 @@ fn processes(snapshot: &Snapshot, names: &HashMap<u64, String>) -> Vec<ProcessRo
         .processes
         .iter()
         .map(|process| ProcessRow {
-            pid: process.id.tgid,
+            pid: process.pid,
             ppid: Measured::Exact(process.parent),
             command: Measured::Exact(process.command.clone()),
             cgroup: names

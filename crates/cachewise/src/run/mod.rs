@@ -67,6 +67,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         Err(cachewise_probe::Error::NoProcess(pid)) => {
             bail!("process {pid} ended before it could be followed")
         }
+        // An estimate would be of another process.
+        Err(error @ cachewise_probe::Error::PidNamespace) => return Err(error.into()),
         Err(error) => {
             let note = machine::why_estimates(error);
             // CSV and OpenMetrics have no place for it, and on their own stream it would spoil them.

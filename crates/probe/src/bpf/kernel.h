@@ -171,6 +171,14 @@ struct signal_struct {
 		int counter;
 	} live; /* threads that have not ended */
 } CORE;
+struct upid {
+	int nr;
+	void *ns;
+} CORE;
+struct pid {
+	unsigned int level; /* 0: of the first namespace; and so deep are the others */
+	struct upid numbers[0];
+} CORE;
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -183,6 +191,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
+	struct pid *thread_pid;
 	struct sched_entity se;
 	struct task_io_accounting ioac;
 	void *worker_private; /* of an io_uring worker: its struct io_worker */

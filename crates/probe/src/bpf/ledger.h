@@ -68,10 +68,9 @@ struct process {
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 	u64 minor_faults, major_faults;
 	u64 cgroup;
-	u32 parent;
+	u32 pid, parent; /* as the owner of the probe sees them; 0: not in its PID namespace */
 	u32 exit_code;
 	u32 exited;
-	u32 pad;
 	char comm[16];
 };
 
@@ -101,7 +100,7 @@ struct config {
 	u32 scope;
 	u32 detail;
 	u32 page_shift;
-	u32 owner_tgid;	   /* SCOPE_TREE: its new children are followed, itself is not; 0: none */
+	u32 children;	   /* SCOPE_TREE: new children of the probe's owner are followed */
 	u32 cgroup_v1;	   /* cgroup ids are of the v1 memory hierarchy */
 	u32 cgroup_filter; /* only tasks under the cgroup below */
 	u32 cgroup_level;

@@ -3,12 +3,60 @@
 #ifndef CACHEWISE_PROCESS_H
 #define CACHEWISE_PROCESS_H
 
+/* The process that the probe is for. Process ids are numbers of its PID namespace to user space. */
+struct owner {
+	u64 namespace;
+	u32 level;
+	u32 tgid;
+} owner = {};
+
+static __always_inline struct upid *upid_of(struct pid *pid, u32 level)
+{
+	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	       level * bpf_core_type_size(struct upid);
+}
+
+/* Run once by the owner itself. */
+SEC("raw_tp")
+int meet_owner(void *context)
+{
+	CURRENT(trusted, task);
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	u32 level = BPF_CORE_READ(pid, level);
+	struct upid *upid = upid_of(pid, level);
+
+	owner.tgid = task->tgid;
+	owner.level = level;
+	owner.namespace = (u64)BPF_CORE_READ(upid, ns);
+	return 0;
+}
+
+/* The id by which the owner knows the thread group of a task, by its address; 0: by none. */
+ONCE u32 seen_tgid(u64 *address)
+{
+	struct task_struct *task;
+	struct pid *pid;
+	struct upid *upid;
+
+	if (!address)
+		return 0;
+	task = PLAIN(task_struct, (void *)*address);
+	if (!owner.level)
+		return task->tgid;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	upid = upid_of(pid, owner.level);
+	if (BPF_CORE_READ(pid, level) < owner.level || (u64)BPF_CORE_READ(upid, ns) != owner.namespace)
+		return 0;
+	return BPF_CORE_READ(upid, nr);
+}
+
 /* Books what a thread has done since it was last booked. */
 static __noinline int settle(struct task_struct *task, struct task_state *state, bool book)
 {
 	static const struct process empty;
 	struct process_id id = {};
 	struct process *process;
+	u64 address;
 
 	if (!state)
 		return 0;
@@ -36,7 +84,10 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 		SETTLE(write_bytes, task->ioac.write_bytes);
 		SETTLE(cancelled_write_bytes, task->ioac.cancelled_write_bytes);
 #undef SETTLE
-		process->parent = task->real_parent->tgid;
+		address = (u64)task;
+		process->pid = seen_tgid(&address);
+		address = (u64)task->real_parent;
+		process->parent = seen_tgid(&address);
 		process->cgroup = cgroup_id_of(task);
 		bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
 	}
@@ -61,7 +112,8 @@ int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_ch
 
 	if (child->tgid == parent->tgid)
 		return 0; /* a thread: its group's bit is its own */
-	follow(child->tgid, is_followed(parent->tgid) || parent->tgid == config.owner_tgid);
+	follow(child->tgid, is_followed(parent->tgid) ||
+				    (config.children && parent->tgid == owner.tgid));
 	return 0;
 }
 
@@ -95,13 +147,14 @@ int BPF_PROG(on_exit)
 }
 
 /* What the walk over all tasks is to do; set by user space before it starts one. */
-u32 walk_root = 0; /* start to follow this thread group and those under it; 0: settle accounts */
+u32 walk_root = 0; /* start to follow this thread group (by the owner's id for it) and those under it; 0: settle accounts */
 
 SEC("iter/task")
 int walk(struct bpf_iter__task *context)
 {
 	struct task_struct *trusted = context->task, *task, *ancestor;
 	struct task_state *state;
+	u64 address;
 
 	if (!trusted)
 		return 0;
@@ -115,7 +168,8 @@ int walk(struct bpf_iter__task *context)
 	}
 	ancestor = task;
 	for (int depth = 0; depth < 64 && ancestor; depth++) {
-		if (ancestor->tgid == walk_root) {
+		address = (u64)ancestor;
+		if (seen_tgid(&address) == walk_root) {
 			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 			settle(task, state, false);
 			follow(task->tgid, true);
