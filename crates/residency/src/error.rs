@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use cachewise_sys::ErrorKind;
 
-use crate::Unknown;
+use crate::snapshot::SnapshotError;
+use crate::{MemlockLimit, Unknown};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,13 @@ pub enum Error {
         /// What is wrong with it.
         source: globset::Error,
     },
+    /// No more memory may be locked.
+    #[error(transparent)]
+    Memlock(#[from] MemlockLimit),
+
+    /// A snapshot cannot be read or written.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
 
     /// The kernel would not do something.
     #[error(transparent)]
@@ -48,6 +56,7 @@ impl Error {
                 path: Some(at.to_owned()),
                 why,
             },
+            Self::Memlock(_) | Self::Snapshot(_) => self,
             Self::Sys(error) => Self::Sys(error.with_path(at)),
             Self::Pattern { .. } => self,
         }
@@ -59,7 +68,7 @@ impl Error {
         match self {
             Self::Unknown { path, .. } => path.as_deref(),
             Self::Sys(error) => error.path(),
-            Self::Pattern { .. } => None,
+            Self::Pattern { .. } | Self::Memlock(_) | Self::Snapshot(_) => None,
         }
     }
 
@@ -68,7 +77,7 @@ impl Error {
     pub fn unknown(&self) -> Option<Unknown> {
         match self {
             Self::Unknown { why, .. } => Some(*why),
-            Self::Sys(_) | Self::Pattern { .. } => None,
+            Self::Sys(_) | Self::Pattern { .. } | Self::Memlock(_) | Self::Snapshot(_) => None,
         }
     }
 
@@ -81,6 +90,8 @@ impl Error {
                 Unknown::NotAFile(_) | Unknown::MadeUp => ErrorKind::Invalid,
                 _ => ErrorKind::Unsupported,
             },
+            Self::Memlock(_) => ErrorKind::Denied,
+            Self::Snapshot(error) => error.kind(),
             Self::Sys(error) => error.kind(),
             Self::Pattern { .. } => ErrorKind::Invalid,
         }

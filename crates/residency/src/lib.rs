@@ -37,6 +37,11 @@
 //! - `inode`: [`Inode`]: who a file is, and how large.
 //! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`].
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
+//! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], how long work is followed.
+//! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], who maps a file.
+//! - `lock`: [`lock()`], [`Lock`], [`MemlockLimit`].
+//! - [`snapshot`]: what was resident, kept in a file, brought back and compared.
+//! - `ranges`: sets of pages.
 //! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
 //! - `file_system`: which answers of which file systems can be believed.
 
@@ -44,21 +49,35 @@
 
 mod counts;
 mod error;
+mod evict;
 mod file_system;
+mod holders;
 mod inode;
+mod limiter;
+mod lock;
 mod map;
 mod query;
+mod ranges;
+pub mod snapshot;
 mod top;
 mod tree;
 mod unknown;
 mod walk;
+mod warm;
+mod watch;
 
 pub use counts::{Counts, Source, States};
 pub use error::Error;
+pub use evict::{EvictOptions, Evicted, Stayed, evict};
+pub use holders::{Holder, Holders, holders};
 pub use inode::Inode;
+pub use limiter::Limiter;
+pub use lock::{Lock, LockOptions, MemlockLimit, Pick, lock};
 pub use map::{ResidentMap, map};
 pub use query::{open, query};
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;
 pub use walk::{Entry, Found, Summary, Walk};
+pub use warm::{Short, WarmOptions, Warmed, warm};
+pub use watch::{Progress, Watch};

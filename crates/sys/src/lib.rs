@@ -28,6 +28,8 @@
 //! - `page`: [`page_size`].
 //! - `cachestat`: [`cachestat()`], [`cachestat_as_told`], [`CacheStat`], [`resident`].
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
+//! - `mapping`: [`Mapping`], which locks pages.
+//! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`FileKind`]; `close`: [`close_together`].
@@ -40,9 +42,11 @@ mod cachestat;
 mod close;
 mod device;
 mod error;
+mod mapping;
 mod mincore;
 mod open;
 mod page;
+mod region;
 mod spawn;
 mod usage;
 
@@ -51,8 +55,10 @@ pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
 pub use close::close_together;
 pub use device::device_size;
 pub use error::{Error, ErrorKind};
+pub use mapping::Mapping;
 pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly};
 pub use page::page_size;
+pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use spawn::spawn_untouched;
 pub use usage::{Usage, children_usage};

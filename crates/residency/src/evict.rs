@@ -1,0 +1,209 @@
+//! [`evict()`]: putting pages out, and why some stay.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use cachewise_sys::{fadvise_dont_need_range, page_size, sync_data, write_back_range};
+use cachewise_units::{ByteRange, PageRange, Pages};
+
+use crate::query::pages_of;
+use crate::ranges::{both, minus, total};
+use crate::warm::{is_cached_at_all, resident};
+use crate::{Counts, Error, Holders, Inode, Unknown, holders, query};
+
+mod folio;
+
+/// How [`evict()`] works. The default writes nothing back and does not ask who holds what stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EvictOptions {
+    /// Dirty pages are written to the disk first, and pages under write-back are waited for. It is not
+    /// what `fsync(2)` promises: only pages become clean.
+    pub sync: bool,
+    /// Processes that map what stays are looked for, which costs milliseconds, once for each file of which
+    /// anything stays.
+    pub holders: bool,
+}
+
+/// What [`evict()`] changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Pages asked for, up to the end of the file.
+    pub pages: Pages,
+    /// What was resident of those before; `Err` where nobody can know. The advice was given all the same.
+    pub before: Result<Counts, Unknown>,
+    /// What is resident now.
+    pub after: Result<Counts, Unknown>,
+    /// Why it is; `None` where nobody can know.
+    pub stayed: Option<Stayed>,
+}
+
+impl Evicted {
+    /// Returns how many pages went, others' work included; `None` where nobody can know.
+    #[must_use]
+    pub fn went(&self) -> Option<Pages> {
+        match (&self.before, &self.after) {
+            (Ok(before), Ok(after)) => Some(before.cached.saturating_sub(after.cached)),
+            _ => None,
+        }
+    }
+}
+
+/// Why pages stayed, each counted once, by the first reason that is true of it.
+///
+/// The kernel gives no reasons. These are what is true of the pages that are left and would keep any page.
+/// What none of them is true of is in [`other`](Self::other).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stayed {
+    /// They are in memory only (tmpfs, memfd, ramfs), where there is no other place for them.
+    pub only_copy: Pages,
+    /// Newer than the disk. Without [`sync`](EvictOptions::sync), and not set off to it yet.
+    pub dirty: Pages,
+    /// Being written to the disk. Eviction itself sets dirty pages off, so ask again in a while.
+    pub writeback: Pages,
+    /// Locked by a process, by `mlock` and its kin.
+    pub locked: Pages,
+    /// In the page tables of a process; or in one large folio with such a page, as far as the place in
+    /// the file tells.
+    pub mapped: Pages,
+    /// At the edge of the range, where the pages on both sides could be one large folio: it goes as a whole
+    /// or not at all. From its place, for the kernel does not show folios.
+    pub edge: Pages,
+    /// None of these. Somebody uses them this moment (reads, direct I/O, a pipe), maps them out of our sight,
+    /// or brought them in again.
+    pub other: Pages,
+    /// Processes that map the file; `None` where that was not asked for, where nothing stayed, and where the
+    /// file cannot be mapped by the caller. Without it, what is locked or mapped is in
+    /// [`other`](Self::other).
+    pub holders: Option<Holders>,
+}
+
+/// Puts a range of a file out of the page cache, as far as the kernel does that, and says what stayed and why.
+/// [`ByteRange::starting_at`]`(0)` is the whole file.
+///
+/// Pages that the range touches in part are put out whole. Nothing is lost: what is dirty stays, or is written
+/// first. It is everybody's cache, so others read from the disk afterwards too.
+///
+/// # Errors
+/// [`Error::Unknown`] of files that the page cache is not used for; [`Error::Sys`] where the disk does not take what
+/// is written back.
+///
+/// # Kernel
+/// Any, by `POSIX_FADV_DONTNEED`, which takes no more permission than opening the file. Where pages stay, the
+/// kernel (since 3.9) empties the batches of all CPUs and looks once more itself, so it is asked once: on 6.18,
+/// of 300 files that another CPU had just written a first call put out all, and where a reader was at work a
+/// second and a third call left as much as the first.
+///
+/// # Cost
+/// Two system calls beside those of a [`query()`] before and after. A [`map()`](crate::map()) where pages stay.
+pub fn evict(file: impl AsFd, range: ByteRange, options: &EvictOptions) -> Result<Evicted, Error> {
+    let fd = file.as_fd();
+    let inode = Inode::of(fd)?;
+    let pages = pages_of(&inode, range)?;
+    let before = count(fd, pages)?;
+    let range = to_the_end(&inode, pages);
+    if options.sync {
+        write_back(fd, pages, range)?;
+    }
+    fadvise_dont_need_range(fd, range)?;
+    let after = count(fd, pages)?;
+    let stayed = match &after {
+        Err(_) => None,
+        Ok(after) if after.cached == Pages::ZERO => Some(Stayed::default()),
+        Ok(_) => why(fd, &inode, pages, options)?,
+    };
+    Ok(Evicted {
+        pages: pages.len(),
+        before,
+        after,
+        stayed,
+    })
+}
+
+fn count(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Result<Counts, Unknown>, Error> {
+    match query(fd, pages.bytes(page_size())) {
+        Ok(counts) => Ok(Ok(counts)),
+        Err(error) => match error.unknown() {
+            Some(why) if is_cached_at_all(why) => Ok(Err(why)),
+            _ => Err(error),
+        },
+    }
+}
+
+/// The bytes of whole pages; of those up to the end of the file, without an end: the kernel takes the last page,
+/// and the folio around it, only if it is told of all of it.
+fn to_the_end(inode: &Inode, pages: PageRange) -> ByteRange {
+    let range = pages.bytes(page_size());
+    match !pages.is_empty() && range.end() >= inode.size.0 {
+        true => ByteRange::starting_at(range.start),
+        false => range,
+    }
+}
+
+/// Makes pages clean: the range alone if that will do, or else the file.
+fn write_back(fd: BorrowedFd<'_>, pages: PageRange, range: ByteRange) -> Result<(), Error> {
+    write_back_range(fd, range)?;
+    let clean = count(fd, pages)?.is_ok_and(|counts| {
+        let dirty = |states: crate::States| states.dirty + states.writeback > Pages::ZERO;
+        counts.states.is_some_and(|states| !dirty(states))
+    });
+    if !clean {
+        sync_data(fd)?;
+    }
+    Ok(())
+}
+
+/// Finds reasons for the pages that stayed.
+fn why(
+    fd: BorrowedFd<'_>,
+    inode: &Inode,
+    pages: PageRange,
+    options: &EvictOptions,
+) -> Result<Option<Stayed>, Error> {
+    let Ok(left) = resident(fd, &[pages])? else {
+        return Ok(None);
+    };
+    let mut stayed = Stayed::default();
+    if is_in_memory(fd)? {
+        stayed.only_copy = total(&left);
+        return Ok(Some(stayed));
+    }
+    if options.holders {
+        // What the caller may not map, as without the right to read, it does not find with others either.
+        stayed.holders = holders::find(fd, pages).ok();
+    }
+    let (all_mapped, all_locked) = stayed.holders.as_ref().map_or((&[][..], &[][..]), |found| {
+        (found.mapped.as_slice(), found.locked.as_slice())
+    });
+    let around = folio::around(&left, pages, inode, |range| {
+        Ok(count(fd, range)?.is_ok_and(|counts| counts.is_full()))
+    })?;
+    let mapped = folio::sharing(all_mapped, &left);
+    for range in &left {
+        let states = count(fd, *range)?.ok().and_then(|counts| counts.states);
+        let states = states.unwrap_or_default();
+        let mut unexplained = range.len();
+        let mut explain = |pages: Pages| {
+            let explained = pages.min(unexplained);
+            unexplained = unexplained.saturating_sub(explained);
+            explained
+        };
+        let here = std::slice::from_ref(range);
+        stayed.dirty += explain(states.dirty);
+        stayed.writeback += explain(states.writeback);
+        let locked = both(all_locked, here);
+        stayed.locked += explain(total(&locked));
+        stayed.mapped += explain(total(&minus(&both(&mapped, here), &locked)));
+        stayed.edge += explain(total(&minus(&both(&around, here), &mapped)));
+        stayed.other += unexplained;
+    }
+    Ok(Some(stayed))
+}
+
+/// Whether a file has no other place than memory.
+fn is_in_memory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
+    /// Of `linux/magic.h`. A memfd and System V's shared memory are tmpfs too.
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    let found = rustix::fs::fstatfs(fd).map_err(|errno| crate::inode::failed("fstatfs", errno))?;
+    // Its width and sign differ between architectures; the numbers have 32 bits.
+    Ok([TMPFS, RAMFS].contains(&(found.f_type as u32)))
+}

@@ -1,0 +1,223 @@
+//! Snapshots: what of which files was resident, kept in a file, to bring it back or to compare.
+//!
+//! # Format
+//! Version 1. A text file, a JSON object a line, each line ended by a newline.
+//!
+//! 1. The head: `{"format":"cachewise-snapshot","version":1,"page_size_bytes":4096,"created_seconds":1767225600}`.
+//!    `created_seconds` counts from 1970, in UTC.
+//! 2. A line for each file, in any order, each path once:
+//!    `{"path":"/srv/a%FF","device":[8,1],"inode":42,"size_bytes":10000,"modified":[1767225000,5],"ranges":[[0,2],[7,8]]}`.
+//!    - `path`: absolute. Bytes that are no UTF-8 are written as `%` and two hexadecimal digits, and so is `%`
+//!      itself (`%25`).
+//!    - `device`: major and minor number; `modified`: seconds since 1970 and nanoseconds.
+//!    - `ranges`: resident pages of the size that the head says, from the first up to the one after the last, in
+//!      order, none empty, none overlapping.
+//! 3. The end, by which a snapshot is known to be complete: `{"end":true,"files":1,"pages":3}`.
+//!
+//! A reader ignores members that it does not know; what would change the meaning of those above gets a new version.
+
+use std::path::{Path, PathBuf};
+
+use cachewise_sys::page_size;
+use cachewise_units::{Bytes, PageRange, PageSize, Pages};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Inode, ResidentMap, map, open};
+
+mod diff;
+mod error;
+mod name;
+mod read;
+mod restore;
+mod write;
+
+pub use diff::{DiffTotals, Fate, FileDiff, diff, diff_now};
+pub use error::{SnapshotError, SnapshotFault};
+pub use read::Reader;
+pub use restore::{EachFile, FileOutcome, RestoreOptions, Restored, Skip, Skipped, restore};
+pub use write::{Replacement, Writer};
+
+/// The only version there is.
+const VERSION: u64 = 1;
+const FORMAT: &str = "cachewise-snapshot";
+
+/// What a snapshot has of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The path: absolute, where [`Writer`] wrote it.
+    pub path: PathBuf,
+    /// Major and minor number of the device.
+    pub device: (u32, u32),
+    /// The inode number.
+    pub inode: u64,
+    /// The size.
+    pub size: Bytes,
+    /// When the content last changed: seconds since 1970, and nanoseconds.
+    pub modified: (i64, u32),
+    /// The resident pages, of this machine's size.
+    pub ranges: Vec<PageRange>,
+}
+
+impl Entry {
+    /// Looks at a file as a whole.
+    ///
+    /// # Errors
+    /// Those of [`open`] and [`map()`], with the path.
+    ///
+    /// # Cost
+    /// That of both.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let file = open(path)?;
+        let look = || {
+            let inode = Inode::of(std::os::fd::AsFd::as_fd(&file))?;
+            let map = map(&file, cachewise_units::ByteRange::starting_at(0))?;
+            Ok(Self::new(path, &inode, map))
+        };
+        look().map_err(|error: Error| error.with_path(path))
+    }
+
+    /// Puts together what was found out of a file.
+    #[must_use]
+    pub fn new(path: &Path, inode: &Inode, map: ResidentMap) -> Self {
+        Self {
+            path: path.to_owned(),
+            device: inode.device,
+            inode: inode.number,
+            size: inode.size,
+            modified: inode.modified,
+            ranges: map.ranges,
+        }
+    }
+
+    /// Returns how many pages are resident.
+    #[must_use]
+    pub fn cached(&self) -> Pages {
+        crate::ranges::total(&self.ranges)
+    }
+
+    /// Whether a file has the content that it had, as far as size and time tell. Its device and inode do not
+    /// count: numbers of devices change when a machine starts, inodes when a file is restored.
+    fn is_same(&self, inode: &Inode) -> bool {
+        self.size == inode.size && self.modified == inode.modified
+    }
+}
+
+/// How many files and pages a snapshot has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Files.
+    pub files: u64,
+    /// Resident pages, of the size that the machine has which wrote it.
+    pub pages: Pages,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    format: String,
+    version: u64,
+    page_size_bytes: u32,
+    created_seconds: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    path: String,
+    device: (u32, u32),
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, u32),
+    ranges: Vec<(u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    end: bool,
+    files: u64,
+    pages: u64,
+}
+
+impl Line {
+    fn of(entry: &Entry) -> std::io::Result<Self> {
+        let path = std::path::absolute(&entry.path)?;
+        Ok(Self {
+            path: name::escaped(&path),
+            device: entry.device,
+            inode: entry.inode,
+            size_bytes: entry.size.0,
+            modified: entry.modified,
+            ranges: entry
+                .ranges
+                .iter()
+                .map(|range| (range.start, range.end))
+                .collect(),
+        })
+    }
+
+    /// Checks what was read, and brings it to this machine's pages.
+    fn entry(self, written: PageSize) -> Result<Entry, String> {
+        let path = name::unescaped(&self.path).ok_or_else(|| {
+            format!(
+                "a % in the path {:?} is not followed by two digits",
+                self.path
+            )
+        })?;
+        if !path.is_absolute() {
+            return Err(format!("the path {:?} is not absolute", self.path));
+        }
+        let mut ranges = Vec::with_capacity(self.ranges.len());
+        let mut end_of_last = 0;
+        // Of the largest offset there is, so that no sum wraps.
+        let most = i64::MAX as u64 >> written.shift();
+        for (start, end) in self.ranges {
+            if start >= end || start < end_of_last || end > most {
+                return Err(format!(
+                    "the range [{start},{end}] is empty, too large, or not behind the last one"
+                ));
+            }
+            end_of_last = end;
+            ranges.push(PageRange { start, end });
+        }
+        if written != page_size() {
+            for range in &mut ranges {
+                *range = range.bytes(written).page_range(page_size());
+            }
+        }
+        Ok(Entry {
+            path,
+            device: self.device,
+            inode: self.inode,
+            size: Bytes(self.size_bytes),
+            modified: self.modified,
+            ranges: crate::ranges::merged(ranges),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_another_size_are_the_same_bytes() {
+        let line = || Line {
+            path: "/x".to_owned(),
+            device: (0, 0),
+            inode: 1,
+            size_bytes: 1 << 30,
+            modified: (0, 0),
+            ranges: vec![(1, 2), (3, 4)],
+        };
+        let size = page_size().get();
+        let fourfold = PageSize::new(4 * size as u32).unwrap();
+        let entry = line().entry(fourfold).unwrap();
+        let range = |start, end| PageRange { start, end };
+        assert_eq!(
+            entry.ranges,
+            [range(4, 8), range(12, 16)],
+            "four of ours each"
+        );
+        let half = PageSize::new(size as u32 / 2).unwrap();
+        let entry = line().entry(half).unwrap();
+        assert_eq!(entry.ranges, [range(0, 2)], "each touched once");
+    }
+}

@@ -1,0 +1,279 @@
+//! [`Reader`]: a snapshot is read.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cachewise_units::{PageSize, Pages};
+
+use super::{End, Entry, FORMAT, Head, Line, SnapshotError, SnapshotFault, Totals, VERSION};
+
+/// Reads a snapshot, file by file: an iterator that ends after an error.
+///
+/// # Cost
+/// Memory for one file's ranges.
+#[derive(Debug)]
+pub struct Reader<R> {
+    reader: R,
+    /// The snapshot's own path, where it is known.
+    path: Option<PathBuf>,
+    line: Vec<u8>,
+    number: u64,
+    /// How many bytes were read.
+    pub(super) offset: u64,
+    page_size: PageSize,
+    created: SystemTime,
+    seen: Totals,
+    announced: Option<Totals>,
+    has_ended: bool,
+}
+
+/// No line is longer: 10 million ranges.
+const LONGEST: u64 = 256 << 20;
+
+impl Reader<BufReader<File>> {
+    /// Opens a snapshot, and sees to it that it has an end, before anything is done with it.
+    ///
+    /// # Errors
+    /// That it cannot be read, is empty, none at all, of a later version, or was cut off.
+    pub fn open(path: &Path) -> Result<Self, SnapshotError> {
+        let open = || {
+            let failed = |source| SnapshotError::io("open", source);
+            let mut file = File::open(path).map_err(failed)?;
+            let is_file = file.metadata().map_err(failed)?.is_file();
+            let end = match is_file {
+                true => {
+                    Some(last_line(&mut file).map_err(|source| SnapshotError::io("read", source))?)
+                }
+                // A pipe has an end once one is there.
+                false => None,
+            };
+            let mut reader = Self::new(BufReader::with_capacity(1 << 16, file))?;
+            if let Some(end) = end {
+                let end = end
+                    .as_deref()
+                    .and_then(|line| serde_json::from_slice(line).ok());
+                let end: End = end.ok_or_else(|| reader.first_fault())?;
+                reader.announced = Some(end.totals());
+            }
+            Ok(reader)
+        };
+        let mut reader = open().map_err(|error: SnapshotError| error.at(path))?;
+        reader.path = Some(path.to_owned());
+        Ok(reader)
+    }
+
+    /// Goes to a line whose place was noted, and reads the file there.
+    pub(super) fn entry_at(
+        &mut self,
+        offset: u64,
+        number: u64,
+    ) -> Result<Option<Entry>, SnapshotError> {
+        self.reader
+            .seek(SeekFrom::Start(offset))
+            .map_err(|source| SnapshotError::io("seek", source))?;
+        (self.offset, self.number, self.has_ended) = (offset, number, false);
+        // What is counted is only right from the first line to the last.
+        self.next_line().map(|line| match line {
+            Some(Found::Entry(entry)) => Some(entry),
+            _ => None,
+        })
+    }
+}
+
+/// The last line of a file, if it is complete and not longer than one that ends a snapshot.
+fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
+    const LONGEST: u64 = 4 << 10;
+    let size = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(LONGEST)))?;
+    let mut tail = Vec::new();
+    file.by_ref().take(LONGEST).read_to_end(&mut tail)?;
+    file.rewind()?;
+    let Some(tail) = tail.strip_suffix(b"\n") else {
+        return Ok(None);
+    };
+    Ok(tail
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .map(<[u8]>::to_vec))
+}
+
+enum Found {
+    Entry(Entry),
+    End(Totals),
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Begins to read a snapshot from any stream.
+    ///
+    /// # Errors
+    /// That it cannot be read, is empty, none at all, or of a later version.
+    pub fn new(reader: R) -> Result<Self, SnapshotError> {
+        let mut new = Self {
+            reader,
+            path: None,
+            line: Vec::new(),
+            number: 0,
+            offset: 0,
+            page_size: cachewise_sys::page_size(),
+            created: UNIX_EPOCH,
+            seen: Totals::default(),
+            announced: None,
+            has_ended: false,
+        };
+        if !new.read_line()? {
+            return Err(SnapshotError::new(None, SnapshotFault::Empty));
+        }
+        let other = |why: String| SnapshotError::new(Some(1), SnapshotFault::Other(why));
+        let head: serde_json::Value =
+            serde_json::from_slice(&new.line).map_err(|error| other(what(&error)))?;
+        if head["format"] != FORMAT {
+            return Err(other(format!("no \"format\":\"{FORMAT}\"")));
+        }
+        match head["version"].as_u64() {
+            Some(VERSION) => {}
+            Some(newer) => return Err(SnapshotError::new(Some(1), SnapshotFault::Newer(newer))),
+            None => return Err(other("no \"version\"".to_owned())),
+        }
+        let head: Head = serde_json::from_value(head).map_err(|error| other(what(&error)))?;
+        new.page_size = PageSize::new(head.page_size_bytes)
+            .ok_or_else(|| other(format!("{} is no size of a page", head.page_size_bytes)))?;
+        new.created = UNIX_EPOCH
+            .checked_add(Duration::from_secs(head.created_seconds))
+            .ok_or_else(|| other(format!("{} s is no time", head.created_seconds)))?;
+        Ok(new)
+    }
+
+    /// Returns when the snapshot was begun.
+    #[must_use]
+    pub fn created(&self) -> SystemTime {
+        self.created
+    }
+
+    /// Returns how much there is in all, where that was looked at: by [`Reader::open`], of a file.
+    #[must_use]
+    pub fn announced(&self) -> Option<Totals> {
+        self.announced
+    }
+
+    /// Returns the number of the line that was read last, from 1.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Says where a snapshot without an end ceases to be sound.
+    fn first_fault(&mut self) -> SnapshotError {
+        let fault = self.find_map(Result::err);
+        fault.unwrap_or_else(|| SnapshotError::new(Some(self.number), SnapshotFault::Truncated))
+    }
+
+    /// Reads a line with its end; says whether there was any.
+    fn read_line(&mut self) -> Result<bool, SnapshotError> {
+        self.line.clear();
+        let read = (&mut self.reader)
+            .take(LONGEST)
+            .read_until(b'\n', &mut self.line);
+        let read = read.map_err(|source| SnapshotError::io("read", source))?;
+        self.number += 1;
+        self.offset += read as u64;
+        match self.line.last() {
+            None => Ok(false),
+            Some(b'\n') => Ok(true),
+            Some(_) if read as u64 == LONGEST => {
+                Err(self.malformed("the line is longer than 256 MiB".to_owned()))
+            }
+            // Of a head that is no snapshot's this would say too much.
+            Some(_) if self.number == 1 && !self.line.starts_with(b"{\"format\":") => Ok(true),
+            Some(_) => Err(SnapshotError::new(
+                Some(self.number),
+                SnapshotFault::Truncated,
+            )),
+        }
+    }
+
+    fn malformed(&self, why: String) -> SnapshotError {
+        SnapshotError::new(Some(self.number), SnapshotFault::Malformed(why))
+    }
+
+    fn next_line(&mut self) -> Result<Option<Found>, SnapshotError> {
+        if !self.read_line()? {
+            return Err(SnapshotError::new(
+                Some(self.number),
+                SnapshotFault::Truncated,
+            ));
+        }
+        let inside = self
+            .line
+            .trim_ascii_start()
+            .strip_prefix(b"{")
+            .unwrap_or_default();
+        if inside.trim_ascii_start().starts_with(b"\"end\"") {
+            let end: End =
+                serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
+            return Ok(Some(Found::End(end.totals())));
+        }
+        let line: Line =
+            serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
+        let pages: u64 = line
+            .ranges
+            .iter()
+            .map(|(start, end)| end.saturating_sub(*start))
+            .fold(0, u64::saturating_add);
+        let entry = line
+            .entry(self.page_size)
+            .map_err(|why| self.malformed(why))?;
+        self.seen.files += 1;
+        self.seen.pages += Pages(pages);
+        Ok(Some(Found::Entry(entry)))
+    }
+
+    fn step(&mut self) -> Result<Option<Entry>, SnapshotError> {
+        match self.next_line()? {
+            Some(Found::Entry(entry)) => Ok(Some(entry)),
+            None => Ok(None),
+            Some(Found::End(totals)) if totals != self.seen => Err(self.malformed(format!(
+                "{} files and {} pages were written, but {} and {} are here",
+                totals.files, totals.pages, self.seen.files, self.seen.pages
+            ))),
+            Some(Found::End(_)) => match self.read_line()? {
+                true => Err(self.malformed("there is more behind the end".to_owned())),
+                false => Ok(None),
+            },
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Entry, SnapshotError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let step = self.step().map_err(|error| match &self.path {
+            Some(path) => error.at(path),
+            None => error,
+        });
+        self.has_ended = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}
+
+impl End {
+    fn totals(&self) -> Totals {
+        Totals {
+            files: self.files,
+            pages: Pages(self.pages),
+        }
+    }
+}
+
+/// What a parser says, without its own number of the line, which is always 1.
+fn what(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line 1 column ") {
+        Some((what, column)) => format!("{what}, column {column}"),
+        None => text,
+    }
+}

@@ -1,0 +1,272 @@
+//! [`restore()`]: what was resident is brought in again.
+
+use std::io::BufRead;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use cachewise_sys::{ErrorKind, page_size};
+use cachewise_units::{ByteRange, Bytes, Pages};
+
+use super::{Entry, Reader, SnapshotError};
+use crate::{Error, Inode, Limiter, WarmOptions, Warmed, Watch, open, warm};
+
+/// How [`restore()`] works.
+#[derive(Clone, Copy)]
+pub struct RestoreOptions<'a> {
+    /// Files that changed in size or time are warmed too, as far as they go: the ranges may be of other content.
+    pub anyway: bool,
+    /// How many threads read, each another file or, of a large one, another part. One by default.
+    pub threads: NonZeroUsize,
+    /// How fast all of them together may read; as fast as can be by default.
+    pub limiter: Option<&'a Limiter>,
+    /// How the work is followed and stopped: bytes planned, file by file, and read.
+    pub watch: Watch<'a>,
+    /// Told what became of each file, by the thread that did it.
+    pub each: Option<&'a EachFile<'a>>,
+}
+
+/// What [`RestoreOptions::each`] calls.
+pub type EachFile<'a> = dyn Fn(&Entry, FileOutcome<'_>) + Sync + 'a;
+
+impl Default for RestoreOptions<'_> {
+    fn default() -> Self {
+        Self {
+            anyway: false,
+            threads: NonZeroUsize::MIN,
+            limiter: None,
+            watch: Watch::default(),
+            each: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for RestoreOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RestoreOptions")
+            .field("anyway", &self.anyway)
+            .field("threads", &self.threads)
+            .field("limiter", &self.limiter)
+            .field("watch", &self.watch)
+            .field("each", &self.each.is_some())
+            .finish()
+    }
+}
+
+/// What became of a file of a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub enum FileOutcome<'a> {
+    /// It was warmed, with what came of that.
+    Warmed(&'a Warmed),
+    /// It was left alone.
+    Skipped(&'a Skip),
+}
+
+/// Why a file was left alone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Skip {
+    /// There is no such file any more.
+    #[error("it is gone")]
+    Vanished,
+    /// Its size or its time of modification is another.
+    #[error("it has changed: {} then, {} now", size(was), size(is))]
+    Changed {
+        /// Size, and time of modification (seconds and nanoseconds), in the snapshot.
+        was: (Bytes, (i64, u32)),
+        /// The same now.
+        is: (Bytes, (i64, u32)),
+    },
+    /// It cannot be opened or looked at.
+    #[error(transparent)]
+    Failed(Error),
+}
+
+fn size((size, (seconds, nanoseconds)): &(Bytes, (i64, u32))) -> String {
+    format!("{size} of second {seconds}.{nanoseconds:09}")
+}
+
+/// How many files were left alone, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// There is no such file any more.
+    pub vanished: u64,
+    /// Its size or its time of modification is another.
+    pub changed: u64,
+    /// The caller may not open it.
+    pub denied: u64,
+    /// It cannot be opened or looked at for another reason.
+    pub failed: u64,
+}
+
+/// What [`restore()`] changed.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Files that were warmed.
+    pub files: u64,
+    /// Files that were not.
+    pub skipped: Skipped,
+    /// Files of those warmed of which less is resident than was asked for: [`Warmed::short`] says why.
+    pub short: u64,
+    /// Files of those warmed of which nobody may know what is resident: they are in no number below but `read`.
+    pub unknown: u64,
+    /// Pages asked for, of the files warmed.
+    pub pages: Pages,
+    /// Pages of those that were resident before.
+    pub before: Pages,
+    /// Pages of those that are resident now: each file's when it was done.
+    pub after: Pages,
+    /// Pages of those that came in.
+    pub brought_in: Pages,
+    /// What was read.
+    pub read: Bytes,
+    /// Whether it was cancelled: what comes later in the snapshot was not looked at.
+    pub cancelled: bool,
+    /// What is wrong with the snapshot: what comes later in it was not looked at.
+    pub damage: Option<SnapshotError>,
+}
+
+/// Brings in again what was resident when a snapshot was taken.
+///
+/// Files that are gone or that changed are counted and left alone. Nothing outside of the snapshot's ranges is
+/// brought in, and nothing is put out.
+///
+/// # Kernel
+/// As [`warm()`].
+///
+/// # Cost
+/// For each file that of opening and of [`warm()`]. Memory for one file's ranges a thread, however many files there
+/// are; [`warm()`]'s own beside that. A file of which more than 16 MiB is wanted is read by all threads at once, one
+/// such file at a time.
+pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_>) -> Restored {
+    let work = Work {
+        options,
+        reader: Mutex::new(reader),
+        large: Mutex::new(()),
+        restored: Mutex::new(Restored::default()),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.get() {
+            scope.spawn(|| work.run());
+        }
+        work.run();
+    });
+    let mut restored = work
+        .restored
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    restored.cancelled = options.watch.is_cancelled();
+    restored
+}
+
+struct Work<'a, R> {
+    options: &'a RestoreOptions<'a>,
+    reader: Mutex<Reader<R>>,
+    /// Held by who reads a large file with threads of its own.
+    large: Mutex<()>,
+    restored: Mutex<Restored>,
+}
+
+impl<R: BufRead> Work<'_, R> {
+    fn run(&self) {
+        while !self.options.watch.is_cancelled() {
+            let next = locked(&self.reader).next();
+            match next {
+                None => return,
+                Some(Err(damage)) => {
+                    locked(&self.restored).damage = Some(damage);
+                    return;
+                }
+                Some(Ok(entry)) => self.file(&entry),
+            }
+        }
+    }
+
+    fn file(&self, entry: &Entry) {
+        let done = self.warm(entry);
+        if let Some(each) = self.options.each {
+            each(
+                entry,
+                match &done {
+                    Ok(warmed) => FileOutcome::Warmed(warmed),
+                    Err(skip) => FileOutcome::Skipped(skip),
+                },
+            );
+        }
+        let mut restored = locked(&self.restored);
+        match &done {
+            Ok(warmed) => restored.add(warmed),
+            Err(skip) => restored.skipped.add(skip),
+        }
+    }
+
+    fn warm(&self, entry: &Entry) -> Result<Warmed, Skip> {
+        const LARGE: Bytes = Bytes(16 << 20);
+        let file = open(&entry.path).map_err(skip)?;
+        let inode = Inode::of(file.as_fd()).map_err(|error| skip(error.with_path(&entry.path)))?;
+        if !self.options.anyway && !entry.is_same(&inode) {
+            return Err(Skip::Changed {
+                was: (entry.size, entry.modified),
+                is: (inode.size, inode.modified),
+            });
+        }
+        let ranges: Vec<ByteRange> = entry
+            .ranges
+            .iter()
+            .map(|range| range.bytes(page_size()))
+            .collect();
+        let is_large = entry.cached().bytes(page_size()) > LARGE;
+        let _alone = is_large.then(|| locked(&self.large));
+        let options = WarmOptions {
+            threads: self.options.threads,
+            limiter: self.options.limiter,
+            watch: self.options.watch,
+        };
+        warm(&file, &ranges, &options).map_err(|error| skip(error.with_path(&entry.path)))
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn skip(error: Error) -> Skip {
+    match error.kind() {
+        ErrorKind::NotFound => Skip::Vanished,
+        _ => Skip::Failed(error),
+    }
+}
+
+impl Skipped {
+    fn add(&mut self, skip: &Skip) {
+        *match skip {
+            Skip::Vanished => &mut self.vanished,
+            Skip::Changed { .. } => &mut self.changed,
+            Skip::Failed(error) if error.kind() == ErrorKind::Denied => &mut self.denied,
+            Skip::Failed(_) => &mut self.failed,
+        } += 1;
+    }
+
+    /// Returns how many there are in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.vanished + self.changed + self.denied + self.failed
+    }
+}
+
+impl Restored {
+    fn add(&mut self, warmed: &Warmed) {
+        self.files += 1;
+        self.read += warmed.read;
+        self.short += u64::from(warmed.short.is_some());
+        match (&warmed.before, &warmed.after, &warmed.brought_in) {
+            (Ok(before), Ok(after), Ok(brought_in)) => {
+                self.pages += warmed.pages;
+                self.before += *before;
+                self.after += *after;
+                self.brought_in += *brought_in;
+            }
+            _ => self.unknown += 1,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! [`Writer`]: a snapshot is written.
+
+use std::fs::{File, Permissions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cachewise_sys::page_size;
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use super::{End, Entry, FORMAT, Head, Line, SnapshotError, Totals, VERSION};
+
+/// Writes a snapshot, file by file. Without [`finish`](Self::finish) it is not complete, and readers say so.
+///
+/// # Cost
+/// Memory for one file's ranges.
+#[derive(Debug)]
+pub struct Writer<W> {
+    writer: W,
+    totals: Totals,
+}
+
+impl Writer<Replacement> {
+    /// Begins a snapshot that is going to be, or to replace, the file at `path`: nothing is there, or what was
+    /// there is, until [`Replacement::commit`].
+    ///
+    /// # Errors
+    /// No file can be made in that directory.
+    pub fn create(path: &Path) -> Result<Self, SnapshotError> {
+        Self::new(Replacement::of(path)?).map_err(|error| error.at(path))
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a snapshot on any stream. It is written in small pieces: pass a buffered one.
+    ///
+    /// # Errors
+    /// The stream takes nothing.
+    pub fn new(writer: W) -> Result<Self, SnapshotError> {
+        let created = SystemTime::now().duration_since(UNIX_EPOCH);
+        let page_size = page_size().get();
+        let head = Head {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            page_size_bytes: u32::try_from(page_size).unwrap_or(u32::MAX),
+            created_seconds: created.map_or(0, |since| since.as_secs()),
+        };
+        let totals = Totals::default();
+        let mut new = Self { writer, totals };
+        new.line(&head)?;
+        Ok(new)
+    }
+
+    /// Adds a file; a relative path is completed from the working directory. Files of which nothing is resident may
+    /// be left out: [`restore()`](super::restore()) has nothing to do for them.
+    ///
+    /// # Errors
+    /// The stream takes no more; there is no working directory.
+    pub fn add(&mut self, entry: &Entry) -> Result<(), SnapshotError> {
+        let line =
+            Line::of(entry).map_err(|source| SnapshotError::io("working directory", source))?;
+        self.line(&line)?;
+        self.totals.files += 1;
+        self.totals.pages += entry.cached();
+        Ok(())
+    }
+
+    /// Returns what was added so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Ends the snapshot and returns the stream, flushed.
+    ///
+    /// # Errors
+    /// The stream takes no more.
+    pub fn finish(mut self) -> Result<W, SnapshotError> {
+        self.line(&End {
+            end: true,
+            files: self.totals.files,
+            pages: self.totals.pages.0,
+        })?;
+        self.writer.flush().map_err(failed)?;
+        Ok(self.writer)
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> Result<(), SnapshotError> {
+        serde_json::to_writer(&mut self.writer, line).map_err(|error| failed(error.into()))?;
+        self.writer.write_all(b"\n").map_err(failed)
+    }
+}
+
+fn failed(source: std::io::Error) -> SnapshotError {
+    SnapshotError::io("write", source)
+}
+
+/// A file that takes its place only when it is complete. Dropped before, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Replacement {
+    file: BufWriter<NamedTempFile>,
+    path: PathBuf,
+}
+
+impl Replacement {
+    fn of(path: &Path) -> Result<Self, SnapshotError> {
+        let file = tempfile::Builder::new()
+            .prefix(".cachewise-")
+            // What the umask leaves of it, as of any other new file.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory(path))
+            .map_err(|source| SnapshotError::io("create", source).at(path))?;
+        Ok(Self {
+            file: BufWriter::with_capacity(1 << 16, file),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Has the disk take the file, and gives it its name, in the place of what had it before. After a crash there is
+    /// the one or the other.
+    ///
+    /// # Errors
+    /// The disk does not take it; the name is a directory's.
+    pub fn commit(self) -> Result<(), SnapshotError> {
+        let commit = || -> std::io::Result<()> {
+            let file = self.file.into_inner().map_err(|error| error.into_error())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            File::open(directory(&self.path))?.sync_all()
+        };
+        commit().map_err(|source| SnapshotError::io("write", source).at(&self.path))
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl Write for Replacement {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}

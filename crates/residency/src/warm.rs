@@ -1,0 +1,266 @@
+//! [`warm()`]: bringing in what is not resident.
+
+use std::fmt;
+use std::fs::File;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use cachewise_sys::page_size;
+use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::query::pages_of;
+use crate::ranges::{both, merged, minus, span, total};
+use crate::{Error, Inode, Limiter, Unknown, Watch, map};
+
+mod read;
+
+/// How [`warm()`] works.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmOptions<'a> {
+    /// How many threads read one file, where more than 16 MiB of it is missing. One by default.
+    pub threads: NonZeroUsize,
+    /// How fast all that share it may read; as fast as can be by default.
+    pub limiter: Option<&'a Limiter>,
+    /// How the work is followed and stopped: bytes planned and read.
+    pub watch: Watch<'a>,
+}
+
+impl Default for WarmOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: NonZeroUsize::MIN,
+            limiter: None,
+            watch: Watch::default(),
+        }
+    }
+}
+
+/// What [`warm()`] changed.
+///
+/// Numbers of resident pages are `Err` where nobody can know them: then everything was read.
+#[derive(Debug)]
+pub struct Warmed {
+    /// Pages asked for, up to the end of the file.
+    pub pages: Pages,
+    /// Pages of those that were resident before.
+    pub before: Result<Pages, Unknown>,
+    /// Pages of those that are resident now.
+    pub after: Result<Pages, Unknown>,
+    /// Pages of those that are resident now and were not before.
+    pub brought_in: Result<Pages, Unknown>,
+    /// What was read. Of the device, unless somebody else brought it in meanwhile.
+    pub read: Bytes,
+    /// Pages that were not resident and not read, because nothing is stored there.
+    pub holes: Pages,
+    /// Why there are fewer resident now than were asked for, holes aside.
+    pub short: Option<Short>,
+}
+
+/// Why fewer pages are resident than were asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Short {
+    /// The work was cancelled.
+    Cancelled,
+    /// Reading failed, and was given up.
+    Failed {
+        /// The offset in bytes at which it did.
+        at: u64,
+        /// The reason.
+        error: cachewise_sys::Error,
+    },
+    /// The file is shorter than it was.
+    Shrank {
+        /// Its size now.
+        size: Bytes,
+    },
+    /// Everything was read, and so many pages have gone again: there is too little memory for all of them,
+    /// in the machine or in the control group, or somebody puts them out.
+    Evicted(Pages),
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Failed { at, error } => write!(f, "at byte {at}: {error}"),
+            Self::Shrank { size } => write!(f, "the file was cut to {size} meanwhile"),
+            Self::Evicted(pages) => write!(
+                f,
+                "{pages} pages were put out again at once: compare the size with MemAvailable of \
+                 /proc/meminfo and with the memory limit of the control group"
+            ),
+        }
+    }
+}
+
+/// Brings ranges of a file into the page cache, but for what is resident already.
+/// `&[ByteRange::starting_at(0)]` is the whole file. Returns when everything is there.
+///
+/// Pages that a range touches in part are brought in whole, pages beyond the end of the file are not asked
+/// for, and nothing beyond a range is brought in. Holes of sparse files are left out: there is nothing to
+/// wait for when they are read.
+///
+/// # Errors
+/// [`Error::Unknown`] of files that the page cache is not used for. Failures to read are in
+/// [`Warmed::short`], for what was brought in until then stays.
+///
+/// # Kernel
+/// Any. Pages come in by `pread(2)`, which is certain and makes large folios. `POSIX_FADV_WILLNEED` alone is
+/// not enough: the kernel cuts every request to the read-ahead window or the device's largest transfer (asked
+/// for 64 MiB, 6.18 brought in 8 of a disk and 2.5 of a loop device), and small folios are all it makes. But it
+/// brings in nothing beyond: so it goes ahead of the reads near the end of each range, where the kernel's
+/// read-ahead ends as it meets pages that are there.
+///
+/// # Cost
+/// That of a [`map()`] before and after, a system call, and one for each MiB that is missing; 1 MiB of
+/// memory a thread, and 16 bytes for each range. As fast as the device from two threads on. Without
+/// `O_NOATIME` the access time may be written.
+pub fn warm(
+    file: impl AsFd,
+    ranges: &[ByteRange],
+    options: &WarmOptions<'_>,
+) -> Result<Warmed, Error> {
+    let fd = file.as_fd();
+    let inode = Inode::of(fd)?;
+    let wanted = merged(
+        ranges
+            .iter()
+            .map(|range| pages_of(&inode, *range))
+            .collect::<Result<_, Unknown>>()?,
+    );
+    let before = resident(fd, &wanted)?;
+    let missing = match &before {
+        Ok(resident) => minus(&wanted, resident),
+        Err(_) => wanted.clone(),
+    };
+    let stored = without_holes(fd, &inode, &missing)?;
+    let holes = total(&missing).saturating_sub(total(&stored));
+    let read = read::all(fd, &inode, &stored, options);
+
+    let after = resident(fd, &wanted)?;
+    let size = Inode::of(fd)?.size;
+    let short = match read.ended {
+        Some(ended) => Some(ended),
+        None if size < inode.size => Some(Short::Shrank { size }),
+        None => gone(&wanted, &minus(&missing, &stored), &after),
+    };
+    Ok(Warmed {
+        pages: total(&wanted),
+        brought_in: match (&before, &after) {
+            (Ok(before), Ok(after)) => Ok(total(&minus(after, before))),
+            (Err(why), _) | (_, Err(why)) => Err(*why),
+        },
+        before: before.map(|pages| total(&pages)),
+        after: after.map(|pages| total(&pages)),
+        read: read.bytes,
+        holes,
+        short,
+    })
+}
+
+fn gone(
+    wanted: &[PageRange],
+    holes: &[PageRange],
+    after: &Result<Vec<PageRange>, Unknown>,
+) -> Option<Short> {
+    let absent = minus(&minus(wanted, holes), after.as_ref().ok()?);
+    (!absent.is_empty()).then(|| Short::Evicted(total(&absent)))
+}
+
+/// The resident ones of these pages, or why nobody can say.
+pub(crate) fn resident(
+    fd: BorrowedFd<'_>,
+    pages: &[PageRange],
+) -> Result<Result<Vec<PageRange>, Unknown>, Error> {
+    /// More ranges are cheaper to find in a map of all that lies between.
+    const FEW: usize = 16;
+    let found = |pages: PageRange| Ok::<_, Error>(map(fd, pages.bytes(page_size()))?.ranges);
+    let found = match pages.len() {
+        // Of no pages nothing is to be found, but that there might be none to find.
+        0 => found(PageRange::default()),
+        1..=FEW => pages.iter().try_fold(Vec::new(), |mut all, range| {
+            all.extend(found(*range)?);
+            Ok(all)
+        }),
+        _ => found(span(pages)).map(|all| both(&all, pages)),
+    };
+    match found {
+        Ok(found) => Ok(Ok(found)),
+        Err(error) => match error.unknown() {
+            Some(why) if is_cached_at_all(why) => Ok(Err(why)),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Whether a file whose residency is unknown for this reason goes through the page cache.
+pub(crate) fn is_cached_at_all(why: Unknown) -> bool {
+    use Unknown::*;
+    matches!(why, NoSyscall | Seccomp | NoPermission | Overlay | Fuse)
+}
+
+/// Those of the pages that have anything stored; all where the file system does not say.
+fn without_holes(
+    fd: BorrowedFd<'_>,
+    inode: &Inode,
+    pages: &[PageRange],
+) -> Result<Vec<PageRange>, Error> {
+    /// `stat(2)` counts in these, whatever the file system's own.
+    const BLOCK: u64 = 512;
+    if pages.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = rustix::fs::fstat(fd).map_err(|errno| crate::inode::failed("fstat", errno))?;
+    if found.st_blocks as u64 * BLOCK >= inode.size.0 || found.st_rdev != 0 {
+        return Ok(pages.to_vec());
+    }
+    // Seeking moves the place at which everybody reads who shares the descriptor.
+    let Some(own) = reopened(fd) else {
+        return Ok(pages.to_vec());
+    };
+    let mut stored = Vec::new();
+    let mut data = PageRange::default();
+    for range in pages {
+        let mut at = range.start;
+        while at < range.end {
+            if data.end <= at {
+                data = match data_from(&own, at) {
+                    Ok(data) => data,
+                    Err(Errno::NXIO) => return Ok(merged(stored)),
+                    // What cannot be told apart is read.
+                    Err(_) => return Ok(pages.to_vec()),
+                };
+            }
+            stored.extend(data.intersection(*range));
+            at = data.end;
+        }
+    }
+    // Two stretches of data may share a page.
+    Ok(merged(stored))
+}
+
+/// The pages of the first stretch of data at a page or later; none ([`Errno::NXIO`]) behind the last.
+fn data_from(file: &File, page: u64) -> Result<PageRange, Errno> {
+    let from = Pages(page).bytes(page_size()).0;
+    let start = rustix::fs::seek(file, SeekFrom::Data(from))?;
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+    let data = ByteRange {
+        start,
+        len: end.saturating_sub(start).max(1),
+    };
+    Ok(data.page_range(page_size()))
+}
+
+/// The file behind a descriptor, opened once more; `None` where that is not possible or not allowed.
+fn reopened(fd: BorrowedFd<'_>) -> Option<File> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match rustix::fs::open(&path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::open(&path, flags, Mode::empty()).ok(),
+        opened => opened.ok(),
+    }
+    .map(File::from)
+}
