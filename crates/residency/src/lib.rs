@@ -35,7 +35,7 @@
 //! - `query`: [`query()`] and [`open`]: how many pages of a file; `counts`: [`Counts`], [`States`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
 //! - `inode`: [`Inode`]: who a file is, and how large.
-//! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`].
+//! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`], [`Patterns`].
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
 //! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], how long work is followed.
 //! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], who maps a file.
@@ -78,6 +78,6 @@ pub use query::{open, query};
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;
-pub use walk::{Entry, Found, Summary, Walk};
+pub use walk::{Entry, Found, Patterns, Summary, Walk};
 pub use warm::{Short, WarmOptions, Warmed, warm};
 pub use watch::{Progress, Watch};

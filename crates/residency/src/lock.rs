@@ -68,7 +68,7 @@ impl Lock {
     /// No `/proc`.
     ///
     /// # Cost
-    /// One system call for each 16 MiB.
+    /// About 35 ns for each page of the range.
     pub fn locked(&self) -> Result<Pages, Error> {
         let Some(mapping) = &self.mapping else {
             return Ok(Pages::ZERO);
@@ -151,8 +151,8 @@ impl Lock {
 /// `CAP_IPC_LOCK` lifts it, that of the initial user namespace: root in a container may have another.
 ///
 /// # Cost
-/// About 20 ns for each page that is resident, the time of its read for each that is not. A page of kernel memory
-/// for each 2 MiB.
+/// About 0.25 µs for each page that is resident, the time of its read for each that is not. A page of kernel
+/// memory for each 2 MiB.
 pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Result<Lock, Error> {
     let fd = file.as_fd();
     let inode = Inode::of(fd)?;

@@ -115,9 +115,9 @@ impl fmt::Display for Short {
 /// read-ahead ends as it meets pages that are there.
 ///
 /// # Cost
-/// That of a [`map()`] before and after, a system call, and one for each MiB that is missing; 1 MiB of
-/// memory a thread, and 16 bytes for each range. As fast as the device from two threads on. Without
-/// `O_NOATIME` the access time may be written.
+/// That of a [`map()`] before and after, a system call or two, and one for each MiB that is missing (near the end of
+/// a range, for each 128 KiB); 1 MiB of memory a thread, and 16 bytes for each range. Without `O_NOATIME` the
+/// access time may be written.
 pub fn warm(
     file: impl AsFd,
     ranges: &[ByteRange],

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 
 pub use batch::{Entry, Found};
-use patterns::Patterns;
+pub use patterns::Patterns;
 use queue::{Queue, Task};
 use seen::Seen;
 use worker::Worker;

@@ -7,30 +7,45 @@ use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::Error;
 
-/// What to take and what to leave out.
+/// What to take and what to leave out, by globs as [`Walk::include`](crate::Walk::include) has them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Patterns {
+pub struct Patterns {
     include: Set,
     exclude: Set,
 }
 
 impl Patterns {
+    /// Takes only what matches this pattern, or another one given in this way.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`] where the pattern cannot be understood.
     pub fn include(&mut self, pattern: &str) -> Result<(), Error> {
         self.include.add(pattern)
     }
 
+    /// Leaves out what matches this pattern.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`] where the pattern cannot be understood.
     pub fn exclude(&mut self, pattern: &str) -> Result<(), Error> {
         self.exclude.add(pattern)
     }
 
+    /// Says whether a file is to be taken, for its own name and path: what is above it is not looked at.
+    #[must_use]
+    pub fn takes(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default();
+        self.takes_file(path.parent().unwrap_or(Path::new("")), name)
+    }
+
     /// Whether a file in this directory is to be taken.
-    pub fn takes_file(&self, directory: &Path, name: &OsStr) -> bool {
+    pub(super) fn takes_file(&self, directory: &Path, name: &OsStr) -> bool {
         (self.include.is_empty() || self.include.matches(directory, name))
             && !self.leaves_out(directory, name)
     }
 
     /// Whether a directory in this directory, or a file, is to be left out.
-    pub fn leaves_out(&self, directory: &Path, name: &OsStr) -> bool {
+    pub(super) fn leaves_out(&self, directory: &Path, name: &OsStr) -> bool {
         !self.exclude.is_empty() && self.exclude.matches(directory, name)
     }
 }
