@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod act;
 mod cli;
 mod columns;
 mod drop;
@@ -30,6 +31,10 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::Files(arguments) => files::files(&arguments),
+        Command::Warm(arguments) => act::warm(&arguments),
+        Command::Evict(arguments) => act::evict(&arguments),
+        Command::Lock(arguments) => act::lock(&arguments),
+        Command::Snapshot(arguments) => act::snapshot(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {

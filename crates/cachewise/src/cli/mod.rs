@@ -1,5 +1,6 @@
 //! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
 
+mod act;
 mod drop;
 mod files;
 mod output;
@@ -14,6 +15,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
+pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use output::{Color, Output};
@@ -43,6 +45,14 @@ pub enum Command {
     Stat(Stat),
     /// Show what of files, directories, processes or the whole machine is in the page cache.
     Files(Box<Files>),
+    /// Bring files into the page cache, but for what is there already.
+    Warm(Box<Warm>),
+    /// Put files out of the page cache, and say what stayed and why.
+    Evict(Box<Evict>),
+    /// Keep files in memory for as long as this runs.
+    Lock(Box<Lock>),
+    /// Keep in a file what is resident, bring it back, or compare.
+    Snapshot(Snapshot),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
     /// List every column that there is, with what it means.

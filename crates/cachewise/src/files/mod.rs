@@ -23,8 +23,12 @@ use cachewise_kstat::Kernel;
 use crate::cli::{Files, SortKey};
 use crate::output::FAILED;
 use crate::signals::{self, Caught};
-use order::Order;
-use show::{Answer, Plan, Show};
+use show::Answer;
+
+pub use found::Found;
+pub use order::Order;
+pub use show::{Plan, Show};
+pub use walk::{plan, reason};
 
 /// The answer is no: less is resident than was asked for.
 const TOO_LITTLE: u8 = 1;
@@ -34,12 +38,12 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
     let Some(interval) = arguments.watch else {
         return once(
             arguments,
-            &mut Show::open(&arguments.output, plan(arguments))?,
+            &mut Show::open(&arguments.output, shown(arguments))?,
         );
     };
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let mut show = Show::open(&arguments.output, plan(arguments))?;
+    let mut show = Show::open(&arguments.output, shown(arguments))?;
     loop {
         let status = once(arguments, &mut show)?;
         match interrupts.recv_timeout(interval.get()) {
@@ -50,7 +54,7 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
     }
 }
 
-fn plan(arguments: &Files) -> Plan {
+fn shown(arguments: &Files) -> Plan {
     let by = if arguments.evicted {
         SortKey::Evicted
     } else {

@@ -1,0 +1,119 @@
+//! Files of paths and trees, worked on by several threads: what is done takes longer than finding them.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+
+use anyhow::Result;
+use cachewise_residency::{Error, Found as Met, Unknown, open};
+use cachewise_sys::ErrorKind;
+
+use crate::cli::Select;
+use crate::files::plan;
+
+/// How many files wait between the threads.
+const WAITING: usize = 256;
+
+/// What came of a path.
+pub enum Done<T> {
+    /// It was worked on.
+    File(T),
+    /// It could not be, for this reason.
+    Failed(String),
+    /// It was gone when its turn came.
+    Vanished,
+    /// It is nothing that could have pages.
+    Nothing,
+}
+
+/// Works on all files, several at a time, and hands over what came of them, in no particular order.
+pub fn each_file<T: Send>(
+    paths: &[PathBuf],
+    select: &Select,
+    cancel: &AtomicBool,
+    work: impl Fn(&Path, &File) -> Result<T, Error> + Sync,
+    mut take: impl FnMut(Done<T>) -> Result<()>,
+) -> Result<()> {
+    let walk = plan(select, paths, &[])?;
+    let failed = |error: &Error| {
+        let is_named = error
+            .path()
+            .is_some_and(|path| paths.iter().any(|named| named == path));
+        // What has no pages is left alone where it was not asked for: /proc and /sys are full of it.
+        let is_nothing = matches!(
+            error.unknown(),
+            Some(Unknown::MadeUp | Unknown::NotAFile(_) | Unknown::Dax)
+        );
+        match error.kind() {
+            _ if is_nothing && !is_named => Done::Nothing,
+            ErrorKind::NotFound if !is_named => Done::Vanished,
+            _ => Done::Failed(error.to_string()),
+        }
+    };
+    let threads = threads(select.threads);
+    let (found, waiting) = sync_channel::<PathBuf>(WAITING);
+    let (done, results) = sync_channel::<Done<T>>(WAITING);
+    let waiting = Mutex::new(waiting);
+    let is_cancelled = || cancel.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (done, waiting, work, failed) = (done.clone(), &waiting, &work, &failed);
+            scope.spawn(move || {
+                loop {
+                    // Poisoned only if another worker panicked while it waited: then nobody works on.
+                    let Ok(path) = waiting.lock().map(|waiting| waiting.recv()) else {
+                        return;
+                    };
+                    let Ok(path) = path else { return };
+                    if is_cancelled() {
+                        continue;
+                    }
+                    let result = open(&path).and_then(|file| work(&path, &file));
+                    let result = match result {
+                        Ok(result) => Done::File(result),
+                        Err(error) => failed(&error.with_path(&path)),
+                    };
+                    if done.send(result).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        scope.spawn(move || {
+            walk.run(|met| {
+                let is_taken = match met {
+                    Met::File(entry) => found.send(entry.path()).is_ok(),
+                    Met::Skipped(error) => done.send(failed(error)).is_ok(),
+                };
+                if is_taken && !is_cancelled() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+        });
+        let mut result = Ok(());
+        for done in results {
+            // What is under way is waited for, whatever becomes of the output.
+            if result.is_ok() {
+                result = take(done);
+            }
+            if result.is_err() {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        }
+        result
+    })
+}
+
+/// How many threads work.
+pub fn threads(asked: Option<u16>) -> usize {
+    const MOST: usize = 8;
+    asked.map_or_else(
+        || std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST)),
+        usize::from,
+    )
+}

@@ -1,0 +1,236 @@
+//! `cachewise warm`, `evict`, `lock` and `snapshot`, as typed.
+
+use std::path::PathBuf;
+
+use cachewise_model::Field;
+use cachewise_units::{ByteRange, Bytes, Interval};
+use clap::{Args, Subcommand};
+
+use super::files::parse_columns;
+use super::output::{Columns, Output};
+use super::select::Select;
+
+/// What is acted on, and how it is shown.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end.
+    #[arg(long, value_name = "RANGE", value_parser = parse_range)]
+    pub range: Option<ByteRange>,
+    #[command(flatten)]
+    pub select: Select,
+    /// Say what would be done, and do nothing.
+    #[arg(short = 'N', long)]
+    pub dry_run: bool,
+    /// Show so many files, those with the largest change first; 0: all. 20 in tables of more than what was named.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Columns, separated by commas: ids or headings, in any case; `cachewise columns` lists them.
+    #[arg(short, long, value_name = "LIST", value_parser = parse_columns)]
+    pub columns: Option<Columns>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Target {
+    /// The part of each file that is meant.
+    pub fn range(&self) -> ByteRange {
+        self.range.unwrap_or(ByteRange::starting_at(0))
+    }
+
+    /// The columns asked for, or what was there before and after.
+    pub fn fields(&self) -> Vec<&'static Field> {
+        const COLUMNS: [&str; 6] = [
+            "file_size_bytes",
+            "file_pages",
+            "resident_before_pages",
+            "resident_after_pages",
+            "note",
+            "path",
+        ];
+        match &self.columns {
+            Some(columns) => columns.0.clone(),
+            None => COLUMNS
+                .into_iter()
+                .filter_map(cachewise_model::field)
+                .collect(),
+        }
+    }
+}
+
+/// `cachewise warm`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What is resident already is left out, and so are holes. Pages that did not stay are said: memory, or \
+    the control group's limit, is too small for them.\n\n\
+    Examples:\n  \
+    cachewise warm /var/lib/db/users.ibd\n  \
+    cachewise warm --rate 200M --include '*.idx' /srv/search"
+)]
+pub struct Warm {
+    /// Files and directories.
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Read no faster than this: bytes a second (200M).
+    #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+    pub rate: Option<Bytes>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// `cachewise evict`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Nothing is lost: dirty pages stay unless --sync writes them to the disk first. What stays is said, with \
+    the reason: dirty, being written, locked, mapped (and by whom), at the edge of a range, in memory only.\n\n\
+    Examples:\n  \
+    cachewise evict --sync backup.tar\n  \
+    cachewise evict --dry-run /var/log"
+)]
+pub struct Evict {
+    /// Files and directories.
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Write dirty pages back first, and wait for it.
+    #[arg(long)]
+    pub sync: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// `cachewise lock`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Pages stay locked as long as this runs: Ctrl-C or SIGTERM lets them go. The limit is RLIMIT_MEMLOCK, unless \
+    run as root; an error says what to set.\n\n\
+    --follow keeps the programs and libraries of running processes in memory, so that a machine short of memory stays \
+    responsive: only their resident pages are locked, and what processes map later follows with the next scan.\n\n\
+    Examples:\n  \
+    cachewise lock /usr/bin/sshd /lib/x86_64-linux-gnu/libc.so.6\n  \
+    cachewise lock --resident /var/lib/db/hot.idx\n  \
+    cachewise lock --follow --max-file 10M --max-total 500M --dump /var/lib/cachewise/locked"
+)]
+pub struct Lock {
+    /// Files and directories.
+    #[arg(value_name = "PATH", required_unless_present = "follow")]
+    pub paths: Vec<PathBuf>,
+    /// Lock what is resident, and bring nothing in.
+    #[arg(long)]
+    pub resident: bool,
+    /// Lock the executables and libraries of running processes, and look again after each period.
+    #[arg(long, conflicts_with_all = ["paths", "range", "dry_run"])]
+    pub follow: bool,
+    /// With --follow: look again after so long.
+    #[arg(
+        long,
+        value_name = "INTERVAL",
+        default_value = "60",
+        requires = "follow"
+    )]
+    pub period: Interval,
+    /// With --follow: leave out larger files.
+    #[arg(long, value_name = "BYTES", default_value = "32M", requires = "follow")]
+    pub max_file: Bytes,
+    /// With --follow: lock no more than this in all.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "512M",
+        requires = "follow"
+    )]
+    pub max_total: Bytes,
+    /// With --follow: write the paths of what is locked to this file, and lock what it names first when started
+    /// again.
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub dump: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// `cachewise snapshot`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A snapshot holds which pages of which files are resident, not their content. It is text: a line of JSON \
+    a file.\n\n\
+    Examples:\n  \
+    cachewise snapshot save before.snap /var/lib/db\n  \
+    cachewise snapshot restore before.snap\n  \
+    cachewise snapshot diff before.snap"
+)]
+pub struct Snapshot {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SnapshotCommand,
+}
+
+/// What can be done with a snapshot.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// Write down what of files and trees is resident.
+    Save {
+        /// The file to write; it takes its place when it is complete.
+        file: PathBuf,
+        /// Files and directories.
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        #[command(flatten)]
+        select: Select,
+    },
+    /// Bring in again what was resident.
+    Restore {
+        /// The file that was saved.
+        file: PathBuf,
+        /// Files that have changed since, too: the pages at the same places.
+        #[arg(long)]
+        anyway: bool,
+        /// Read no faster than this: bytes a second (200M).
+        #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+        rate: Option<Bytes>,
+        /// How many threads read; as many as there are CPUs, up to 8.
+        #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+        threads: Option<u16>,
+        /// Say what would be read, and read nothing.
+        #[arg(short = 'N', long)]
+        dry_run: bool,
+    },
+    /// Compare with another snapshot, or with now.
+    Diff {
+        /// The earlier one.
+        file: PathBuf,
+        /// The later one; without it, what is resident now.
+        other: Option<PathBuf>,
+        /// Show so many files, those with the largest change first; 0: all.
+        #[arg(short = 'n', long, value_name = "N")]
+        top: Option<usize>,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+fn parse_range(text: &str) -> Result<ByteRange, String> {
+    let (start, length) = text.split_once(':').unwrap_or((text, ""));
+    let bytes = |text: &str| {
+        text.parse::<Bytes>()
+            .map(|bytes| bytes.0)
+            .map_err(|error| error.to_string())
+    };
+    let start = bytes(start)?;
+    let range = match length {
+        "" => ByteRange::starting_at(start),
+        length => ByteRange {
+            start,
+            len: bytes(length)?,
+        },
+    };
+    match start.checked_add(range.len) {
+        Some(_) => Ok(range),
+        None => Err("it ends beyond the largest offset that there is, 2^64".into()),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<Bytes, String> {
+    match text.strip_suffix("/s").unwrap_or(text).parse::<Bytes>() {
+        Ok(Bytes(0)) => Err("at this rate nothing would ever be read".into()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(error.to_string()),
+    }
+}
