@@ -2,11 +2,11 @@
 //! those are left out group by group, and what they would have counted is known to be missing.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use cachewise_model::Counter;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
+use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
 
 use cachewise_kstat::{Kernel, Mounts};
 
@@ -163,12 +163,67 @@ const GROUPS: [Group; 7] = [
 /// Run by user space, not attached to anything.
 const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
 
-/// The loaded programs with their links. Dropping it removes everything from the kernel.
-pub(crate) struct Programs {
-    // Fields are dropped in this order: links, then the object, then the storage it lives in.
-    links: Vec<Link>,
+/// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
+/// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
+/// the maps to make before.
+const BESIDE: [&str; 11] = [
+    "on_uring_submit",
+    "on_ext4_write",
+    "on_xfs_write",
+    "on_btrfs_write",
+    "on_btrfs_dirty",
+    "on_dirty",
+    "on_bio",
+    "on_direct_begin",
+    "on_direct_complete",
+    "on_fork",
+    "on_exit",
+];
+
+/// Which programs an object is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    All,
+    /// All but those [`BESIDE`].
+    Most,
+    Beside,
+}
+
+impl Share {
+    fn has(self, program: &str) -> bool {
+        match self {
+            Share::All => true,
+            Share::Most => !BESIDE.contains(&program),
+            Share::Beside => BESIDE.contains(&program),
+        }
+    }
+}
+
+/// An object with the memory that it lives in.
+struct Loaded {
+    // Dropped in this order.
     skeleton: LedgerSkel<'static>,
     _storage: Storage,
+}
+
+// SAFETY: an object of libbpf belongs to no thread, and this is its only owner.
+unsafe impl Send for Loaded {}
+
+/// The same before it is loaded.
+struct Opened {
+    // Dropped in this order.
+    skeleton: OpenLedgerSkel<'static>,
+    storage: Storage,
+    /// libbpf reads it when it loads.
+    _types: OwnedFd,
+}
+
+/// The loaded programs with their links. Dropping it removes everything from the kernel.
+pub(crate) struct Programs {
+    // Fields are dropped in this order: links before what they link.
+    links: Vec<Link>,
+    most: Loaded,
+    beside: Option<Loaded>,
     /// Groups that this kernel did without.
     pub(crate) missing: Vec<&'static Group>,
     /// Magic numbers of the file systems whose buffered writes are seen.
@@ -247,25 +302,7 @@ impl Programs {
         kernel: &KernelTypes,
         missing: Vec<&'static Group>,
     ) -> Result<Self, Error> {
-        let refused = |operation: &str| {
-            let operation = operation.to_owned();
-            move |source| Error::Refused { operation, source }
-        };
-        let storage = Storage::new();
-        // SAFETY: called once, and `Programs` drops the skeleton before the storage; on an early
-        // return the locals are dropped in reverse order, the skeleton first.
-        let place = unsafe { storage.get() };
-        let types = kernel.to_file().map_err(Error::Memory)?;
-        let mut builder = LedgerSkelBuilder::default();
-        builder
-            .object_builder_mut()
-            .btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))
-            .map_err(refused("open the probe's object"))?;
-        let mut open = builder
-            .open(place)
-            .map_err(refused("open the probe's object"))?;
         let needless = needless_groups(options);
-        configure(&mut open, options, kernel, &missing, &needless)?;
         let writes_seen = GROUPS
             .iter()
             .filter(|group| {
@@ -276,11 +313,30 @@ impl Programs {
             })
             .filter_map(|group| group.file_system.as_ref().map(|system| system.magic))
             .collect();
-        let skeleton = open.load().map_err(refused("load the probe's programs"))?;
+        let open = |share| Opened::new(options, kernel, &missing, &needless, share);
+        let two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+        let (most, beside) = if two {
+            let mut most = open(Share::Most)?;
+            let maps = most.prepare()?;
+            std::thread::scope(|scope| {
+                let beside = scope.spawn(|| {
+                    let mut beside = open(Share::Beside)?;
+                    beside.share(&maps)?;
+                    beside.load()
+                });
+                let most = most.load();
+                match beside.join() {
+                    Ok(beside) => Ok((most?, Some(beside?))),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            })?
+        } else {
+            (open(Share::All)?.load()?, None)
+        };
         let mut programs = Programs {
             links: Vec::new(),
-            skeleton,
-            _storage: storage,
+            most,
+            beside,
             missing,
             writes_seen,
         };
@@ -292,7 +348,7 @@ impl Programs {
 
     /// Tells the programs who this process is. In a PID namespace it does not know its number itself.
     fn meet_owner(&self) -> Result<(), Error> {
-        let program = &self.skeleton.progs.meet_owner;
+        let program = &self.skeleton().progs.meet_owner;
         if program.autoload() {
             // Without a CPU to run on it runs here, in this process.
             program
@@ -310,7 +366,7 @@ impl Programs {
             operation: "prepare the probe's maps",
             source,
         };
-        let maps = &self.skeleton.maps;
+        let maps = &self.skeleton().maps;
         if options.detail == Detail::Rows {
             // Events that find the table full are booked here, so that sums stay whole.
             let zero = |size: u32| vec![0u8; size as usize];
@@ -335,7 +391,12 @@ impl Programs {
     }
 
     fn attach(&mut self) -> Result<(), Error> {
-        for program in self.skeleton.object().progs_mut() {
+        let objects = [Some(&mut self.most), self.beside.as_mut()];
+        for program in objects
+            .into_iter()
+            .flatten()
+            .flat_map(|loaded| loaded.skeleton.object().progs_mut())
+        {
             let name = program.name().to_string_lossy().into_owned();
             if RUN_ON_DEMAND.contains(&name.as_str()) || !program.autoload() {
                 continue;
@@ -366,19 +427,101 @@ impl Programs {
 
     /// Events that the kernel left out because a program of ours was running on that CPU.
     pub(crate) fn skipped(&self) -> u64 {
-        let object = self.skeleton.object();
-        let loaded = object.progs().filter(|program| program.autoload());
-        loaded
+        [Some(&self.most), self.beside.as_ref()]
+            .into_iter()
+            .flatten()
+            .flat_map(|loaded| loaded.skeleton.object().progs())
+            .filter(|program| program.autoload())
             .map(|program| recursion_misses(program.as_fd()))
             .sum()
     }
 
+    /// The object with the maps, and with what is run on demand.
     pub(crate) fn skeleton(&self) -> &LedgerSkel<'static> {
-        &self.skeleton
+        &self.most.skeleton
     }
 
     pub(crate) fn skeleton_mut(&mut self) -> &mut LedgerSkel<'static> {
-        &mut self.skeleton
+        &mut self.most.skeleton
+    }
+}
+
+fn refused(operation: &str) -> impl Fn(libbpf_rs::Error) -> Error {
+    let operation = operation.to_owned();
+    move |source| Error::Refused {
+        operation: operation.clone(),
+        source,
+    }
+}
+
+impl Opened {
+    fn new(
+        options: &Options,
+        kernel: &KernelTypes,
+        missing: &[&'static Group],
+        needless: &[&'static Group],
+        share: Share,
+    ) -> Result<Self, Error> {
+        let storage = Storage::new();
+        // SAFETY: called once, and here and in `Loaded` the skeleton is dropped before the storage; on an
+        // early return the locals are dropped in reverse order, the skeleton first.
+        let place = unsafe { storage.get() };
+        let types = kernel.to_file().map_err(Error::Memory)?;
+        let mut builder = LedgerSkelBuilder::default();
+        builder
+            .object_builder_mut()
+            .btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))
+            .map_err(refused("open the probe's object"))?;
+        let mut skeleton = builder
+            .open(place)
+            .map_err(refused("open the probe's object"))?;
+        configure(&mut skeleton, options, kernel, missing, needless, share)?;
+        Ok(Opened {
+            skeleton,
+            storage,
+            _types: types,
+        })
+    }
+
+    /// Makes the maps, and returns them, before any program is loaded.
+    fn prepare(&mut self) -> Result<Vec<OwnedFd>, Error> {
+        let object = self.skeleton.open_object_mut();
+        // SAFETY: an open object that nobody else reaches; loading goes on from where this ends.
+        let failed = unsafe { libbpf_sys::bpf_object__prepare(object.as_libbpf_object().as_ptr()) };
+        if failed != 0 {
+            let source = libbpf_rs::Error::from_raw_os_error(-failed);
+            return Err(refused("make the probe's tables")(source));
+        }
+        object
+            .maps()
+            .map(|map| {
+                // SAFETY: the map was made just now; its descriptor is the object's, and open.
+                let fd = unsafe {
+                    BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(map.as_libbpf_object().as_ptr()))
+                };
+                fd.try_clone_to_owned().map_err(Error::Memory)
+            })
+            .collect()
+    }
+
+    /// Has it use these maps, of an object of the same programs, instead of its own.
+    fn share(&mut self, maps: &[OwnedFd]) -> Result<(), Error> {
+        let own = self.skeleton.open_object_mut().maps_mut();
+        for (mut map, shared) in own.zip(maps) {
+            map.reuse_fd(shared.as_fd())
+                .map_err(refused("share the probe's tables"))?;
+        }
+        Ok(())
+    }
+
+    fn load(self) -> Result<Loaded, Error> {
+        Ok(Loaded {
+            skeleton: self
+                .skeleton
+                .load()
+                .map_err(refused("load the probe's programs"))?,
+            _storage: self.storage,
+        })
     }
 }
 
@@ -388,6 +531,7 @@ fn configure(
     kernel: &KernelTypes,
     missing: &[&'static Group],
     needless: &[&'static Group],
+    share: Share,
 ) -> Result<(), Error> {
     let rows = options.detail == Detail::Rows;
     let tree = options.scope != Scope::System;
@@ -400,7 +544,7 @@ fn configure(
             "flush" => !rows,
             _ => false,
         };
-        program.set_autoload(!left_out && !idle);
+        program.set_autoload(share.has(&name) && !left_out && !idle);
     }
     // Memory for a table's buckets is taken when it is made, needed or not.
     let maps = &mut open.maps;
