@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench setup
+.PHONY: help run test lint bench bench-residency setup
 
 CARGO ?= cargo
 
@@ -11,7 +11,7 @@ help: ## what can be made here (this text)
 	@echo "cachewise: make TARGET"
 	@echo
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) \
-		| while IFS='|' read -r target text; do printf '%-9s %s\n' "$$target" "$$text"; done
+		| while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
 	@echo
 	@echo "Exact numbers and the ground-truth tests need root; without it both say what is missing."
 
@@ -36,6 +36,10 @@ bench: ## what the probe costs a program, how long a census and a start take
 	$(CARGO) bench --locked -p cachewise-probe --bench overhead
 	$(CARGO) bench --locked -p cachewise-probe --bench census
 	$(CARGO) bench --locked -p cachewise --bench startup
+
+bench-residency: ## what it costs to ask what is resident, beside fincore, vmtouch and pcstat
+	@scripts/setup bench
+	$(CARGO) bench --locked -p cachewise-residency --bench residency
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

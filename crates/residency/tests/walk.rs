@@ -385,6 +385,26 @@ fn stable_files_are_found_while_others_come_and_go() {
 }
 
 #[test]
+fn paths_may_be_longer_than_the_kernel_takes() {
+    use rustix::fs::{OFlags, mkdirat, openat};
+    let root = directory();
+    let name = "a directory with a long name ".repeat(7);
+    let mut below = rustix::fs::open(root.path(), OFlags::PATH, Mode::empty()).unwrap();
+    for _ in 0..30 {
+        mkdirat(&below, &name, Mode::RWXU).unwrap();
+        // One beside it, that waits.
+        mkdirat(&below, "beside", Mode::RWXU).unwrap();
+        below = openat(&below, &name, OFlags::PATH, Mode::empty()).unwrap();
+    }
+    openat(&below, "file", OFlags::CREATE | OFlags::RDWR, Mode::RUSR).unwrap();
+    for threads in [1, 2] {
+        let result = Result::of(Walk::new([root.path()]).threads(threads));
+        assert_eq!(result.names(), ["file"], "reached step by step");
+        assert_eq!(result.summary.directories, 61, "through all of them");
+    }
+}
+
+#[test]
 fn a_walk_can_be_broken_off() {
     let root = directory();
     let names: Vec<String> = (0..3000)

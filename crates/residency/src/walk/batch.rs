@@ -43,7 +43,7 @@ impl Entry<'_> {
     }
 }
 
-/// A directory, and how the walk came to it.
+/// Where a directory is, and which root led there.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub root: Arc<Path>,
@@ -51,6 +51,15 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Of what the caller gave.
+    pub fn of_root(path: PathBuf) -> Self {
+        let root: Arc<Path> = path.into();
+        Self {
+            directory: Arc::clone(&root),
+            root,
+        }
+    }
+
     pub fn below(&self, name: &CStr) -> PathBuf {
         self.directory.join(OsStr::from_bytes(name.to_bytes()))
     }

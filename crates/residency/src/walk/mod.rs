@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 
+use batch::Batch;
 pub use batch::{Entry, Found};
 pub use patterns::Patterns;
 use queue::{Queue, Task};
@@ -82,7 +83,8 @@ impl Walk {
         }
     }
 
-    /// Sets the number of threads that walk; one at least. The caller's own only takes what they find.
+    /// Sets the number of threads that walk; one at least. One is the caller's own; several are further ones,
+    /// and the caller's takes what they find.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -123,25 +125,34 @@ impl Walk {
     pub fn run(self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));
         let seen = Seen::default();
-        let (sender, receiver) = sync_channel(2 * self.threads);
+        let mut hand_over = |batches: Vec<Batch>| {
+            batches
+                .iter()
+                .try_for_each(|batch| batch.found().try_for_each(&mut each))
+        };
+        if self.threads == 1 {
+            return Worker::new(&self, &queue, &seen, hand_over).work();
+        }
+        let (sender, receiver) = sync_channel::<Vec<Batch>>(2 * self.threads);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads)
                 .map(|_| {
-                    let worker = Worker::new(&self, &queue, &seen, sender.clone());
+                    let sender = sender.clone();
+                    let send = move |batches| match sender.send(batches) {
+                        Ok(()) => ControlFlow::Continue(()),
+                        Err(_) => ControlFlow::Break(()),
+                    };
+                    let worker = Worker::new(&self, &queue, &seen, send);
                     scope.spawn(|| worker.work())
                 })
                 .collect();
             drop(sender);
-            // Also where `each` panics: the threads end when they cannot hand over any more.
-            let batches = receiver;
-            let done = batches
-                .iter()
-                .flatten()
-                .try_for_each(|batch| batch.found().try_for_each(&mut each));
-            if done.is_break() {
+            // Dropped also where `each` panics: then nothing can be sent any more, and the threads end.
+            let receiver = receiver;
+            if receiver.iter().try_for_each(&mut hand_over).is_break() {
                 queue.stop();
             }
-            drop(batches);
+            drop(receiver);
             workers
                 .into_iter()
                 .map(|worker| match worker.join() {

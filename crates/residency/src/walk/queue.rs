@@ -1,6 +1,8 @@
 //! [`Queue`]: what waits for a thread.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +14,23 @@ use super::device::DeviceId;
 pub(super) enum Task {
     /// A path that the caller gave.
     Root(PathBuf),
-    /// A directory to look into, and the device of its root.
-    Directory(Place, DeviceId),
-    /// Files of a large directory, to be asked about while another thread reads on.
-    Files(Batch),
+    /// A directory to look into.
+    Directory(Directory),
+    /// Files of a large directory, which is open, to be asked about while another thread reads on.
+    Files(Batch, Arc<OwnedFd>),
+}
+
+/// A directory that waits.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub place: Place,
+    /// The device of its root.
+    pub root_device: DeviceId,
+    /// How far below its root it is.
+    pub depth: usize,
+    /// The directory that it was found in. From there it is reached in one step, whatever became of the
+    /// path meanwhile. `None` for roots, and deep down, where too many would be open.
+    pub parent: Option<Arc<OwnedFd>>,
 }
 
 /// A stack of tasks: the newest first, so that it stays small, as a walk in depth does.

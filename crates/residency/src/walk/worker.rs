@@ -2,11 +2,11 @@
 
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 use cachewise_sys::{ErrorKind, close_together, page_size};
 use cachewise_units::{ByteRange, Bytes};
@@ -17,7 +17,7 @@ use rustix::process::Resource;
 
 use super::batch::{Batch, Place, Waiting};
 use super::device::{Device, DeviceId};
-use super::queue::{Queue, Task};
+use super::queue::{Directory, Queue, Task};
 use super::seen::Seen;
 use super::{Summary, Walk};
 use crate::inode::failed;
@@ -30,7 +30,7 @@ const DIRECTORY_BUFFER: usize = 32 << 10;
 const OPEN_FILES: usize = 64;
 /// How many findings are handed over at a time.
 const HAND_OVER: usize = 256;
-/// How many files are worth another thread's opening the directory again.
+/// How many files are worth the trouble of waking another thread.
 const WORTH_SHARING: usize = 64;
 
 /// Not to block matters only where a name leads elsewhere by now: a FIFO would hang.
@@ -40,37 +40,36 @@ const QUIETLY: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-pub(super) struct Worker<'walk> {
+/// One thread's part of a walk. `Hand` takes what it has found, and breaks off when nobody wants more.
+pub(super) struct Worker<'walk, Hand> {
     walk: &'walk Walk,
     queue: &'walk Queue,
     seen: &'walk Seen,
-    sender: SyncSender<Vec<Batch>>,
+    hand_over: Hand,
     devices: Vec<Device>,
     /// Open files that are done with.
     open: Vec<OwnedFd>,
     most_open: usize,
     ready: Vec<Batch>,
     findings: usize,
+    /// Whether nobody wants to hear more.
+    is_over: bool,
     summary: Summary,
 }
 
-impl<'walk> Worker<'walk> {
-    pub fn new(
-        walk: &'walk Walk,
-        queue: &'walk Queue,
-        seen: &'walk Seen,
-        sender: SyncSender<Vec<Batch>>,
-    ) -> Self {
+impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
+    pub fn new(walk: &'walk Walk, queue: &'walk Queue, seen: &'walk Seen, hand_over: Hand) -> Self {
         Self {
             walk,
             queue,
             seen,
-            sender,
+            hand_over,
             devices: Vec::new(),
             open: Vec::with_capacity(OPEN_FILES),
             most_open: most_open(walk.threads),
             ready: Vec::new(),
             findings: 0,
+            is_over: false,
             summary: Summary::default(),
         }
     }
@@ -91,10 +90,11 @@ impl<'walk> Worker<'walk> {
         while let Some(task) = queue.take(|| self.flush()) {
             match task {
                 Task::Root(path) => self.root(path),
-                Task::Directory(place, root_device) => {
-                    self.directory(place, root_device, &mut buffer);
+                Task::Directory(directory) => self.directory(directory, &mut buffer),
+                Task::Files(batch, directory) => {
+                    self.files(directory.as_fd(), batch);
+                    self.close_last(directory);
                 }
-                Task::Files(batch) => self.shared_files(batch),
             }
             queue.done();
         }
@@ -109,13 +109,13 @@ impl<'walk> Worker<'walk> {
             Err(errno) => return self.skip_root(path, failed("statx", errno)),
         };
         if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory {
-            let device = (found.stx_dev_major, found.stx_dev_minor);
-            let root: Arc<Path> = path.into();
-            let place = Place {
-                root: Arc::clone(&root),
-                directory: root,
+            let directory = Directory {
+                place: Place::of_root(path),
+                root_device: (found.stx_dev_major, found.stx_dev_minor),
+                depth: 0,
+                parent: None,
             };
-            return self.queue.add(&mut vec![Task::Directory(place, device)]);
+            return self.queue.add(&mut vec![Task::Directory(directory)]);
         }
         if let Err(error) = self.root_file(&path) {
             self.skip_root(path, error);
@@ -149,50 +149,40 @@ impl<'walk> Worker<'walk> {
         let waiting = batch.waiting[0];
         let counts = self.count(&device, &inode, file.as_fd());
         self.found(&mut batch, &waiting, inode.size, counts);
-        self.hand_over(batch);
+        self.finish(batch);
         Ok(())
     }
 
     fn skip_root(&mut self, path: PathBuf, error: Error) {
         let error = error.with_path(&path);
-        let root: Arc<Path> = path.into();
-        let place = Place {
-            root: Arc::clone(&root),
-            directory: root,
-        };
         // Who names a file expects it: a missing one has not just vanished.
         self.summary.failed += 1;
-        let mut batch = Batch::new(place, Device::unknown());
+        let mut batch = Batch::new(Place::of_root(path), Device::unknown());
         batch.skip(error);
-        self.hand_over(batch);
+        self.finish(batch);
     }
 
-    /// Hands over that nothing of a place could be looked at.
-    fn skip_all(&mut self, place: Place, error: Error) {
-        let mut batch = Batch::new(place, Device::unknown());
-        self.skip(&mut batch, error);
-        self.hand_over(batch);
-    }
-
-    fn directory(&mut self, place: Place, root_device: DeviceId, buffer: &mut [MaybeUninit<u8>]) {
-        if let Err(error) = self.read_directory(&place, root_device, buffer) {
-            let error = error.with_path(&place.directory);
-            self.skip_all(place, error);
+    fn directory(&mut self, directory: Directory, buffer: &mut [MaybeUninit<u8>]) {
+        if let Err(error) = self.read_directory(&directory, buffer) {
+            let error = error.with_path(&directory.place.directory);
+            let mut batch = Batch::new(directory.place, Device::unknown());
+            self.skip(&mut batch, error);
+            self.finish(batch);
         }
     }
 
     fn read_directory(
         &mut self,
-        place: &Place,
-        root_device: DeviceId,
+        waiting: &Directory,
         buffer: &mut [MaybeUninit<u8>],
     ) -> Result<(), Error> {
-        let directory = open_directory(place).map_err(|errno| failed("open", errno))?;
+        let place = &waiting.place;
+        let directory = open_directory(waiting).map_err(|errno| failed("open", errno))?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO)
             .map_err(|errno| failed("statx", errno))?;
         let id = (found.stx_dev_major, found.stx_dev_minor);
-        if self.walk.one_file_system && id != root_device {
+        if self.walk.one_file_system && id != waiting.root_device {
             self.summary.elsewhere += 1;
             return Ok(());
         }
@@ -202,6 +192,9 @@ impl<'walk> Worker<'walk> {
         }
         self.summary.directories += 1;
         let device = self.device(id, directory.as_fd())?;
+        let directory = Arc::new(directory);
+        // Those that wait keep the directories above them open, one for each level at most.
+        let parent = (waiting.depth < self.most_open).then_some(&directory);
 
         let mut batch = Batch::new(place.clone(), device);
         let mut below = Vec::new();
@@ -215,8 +208,11 @@ impl<'walk> Worker<'walk> {
             };
             match kind {
                 FileType::Directory => {
-                    if name != c"." && name != c".." {
-                        self.below(place, name, root_device, &mut below);
+                    if name != c"."
+                        && name != c".."
+                        && let Some(next) = self.below(waiting, name, parent)
+                    {
+                        below.push(Task::Directory(next));
                     }
                 }
                 FileType::RegularFile => {
@@ -234,42 +230,39 @@ impl<'walk> Worker<'walk> {
                 let rest = Batch::new(place.clone(), device);
                 let batch = std::mem::replace(&mut batch, rest);
                 if batch.waiting.len() >= WORTH_SHARING && self.queue.is_waited_at() {
-                    self.queue.add(&mut vec![Task::Files(batch)]);
+                    let shared = Task::Files(batch, Arc::clone(&directory));
+                    self.queue.add(&mut vec![shared]);
                 } else {
                     self.files(directory.as_fd(), batch);
                 }
             }
         }
-        self.close(directory);
+        self.close_last(directory);
         Ok(())
     }
 
-    /// Puts a directory below this one among those that wait.
-    fn below(&mut self, place: &Place, name: &CStr, device: DeviceId, below: &mut Vec<Task>) {
+    /// A directory in this one, unless it is to be left out.
+    fn below(
+        &mut self,
+        waiting: &Directory,
+        name: &CStr,
+        parent: Option<&Arc<OwnedFd>>,
+    ) -> Option<Directory> {
+        let place = &waiting.place;
         let file_name = OsStr::from_bytes(name.to_bytes());
         if self.walk.patterns.leaves_out(&place.directory, file_name) {
             self.summary.excluded += 1;
-            return;
+            return None;
         }
-        let place = Place {
-            root: Arc::clone(&place.root),
-            directory: place.below(name).into(),
-        };
-        below.push(Task::Directory(place, device));
-    }
-
-    /// Files that another thread has read the names of.
-    fn shared_files(&mut self, batch: Batch) {
-        match open_directory(&batch.place) {
-            Ok(directory) => {
-                self.files(directory.as_fd(), batch);
-                self.close(directory);
-            }
-            Err(errno) => {
-                let error = failed("open", errno).with_path(&batch.place.directory);
-                self.skip_all(batch.place, error);
-            }
-        }
+        Some(Directory {
+            place: Place {
+                root: Arc::clone(&place.root),
+                directory: place.below(name).into(),
+            },
+            root_device: waiting.root_device,
+            depth: waiting.depth + 1,
+            parent: parent.cloned(),
+        })
     }
 
     /// Asks about the files of a batch.
@@ -278,12 +271,15 @@ impl<'walk> Worker<'walk> {
             self.seen.mark(&mut batch);
         }
         for waiting in std::mem::take(&mut batch.waiting) {
+            if self.is_over {
+                return;
+            }
             if let Err(error) = self.file(directory, &mut batch, &waiting) {
                 let path = batch.place.below(batch.name(&waiting));
                 self.skip(&mut batch, error.with_path(&path));
             }
         }
-        self.hand_over(batch);
+        self.finish(batch);
     }
 
     fn file(
@@ -396,6 +392,13 @@ impl<'walk> Worker<'walk> {
         }
     }
 
+    /// Closes a directory that nothing in it waits for.
+    fn close_last(&mut self, directory: Arc<OwnedFd>) {
+        if let Some(directory) = Arc::into_inner(directory) {
+            self.close(directory);
+        }
+    }
+
     fn device(&mut self, id: DeviceId, fd: BorrowedFd<'_>) -> Result<Device, Error> {
         if let Some(known) = self.devices.iter().find(|device| device.id == id) {
             return Ok(*known);
@@ -405,7 +408,7 @@ impl<'walk> Worker<'walk> {
         Ok(device)
     }
 
-    fn hand_over(&mut self, batch: Batch) {
+    fn finish(&mut self, batch: Batch) {
         if batch.len() == 0 {
             return;
         }
@@ -419,8 +422,8 @@ impl<'walk> Worker<'walk> {
     fn send(&mut self) {
         self.findings = 0;
         let ready = std::mem::take(&mut self.ready);
-        if !ready.is_empty() && self.sender.send(ready).is_err() {
-            // Nobody listens any more.
+        if !ready.is_empty() && !self.is_over && (self.hand_over)(ready).is_break() {
+            self.is_over = true;
             self.queue.stop();
         }
     }
@@ -440,15 +443,19 @@ fn most_open(threads: usize) -> usize {
 }
 
 /// Opens a directory; only a root may be a symbolic link.
-fn open_directory(place: &Place) -> Result<OwnedFd, Errno> {
+fn open_directory(waiting: &Directory) -> Result<OwnedFd, Errno> {
+    let path: &Path = &waiting.place.directory;
     let mut flags = QUIETLY | OFlags::DIRECTORY;
-    if Arc::ptr_eq(&place.root, &place.directory) {
+    if waiting.depth == 0 {
         flags -= OFlags::NOFOLLOW;
     }
-    let path: &Path = &place.directory;
+    let (above, path) = match (&waiting.parent, path.file_name()) {
+        (Some(parent), Some(name)) => (parent.as_fd(), Path::new(name)),
+        _ => (CWD, path),
+    };
     // Reading a directory is an access, too.
-    match rustix::fs::open(path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+    match rustix::fs::openat(above, path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::openat(above, path, flags, Mode::empty()),
         opened => opened,
     }
 }
