@@ -56,6 +56,7 @@ mod inode;
 mod limiter;
 mod lock;
 mod map;
+pub mod order;
 mod query;
 mod ranges;
 pub mod snapshot;
