@@ -34,7 +34,7 @@
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`FileKind`]; `close`: [`close_together`].
 //! - `spawn`: [`spawn_untouched`].
-//! - `usage`: [`children_usage`].
+//! - `usage`: [`thread_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 mod advise;
@@ -61,4 +61,4 @@ pub use open::{FileKind, open_quietly};
 pub use page::page_size;
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use spawn::spawn_untouched;
-pub use usage::{Usage, children_usage};
+pub use usage::{Usage, children_usage, thread_usage};

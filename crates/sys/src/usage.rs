@@ -1,10 +1,10 @@
-//! What the children of this process used.
+//! What this thread, and what the children of this process used.
 
 use std::time::Duration;
 
 use cachewise_units::Bytes;
 
-/// What ended and waited-for children used, with those under them that they waited for.
+/// What somebody used of the CPU and of block devices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -22,17 +22,38 @@ pub struct Usage {
 /// getrusage(2) counts blocks of this size, whatever the device's.
 const BLOCK: u64 = 512;
 
-/// The sum over all children that this process has waited for so far.
+/// The sum over all children that this process has waited for so far, with those under them that they
+/// waited for.
 ///
 /// # Cost
 /// One system call.
 #[must_use]
 pub fn children_usage() -> Usage {
+    usage_of(libc::RUSAGE_CHILDREN)
+}
+
+/// What the calling thread has used so far.
+///
+/// [`Usage::device_read`] is what `/proc/thread-self/io` calls `read_bytes`: what this
+/// thread asked of devices itself, by read-ahead too. It stays 0 on kernels without
+/// `CONFIG_TASK_IO_ACCOUNTING`.
+///
+/// # Cost
+/// One system call.
+///
+/// # Kernel
+/// Since 2.6.26.
+#[must_use]
+pub fn thread_usage() -> Usage {
+    usage_of(libc::RUSAGE_THREAD)
+}
+
+fn usage_of(who: libc::c_int) -> Usage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills in the structure that the pointer gives; all-zero is a valid one, so it
     // may be read even if the call failed, which with these arguments it cannot.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
     };
     let time = |value: libc::timeval| {
@@ -50,7 +71,43 @@ pub fn children_usage() -> Usage {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
     use super::*;
+
+    #[test]
+    fn a_thread_counts_for_itself() {
+        const SIZE: usize = 1 << 20;
+        let path = std::env::temp_dir().join(format!("cachewise-usage-{}", std::process::id()));
+        std::fs::write(&path, vec![1; SIZE]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let read_cold = || {
+            crate::sync_data(file.as_fd()).unwrap();
+            crate::fadvise_dont_need(file.as_fd()).unwrap();
+            let before = thread_usage();
+            file.read_exact_at(&mut vec![0; SIZE], 0).unwrap();
+            thread_usage()
+                .device_read
+                .saturating_sub(before.device_read)
+        };
+        let before = thread_usage();
+        let by_another = std::thread::scope(|scope| scope.spawn(read_cold).join().unwrap());
+        assert_eq!(
+            thread_usage().device_read,
+            before.device_read,
+            "what another thread reads is not ours"
+        );
+        if by_another == Bytes::ZERO {
+            println!(
+                "skipped: reads of a thread: {} is on no device",
+                path.display()
+            );
+            return;
+        }
+        assert!(read_cold() >= Bytes(SIZE as u64), "what we read is");
+    }
 
     #[test]
     fn a_child_that_worked_shows_in_the_sum() {

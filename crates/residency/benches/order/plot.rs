@@ -1,0 +1,5 @@
+use crate::{Case, Outcome};
+use std::path::Path;
+pub fn draw(_: &Path, _: &[Case]) -> Outcome<()> {
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! [`Fetch`]: how the bytes of a step are brought in, and [`OpenFile`], which brings them.
+
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use cachewise_sys::{fadvise_random, page_size};
+use cachewise_units::{ByteRange, Pages};
+use rustix::fs::Advice;
+
+use super::snapshot::between;
+use super::{After, Class, Keep, Mode, Options, Plan, Survey};
+use crate::{Error, Inode, open, query};
+
+/// How the bytes of a step are brought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fetch {
+    /// They are there: with read-ahead off, or a mark that earlier read-ahead left behind would start it
+    /// again, into what is not wanted.
+    Resident,
+    /// By the kernel's read-ahead: large requests, large folios, and up to two windows too many where the run ends.
+    ReadAhead,
+    /// As asked for, to the byte, the next step while this one is read. In small folios, which cost more CPU
+    /// time to fill and to read again.
+    Exact,
+}
+
+/// What of a run the kernel's read-ahead may bring in too much: an eighth.
+const MOST_SPILL: u64 = 8;
+
+/// Pages that are dropped soon need room until then, which is lost to those that are kept; the two windows
+/// of read-ahead may take this part of what is missed anyway.
+const MOST_ROOM: u64 = 64;
+
+/// Decides for each step of a plan.
+pub(super) fn fetches(plan: &Plan, survey: &Survey, options: &Options) -> Vec<Fetch> {
+    let steps = &plan.steps;
+    let in_callers_order = plan.declined.is_some() && !matches!(options.mode, Mode::Shuffle(_));
+    if in_callers_order && options.keep != Keep::AsFound {
+        return vec![Fetch::ReadAhead; steps.len()];
+    }
+    let missed = plan
+        .prediction
+        .total
+        .saturating_sub(plan.prediction.resident);
+    let mut fetches = Vec::with_capacity(steps.len());
+    while let Some(first) = steps.get(fetches.len()) {
+        let rest = &steps[fetches.len()..];
+        match first.class {
+            Class::Hit => fetches.push(Fetch::Resident),
+            Class::Partial => fetches.push(Fetch::Exact),
+            Class::Unknown => fetches.push(Fetch::ReadAhead),
+            Class::Miss => {
+                let len = 1 + rest
+                    .windows(2)
+                    .take_while(|two| two[1].follows(&two[0]))
+                    .count();
+                let run = between(first.range.start, rest[len - 1].range.end());
+                let window = survey.read_ahead[first.file].0;
+                let file = &survey.snapshot.files[first.file];
+                let beyond = between(run.end(), file.size.0.min(run.end() + 2 * window));
+                let spill: u64 = file.absent_in(beyond).iter().map(|range| range.len).sum();
+                let has_room = first.after == After::Keep || 2 * window * MOST_ROOM <= missed.0;
+                let fetch = if has_room && spill * MOST_SPILL <= run.len {
+                    Fetch::ReadAhead
+                } else {
+                    Fetch::Exact
+                };
+                fetches.extend(std::iter::repeat_n(fetch, len));
+            }
+        }
+    }
+    fetches
+}
+
+/// A file of which steps are read: opened twice, because read-ahead is a property of the descriptor.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    /// Which one of the snapshot it is.
+    pub index: usize,
+    /// Whether it looks as the snapshot saw it.
+    pub is_as_seen: bool,
+    ahead: File,
+    exact: File,
+}
+
+impl OpenFile {
+    pub fn open(path: &Path, index: usize) -> Result<Self, Error> {
+        let ahead = open(path)?;
+        let exact = open(path)?;
+        fadvise_random(exact.as_fd())?;
+        Ok(Self {
+            index,
+            is_as_seen: true,
+            ahead,
+            exact,
+        })
+    }
+
+    /// Compares the file with what the snapshot saw.
+    pub fn compare(&mut self, seen: &Inode) {
+        let same = |now: Inode| {
+            (now.device, now.number, now.size, now.modified)
+                == (seen.device, seen.number, seen.size, seen.modified)
+        };
+        self.is_as_seen &= Inode::of(self.exact.as_fd()).is_ok_and(same);
+    }
+
+    /// Reads what is there, up to the end of the file.
+    pub fn read(&self, fetch: Fetch, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let file = match fetch {
+            Fetch::ReadAhead => &self.ahead,
+            Fetch::Resident | Fetch::Exact => &self.exact,
+        };
+        loop {
+            match rustix::io::pread(file, &mut *buffer, offset) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return result.map_err(|errno| crate::inode::failed("pread", errno)),
+            }
+        }
+    }
+
+    /// Has the kernel start bringing a stretch in, that and no more.
+    pub fn prefetch(&self, range: ByteRange) {
+        self.advise(range, Advice::WillNeed);
+    }
+
+    /// Says whether all of a stretch is resident, as far as can be known.
+    pub fn is_resident(&self, range: ByteRange) -> bool {
+        query(&self.exact, range).is_ok_and(|counts| counts.is_full())
+    }
+
+    /// Drops the pages of a stretch, but for those that somebody has written to meanwhile: the kernel would
+    /// begin to write these back.
+    pub fn drop(&self, range: ByteRange) {
+        let is_clean = |range| match query(&self.exact, range) {
+            Ok(counts) => (counts.states).is_none_or(|states| {
+                (states.dirty, states.writeback) == (Pages::ZERO, Pages::ZERO)
+            }),
+            Err(_) => false,
+        };
+        if !range.is_empty() && is_clean(range) {
+            // The last page of the file is one, though the file ends inside it.
+            let whole = range.page_range(page_size()).bytes(page_size());
+            self.advise(whole, Advice::DontNeed);
+        }
+    }
+
+    fn advise(&self, range: ByteRange, advice: Advice) {
+        if let Some(len) = NonZeroU64::new(range.len) {
+            // Advice: where it is not taken, nothing is wrong.
+            let _ = rustix::fs::fadvise(&self.exact, range.start, Some(len), advice);
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! [`Scanner`] and [`Scan`]: reading files by plan.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cachewise_sys::thread_usage;
+use cachewise_units::{ByteRange, Bytes};
+
+use super::fetch::{Fetch, OpenFile, fetches};
+use super::snapshot::between;
+use super::{
+    After, Class, History, Keep, Mode, Options, Plan, Prediction, Step, Survey, Why, plan, survey,
+};
+use crate::Error;
+
+/// Reads a set of files again and again, each time in the order that costs the least I/O.
+///
+/// It remembers what it read ([`History`]), so keep it from one scan to the next.
+///
+/// ```
+/// use cachewise_residency::order::{Keep, Mode, Scanner};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let paths = ["a", "b"].map(|name| dir.path().join(name));
+/// # for path in &paths { std::fs::write(path, vec![1; 100_000])?; }
+/// let mut scanner = Scanner::new(paths).mode(Mode::Free).keep(Keep::Keep);
+/// for _ in 0..3 {
+///     let mut scan = scanner.scan();
+///     let mut sum = 0;
+///     for block in &mut scan {
+///         let block = block?;
+///         // block.path(), block.offset(): where it is from.
+///         sum += block.bytes().iter().map(|byte| u64::from(*byte)).sum::<u64>();
+///     }
+///     assert_eq!(sum, 200_000, "every byte once");
+///     let report = scan.finish();
+///     assert_eq!(report.read.0, 200_000);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Scanner {
+    paths: Vec<PathBuf>,
+    options: Options,
+    chunk: Option<Bytes>,
+    block: Bytes,
+    headroom: Option<Box<dyn FnMut() -> Option<Bytes> + Send>>,
+    history: History,
+    buffers: Buffers,
+}
+
+/// Read at a time: what fits into a CPU's own cache, so that it is still there when it is worked on.
+const BLOCK: Bytes = Bytes(256 << 10);
+
+impl Scanner {
+    /// Makes a scanner of regular files and block devices, given in the order in which they would be read.
+    pub fn new<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Self {
+        Self {
+            paths: paths.into_iter().map(Into::into).collect(),
+            options: Options::default(),
+            chunk: None,
+            block: BLOCK,
+            headroom: None,
+            history: History::default(),
+            buffers: Buffers::default(),
+        }
+    }
+
+    /// Sets how free the order is; [`Mode::Free`] otherwise.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.options.mode = mode;
+        self
+    }
+
+    /// Sets how free the order of the next scan is, keeping what has been learnt: each epoch its own seed.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.options.mode = mode;
+    }
+
+    /// Sets what becomes of the pages that are brought in; [`Keep::Share`] otherwise. With the others, files
+    /// that another process has open are recognised, as far as the caller may see, and left in the cache.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.options.keep = keep;
+        self
+    }
+
+    /// Reads a file with several names among the paths once for each name; otherwise once.
+    #[must_use]
+    pub fn each_link(mut self) -> Self {
+        self.options.each_link = true;
+        self
+    }
+
+    /// Sets the length of the stretches that are planned; otherwise as [`survey`] chooses it.
+    #[must_use]
+    pub fn chunk(mut self, chunk: Bytes) -> Self {
+        self.chunk = Some(chunk);
+        self
+    }
+
+    /// Sets the largest length of a block; 256 KiB otherwise.
+    #[must_use]
+    pub fn block(mut self, block: Bytes) -> Self {
+        self.block = Bytes(block.0.max(1));
+        self
+    }
+
+    /// Says how to learn, before each scan, how much can be loaded before something is thrown out: of a control
+    /// group its limit without what it uses. Otherwise it is found out by trying, a chunk a scan.
+    #[must_use]
+    pub fn headroom(mut self, ask: impl FnMut() -> Option<Bytes> + Send + 'static) -> Self {
+        self.headroom = Some(Box::new(ask));
+        self
+    }
+
+    /// Looks at the files, plans, and returns the blocks to iterate over.
+    pub fn scan(&mut self) -> Scan<'_> {
+        let (survey, plan) = self.look_and_plan();
+        let fetches = fetches(&plan, &survey, &self.options);
+        let report = Report {
+            prediction: plan.prediction,
+            fell_back: plan.declined,
+            ..Report::default()
+        };
+        Scan {
+            scanner: self,
+            survey,
+            plan,
+            fetches,
+            next: 0,
+            current: None,
+            dropping: None,
+            prefetched: None,
+            open: VecDeque::new(),
+            lost: HashSet::new(),
+            changed: HashSet::new(),
+            report,
+        }
+    }
+
+    fn look_and_plan(&mut self) -> (Survey, Plan) {
+        let mut survey = survey(&self.paths, self.chunk);
+        survey.snapshot.headroom = self.headroom.as_mut().and_then(|ask| ask());
+        if self.options.keep != Keep::Share {
+            survey.mark_open_elsewhere();
+        }
+        self.history.begin(&survey.snapshot);
+        let plan = plan(&survey.snapshot, &self.history, &self.options);
+        (survey, plan)
+    }
+}
+
+impl fmt::Debug for Scanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scanner")
+            .field("paths", &self.paths)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a scan came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What was to be expected.
+    pub prediction: Prediction,
+    /// How much was handed out as blocks.
+    pub read: Bytes,
+    /// What was really read from devices for it, too much read-ahead included. 0 on kernels without
+    /// `CONFIG_TASK_IO_ACCOUNTING`, and for file systems that are on no block device of this machine.
+    pub device_read: Bytes,
+    /// What of [`Prediction::planned_hits`] came without reading from a device.
+    pub hits: Bytes,
+    /// Why it kept to the caller's order, if it did.
+    pub fell_back: Option<Why>,
+    /// Files that changed since they were looked at: they were read as they are.
+    pub changed: u64,
+    /// What could not be opened, or was gone when its turn came, with the path of each.
+    pub skipped: Vec<Error>,
+}
+
+/// A part of a file.
+///
+/// Its memory is used again once it is dropped, so drop it soon.
+pub struct Block {
+    path: Arc<Path>,
+    offset: u64,
+    len: usize,
+    buffer: Vec<u8>,
+    buffers: Buffers,
+}
+
+impl Block {
+    /// Returns the file, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns where in the file it begins.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns what it holds: at least one byte.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.buffers.put(std::mem::take(&mut self.buffer));
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("path", &self.path)
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .finish()
+    }
+}
+
+/// Memory that blocks have given back: fresh memory for each would cost a page fault a page.
+#[derive(Clone, Default)]
+struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Buffers {
+    fn take(&self, len: usize) -> Vec<u8> {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = spare.pop().unwrap_or_default();
+        buffer.resize(len, 0);
+        buffer
+    }
+
+    fn put(&self, buffer: Vec<u8>) {
+        const MOST: usize = 8;
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < MOST {
+            spare.push(buffer);
+        }
+    }
+}
+
+/// One reading of all files: an iterator of blocks.
+///
+/// A block that could not be read is an error once; what is left of that file is skipped, and the others follow.
+pub struct Scan<'s> {
+    scanner: &'s mut Scanner,
+    survey: Survey,
+    plan: Plan,
+    fetches: Vec<Fetch>,
+    /// The index of the step that comes next.
+    next: usize,
+    current: Option<Current>,
+    /// The file and the stretch that is being dropped behind, from its beginning on.
+    dropping: Option<(usize, ByteRange)>,
+    /// The index of the last step that was prefetched.
+    prefetched: Option<usize>,
+    /// The file read last is the last one.
+    open: VecDeque<OpenFile>,
+    /// Files that cannot be read.
+    lost: HashSet<usize>,
+    changed: HashSet<usize>,
+    report: Report,
+}
+
+/// The step that is being read.
+#[derive(Clone, Copy)]
+struct Current {
+    step: Step,
+    fetch: Fetch,
+    offset: u64,
+}
+
+/// Files that are open at a time: with an order like that of [`Mode::Free`] one is left before the next one comes.
+const MOST_OPEN: usize = 8;
+
+/// How far back pages are dropped each time: those of a folio that reaches into what has not been read yet
+/// are left by the kernel, until all of it lies behind.
+const LOOK_BACK: u64 = 4 << 20;
+
+impl Scan<'_> {
+    /// Returns what is being carried out.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns what it was made from.
+    #[must_use]
+    pub fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    /// Ends the scan, and compares it with the plan: the next one is planned by it. A scan that was not
+    /// iterated to its end teaches nothing but what has been read.
+    pub fn finish(mut self) -> Report {
+        let is_complete = self.next == self.plan.steps.len() && self.current.is_none();
+        if is_complete {
+            self.scanner.history.end(&self.plan, self.report.hits);
+        }
+        self.report.changed = self.changed.len() as u64;
+        self.report.skipped.append(&mut self.survey.skipped);
+        self.report
+    }
+
+    /// Begins with the next step, if its file can be read; `None` after the last.
+    fn begin(&mut self) -> Option<()> {
+        let index = self.next;
+        let mut step = *self.plan.steps.get(index)?;
+        let mut fetch = self.fetches[index];
+        self.next += 1;
+        if self.file(step.file).is_none() {
+            return Some(());
+        }
+        let seen = &self.survey.inodes[step.file];
+        let file = self.open.back_mut().expect("it has just been opened");
+        file.compare(seen);
+        if !file.is_as_seen {
+            self.changed.insert(step.file);
+        }
+        if self.scanner.options.keep != Keep::Share
+            && self.plan.declined.is_none()
+            && step.class == Class::Hit
+            && !file.is_resident(step.range)
+        {
+            // What has been thrown out since is a miss like the others. Kept, it would throw out the next
+            // one, and that the one after it.
+            fetch = Fetch::Exact;
+            step.after = After::Drop;
+        }
+        self.prefetch(index, fetch);
+        self.current = Some(Current {
+            step,
+            fetch,
+            offset: step.range.start,
+        });
+        Some(())
+    }
+
+    /// Has this step brought in where that is to be exact, and the next one while this one is read.
+    fn prefetch(&mut self, index: usize, fetch: Fetch) {
+        let before = thread_usage().device_read;
+        let next = self.fetches.get(index + 1).copied();
+        for (index, fetch) in [(index, Some(fetch)), (index + 1, next)] {
+            if fetch == Some(Fetch::Exact) && self.prefetched < Some(index) {
+                self.prefetched = Some(index);
+                let step = self.plan.steps[index];
+                if let Some(file) = self.file(step.file) {
+                    file.prefetch(step.range);
+                }
+            }
+        }
+        self.report.device_read += thread_usage().device_read.saturating_sub(before);
+    }
+
+    /// The open file, as the last one of those that are open.
+    fn file(&mut self, index: usize) -> Option<&OpenFile> {
+        if self.lost.contains(&index) {
+            return None;
+        }
+        let at = self.open.iter().position(|file| file.index == index);
+        let file = match at.and_then(|at| self.open.remove(at)) {
+            Some(file) => file,
+            None => match OpenFile::open(&self.survey.paths[index], index) {
+                Ok(file) => file,
+                Err(error) => {
+                    let error = error.with_path(&self.survey.paths[index]);
+                    self.report.skipped.push(error);
+                    self.lost.insert(index);
+                    return None;
+                }
+            },
+        };
+        if self.open.len() == MOST_OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back(file);
+        self.open.back()
+    }
+
+    /// Reads the next block of the step; `None` at its end.
+    fn read(&mut self, current: Current) -> Option<Result<Block, Error>> {
+        let Current {
+            step,
+            fetch,
+            offset,
+        } = current;
+        let size = self.survey.snapshot.files[step.file].size.0;
+        let left = step.range.end() - offset.min(step.range.end());
+        // Who reads a file to its end gets what has been appended too.
+        let want = if step.range.end() == size {
+            self.scanner.block.0
+        } else {
+            left.min(self.scanner.block.0)
+        };
+        if want == 0 {
+            return None;
+        }
+        let mut buffer = self.scanner.buffers.take(want as usize);
+        let before = thread_usage().device_read;
+        let result = self.file(step.file)?.read(fetch, &mut buffer, offset);
+        let from_device = thread_usage().device_read.saturating_sub(before);
+        self.report.device_read += from_device;
+        let len = match result {
+            Ok(len) => len,
+            Err(error) => {
+                self.lost.insert(step.file);
+                return Some(Err(error.with_path(&self.survey.paths[step.file])));
+            }
+        };
+        let block = Block {
+            path: Arc::clone(&self.survey.paths[step.file]),
+            offset,
+            len,
+            buffer,
+            buffers: self.scanner.buffers.clone(),
+        };
+        if len == 0 {
+            return None;
+        }
+        let bytes = Bytes(len as u64);
+        self.report.read += bytes;
+        if step.class == Class::Hit {
+            self.report.hits += bytes.saturating_sub(from_device);
+        }
+        Some(Ok(block))
+    }
+
+    /// What there is to do once a step has been read.
+    fn end(&mut self, step: Step) {
+        let file = self.survey.snapshot.files[step.file].id;
+        self.scanner.history.read(file, step.range.start);
+        if step.after == After::Keep || self.changed.contains(&step.file) {
+            self.dropping = None;
+            return;
+        }
+        let dropped = match self.dropping {
+            Some((file, before)) if file == step.file && before.end() == step.range.start => {
+                between(before.start, step.range.end())
+            }
+            _ => step.range,
+        };
+        self.dropping = Some((step.file, dropped));
+        let tail = between(
+            dropped
+                .start
+                .max(step.range.end().saturating_sub(LOOK_BACK)),
+            step.range.end(),
+        );
+        let ranges = match step.class {
+            // It was resident, and is not any more.
+            Class::Hit => vec![step.range],
+            _ => self.survey.snapshot.files[step.file].absent_in(tail),
+        };
+        if let Some(file) = self.file(step.file) {
+            ranges.into_iter().for_each(|range| file.drop(range));
+        }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Block, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(current) = self.current else {
+                self.begin()?;
+                continue;
+            };
+            match self.read(current) {
+                Some(Ok(block)) => {
+                    let offset = block.offset + block.len as u64;
+                    self.current = Some(Current { offset, ..current });
+                    return Some(Ok(block));
+                }
+                failed => {
+                    self.current = None;
+                    self.end(current.step);
+                    if failed.is_some() {
+                        return failed;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Scan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan")
+            .field("next", &self.next)
+            .field("steps", &self.plan.steps.len())
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! [`survey`]: a snapshot of real files.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cachewise_sys::page_size;
+use cachewise_units::{ByteRange, Bytes};
+
+use super::{FileId, FileState, Snapshot};
+use crate::{Error, Inode, map, open};
+
+/// Files that were looked at, and what was found.
+#[derive(Debug)]
+pub struct Survey {
+    /// What a plan is made from.
+    pub snapshot: Snapshot,
+    /// The paths of [`Snapshot::files`].
+    pub paths: Vec<Arc<Path>>,
+    /// What could not be opened, or is no file, with the path of each. It is not in the snapshot.
+    pub skipped: Vec<Error>,
+    /// What the files of the snapshot looked like.
+    pub(super) inodes: Vec<Inode>,
+    /// How far the kernel reads ahead on the device of each.
+    pub(super) read_ahead: Vec<Bytes>,
+}
+
+/// The length of the stretches that are planned, unless the kernel reads ahead further.
+const CHUNK: Bytes = Bytes(1 << 20);
+/// The length where it does: the kernel makes folios as large as that then, of which a part cannot be dropped.
+const CHUNK_OF_LARGE_FOLIOS: Bytes = Bytes(2 << 20);
+
+/// Looks at files: which of their pages are resident.
+///
+/// Files whose residency cannot be known are in the snapshot, as unknown; who cannot be opened is skipped.
+/// `chunk` is [`Snapshot::chunk`]; 1 MiB where it is `None`, 2 MiB where the device reads that far ahead.
+///
+/// # Cost
+/// Seven system calls a file, two more where it is resident in part, and what [`map()`] costs. No file stays open.
+#[must_use]
+pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<Bytes>) -> Survey {
+    let mut devices = HashMap::new();
+    let mut survey = Survey {
+        snapshot: Snapshot {
+            files: Vec::new(),
+            chunk: CHUNK,
+            headroom: None,
+        },
+        paths: Vec::new(),
+        skipped: Vec::new(),
+        inodes: Vec::new(),
+        read_ahead: Vec::new(),
+    };
+    for path in paths {
+        let path = path.as_ref();
+        match look(path) {
+            Ok((inode, resident)) => {
+                let ahead = *devices
+                    .entry(inode.device)
+                    .or_insert_with(|| read_ahead(inode.device).unwrap_or(USUAL_READ_AHEAD));
+                survey.snapshot.files.push(FileState {
+                    id: inode.into(),
+                    size: inode.size,
+                    resident,
+                    open_elsewhere: false,
+                });
+                survey.paths.push(path.into());
+                survey.inodes.push(inode);
+                survey.read_ahead.push(ahead);
+            }
+            Err(error) => survey.skipped.push(error.with_path(path)),
+        }
+    }
+    let furthest = survey.read_ahead.iter().max().copied().unwrap_or_default();
+    survey.snapshot.chunk = chunk
+        .map(|chunk| chunk.max(page_size().bytes()))
+        .unwrap_or(furthest.clamp(CHUNK, CHUNK_OF_LARGE_FOLIOS));
+    survey
+}
+
+fn look(path: &Path) -> Result<(Inode, Option<Vec<ByteRange>>), Error> {
+    let file = open(path)?;
+    let inode = Inode::of(file.as_fd())?;
+    Ok((inode, resident(&file)))
+}
+
+/// The resident ranges. Any failure to learn them leaves the file readable.
+fn resident(file: &File) -> Option<Vec<ByteRange>> {
+    let found = map(file, ByteRange::starting_at(0)).ok()?;
+    let ranges = found.ranges.iter().map(|range| range.bytes(page_size()));
+    Some(ranges.collect())
+}
+
+const USUAL_READ_AHEAD: Bytes = Bytes(128 << 10);
+
+/// How far the kernel reads ahead on a device, from `/sys/class/bdi`.
+fn read_ahead((major, minor): (u32, u32)) -> Option<Bytes> {
+    let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    let text = std::fs::read_to_string(path).ok()?;
+    let kib: u64 = text.trim().parse().ok()?;
+    Some(Bytes(kib << 10))
+}
+
+impl Survey {
+    /// Marks the files that other processes have open, so that no page of them is dropped.
+    ///
+    /// Sees the processes whose `/proc/PID/fd` the caller may read: all as root, otherwise its own.
+    /// Mapped pages need no mark: the kernel does not drop them.
+    ///
+    /// # Cost
+    /// One system call for each open descriptor of the machine, a few microseconds.
+    pub fn mark_open_elsewhere(&mut self) {
+        let wanted: HashSet<_> = self.snapshot.files.iter().map(|file| file.id).collect();
+        let open = open_elsewhere(&wanted);
+        for file in &mut self.snapshot.files {
+            file.open_elsewhere |= open.contains(&file.id);
+        }
+    }
+}
+
+fn open_elsewhere(wanted: &HashSet<FileId>) -> HashSet<FileId> {
+    let own = std::process::id().to_string();
+    let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut open = HashSet::new();
+    for process in entries("/proc".into()) {
+        let name = process.file_name();
+        let is_process = name
+            .to_str()
+            .is_some_and(|name| name.parse::<u32>().is_ok());
+        if !is_process || name.to_str() == Some(&own) {
+            continue;
+        }
+        for descriptor in entries(process.path().join("fd")) {
+            // Of the file that the link stands for, whatever has become of its name.
+            if let Ok(found) = std::fs::metadata(descriptor.path()) {
+                let device = found.dev();
+                let id = FileId {
+                    device: (rustix::fs::major(device), rustix::fs::minor(device)),
+                    number: found.ino(),
+                };
+                if wanted.contains(&id) {
+                    open.insert(id);
+                }
+            }
+        }
+    }
+    open
+}
