@@ -31,7 +31,7 @@ const MOST_SPILL: u64 = 8;
 
 /// Pages that are dropped soon need room until then, which is lost to those that are kept; the two windows
 /// of read-ahead may take this part of what is missed anyway.
-const MOST_ROOM: u64 = 64;
+const MOST_ROOM: u64 = 32;
 
 /// Decides for each step of a plan.
 pub(super) fn fetches(plan: &Plan, survey: &Survey, options: &Options) -> Vec<Fetch> {

@@ -121,6 +121,8 @@ pub enum Why {
     AllResident,
     /// What is resident cannot be known, of any of the files.
     ResidencyUnknown,
+    /// The order is fixed, and nothing may be dropped ([`Mode::Fixed`] with [`Keep::Share`]): there is nothing to decide.
+    NothingToDecide,
     /// Plans came to less than nine tenths of the planned hits twice; it is tried again some scans later.
     WorseThanPlanned,
 }
@@ -131,6 +133,7 @@ impl fmt::Display for Why {
             Self::NothingResident => "nothing is resident",
             Self::AllResident => "everything is resident",
             Self::ResidencyUnknown => "what is resident is unknown",
+            Self::NothingToDecide => "the order is fixed, and nothing may be dropped",
             Self::WorseThanPlanned => {
                 "two plans in a row came to less than 90 % of the planned hits"
             }
@@ -194,7 +197,7 @@ impl Snapshot {
 pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
     let mut chunks = chunks(snapshot, history, options);
     let mut prediction = predict(&chunks, history);
-    let declined = decline(&chunks, &prediction, history);
+    let declined = decline(&chunks, &prediction, history, options);
     if declined.is_some() {
         if let Mode::Shuffle(seed) = options.mode {
             Shuffle::new(seed).shuffle(&mut chunks);
@@ -300,7 +303,12 @@ fn predict(chunks: &[Chunk], history: &History) -> Prediction {
     }
 }
 
-fn decline(chunks: &[Chunk], prediction: &Prediction, history: &History) -> Option<Why> {
+fn decline(
+    chunks: &[Chunk],
+    prediction: &Prediction,
+    history: &History,
+    options: &Options,
+) -> Option<Why> {
     let unknown = |chunk: &&Chunk| chunk.class == Class::Unknown && !chunk.range.is_empty();
     let unknown: Bytes = (chunks.iter().filter(unknown))
         .map(|chunk| Bytes(chunk.range.len))
@@ -310,6 +318,9 @@ fn decline(chunks: &[Chunk], prediction: &Prediction, history: &History) -> Opti
         resident if resident == prediction.total => Some(Why::AllResident),
         _ if unknown == prediction.total => Some(Why::ResidencyUnknown),
         Bytes::ZERO => Some(Why::NothingResident),
+        _ if (options.mode, options.keep) == (Mode::Fixed, Keep::Share) => {
+            Some(Why::NothingToDecide)
+        }
         _ if history.is_resting() => Some(Why::WorseThanPlanned),
         _ => None,
     }

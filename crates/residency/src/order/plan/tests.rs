@@ -213,7 +213,7 @@ fn runs_join_what_is_read_alike() {
     let plan = plan(
         &snapshot,
         &History::default(),
-        &options(Mode::Fixed, Keep::Share),
+        &options(Mode::Fixed, Keep::AsFound),
     );
     let runs: Vec<_> = plan
         .runs()
