@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use cachewise_sys::{fadvise_random, page_size};
-use cachewise_units::{ByteRange, Pages};
+use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::fs::Advice;
 
 use super::snapshot::between;
-use super::{After, Class, Keep, Mode, Options, Plan, Survey};
+use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
 use crate::{Error, Inode, open, query};
 
 /// How the bytes of a step are brought in.
@@ -34,7 +34,14 @@ const MOST_SPILL: u64 = 8;
 const MOST_ROOM: u64 = 32;
 
 /// Decides for each step of a plan.
-pub(super) fn fetches(plan: &Plan, survey: &Survey, options: &Options) -> Vec<Fetch> {
+///
+/// `read_ahead` is how far the kernel reads ahead in each file of the snapshot.
+pub(super) fn fetches(
+    plan: &Plan,
+    snapshot: &Snapshot,
+    read_ahead: &[Bytes],
+    options: &Options,
+) -> Vec<Fetch> {
     let steps = &plan.steps;
     let in_callers_order = plan.declined.is_some() && !matches!(options.mode, Mode::Shuffle(_));
     if in_callers_order && options.keep != Keep::AsFound {
@@ -57,8 +64,8 @@ pub(super) fn fetches(plan: &Plan, survey: &Survey, options: &Options) -> Vec<Fe
                     .take_while(|two| two[1].follows(&two[0]))
                     .count();
                 let run = between(first.range.start, rest[len - 1].range.end());
-                let window = survey.read_ahead[first.file].0;
-                let file = &survey.snapshot.files[first.file];
+                let window = read_ahead[first.file].0;
+                let file = &snapshot.files[first.file];
                 let beyond = between(run.end(), file.size.0.min(run.end() + 2 * window));
                 let spill: u64 = file.absent_in(beyond).iter().map(|range| range.len).sum();
                 let has_room = first.after == After::Keep || 2 * window * MOST_ROOM <= missed.0;
@@ -152,5 +159,92 @@ impl OpenFile {
             // Advice: where it is not taken, nothing is wrong.
             let _ = rustix::fs::fadvise(&self.exact, range.start, Some(len), advice);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FileId, FileState, History, plan};
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// How 16 MiB chunks of a file are fetched, of which these are resident.
+    fn fetched(
+        keep: Keep,
+        mode: Mode,
+        read_ahead: u64,
+        chunks: u64,
+        resident: &[std::ops::Range<u64>],
+    ) -> Vec<Fetch> {
+        let chunk = 16 * MIB;
+        let resident = resident
+            .iter()
+            .map(|range| between(range.start * chunk, range.end * chunk));
+        let snapshot = Snapshot {
+            files: vec![FileState {
+                id: FileId {
+                    device: (8, 1),
+                    number: 1,
+                },
+                size: Bytes(chunks * chunk),
+                resident: Some(resident.collect()),
+                open_elsewhere: false,
+            }],
+            chunk: Bytes(chunk),
+            headroom: Some(Bytes::ZERO),
+        };
+        let options = Options {
+            mode,
+            keep,
+            each_link: false,
+        };
+        let plan = plan(&snapshot, &History::default(), &options);
+        fetches(&plan, &snapshot, &[Bytes(read_ahead)], &options)
+    }
+
+    use Fetch::{Exact, ReadAhead, Resident};
+
+    #[test]
+    fn read_ahead_is_used_where_little_of_it_is_too_much() {
+        let fetched = |window, resident| fetched(Keep::Share, Mode::Free, window, 4, resident);
+        assert_eq!(
+            fetched(8 * MIB, &[0..1]),
+            [Resident, ReadAhead, ReadAhead, ReadAhead],
+            "the run ends with the file"
+        );
+        assert_eq!(
+            fetched(8 * MIB, &[1..2]),
+            [Resident, ReadAhead, ReadAhead, ReadAhead],
+            "the kernel does not read again what is there"
+        );
+    }
+
+    #[test]
+    fn what_is_dropped_is_exact_unless_there_is_so_much_of_it() {
+        let fetched = |chunks| {
+            let fetches = fetched(Keep::Keep, Mode::Fixed, 8 * MIB, chunks, &[0..1]);
+            assert_eq!(fetches[0], Resident, "what is there");
+            fetches[1]
+        };
+        assert_eq!(fetched(4), Exact, "two windows are a third of 48 MiB");
+        assert_eq!(fetched(40), ReadAhead, "and a fortieth of 624 MiB");
+    }
+
+    #[test]
+    fn the_callers_order_is_read_as_the_caller_would() {
+        let all = fetched(Keep::Keep, Mode::Free, 8 * MIB, 3, &[0..3]);
+        assert_eq!(all, [ReadAhead; 3], "nothing is missing");
+        let none = fetched(Keep::AsFound, Mode::Fixed, 8 * MIB, 3, &[]);
+        assert_eq!(none, [Exact; 3], "but what is dropped needs little room");
+    }
+
+    #[test]
+    fn samples_are_exact() {
+        let fetches = fetched(Keep::Share, Mode::Shuffle(1), 8 * MIB, 9, &[4..5]);
+        assert_eq!(fetches[0], Resident, "first what is there");
+        let exact = fetches.iter().filter(|fetch| **fetch == Exact).count();
+        // The last chunk, those next to each other by chance, and the one before what is resident.
+        assert!(exact >= 4, "read-ahead would bring in others: {fetches:?}");
     }
 }

@@ -119,7 +119,7 @@ impl Scanner {
     /// Looks at the files, plans, and returns the blocks to iterate over.
     pub fn scan(&mut self) -> Scan<'_> {
         let (survey, plan) = self.look_and_plan();
-        let fetches = fetches(&plan, &survey, &self.options);
+        let fetches = fetches(&plan, &survey.snapshot, &survey.read_ahead, &self.options);
         let report = Report {
             prediction: plan.prediction,
             fell_back: plan.declined,

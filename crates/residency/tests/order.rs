@@ -1,0 +1,330 @@
+//! Scans of real files: each byte once, and the cache as it was promised.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why};
+use cachewise_residency::{map, open};
+use cachewise_sys::{fadvise_dont_need, fadvise_random, page_size, sync_data};
+use cachewise_units::{ByteRange, Bytes, PageRange};
+
+const MIB: usize = 1 << 20;
+
+struct Files {
+    dir: tempfile::TempDir,
+    paths: Vec<PathBuf>,
+    content: Vec<Vec<u8>>,
+}
+
+/// Files of these sizes, on the disk and not in the cache.
+fn files(sizes: &[usize]) -> Files {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut word = 1_u64;
+    let mut random = move || {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (word >> 56) as u8
+    };
+    let content: Vec<Vec<u8>> = (sizes.iter())
+        .map(|size| (0..*size).map(|_| random()).collect())
+        .collect();
+    let paths: Vec<_> = (0..sizes.len())
+        .map(|index| dir.path().join(format!("file {index}")))
+        .collect();
+    for (path, content) in paths.iter().zip(&content) {
+        fs::write(path, content).unwrap();
+        evict(path);
+    }
+    Files {
+        dir,
+        paths,
+        content,
+    }
+}
+
+fn evict(path: &Path) {
+    let file = File::open(path).unwrap();
+    sync_data(file.as_fd()).unwrap();
+    fadvise_dont_need(file.as_fd()).unwrap();
+}
+
+/// Brings in a stretch, and no more.
+fn load(path: &Path, start: usize, len: usize) {
+    let file = File::open(path).unwrap();
+    fadvise_random(file.as_fd()).unwrap();
+    file.read_exact_at(&mut vec![0; len], start as u64).unwrap();
+}
+
+fn resident(path: &Path) -> Vec<PageRange> {
+    map(open(path).unwrap(), ByteRange::starting_at(0))
+        .unwrap()
+        .ranges
+}
+
+/// What was read of each file.
+type Found = HashMap<PathBuf, Vec<(u64, Vec<u8>)>>;
+
+fn read(scanner: &mut Scanner) -> (Found, Report) {
+    let mut found = Found::new();
+    let mut scan = scanner.scan();
+    for block in &mut scan {
+        let block = block.unwrap();
+        assert!(!block.bytes().is_empty(), "a block has a byte");
+        let blocks = found.entry(block.path().to_owned()).or_default();
+        blocks.push((block.offset(), block.bytes().to_vec()));
+    }
+    (found, scan.finish())
+}
+
+/// What a file came to, put together: without a gap, and nothing twice.
+fn whole(found: &Found, path: &Path) -> Vec<u8> {
+    let mut blocks = found.get(path).cloned().unwrap_or_default();
+    blocks.sort();
+    let mut content = Vec::new();
+    for (offset, bytes) in blocks {
+        assert_eq!(offset, content.len() as u64, "each byte comes once");
+        content.extend_from_slice(&bytes);
+    }
+    content
+}
+
+const MODES: [Mode; 3] = [Mode::Free, Mode::Fixed, Mode::Shuffle(3)];
+const KEEPS: [Keep; 3] = [Keep::Share, Keep::Keep, Keep::AsFound];
+
+#[test]
+fn every_byte_comes_once_whatever_the_order() {
+    let files = files(&[3 * MIB + 17, 0, 1, 5 * MIB]);
+    for mode in MODES {
+        for keep in KEEPS {
+            for path in &files.paths {
+                evict(path);
+            }
+            load(&files.paths[0], MIB, 2 * MIB);
+            load(&files.paths[3], 2 * MIB + 8192, MIB);
+            let mut scanner = Scanner::new(&files.paths)
+                .mode(mode)
+                .keep(keep)
+                .chunk(Bytes(MIB as u64))
+                .block(Bytes(100_000));
+            for cycle in 0..3 {
+                let (found, report) = read(&mut scanner);
+                for (path, content) in files.paths.iter().zip(&files.content) {
+                    assert!(
+                        whole(&found, path) == *content,
+                        "{mode:?}, {keep:?}, cycle {cycle}: the content of {path:?}"
+                    );
+                }
+                let size: usize = files.content.iter().map(Vec::len).sum();
+                assert_eq!(report.read, Bytes(size as u64), "all of it is reported");
+                assert_eq!(report.changed, 0, "nothing changed");
+                assert!(report.skipped.is_empty(), "nothing is skipped");
+            }
+        }
+    }
+}
+
+#[test]
+fn fixed_hands_out_the_callers_order() {
+    let files = files(&[2 * MIB, 3 * MIB + 5]);
+    load(&files.paths[1], MIB, MIB);
+    let mut scanner = Scanner::new(&files.paths)
+        .mode(Mode::Fixed)
+        .keep(Keep::AsFound);
+    let mut stream = Vec::new();
+    for block in scanner.scan() {
+        stream.extend_from_slice(block.unwrap().bytes());
+    }
+    assert!(stream == files.content.concat(), "as cat would write it");
+}
+
+#[test]
+fn the_cache_is_left_as_it_was_found() {
+    let files = files(&[6 * MIB, 4 * MIB, 2 * MIB]);
+    // A daemon that evicts cold pages can come between: then once more.
+    for attempt in 1.. {
+        files.paths.iter().for_each(|path| evict(path));
+        load(&files.paths[0], MIB + 12_288, 2 * MIB + 4096);
+        load(&files.paths[1], 0, 4 * MIB);
+        let before: Vec<_> = files.paths.iter().map(|path| resident(path)).collect();
+        let mut scanner = Scanner::new(&files.paths)
+            .mode(Mode::Fixed)
+            .keep(Keep::AsFound);
+        let (_, report) = read(&mut scanner);
+        let after: Vec<_> = files.paths.iter().map(|path| resident(path)).collect();
+        if before == after {
+            assert!(
+                report.prediction.resident >= Bytes(6 * MIB as u64),
+                "there was something to leave alone"
+            );
+            break;
+        }
+        assert!(attempt < 5, "found {before:?}, left {after:?}, {report:?}");
+    }
+}
+
+#[test]
+fn share_leaves_everything_resident() {
+    let files = files(&[4 * MIB, 4 * MIB]);
+    for attempt in 1.. {
+        load(&files.paths[1], 0, 2 * MIB);
+        let mut scanner = Scanner::new(&files.paths);
+        let first = scanner.scan().plan().steps[0];
+        assert_eq!(
+            (first.class, first.file),
+            (Class::Hit, 1),
+            "what is resident comes first"
+        );
+        read(&mut scanner);
+        let left: u64 = files
+            .paths
+            .iter()
+            .flat_map(|path| resident(path))
+            .map(|range| range.len().0)
+            .sum();
+        if left * page_size().get() == 8 * MIB as u64 {
+            let (_, report) = read(&mut scanner);
+            if report.fell_back == Some(Why::AllResident) && report.device_read == Bytes::ZERO {
+                break;
+            }
+        }
+        assert!(attempt < 5, "{left} pages are left");
+    }
+}
+
+#[test]
+fn what_another_process_has_open_is_left_in_the_cache() {
+    let files = files(&[2 * MIB, 2 * MIB]);
+    let mut other = Command::new("sleep")
+        .arg("1000")
+        .stdin(Stdio::from(File::open(&files.paths[0]).unwrap()))
+        .spawn()
+        .unwrap();
+    let pages = |index: usize| -> u64 {
+        let ranges = resident(&files.paths[index]);
+        ranges.iter().map(|range| range.len().0).sum()
+    };
+    let all = 2 * MIB as u64 / page_size().get();
+    let mut left = (0, 0);
+    for _ in 0..5 {
+        files.paths.iter().for_each(|path| evict(path));
+        read(&mut Scanner::new(&files.paths).keep(Keep::AsFound));
+        left = (pages(0), pages(1));
+        if left == (all, 0) {
+            break;
+        }
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(
+        left,
+        (all, 0),
+        "of the open file all, of the other one nothing"
+    );
+}
+
+#[test]
+fn what_somebody_writes_meanwhile_is_not_dropped() {
+    let files = files(&[4 * MIB]);
+    let path = &files.paths[0];
+    let writer = OpenOptions::new().write(true).open(path).unwrap();
+    let mut scanner = Scanner::new([path])
+        .keep(Keep::AsFound)
+        .chunk(Bytes(MIB as u64));
+    let mut scan = scanner.scan();
+    for block in &mut scan {
+        let block = block.unwrap();
+        if block.offset() == 0 {
+            writer.write_all_at(b"new", 3 * MIB as u64).unwrap();
+        }
+    }
+    let report = scan.finish();
+    assert_eq!(report.changed, 1, "that is noticed");
+    let written = 3 * MIB as u64 >> page_size().shift();
+    assert!(
+        map(open(path).unwrap(), ByteRange::starting_at(0))
+            .unwrap()
+            .contains(written),
+        "the page that was written is there"
+    );
+}
+
+#[test]
+fn files_that_change_are_read_as_they_are() {
+    let files = files(&[2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB]);
+    let [changing, truncated, vanishing, growing] = [0, 1, 2, 3].map(|index| &files.paths[index]);
+    let mut scanner = Scanner::new(&files.paths)
+        .mode(Mode::Fixed)
+        .keep(Keep::AsFound);
+    let mut scan = scanner.scan();
+    // All of this happens after the files were looked at, before any is read.
+    let file = OpenOptions::new().write(true).open(truncated).unwrap();
+    file.set_len(MIB as u64 + 1).unwrap();
+    fs::remove_file(vanishing).unwrap();
+    let other = files.dir.path().join("other");
+    fs::write(&other, vec![7; 3 * MIB]).unwrap();
+    fs::rename(other, changing).unwrap();
+    let mut file = OpenOptions::new().append(true).open(growing).unwrap();
+    file.write_all(b"and more").unwrap();
+
+    let mut sizes: HashMap<PathBuf, u64> = HashMap::new();
+    for block in &mut scan {
+        let block = block.unwrap();
+        *sizes.entry(block.path().to_owned()).or_default() += block.bytes().len() as u64;
+    }
+    let report = scan.finish();
+    assert_eq!(sizes[changing], 3 * MIB as u64, "the new file, to its end");
+    assert_eq!(sizes[truncated], MIB as u64 + 1, "what is left");
+    assert_eq!(sizes.get(vanishing), None, "nothing");
+    assert_eq!(sizes[growing], 2 * MIB as u64 + 8, "with what was appended");
+    assert_eq!(report.changed, 3, "all that could be read");
+    let skipped: Vec<_> = report.skipped.iter().map(ToString::to_string).collect();
+    assert_eq!(skipped.len(), 1, "one is gone: {skipped:?}");
+    assert!(
+        skipped[0].contains("file 2") && skipped[0].contains("No such file"),
+        "which and why: {skipped:?}"
+    );
+}
+
+#[test]
+fn what_is_no_file_is_skipped_and_named() {
+    let files = files(&[MIB]);
+    let missing = files.dir.path().join("missing");
+    let paths = [
+        files.dir.path(),
+        &missing,
+        &files.paths[0],
+        Path::new("/dev/null"),
+    ];
+    let (found, report) = read(&mut Scanner::new(paths));
+    assert!(
+        whole(&found, &files.paths[0]) == files.content[0],
+        "the rest is read"
+    );
+    assert_eq!(report.skipped.len(), 3, "{:?}", report.skipped);
+}
+
+#[test]
+fn a_file_whose_size_nobody_knows_is_read_to_its_end() {
+    let path = Path::new("/proc/self/status");
+    let (found, report) = read(&mut Scanner::new([path]));
+    assert!(
+        whole(&found, path).starts_with(b"Name:"),
+        "though it says that it is empty: {report:?}"
+    );
+}
+
+#[test]
+fn hard_links_are_read_once_or_each() {
+    let files = files(&[MIB + 1]);
+    let link = files.dir.path().join("link");
+    fs::hard_link(&files.paths[0], &link).unwrap();
+    let paths = [files.paths[0].clone(), link];
+    let (_, report) = read(&mut Scanner::new(&paths));
+    assert_eq!(report.read, Bytes(MIB as u64 + 1), "one file");
+    let (_, report) = read(&mut Scanner::new(&paths).each_link());
+    assert_eq!(report.read, Bytes(2 * MIB as u64 + 2), "two names");
+}
