@@ -34,6 +34,7 @@
 //! # Layout
 //! - `query`: [`query()`] and [`open`]: how many pages of a file; `counts`: [`Counts`], [`States`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
+//! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: who a file is, and how large.
 //! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`], [`Patterns`].
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.

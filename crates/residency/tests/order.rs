@@ -1,5 +1,7 @@
 //! Scans of real files: each byte once, and the cache as it was promised.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -167,6 +169,30 @@ fn the_cache_is_left_as_it_was_found() {
 }
 
 #[test]
+fn a_scan_that_is_broken_off_leaves_the_cache_as_it_was_found_too() {
+    let files = files(&[8 * MIB]);
+    let path = &files.paths[0];
+    for attempt in 1.. {
+        evict(path);
+        load(path, 7 * MIB, MIB);
+        let before = resident(path);
+        let mut scanner = Scanner::new([path])
+            .mode(Mode::Fixed)
+            .keep(Keep::AsFound)
+            .chunk(Bytes(MIB as u64));
+        let read: usize = (scanner.scan().take(5))
+            .map(|block| block.unwrap().bytes().len())
+            .sum();
+        assert_eq!(read, 5 * (256 << 10), "blocks of 256 KiB");
+        let after = resident(path);
+        if before == after {
+            break;
+        }
+        assert!(attempt < 5, "found {before:?}, left {after:?}");
+    }
+}
+
+#[test]
 fn share_leaves_everything_resident() {
     let files = files(&[4 * MIB, 4 * MIB]);
     for attempt in 1.. {
@@ -243,7 +269,7 @@ fn what_somebody_writes_meanwhile_is_not_dropped() {
     }
     let report = scan.finish();
     assert_eq!(report.changed, 1, "that is noticed");
-    let written = 3 * MIB as u64 >> page_size().shift();
+    let written = (3 * MIB as u64) >> page_size().shift();
     assert!(
         map(open(path).unwrap(), ByteRange::starting_at(0))
             .unwrap()

@@ -27,7 +27,7 @@ mod strategy;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{Read, Write as _};
+use std::io::{IsTerminal, Read, Write as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ const WARM_UP: u64 = 2;
 const SHARES: [(u64, u64); 3] = [(1, 1), (3, 4), (1, 2)];
 
 /// What the medians of `free` and `fixed` may be above the bound at 3/4 of the data, in percent.
-const GOAL: u64 = 5;
+const GOAL: f64 = 5.0;
 
 struct Settings {
     files: u64,
@@ -128,6 +128,7 @@ fn run() -> Outcome<()> {
     let chosen = |strategy: &Strategy| {
         names.is_empty() || names.iter().any(|name| strategy.name().contains(*name))
     };
+    let is_watched = std::io::stderr().is_terminal();
     let mut cases: Vec<Case> = Vec::new();
     for (part, of) in SHARES {
         let limit = Bytes(settings.files * settings.file_size / of * part);
@@ -144,18 +145,23 @@ fn run() -> Outcome<()> {
         for index in 0..count {
             // Each strategy comes after each of the others in some round.
             let case = &mut cases[(index * (2 * round + 1) + round) % count];
-            eprint!("\r\x1b[K{}, {}", case.strategy.name(), case.limit);
+            if is_watched {
+                eprint!("\r\x1b[K{}, {}", case.strategy.name(), case.limit);
+            }
             measure(case, &group, &files, &settings, &interrupted)?;
         }
     }
-    eprint!("\r\x1b[K");
+    if is_watched {
+        eprint!("\r\x1b[K");
+    }
     let table = table(&cases, &settings);
     print!("{table}");
     if let Some(path) = std::env::var_os("CACHEWISE_TABLE") {
         fs::write(path, &table)?;
     }
     if let Some(path) = std::env::var_os("CACHEWISE_PLOT") {
-        plot::draw(Path::new(&path), &cases)?;
+        let data = Bytes(settings.files * settings.file_size);
+        plot::draw(Path::new(&path), &cases, data)?;
     }
     Ok(())
 }
@@ -294,17 +300,22 @@ fn table(cases: &[Case], settings: &Settings) -> String {
         }
         let [median, least, most] = case.read();
         let bound = case.bound(data);
-        let over = (median.0 as f64 / bound.0.max(1) as f64 - 1.0) * 100.0;
+        let percent = (median.0 as f64 / bound.0.max(1) as f64 - 1.0) * 100.0;
+        let over = match bound.0 * 20 > data.0 {
+            true => format!("{percent:+.1} %"),
+            // Of next to nothing, everything is a multiple.
+            false => "-".into(),
+        };
         let verdict = match case.strategy.has_goal() && case.limit.0 * 4 == data.0 * 3 {
-            true if over <= GOAL as f64 => " (goal: 5 %, met)",
-            true => " (goal: 5 %, MISSED)",
+            true if percent <= GOAL => " (goal met)",
+            true => " (goal MISSED)",
             false => "",
         };
         let hits = Ratio::of(data.saturating_sub(median).0, data.0);
         let times = case.sorted(|cycle| cycle.time);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {over:+.1} %{verdict} | {} | {:.3} |",
+            "| {} | {} | {} | {} | {} | {over}{verdict} | {} | {:.3} |",
             case.strategy.name(),
             mib(median),
             mib(least),

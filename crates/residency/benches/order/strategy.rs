@@ -24,7 +24,7 @@ pub enum Strategy {
     Planned(Mode, Keep),
 }
 
-/// A random order that is another one in each cycle would be fresh samples; its seed is the cycle's number.
+/// Another order in each cycle, as for fresh samples: its number becomes the seed.
 const SHUFFLE: Mode = Mode::Shuffle(0);
 
 pub const ALL: [Strategy; 9] = [
@@ -63,7 +63,7 @@ impl Strategy {
 /// Reads all files, cycle after cycle.
 pub enum Reader {
     Plain(Strategy, Vec<PathBuf>),
-    Planned(Box<Scanner>, bool),
+    Planned(Box<Scanner>, Mode),
 }
 
 /// Read at a time by the plain strategies, as `cat` and `sha256sum` do.
@@ -78,11 +78,8 @@ impl Reader {
     ) -> Self {
         match strategy {
             Strategy::Planned(mode, keep) => {
-                let mut scanner = Scanner::new(files).mode(mode).keep(keep);
-                if std::env::var_os("CACHEWISE_NO_HEADROOM").is_none() {
-                    scanner = scanner.headroom(headroom);
-                }
-                Self::Planned(Box::new(scanner), matches!(mode, Mode::Shuffle(_)))
+                let scanner = Scanner::new(files).mode(mode).keep(keep).headroom(headroom);
+                Self::Planned(Box::new(scanner), mode)
             }
             _ => Self::Plain(strategy, files.to_vec()),
         }
@@ -107,8 +104,8 @@ impl Reader {
                 Strategy::ExtentsFirst => read_extents(files),
                 _ => read(files.iter().map(|path| (path.as_path(), whole(path)))),
             },
-            Self::Planned(scanner, is_shuffle) => {
-                if *is_shuffle {
+            Self::Planned(scanner, mode) => {
+                if matches!(mode, Mode::Shuffle(_)) {
                     scanner.set_mode(Mode::Shuffle(number));
                 }
                 let mut scan = scanner.scan();
@@ -116,10 +113,7 @@ impl Reader {
                 for block in &mut scan {
                     total += Bytes(block?.bytes().len() as u64);
                 }
-                let report = scan.finish();
-                if std::env::var_os("CACHEWISE_VERBOSE").is_some() {
-                    eprintln!("  {number} {report:?}");
-                }
+                scan.finish();
                 Ok(total)
             }
         }

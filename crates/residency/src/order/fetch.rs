@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use cachewise_sys::{fadvise_random, page_size};
+use cachewise_sys::{fadvise_normal, fadvise_random, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::fs::Advice;
 
@@ -16,8 +16,7 @@ use crate::{Error, Inode, open, query};
 /// How the bytes of a step are brought in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
-    /// They are there: with read-ahead off, or a mark that earlier read-ahead left behind would start it
-    /// again, into what is not wanted.
+    /// They are there. With read-ahead off: if they are not, nothing but them is wanted.
     Resident,
     /// By the kernel's read-ahead: large requests, large folios, and up to two windows too many where the run ends.
     ReadAhead,
@@ -81,27 +80,25 @@ pub(super) fn fetches(
     fetches
 }
 
-/// A file of which steps are read: opened twice, because read-ahead is a property of the descriptor.
+/// A file of which steps are read.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     /// Which one of the snapshot it is.
     pub index: usize,
     /// Whether it looks as the snapshot saw it.
     pub is_as_seen: bool,
-    ahead: File,
-    exact: File,
+    file: File,
+    /// Whether the kernel's read-ahead is on, as it is for a file that was just opened.
+    reads_ahead: bool,
 }
 
 impl OpenFile {
     pub fn open(path: &Path, index: usize) -> Result<Self, Error> {
-        let ahead = open(path)?;
-        let exact = open(path)?;
-        fadvise_random(exact.as_fd())?;
         Ok(Self {
             index,
             is_as_seen: true,
-            ahead,
-            exact,
+            file: open(path)?,
+            reads_ahead: true,
         })
     }
 
@@ -111,17 +108,22 @@ impl OpenFile {
             (now.device, now.number, now.size, now.modified)
                 == (seen.device, seen.number, seen.size, seen.modified)
         };
-        self.is_as_seen &= Inode::of(self.exact.as_fd()).is_ok_and(same);
+        self.is_as_seen &= Inode::of(self.file.as_fd()).is_ok_and(same);
     }
 
     /// Reads what is there, up to the end of the file.
-    pub fn read(&self, fetch: Fetch, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
-        let file = match fetch {
-            Fetch::ReadAhead => &self.ahead,
-            Fetch::Resident | Fetch::Exact => &self.exact,
-        };
+    pub fn read(&mut self, fetch: Fetch, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        let reads_ahead = fetch == Fetch::ReadAhead;
+        if self.reads_ahead != reads_ahead {
+            let file = self.file.as_fd();
+            match reads_ahead {
+                true => fadvise_normal(file)?,
+                false => fadvise_random(file)?,
+            }
+            self.reads_ahead = reads_ahead;
+        }
         loop {
-            match rustix::io::pread(file, &mut *buffer, offset) {
+            match rustix::io::pread(&self.file, &mut *buffer, offset) {
                 Err(rustix::io::Errno::INTR) => {}
                 result => return result.map_err(|errno| crate::inode::failed("pread", errno)),
             }
@@ -135,13 +137,13 @@ impl OpenFile {
 
     /// Says whether all of a stretch is resident, as far as can be known.
     pub fn is_resident(&self, range: ByteRange) -> bool {
-        query(&self.exact, range).is_ok_and(|counts| counts.is_full())
+        query(&self.file, range).is_ok_and(|counts| counts.is_full())
     }
 
     /// Drops the pages of a stretch, but for those that somebody has written to meanwhile: the kernel would
     /// begin to write these back.
     pub fn drop(&self, range: ByteRange) {
-        let is_clean = |range| match query(&self.exact, range) {
+        let is_clean = |range| match query(&self.file, range) {
             Ok(counts) => (counts.states).is_none_or(|states| {
                 (states.dirty, states.writeback) == (Pages::ZERO, Pages::ZERO)
             }),
@@ -157,7 +159,7 @@ impl OpenFile {
     fn advise(&self, range: ByteRange, advice: Advice) {
         if let Some(len) = NonZeroU64::new(range.len) {
             // Advice: where it is not taken, nothing is wrong.
-            let _ = rustix::fs::fadvise(&self.exact, range.start, Some(len), advice);
+            let _ = rustix::fs::fadvise(&self.file, range.start, Some(len), advice);
         }
     }
 }
@@ -169,18 +171,16 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// How 16 MiB chunks of a file are fetched, of which these are resident.
+    /// How the 16 MiB chunks of a file are fetched, of which one stretch, in MiB, is resident.
     fn fetched(
-        keep: Keep,
-        mode: Mode,
+        (keep, mode): (Keep, Mode),
         read_ahead: u64,
         chunks: u64,
-        resident: &[std::ops::Range<u64>],
+        (start, end): (u64, u64),
     ) -> Vec<Fetch> {
         let chunk = 16 * MIB;
-        let resident = resident
-            .iter()
-            .map(|range| between(range.start * chunk, range.end * chunk));
+        let mut resident = vec![between(start * MIB, end * MIB)];
+        resident.retain(|range| !range.is_empty());
         let snapshot = Snapshot {
             files: vec![FileState {
                 id: FileId {
@@ -188,7 +188,7 @@ mod tests {
                     number: 1,
                 },
                 size: Bytes(chunks * chunk),
-                resident: Some(resident.collect()),
+                resident: Some(resident),
                 open_elsewhere: false,
             }],
             chunk: Bytes(chunk),
@@ -200,30 +200,40 @@ mod tests {
             each_link: false,
         };
         let plan = plan(&snapshot, &History::default(), &options);
-        fetches(&plan, &snapshot, &[Bytes(read_ahead)], &options)
+        fetches(&plan, &snapshot, &[Bytes(read_ahead * MIB)], &options)
     }
 
     use Fetch::{Exact, ReadAhead, Resident};
 
     #[test]
     fn read_ahead_is_used_where_little_of_it_is_too_much() {
-        let fetched = |window, resident| fetched(Keep::Share, Mode::Free, window, 4, resident);
+        let fetched = |window, resident| fetched((Keep::Share, Mode::Free), window, 4, resident);
         assert_eq!(
-            fetched(8 * MIB, &[0..1]),
+            fetched(8, (0, 16)),
             [Resident, ReadAhead, ReadAhead, ReadAhead],
             "the run ends with the file"
         );
         assert_eq!(
-            fetched(8 * MIB, &[1..2]),
+            fetched(8, (16, 32)),
             [Resident, ReadAhead, ReadAhead, ReadAhead],
             "the kernel does not read again what is there"
+        );
+        assert_eq!(
+            fetched(8, (16, 20)),
+            [Exact, Exact, ReadAhead, ReadAhead],
+            "it would go on behind it, for 12 MiB after a run of 16"
+        );
+        assert_eq!(
+            fetched(1, (16, 20)),
+            [Exact, ReadAhead, ReadAhead, ReadAhead],
+            "but not that far"
         );
     }
 
     #[test]
     fn what_is_dropped_is_exact_unless_there_is_so_much_of_it() {
         let fetched = |chunks| {
-            let fetches = fetched(Keep::Keep, Mode::Fixed, 8 * MIB, chunks, &[0..1]);
+            let fetches = fetched((Keep::Keep, Mode::Fixed), 8, chunks, (0, 16));
             assert_eq!(fetches[0], Resident, "what is there");
             fetches[1]
         };
@@ -233,15 +243,15 @@ mod tests {
 
     #[test]
     fn the_callers_order_is_read_as_the_caller_would() {
-        let all = fetched(Keep::Keep, Mode::Free, 8 * MIB, 3, &[0..3]);
+        let all = fetched((Keep::Keep, Mode::Free), 8, 3, (0, 48));
         assert_eq!(all, [ReadAhead; 3], "nothing is missing");
-        let none = fetched(Keep::AsFound, Mode::Fixed, 8 * MIB, 3, &[]);
+        let none = fetched((Keep::AsFound, Mode::Fixed), 8, 3, (0, 0));
         assert_eq!(none, [Exact; 3], "but what is dropped needs little room");
     }
 
     #[test]
     fn samples_are_exact() {
-        let fetches = fetched(Keep::Share, Mode::Shuffle(1), 8 * MIB, 9, &[4..5]);
+        let fetches = fetched((Keep::Share, Mode::Shuffle(1)), 8, 9, (64, 80));
         assert_eq!(fetches[0], Resident, "first what is there");
         let exact = fetches.iter().filter(|fetch| **fetch == Exact).count();
         // The last chunk, those next to each other by chance, and the one before what is resident.

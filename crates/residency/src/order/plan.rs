@@ -16,7 +16,8 @@ pub enum Mode {
     /// resident in part, then what is missing, in the caller's order. For checksums, search, backup, scans.
     #[default]
     Free,
-    /// The caller's own order, to the byte. With [`Keep::Keep`] what is resident stays so.
+    /// The caller's own order, to the byte. With [`Keep::Keep`] what is resident stays so; with
+    /// [`Keep::Share`] there is nothing that a plan could change.
     Fixed,
     /// Random, as a seed has it, but resident chunks first. For training on samples.
     ///
@@ -90,7 +91,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What is to be expected of it.
     pub prediction: Prediction,
-    /// Why it is the caller's order with nothing dropped, if it is.
+    /// Why it is the caller's order (of [`Mode::Shuffle`]: one without regard to what is resident), if it is.
+    /// Nothing is dropped then but by [`Keep::AsFound`].
     pub declined: Option<Why>,
 }
 

@@ -253,6 +253,7 @@ impl Buffers {
 /// One reading of all files: an iterator of blocks.
 ///
 /// A block that could not be read is an error once; what is left of that file is skipped, and the others follow.
+/// Dropped before its end, it still puts out of the cache what it promised to.
 pub struct Scan<'s> {
     scanner: &'s mut Scanner,
     survey: Survey,
@@ -308,9 +309,31 @@ impl Scan<'_> {
         if is_complete {
             self.scanner.history.end(&self.plan, self.report.hits);
         }
+        self.stop();
         self.report.changed = self.changed.len() as u64;
         self.report.skipped.append(&mut self.survey.skipped);
-        self.report
+        std::mem::take(&mut self.report)
+    }
+
+    /// Reads and drops what has been asked for already: the kernel drops no page that is still being read.
+    fn stop(&mut self) {
+        let last = self.current.map(|current| current.step);
+        if self.scanner.options.keep != Keep::Share {
+            let asked_for = self.prefetched.map_or(0, |index| index + 1);
+            let end = self.next.max(asked_for).min(self.plan.steps.len());
+            self.plan.steps.truncate(end);
+            self.fetches.truncate(end);
+            while self.next().is_some() {}
+        }
+        // What read-ahead has brought in beyond.
+        if let Some(step) = last.filter(|step| step.after == After::Drop) {
+            let end = step.range.end();
+            let beyond = between(end, end + 2 * self.survey.read_ahead[step.file].0);
+            let absent = self.survey.snapshot.files[step.file].absent_in(beyond);
+            if let Some(file) = self.file(step.file) {
+                absent.into_iter().for_each(|range| file.drop(range));
+            }
+        }
     }
 
     /// Begins with the next step, if its file can be read; `None` after the last.
@@ -364,7 +387,7 @@ impl Scan<'_> {
     }
 
     /// The open file, as the last one of those that are open.
-    fn file(&mut self, index: usize) -> Option<&OpenFile> {
+    fn file(&mut self, index: usize) -> Option<&mut OpenFile> {
         if self.lost.contains(&index) {
             return None;
         }
@@ -385,7 +408,7 @@ impl Scan<'_> {
             self.open.pop_front();
         }
         self.open.push_back(file);
-        self.open.back()
+        self.open.back_mut()
     }
 
     /// Reads the next block of the step; `None` at its end.
@@ -492,6 +515,12 @@ impl Iterator for Scan<'_> {
                 }
             }
         }
+    }
+}
+
+impl Drop for Scan<'_> {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
