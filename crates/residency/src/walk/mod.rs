@@ -83,8 +83,7 @@ impl Walk {
         }
     }
 
-    /// Sets the number of threads that walk; one at least. One is the caller's own; several are further ones,
-    /// and the caller's takes what they find.
+    /// Sets the number of threads that walk; one at least, which is the caller's own.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -123,19 +122,13 @@ impl Walk {
     ///
     /// `each` is called on the caller's thread. While it takes its time, the walk waits.
     pub fn run(self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
+        /// What waits for the caller's thread while that is in a large directory.
+        const ON_THE_WAY: usize = 16;
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));
         let seen = Seen::default();
-        let mut hand_over = |batches: Vec<Batch>| {
-            batches
-                .iter()
-                .try_for_each(|batch| batch.found().try_for_each(&mut each))
-        };
-        if self.threads == 1 {
-            return Worker::new(&self, &queue, &seen, hand_over).work();
-        }
-        let (sender, receiver) = sync_channel::<Vec<Batch>>(2 * self.threads);
+        let (sender, receiver) = sync_channel::<Vec<Batch>>(ON_THE_WAY);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads)
+            let others: Vec<_> = (1..self.threads)
                 .map(|_| {
                     let sender = sender.clone();
                     let send = move |batches| match sender.send(batches) {
@@ -147,19 +140,25 @@ impl Walk {
                 })
                 .collect();
             drop(sender);
-            // Dropped also where `each` panics: then nothing can be sent any more, and the threads end.
+            // Dropped here also where `each` panics: then nothing can be sent any more, and the threads end.
             let receiver = receiver;
-            if receiver.iter().try_for_each(&mut hand_over).is_break() {
-                queue.stop();
-            }
+            let mut hand_over = |batches: Vec<Batch>| {
+                let mut found = batches.iter().flat_map(Batch::found);
+                found.try_for_each(&mut each)
+            };
+            let own = Worker::new(&self, &queue, &seen, |batches| {
+                hand_over(batches)?;
+                receiver.try_iter().try_for_each(&mut hand_over)
+            });
+            let summary = own.work_and_receive(&receiver);
             drop(receiver);
-            workers
+            others
                 .into_iter()
-                .map(|worker| match worker.join() {
+                .map(|other| match other.join() {
                     Ok(summary) => summary,
                     Err(panic) => std::panic::resume_unwind(panic),
                 })
-                .fold(Summary::default(), Summary::and)
+                .fold(summary, Summary::and)
         })
     }
 }

@@ -68,6 +68,17 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a task if there is one. It is to be [`done`](Self::done), as those of [`take`](Self::take).
+    pub fn take_now(&self) -> Option<Task> {
+        let mut state = self.lock();
+        if state.is_stopped {
+            return None;
+        }
+        let task = state.tasks.pop()?;
+        state.busy += 1;
+        Some(task)
+    }
+
     /// Takes a task. `None` where all is done. Calls `idle` before it waits for another thread's.
     ///
     /// Each task that is taken is to be [`done`](Self::done).

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use cachewise_sys::{ErrorKind, close_together, page_size};
 use cachewise_units::{ByteRange, Bytes};
@@ -40,12 +41,25 @@ const QUIETLY: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
+/// Others would wait for ever for a thread that panicked.
+struct StopOnPanic<'queue>(&'queue Queue);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
 /// One thread's part of a walk. `Hand` takes what it has found, and breaks off when nobody wants more.
 pub(super) struct Worker<'walk, Hand> {
     walk: &'walk Walk,
     queue: &'walk Queue,
     seen: &'walk Seen,
     hand_over: Hand,
+    /// For what a read of a directory gives.
+    buffer: Vec<MaybeUninit<u8>>,
     devices: Vec<Device>,
     /// Open files that are done with.
     open: Vec<OwnedFd>,
@@ -64,6 +78,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             queue,
             seen,
             hand_over,
+            buffer: vec![MaybeUninit::uninit(); DIRECTORY_BUFFER],
             devices: Vec::new(),
             open: Vec::with_capacity(OPEN_FILES),
             most_open: most_open(walk.threads),
@@ -74,32 +89,45 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
     }
 
+    /// Does what waits until nothing is left.
     pub fn work(mut self) -> Summary {
-        /// Others would wait for ever for a thread that panicked.
-        struct StopOnPanic<'queue>(&'queue Queue);
-        impl Drop for StopOnPanic<'_> {
-            fn drop(&mut self) {
-                if std::thread::panicking() {
-                    self.0.stop();
-                }
-            }
-        }
-        let _guard = StopOnPanic(self.queue);
-        let mut buffer = vec![MaybeUninit::uninit(); DIRECTORY_BUFFER];
         let queue = self.queue;
+        let _guard = StopOnPanic(queue);
         while let Some(task) = queue.take(|| self.flush()) {
-            match task {
-                Task::Root(path) => self.root(path),
-                Task::Directory(directory) => self.directory(directory, &mut buffer),
-                Task::Files(batch, directory) => {
-                    self.files(directory.as_fd(), batch);
-                    self.close_last(directory);
-                }
-            }
-            queue.done();
+            self.task(task);
         }
         self.flush();
         self.summary
+    }
+
+    /// The same on the thread that the others hand over to. It never waits for a task, since the others may wait
+    /// for it to take what they have found.
+    pub fn work_and_receive(mut self, others: &Receiver<Vec<Batch>>) -> Summary {
+        let queue = self.queue;
+        let _guard = StopOnPanic(queue);
+        loop {
+            while let Some(task) = queue.take_now() {
+                self.task(task);
+            }
+            self.flush();
+            match others.recv() {
+                Ok(found) => self.deliver(found),
+                // They have ended, so nothing is left, or nobody wants it.
+                Err(_) => return self.summary,
+            }
+        }
+    }
+
+    fn task(&mut self, task: Task) {
+        match task {
+            Task::Root(path) => self.root(path),
+            Task::Directory(directory) => self.directory(directory),
+            Task::Files(batch, directory) => {
+                self.files(directory.as_fd(), batch);
+                self.close_last(directory);
+            }
+        }
+        self.queue.done();
     }
 
     /// A path that the caller gave: a symbolic link is followed, and what it is decides.
@@ -162,8 +190,11 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         self.finish(batch);
     }
 
-    fn directory(&mut self, directory: Directory, buffer: &mut [MaybeUninit<u8>]) {
-        if let Err(error) = self.read_directory(&directory, buffer) {
+    fn directory(&mut self, directory: Directory) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = self.read_directory(&directory, &mut buffer);
+        self.buffer = buffer;
+        if let Err(error) = read {
             let error = error.with_path(&directory.place.directory);
             let mut batch = Batch::new(directory.place, Device::unknown());
             self.skip(&mut batch, error);
@@ -422,7 +453,13 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     fn send(&mut self) {
         self.findings = 0;
         let ready = std::mem::take(&mut self.ready);
-        if !ready.is_empty() && !self.is_over && (self.hand_over)(ready).is_break() {
+        if !ready.is_empty() {
+            self.deliver(ready);
+        }
+    }
+
+    fn deliver(&mut self, found: Vec<Batch>) {
+        if !self.is_over && (self.hand_over)(found).is_break() {
             self.is_over = true;
             self.queue.stop();
         }
