@@ -8,6 +8,7 @@ mod columns;
 mod drop;
 mod files;
 mod machine;
+mod order;
 mod output;
 mod progress;
 mod run;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         Command::Evict(arguments) => act::evict(&arguments),
         Command::Lock(arguments) => act::lock(&arguments),
         Command::Snapshot(arguments) => act::snapshot(&arguments),
+        Command::Order(arguments) => order::order(&arguments),
+        Command::Cat(arguments) => order::cat(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {

@@ -24,6 +24,9 @@ pub struct Residency {
     /// Of a row that is one resident range: its first and last page.
     pub first_page: Measured<u64>,
     pub last_page: Measured<u64>,
+    /// Of a row that is a range in bytes.
+    pub offset: Measured<u64>,
+    pub length: Measured<u64>,
     /// The part of each of so many stretches that is resident.
     pub histogram: Measured<Vec<Ratio>>,
 }
@@ -41,6 +44,8 @@ impl Default for Residency {
             recently_evicted_pages: Measured::Missing(NOT_HERE),
             first_page: Measured::Missing(NOT_HERE),
             last_page: Measured::Missing(NOT_HERE),
+            offset: Measured::Missing(NOT_HERE),
+            length: Measured::Missing(NOT_HERE),
             histogram: Measured::Missing(NOT_HERE),
         }
     }
@@ -66,7 +71,7 @@ fn shade(ratio: Ratio) -> char {
     STEPS[step as usize]
 }
 
-pub(crate) const RESIDENCY_FIELDS: [Field; 13] = fields! {
+pub(crate) const RESIDENCY_FIELDS: [Field; 15] = fields! {
     "files", "FILES", [], Count, Gauge,
         |row| row.residency.files.count(),
         "How many files the row sums up";
@@ -100,6 +105,12 @@ pub(crate) const RESIDENCY_FIELDS: [Field; 13] = fields! {
     "last_page", "LAST", [], Id, Label,
         |row| row.residency.last_page.map(Datum::Id),
         "Index in the file of a resident range's last page";
+    "offset", "OFFSET", [], Id, Label,
+        |row| row.residency.offset.map(Datum::Id),
+        "Where in the file a range begins, in bytes";
+    "length", "LENGTH", [], Id, Label,
+        |row| row.residency.length.map(Datum::Id),
+        "How long a range of a file is, in bytes";
     "links", "LINKS", ["nlink"], Id, Label,
         |row| row.labels.links.map(Datum::Id),
         "Names that the file has; 0: deleted, and gone when nobody holds it any more";

@@ -124,6 +124,8 @@ impl Row {
                 recently_evicted_pages: count,
                 first_page: count,
                 last_page: count,
+                offset: count,
+                length: count,
                 histogram: Measured::Missing(NOT_YET),
             },
             ..Row::default()

@@ -3,6 +3,7 @@
 mod act;
 mod drop;
 mod files;
+mod order;
 mod output;
 mod run;
 mod select;
@@ -18,6 +19,7 @@ use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use drop::Drop;
 pub use files::{Files, SortKey};
+pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use run::Run;
 pub use select::Select;
@@ -53,6 +55,10 @@ pub enum Command {
     Lock(Box<Lock>),
     /// Keep in a file what is resident, bring it back, or compare.
     Snapshot(Snapshot),
+    /// Print files, or ranges of them, in the order in which reading costs the least I/O.
+    Order(OrderFiles),
+    /// Write files to standard output, and leave the cache as it was.
+    Cat(Cat),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
     /// List every column that there is, with what it means.

@@ -1,0 +1,102 @@
+//! `cachewise order` and `cachewise cat`, as typed.
+
+use std::path::PathBuf;
+
+use cachewise_residency::order::{Keep, Mode, Options};
+use cachewise_units::Bytes;
+use clap::{Args, ValueEnum};
+
+use super::output::Output;
+use super::select::Select;
+
+/// `cachewise order`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Files that are read again and again and do not all fit into memory are never hit in their usual order: each \
+    page is thrown out just before it is wanted. What is resident read first costs only what does not fit.\n\n\
+    Examples:\n  \
+    cachewise order -0 /data/*.bin | xargs -0 sha256sum\n  \
+    cachewise order --explain --unit range /data\n  \
+    cachewise order --simulate 768M /data"
+)]
+pub struct OrderFiles {
+    /// Files and directories; what is under a directory comes in the order of its paths.
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// End each path with a zero byte instead of a newline, for xargs -0.
+    #[arg(short = '0', long)]
+    pub null: bool,
+    /// What is put in order.
+    #[arg(long, value_enum, default_value_t = Unit::File)]
+    pub unit: Unit,
+    /// With --unit range: a random order by this seed, resident chunks first.
+    #[arg(long, value_name = "SEED")]
+    pub shuffle: Option<u64>,
+    /// Say what the order saves, on standard error.
+    #[arg(long)]
+    pub explain: bool,
+    /// Say what orders would cost with so much memory, a cycle, and read nothing.
+    #[arg(long, value_name = "BYTES")]
+    pub simulate: Option<Bytes>,
+    #[command(flatten)]
+    pub select: Select,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What is put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// Whole files.
+    File,
+    /// Ranges of files: PATH, OFFSET, LENGTH and what is resident, between tabs.
+    Range,
+}
+
+/// `cachewise cat`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Like cat(1), in the order given. With --keep what it brings in does not throw out what others use: it is \
+    dropped once it has been written, and what was resident before stays.\n\n\
+    Examples:\n  \
+    cachewise cat --keep /var/backups/db.dump | zstd > /mnt/db.dump.zst"
+)]
+pub struct Cat {
+    /// Files.
+    #[arg(value_name = "FILE", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// What becomes of the pages that are brought in; as-found where nothing else is said.
+    #[arg(long, value_name = "POLICY", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "as-found", default_value = "share")]
+    pub keep: Policy,
+}
+
+/// What becomes of pages that are brought in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Policy {
+    /// They stay, as after any read.
+    Share,
+    /// Those that would throw out resident ones are dropped: for the only reader, again and again.
+    Keep,
+    /// All are dropped: the cache is left as it was found.
+    AsFound,
+}
+
+impl From<Policy> for Keep {
+    fn from(policy: Policy) -> Keep {
+        match policy {
+            Policy::Share => Keep::Share,
+            Policy::Keep => Keep::Keep,
+            Policy::AsFound => Keep::AsFound,
+        }
+    }
+}
+
+impl OrderFiles {
+    /// How to plan.
+    pub fn options(&self) -> Options {
+        Options {
+            mode: self.shuffle.map_or(Mode::Free, Mode::Shuffle),
+            ..Options::default()
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `order` and `cat`: reading in the order that costs the least I/O.
+
+mod simulated;
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use cachewise_model::{Field, Measured, Row};
+use cachewise_residency::Found as Met;
+use cachewise_residency::order::{Class, History, Mode, Plan, Scanner, Survey, plan, survey};
+use cachewise_units::ByteRange;
+use cachewise_view::{Format, RowOptions, RowWriter};
+
+use crate::cli::{Cat, OrderFiles, Unit};
+use crate::files::plan as plan_walk;
+use crate::machine;
+use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
+
+/// Prints files, or ranges of them, in the order in which to read them.
+pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
+    let mut failed = 0u64;
+    let paths = expanded(arguments, &mut failed)?;
+    let survey = survey(&paths, None);
+    for error in &survey.skipped {
+        failed += 1;
+        tell(&error.to_string());
+    }
+    if let Some(memory) = arguments.simulate {
+        simulated::show(arguments, &survey, memory)?;
+        return Ok(status(failed));
+    }
+    let plan = plan(&survey.snapshot, &History::default(), &arguments.options());
+    if arguments.explain {
+        explain(&plan);
+    }
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let name = sink.name().to_owned();
+    let is_plain = arguments.output.output.is_none() && !arguments.output.json;
+    if is_plain {
+        write_plain(sink, arguments, &survey, &plan)
+    } else {
+        write_rows(sink, arguments, &survey, &plan)
+    }
+    .with_context(|| format!("cannot write to {name}"))?;
+    Ok(status(failed))
+}
+
+fn status(failed: u64) -> ExitCode {
+    if failed > 0 {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// The files that were given, and those under directories, in the order of their paths.
+fn expanded(arguments: &OrderFiles, failed: &mut u64) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in &arguments.paths {
+        // What is no directory is named for itself: the survey says what is wrong with it.
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let begin = all.len();
+        plan_walk(&arguments.select, &[path], &[])?.run(|met| {
+            match met {
+                Met::File(entry) => all.push(entry.path()),
+                Met::Skipped(error) => {
+                    *failed += 1;
+                    tell(&error.to_string());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        all[begin..].sort_unstable();
+    }
+    Ok(all)
+}
+
+fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) -> io::Result<()> {
+    let mut out = io::BufWriter::new(sink);
+    let end = if arguments.null { b'\0' } else { b'\n' };
+    match arguments.unit {
+        Unit::File => {
+            for file in survey.snapshot.hottest_first(&History::default()) {
+                out.write_all(survey.paths[file].as_os_str().as_bytes())?;
+                out.write_all(&[end])?;
+            }
+        }
+        Unit::Range => {
+            for run in plan.runs() {
+                out.write_all(survey.paths[run.file].as_os_str().as_bytes())?;
+                let (start, len) = (run.range.start, run.range.len);
+                write!(out, "\t{start}\t{len}\t{}", class(run.class))?;
+                out.write_all(&[end])?;
+            }
+        }
+    }
+    out.flush()
+}
+
+fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) -> io::Result<()> {
+    const FILE: [&str; 3] = ["file_size_bytes", "resident_bytes", "path"];
+    const RANGE: [&str; 4] = ["offset", "length", "note", "path"];
+    let columns: &[&str] = match arguments.unit {
+        Unit::File => &FILE,
+        Unit::Range => &RANGE,
+    };
+    let columns: Vec<&'static Field> = columns
+        .iter()
+        .filter_map(|id| cachewise_model::field(id))
+        .collect();
+    let format = sink.format;
+    let mut writer = RowWriter::new(sink, format, &columns, row_options(format));
+    let row_of = |file: usize| {
+        let mut row = Row::of_file();
+        row.labels.path = Measured::Exact(survey.paths[file].to_path_buf());
+        row
+    };
+    match arguments.unit {
+        Unit::File => {
+            for file in survey.snapshot.hottest_first(&History::default()) {
+                let state = &survey.snapshot.files[file];
+                let mut row = row_of(file);
+                row.subject.file_size_bytes = Measured::Exact(state.size.0);
+                row.residency.resident_bytes = match state.resident_in(ByteRange::starting_at(0)) {
+                    Some(bytes) => Measured::Exact(bytes.0),
+                    None => Measured::unknown("nobody can say what is resident"),
+                };
+                writer.write(&row)?;
+            }
+        }
+        Unit::Range => {
+            for run in plan.runs() {
+                let mut row = row_of(run.file);
+                row.residency.offset = Measured::Exact(run.range.start);
+                row.residency.length = Measured::Exact(run.range.len);
+                row.labels.note = Measured::Exact(class(run.class).into());
+                writer.write(&row)?;
+            }
+        }
+    }
+    writer.finish(None).map(drop)
+}
+
+fn row_options(format: Format) -> RowOptions {
+    RowOptions {
+        timestamp: machine::timestamp(),
+        hostname: cachewise_kstat::Kernel::new()
+            .hostname()
+            .unwrap_or_else(|_| "?".into()),
+        page_size: cachewise_sys::page_size(),
+        style: cachewise_view::Style::plain(120),
+        room: None,
+        header_every: (format == Format::Table).then_some(usize::MAX),
+    }
+}
+
+fn class(class: Class) -> &'static str {
+    match class {
+        Class::Hit => "resident",
+        Class::Partial => "partial",
+        Class::Unknown => "unknown",
+        Class::Miss => "absent",
+    }
+}
+
+/// What the order saves, and what none could.
+fn explain(plan: &Plan) {
+    let told = plan.prediction;
+    tell(&format!(
+        "{} to read, {} of it resident: in this order {} need not be read from a device",
+        told.total, told.resident, told.planned_hits
+    ));
+    tell(&format!(
+        "no order reads less than {}, which is not in the cache",
+        told.bound
+    ));
+    if let Some(why) = plan.declined {
+        tell(&format!(
+            "the order stays that in which they were given: {why}"
+        ));
+    }
+}
+
+/// Writes files to standard output, one after the other.
+pub fn cat(arguments: &Cat) -> Result<ExitCode> {
+    let mut scanner = Scanner::new(&arguments.paths)
+        .mode(Mode::Fixed)
+        .keep(arguments.keep.into())
+        .each_link();
+    let mut out = io::stdout().lock();
+    let mut failed = 0u64;
+    let mut scan = scanner.scan();
+    for block in scan.by_ref() {
+        match block {
+            Ok(block) => {
+                let written = out
+                    .write_all(block.bytes())
+                    .context("cannot write to standard output");
+                match written {
+                    Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
+                    written => written?,
+                }
+            }
+            Err(error) => {
+                failed += 1;
+                tell(&error.to_string());
+            }
+        }
+    }
+    let report = scan.finish();
+    for error in &report.skipped {
+        failed += 1;
+        tell(&error.to_string());
+    }
+    out.flush().context("cannot write to standard output")?;
+    Ok(status(failed))
+}
