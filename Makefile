@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency setup
+.PHONY: help run test lint bench bench-residency bench-order setup
 
 CARGO ?= cargo
 
@@ -40,6 +40,10 @@ bench: ## what the probe costs a program, how long a census and a start take
 bench-residency: ## what it costs to ask what is resident, beside fincore, vmtouch and pcstat
 	@scripts/setup bench
 	$(CARGO) bench --locked -p cachewise-residency --bench residency
+
+bench-order: ## what reading files again and again costs, order by order, with less memory than they need
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise-residency --bench order
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

@@ -37,7 +37,7 @@ pub fn draw(path: &Path, cases: &[Case], data: Bytes) -> Outcome<()> {
             .x_desc("cycle")
             .y_desc("MiB read from the disk")
             .y_label_formatter(&|mib| format!("{mib:.0}"))
-            .max_light_lines(0)
+            .max_light_lines(1)
             .draw()?;
         let bound = mib(cases[0].bound(data));
         chart.draw_series(DashedLineSeries::new(
