@@ -114,6 +114,16 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     format!("{head}{DOTS}{tail}")
 }
 
+/// The text's beginning, in so many columns: of a sentence the end tells least.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    const DOTS: &str = "...";
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let head = fitting(text.chars(), columns.saturating_sub(DOTS.len()));
+    format!("{}{DOTS}", head.trim_end())
+}
+
 /// As many characters as fit into so many columns.
 fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
     let mut used = 0;

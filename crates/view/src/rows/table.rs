@@ -5,7 +5,7 @@
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
-use crate::cell::{Side, compact, grouped, pad, shortened, width, wrapped};
+use crate::cell::{Side, compact, cut, grouped, pad, shortened, width, wrapped};
 use crate::style::Style;
 
 /// What is between two columns.
@@ -14,7 +14,7 @@ const GAP: &str = "  ";
 /// The columns that go where a line has no room for all, the first of them first. Other tools tell what
 /// goes first; hits follow from the total and the misses. Misses and the hit rate stay, and of files
 /// what is resident.
-const SPARED: [&str; 19] = [
+const SPARED: [&str; 20] = [
     "recent_shadow_pages",
     "shadow_pages",
     "resident_writeback_pages",
@@ -28,6 +28,7 @@ const SPARED: [&str; 19] = [
     "buffers_bytes",
     "cached_bytes",
     "evicted_pages",
+    "file_size_bytes",
     "read_hit_pages",
     "dirtied_pages",
     "direct_bytes",
@@ -39,6 +40,9 @@ const SPARED: [&str; 19] = [
 /// A text in the last column may be as long as it likes, and is shortened to the room that is left; but it
 /// should have this much of it.
 const LAST_TEXT: usize = 24;
+
+/// Texts in other columns get this much, and more of what is left over.
+const OTHER_TEXT: usize = 12;
 
 /// The widths of the columns, which of them are shown, and when the header is due.
 #[derive(Debug)]
@@ -154,17 +158,28 @@ impl Table {
         let Some(room) = self.room else {
             return places;
         };
-        let taken = |places: &[usize]| {
-            let widths: usize = places.iter().map(|place| self.widths[*place]).sum();
-            widths + places.len().saturating_sub(1) * GAP.len()
-        };
         for spared in SPARED {
-            if taken(&places) <= room {
+            if self.taken(&places, columns) <= room {
                 break;
             }
             places.retain(|place| columns[*place].id != spared);
         }
         places
+    }
+
+    /// What these columns take at least.
+    fn taken(&self, places: &[usize], columns: &[&Field]) -> usize {
+        let least = |place: &usize| match self.is_cut(*place, columns) {
+            true => self.widths[*place].min(OTHER_TEXT),
+            false => self.widths[*place],
+        };
+        let widths: usize = places.iter().map(least).sum();
+        widths + places.len().saturating_sub(1) * GAP.len()
+    }
+
+    /// Whether it is a text that gives way: all but the last, which has its own rule.
+    fn is_cut(&self, place: usize, columns: &[&Field]) -> bool {
+        self.room.is_some() && columns[place].unit == Unit::Text && place + 1 < columns.len()
     }
 
     /// What has no room, and how to see it.
@@ -184,6 +199,9 @@ impl Table {
 
     fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
         let mut line = String::new();
+        let mut left_over = self.room.map_or(0, |room| {
+            room.saturating_sub(self.taken(&self.shown, columns))
+        });
         for place in &self.shown {
             if !line.is_empty() {
                 line += GAP;
@@ -194,6 +212,12 @@ impl Table {
                     line += &shortened(text, room.saturating_sub(width(&line)));
                 }
                 _ if is_last && self.last_is_text => line += text,
+                _ if self.is_cut(*place, columns) => {
+                    let wanted = self.widths[*place];
+                    let width = wanted.min(wanted.min(OTHER_TEXT) + left_over);
+                    left_over -= width - wanted.min(OTHER_TEXT);
+                    line += &pad(&cut(text, width), width, Side::Left);
+                }
                 _ => line += &pad(text, self.widths[*place], side(columns[*place])),
             }
         }
@@ -224,7 +248,7 @@ fn usual_width(field: &Field) -> usize {
         Unit::Ratio => "100.00%".len(),
         Unit::Id => 7,
         Unit::Time => "00:00:00".len(),
-        Unit::Text => 12,
+        Unit::Text => OTHER_TEXT,
     };
     usual.max(width(field.header))
 }
@@ -422,6 +446,36 @@ a\\x1b[31mb           1
             text.contains("no room for HITS, EVICTED, BUFFERS, CACHED: --columns"),
             "with what is left out now: {text}"
         );
+    }
+
+    #[test]
+    fn a_long_text_before_the_last_column_is_cut() {
+        let names = "resident_before_pages,note,path";
+        let mut named = row(1, 0);
+        named.subject.resident_before_pages = Measured::Exact(7);
+        named.labels.note = Measured::Exact("7 mapped by a program of a long name (12345)".into());
+        named.labels.path = Measured::Exact("/var/lib/db".into());
+        let shown = |room| {
+            let options = crate::RowOptions { room, ..options() };
+            written(
+                Format::Table,
+                names,
+                std::slice::from_ref(&named),
+                None,
+                options,
+            )
+        };
+        let narrow = "\
+RES-BEFORE  NOTE                  PATH
+         7  7 mapped by a pro...  /var/lib/db
+";
+        assert_eq!(shown(Some(58)), narrow, "to what the others leave of it");
+        for text in [shown(None), shown(Some(90))] {
+            assert!(
+                text.contains("of a long name (12345)  /var/lib/db"),
+                "where there is room it is whole: {text}"
+            );
+        }
     }
 
     #[test]
