@@ -24,6 +24,8 @@ pub struct ProcessFile {
     pub hold: Hold,
     /// Its path as the process sees it; of what has none (pipes, memfd) the kernel's name for it.
     pub path: PathBuf,
+    /// It is mapped to be executed: a program or a library.
+    pub executable: bool,
     /// The kernel marks its path as deleted.
     pub deleted: bool,
     /// A path by which this caller reaches that very file, renamed or deleted or in another mount
@@ -77,6 +79,7 @@ impl Kernel {
             all.files.push(ProcessFile {
                 hold: Hold::Descriptor(number),
                 path,
+                executable: false,
                 deleted,
                 link,
                 identity: None,
@@ -96,8 +99,14 @@ impl Kernel {
                 return Err(Error::parse(&path, String::from_utf8_lossy(line)));
             };
             // Memory without a file has no inode; a file twice in a row is its next segment.
-            let known = all.files.last().and_then(|last| last.identity);
-            if mapping.inode == 0 || known == Some((mapping.device, mapping.inode)) {
+            if mapping.inode == 0 {
+                continue;
+            }
+            let identity = Some((mapping.device, mapping.inode));
+            if let Some(last) = all.files.last_mut()
+                && last.identity == identity
+            {
+                last.executable |= mapping.executable;
                 continue;
             }
             let (path, deleted) = without_mark(Path::new(OsStr::from_bytes(&mapping.path)));
@@ -112,8 +121,9 @@ impl Kernel {
                         .join(path.strip_prefix("/").unwrap_or(&path)),
                 },
                 path,
+                executable: mapping.executable,
                 deleted,
-                identity: Some((mapping.device, mapping.inode)),
+                identity,
             });
         }
         Ok(())
@@ -132,6 +142,7 @@ impl Kernel {
 /// A line of `/proc/PID/maps`: addresses, rights, offset, device, inode, path.
 struct Mapping {
     addresses: String,
+    executable: bool,
     device: Device,
     inode: u64,
     path: Vec<u8>,
@@ -151,7 +162,8 @@ impl Mapping {
             Some(word)
         };
         let addresses = word()?.to_owned();
-        let (_rights, _offset) = (word()?, word()?);
+        let (rights, _offset) = (word()?, word()?);
+        let executable = rights.contains('x');
         let (major, minor) = word()?.split_once(':')?;
         let device = Device {
             major: u32::from_str_radix(major, 16).ok()?,
@@ -161,6 +173,7 @@ impl Mapping {
         let start = rest.iter().position(|&byte| byte != b' ');
         Some(Self {
             addresses,
+            executable,
             device,
             inode,
             path: start.map_or_else(Vec::new, |start| unescaped(&rest[start..])),
@@ -213,6 +226,7 @@ mod tests {
             mapping.addresses, "7f0a0000-7f0b0000",
             "as map_files has it"
         );
+        assert!(mapping.executable, "by its rights");
         assert_eq!(
             (mapping.device.major, mapping.device.minor),
             (0xfe, 1),
@@ -249,6 +263,7 @@ mod tests {
         let program = fs::metadata("/proc/self/exe").expect("our program");
         assert!(
             files.files.iter().any(|held| held.hold == Hold::Mapping
+                && held.executable
                 && fs::metadata(&held.link).is_ok_and(|found| found.ino() == program.ino())),
             "the program itself is mapped"
         );

@@ -7,7 +7,7 @@ use cachewise_units::{ByteRange, PageRange, Pages};
 
 use crate::query::pages_of;
 use crate::ranges::{both, minus, total};
-use crate::warm::{is_cached_at_all, resident};
+use crate::warm::resident;
 use crate::{Counts, Error, Holders, Inode, Unknown, holders, query};
 
 mod folio;
@@ -122,7 +122,7 @@ fn count(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Result<Counts, Unknown>
     match query(fd, pages.bytes(page_size())) {
         Ok(counts) => Ok(Ok(counts)),
         Err(error) => match error.unknown() {
-            Some(why) if is_cached_at_all(why) => Ok(Err(why)),
+            Some(why) if why.is_of_caller() => Ok(Err(why)),
             _ => Err(error),
         },
     }

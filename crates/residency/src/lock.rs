@@ -192,6 +192,17 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
     Ok(lock)
 }
 
+/// Says whether this process may lock so many pages more.
+///
+/// # Errors
+/// [`Error::Memlock`] where `RLIMIT_MEMLOCK` is too small, with what to set; no `/proc`.
+///
+/// # Cost
+/// Three system calls.
+pub fn may_lock(pages: Pages) -> Result<(), Error> {
+    Ok(Memlock::now()?.allows(pages)?)
+}
+
 /// Goes through pages in steps, until it is cancelled. Where the kernel refuses a step because the file has ended,
 /// which `end` tells, what was there is done.
 fn in_steps(

@@ -76,6 +76,16 @@ impl Unknown {
         }
     }
 
+    /// Says whether the file has pages in the page cache as any other, only that this caller is not told of
+    /// them: what is done to it is done.
+    #[must_use]
+    pub const fn is_of_caller(self) -> bool {
+        matches!(
+            self,
+            Self::NoSyscall | Self::Seccomp | Self::NoPermission | Self::Overlay | Self::Fuse
+        )
+    }
+
     /// Returns the reason in words that fit every file.
     #[must_use]
     pub const fn reason(self) -> &'static str {

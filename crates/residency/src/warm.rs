@@ -125,18 +125,12 @@ pub fn warm(
 ) -> Result<Warmed, Error> {
     let fd = file.as_fd();
     let inode = Inode::of(fd)?;
-    let wanted = merged(
-        ranges
-            .iter()
-            .map(|range| pages_of(&inode, *range))
-            .collect::<Result<_, Unknown>>()?,
-    );
-    let before = resident(fd, &wanted)?;
-    let missing = match &before {
-        Ok(resident) => minus(&wanted, resident),
-        Err(_) => wanted.clone(),
-    };
-    let stored = without_holes(fd, &inode, &missing)?;
+    let Look {
+        wanted,
+        before,
+        missing,
+        stored,
+    } = look(fd, &inode, ranges)?;
     let holes = total(&missing).saturating_sub(total(&stored));
     let read = read::all(fd, &inode, &stored, options);
 
@@ -158,6 +152,82 @@ pub fn warm(
         read: read.bytes,
         holes,
         short,
+    })
+}
+
+/// What [`warm()`] would have to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Missing {
+    /// Pages asked for, up to the end of the file.
+    pub pages: Pages,
+    /// Pages of those that are resident; `Err` where nobody can know: then everything would be read.
+    pub before: Result<Pages, Unknown>,
+    /// Pages that would be read.
+    pub absent: Pages,
+    /// The bytes of those, up to the end of the file.
+    pub read: Bytes,
+    /// Pages that are not resident and would not be read, because nothing is stored there.
+    pub holes: Pages,
+}
+
+/// Looks at what [`warm()`] would read, and reads nothing.
+///
+/// # Errors
+/// As [`warm()`].
+///
+/// # Cost
+/// That of a [`map()`], and a system call or two.
+pub fn would_warm(file: impl AsFd, ranges: &[ByteRange]) -> Result<Missing, Error> {
+    let fd = file.as_fd();
+    let inode = Inode::of(fd)?;
+    let look = look(fd, &inode, ranges)?;
+    let whole = ByteRange {
+        start: 0,
+        len: inode.size.0,
+    };
+    let bytes = |range: &PageRange| range.bytes(page_size()).intersection(whole);
+    Ok(Missing {
+        pages: total(&look.wanted),
+        before: look.before.map(|pages| total(&pages)),
+        absent: total(&look.stored),
+        read: Bytes(
+            look.stored
+                .iter()
+                .filter_map(bytes)
+                .map(|range| range.len)
+                .sum(),
+        ),
+        holes: total(&look.missing).saturating_sub(total(&look.stored)),
+    })
+}
+
+/// Pages of a file before anything is done.
+struct Look {
+    wanted: Vec<PageRange>,
+    before: Result<Vec<PageRange>, Unknown>,
+    missing: Vec<PageRange>,
+    /// Those of the missing ones that are stored.
+    stored: Vec<PageRange>,
+}
+
+fn look(fd: BorrowedFd<'_>, inode: &Inode, ranges: &[ByteRange]) -> Result<Look, Error> {
+    let wanted = merged(
+        ranges
+            .iter()
+            .map(|range| pages_of(inode, *range))
+            .collect::<Result<_, Unknown>>()?,
+    );
+    let before = resident(fd, &wanted)?;
+    let missing = match &before {
+        Ok(resident) => minus(&wanted, resident),
+        Err(_) => wanted.clone(),
+    };
+    let stored = without_holes(fd, inode, &missing)?;
+    Ok(Look {
+        wanted,
+        before,
+        missing,
+        stored,
     })
 }
 
@@ -190,16 +260,10 @@ pub(crate) fn resident(
     match found {
         Ok(found) => Ok(Ok(found)),
         Err(error) => match error.unknown() {
-            Some(why) if is_cached_at_all(why) => Ok(Err(why)),
+            Some(why) if why.is_of_caller() => Ok(Err(why)),
             _ => Err(error),
         },
     }
-}
-
-/// Whether a file whose residency is unknown for this reason goes through the page cache.
-pub(crate) fn is_cached_at_all(why: Unknown) -> bool {
-    use Unknown::*;
-    matches!(why, NoSyscall | Seccomp | NoPermission | Overlay | Fuse)
 }
 
 /// Those of the pages that have anything stored; all where the file system does not say.

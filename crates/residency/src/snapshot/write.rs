@@ -2,6 +2,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +11,11 @@ use cachewise_sys::page_size;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::{End, Entry, FORMAT, Head, Line, SnapshotError, Totals, VERSION};
+use crate::Inode;
+
+use super::{
+    End, Entry, FORMAT, Head, Line, Reader, SnapshotError, SnapshotFault, Totals, VERSION,
+};
 
 /// Writes a snapshot, file by file. Without [`finish`](Self::finish) it is not complete, and readers say so.
 ///
@@ -27,9 +32,24 @@ impl Writer<Replacement> {
     /// there is, until [`Replacement::commit`].
     ///
     /// # Errors
-    /// No file can be made in that directory.
+    /// No file can be made in that directory; what is there is something else than a snapshot, which nobody
+    /// means to lose.
     pub fn create(path: &Path) -> Result<Self, SnapshotError> {
+        may_be_replaced(path).map_err(|error| error.at(path))?;
         Self::new(Replacement::of(path)?).map_err(|error| error.at(path))
+    }
+
+    /// Returns the file that is written, and the one that it is going to replace: what a snapshot of the tree
+    /// that it is in should leave out.
+    #[must_use]
+    pub fn own(&self) -> Vec<Inode> {
+        let Replacement { file, path } = &self.writer;
+        let inode = |file: &File| Inode::of(file.as_fd()).ok();
+        let replaced = File::open(path).ok().and_then(|file| inode(&file));
+        inode(file.get_ref().as_file())
+            .into_iter()
+            .chain(replaced)
+            .collect()
     }
 }
 
@@ -111,7 +131,8 @@ impl Replacement {
             // What the umask leaves of it, as of any other new file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory(path))
-            .map_err(|source| SnapshotError::io("create", source).at(path))?;
+            .map_err(|error| SnapshotError::io("create a file in its directory", plain(error)))
+            .map_err(|error| error.at(path))?;
         Ok(Self {
             file: BufWriter::with_capacity(1 << 16, file),
             path: path.to_owned(),
@@ -131,6 +152,41 @@ impl Replacement {
             File::open(directory(&self.path))?.sync_all()
         };
         commit().map_err(|source| SnapshotError::io("write", source).at(&self.path))
+    }
+}
+
+/// Only a snapshot, or an empty file, gives its place to another.
+fn may_be_replaced(path: &Path) -> Result<(), SnapshotError> {
+    let found = match std::fs::metadata(path) {
+        // What is not there, or not seen, shows when the new one takes its place.
+        Err(_) => return Ok(()),
+        Ok(found) => found,
+    };
+    if !found.is_file() {
+        let what = "it is no regular file".to_owned();
+        return Err(SnapshotError::new(None, SnapshotFault::InTheWay(what)));
+    }
+    let Err(error) = Reader::open(path) else {
+        return Ok(());
+    };
+    match error.fault {
+        SnapshotFault::Empty | SnapshotFault::Newer(_) => Ok(()),
+        // Damaged as it may be, it begins as one.
+        _ if error.line > Some(1) => Ok(()),
+        fault => Err(SnapshotError::new(
+            None,
+            SnapshotFault::InTheWay(fault.to_string()),
+        )),
+    }
+}
+
+/// The error without the name of the file that was tried, which nobody gave.
+fn plain(error: std::io::Error) -> std::io::Error {
+    let source = error.get_ref().and_then(std::error::Error::source);
+    let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    match source.and_then(std::io::Error::raw_os_error) {
+        Some(number) => std::io::Error::from_raw_os_error(number),
+        None => error,
     }
 }
 
