@@ -1,8 +1,13 @@
 //! Progress on standard error: only on a terminal, and only of what takes longer than half a second.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cachewise_units::Bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done sooner is not worth a line.
@@ -11,7 +16,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The clock is asked once in so many steps.
 const STEPS: u64 = 256;
 
-/// A count that goes up, or a bar where the end is known.
+/// How often a meter is read.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A count that goes up.
 pub struct Progress {
     noun: &'static str,
     /// `None` where nobody would see it.
@@ -25,6 +33,15 @@ impl Progress {
         Progress {
             noun,
             since: std::io::stderr().is_terminal().then(Instant::now),
+            bar: None,
+        }
+    }
+
+    /// Counts nothing: something else tells.
+    pub fn silent() -> Progress {
+        Progress {
+            noun: "",
+            since: None,
             bar: None,
         }
     }
@@ -56,6 +73,117 @@ impl Progress {
 }
 
 impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Files and bytes that several threads work on: a bar, where it is known how many bytes there are to be.
+///
+/// A thread of its own reads it, so that a file that takes long is seen to take long.
+pub struct Meter {
+    counts: Arc<Counts>,
+    bar: ProgressBar,
+    /// The thread, and what ends it when dropped; `None` where nobody would see it.
+    drawn: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    files: AtomicU64,
+    planned: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Meter {
+    /// Begins to measure.
+    pub fn new() -> Meter {
+        let counts = Arc::new(Counts::default());
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        let meter = Meter {
+            counts: Arc::clone(&counts),
+            bar: bar.clone(),
+            drawn: Mutex::new(None),
+        };
+        if std::io::stderr().is_terminal() {
+            let (sender, ended) = channel::<()>();
+            let draw = move || {
+                let mut wait = PATIENCE;
+                while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
+                    if wait == PATIENCE {
+                        bar.set_draw_target(ProgressDrawTarget::stderr());
+                    }
+                    counts.show(&bar);
+                    wait = TICK;
+                }
+            };
+            let thread = std::thread::Builder::new().name("progress".into());
+            // Without it nothing is lost but the view.
+            *meter.drawn() = thread.spawn(draw).ok().map(|thread| (sender, thread));
+        }
+        meter
+    }
+
+    /// So many bytes more are to be worked on.
+    pub fn plan(&self, bytes: Bytes) {
+        self.counts.planned.fetch_add(bytes.0, Ordering::Relaxed);
+    }
+
+    /// So many bytes more are done.
+    pub fn advance(&self, bytes: Bytes) {
+        self.counts.done.fetch_add(bytes.0, Ordering::Relaxed);
+    }
+
+    /// One more file is done.
+    pub fn file(&self) {
+        self.counts.files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes something else to the terminal, with the bar out of its way.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        let is_seen = self.drawn().is_some();
+        match is_seen {
+            true => self.bar.suspend(write),
+            false => write(),
+        }
+    }
+
+    /// Clears the line, for good.
+    pub fn end(&self) {
+        let Some((sender, thread)) = self.drawn().take() else {
+            return;
+        };
+        drop(sender);
+        // If it panicked, it draws no more either.
+        let _ = thread.join();
+        self.bar.finish_and_clear();
+    }
+
+    fn drawn(&self) -> MutexGuard<'_, Option<(Sender<()>, JoinHandle<()>)>> {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    fn show(&self, bar: &ProgressBar) {
+        let files = self.files.load(Ordering::Relaxed);
+        let planned = self.planned.load(Ordering::Relaxed);
+        let template = if planned > 0 {
+            "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg} in {elapsed}"
+        } else {
+            "{spinner} {msg} in {elapsed}"
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("{files} files done"));
+        bar.set_length(planned);
+        bar.set_position(self.done.load(Ordering::Relaxed));
+        bar.tick();
+    }
+}
+
+impl Drop for Meter {
     fn drop(&mut self) {
         self.end();
     }

@@ -3,147 +3,196 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use cachewise_residency::{Error, EvictOptions, Stayed, evict as put_out, query};
+use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, query};
 use cachewise_units::{ByteRange, Pages};
 
-use super::pool::{Done, each_file};
-use super::{INTERRUPTED, cancelled_by_signals, plan};
+use super::interrupt::Interrupt;
+use super::listed::{each_listed, open};
+use super::{number, status};
 use crate::cli::Evict;
-use crate::files::{Found, Show, reason};
-use crate::output::FAILED;
+use crate::files::{Answer, Found, reason};
+use crate::output::{FAILED, tell};
+use crate::progress::Meter;
 
 /// Processes that hold a file are named up to so many.
 const HOLDERS_NAMED: usize = 3;
 
+/// What came of a file.
+struct Done {
+    found: Found,
+    /// Something maps it, or would be found to if it was asked who.
+    is_in_use: bool,
+}
+
 /// Evicts all of them, and shows what was resident before and after.
 pub fn evict(arguments: &Evict) -> Result<ExitCode> {
     let target = &arguments.target;
-    let mut show = Show::open(
-        &target.output,
-        plan(target.fields(), target, &arguments.paths),
-    )?;
-    let cancel = cancelled_by_signals()?;
+    let mut show = open(target, &arguments.paths)?;
+    let interrupt = Interrupt::catch()?;
     let options = EvictOptions {
         sync: arguments.sync,
         // Who holds what costs milliseconds a file: for those that were named.
         holders: !arguments.paths.iter().any(|path| path.is_dir()),
     };
-    let work = |path: &Path, file: &File| {
-        if target.dry_run {
-            would(path, file, target.range(), arguments.sync)
-        } else {
-            one(path, file, target.range(), &options)
-        }
-    };
-    let mut listing = show.begin()?;
-    each_file(
+    let mut in_use = 0u64;
+    let answer = each_listed(
+        "evict",
+        target,
         &arguments.paths,
-        &target.select,
-        &cancel,
-        work,
-        |done| match done {
-            Done::File(found) => listing.changed(found),
-            Done::Failed(error) => {
-                listing.failed(&error);
-                Ok(())
-            }
-            Done::Vanished => {
-                listing.counting().vanished();
-                Ok(())
-            }
-            Done::Nothing => Ok(()),
+        &mut show,
+        (&interrupt, &Meter::new()),
+        |path, file, inode| match target.dry_run {
+            true => would(path, file, inode, target.range(), arguments.sync),
+            false => one(path, file, inode, target.range(), &options),
+        },
+        |done| {
+            in_use += u64::from(done.is_in_use);
+            done.found
         },
     )?;
-    let answer = listing.finish()?;
-    let (before, after) = (answer.before.unwrap_or(0), answer.counts.cached.0);
-    show.line(&if target.dry_run {
-        format!("{after} pages are resident; nothing was put out")
-    } else {
-        format!(
-            "{} pages went, {after} stayed",
-            before.saturating_sub(after)
-        )
-    })?;
-    Ok(if cancel.load(Ordering::Relaxed) {
-        ExitCode::from(INTERRUPTED)
-    } else if answer.failed > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    let Some(answer) = answer else {
+        return Ok(ExitCode::from(FAILED));
+    };
+    show.line(&came_of_it(&answer, target.dry_run))?;
+    if in_use > 0 && !options.holders {
+        tell(&format!(
+            "note: by whom {} in use is looked up for files that are named, and not for directories",
+            match in_use {
+                1 => "1 file is".to_owned(),
+                _ => format!("{in_use} files are"),
+            }
+        ));
+    }
+    Ok(status(&interrupt, answer.failed > 0))
 }
 
-fn one(path: &Path, file: &File, range: ByteRange, options: &EvictOptions) -> Result<Found, Error> {
+fn came_of_it(answer: &Answer, dry_run: bool) -> String {
+    let (before, after) = (answer.before.unwrap_or(0), answer.counts.cached.0);
+    if answer.unknown == answer.files {
+        return match dry_run {
+            true => "nobody tells what is resident; nothing was put out".to_owned(),
+            false => "the kernel was asked, and nobody tells what went".to_owned(),
+        };
+    }
+    if dry_run {
+        let verb = if after == 1 { "is" } else { "are" };
+        return format!(
+            "{} {verb} resident; nothing was put out",
+            number(after, "page")
+        );
+    }
+    let went = number(before.saturating_sub(after), "page");
+    match answer.unknown {
+        0 => format!("{went} went, {after} stayed"),
+        unknown => format!(
+            "{went} went, {after} stayed; of {} nobody tells",
+            number(unknown, "file")
+        ),
+    }
+}
+
+fn one(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    options: &EvictOptions,
+) -> Result<Done, Error> {
     let evicted = put_out(file, range, options)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    Ok(Found {
-        before: Some(evicted.before.map(|counts| counts.cached.0).map_err(reason)),
-        note: evicted.stayed.as_ref().and_then(why),
-        ..Found::new(path.to_owned(), size, evicted.after.map_err(reason))
+    let stayed = evicted.stayed.as_ref();
+    Ok(Done {
+        is_in_use: stayed.is_some_and(|stayed| stayed.other > Pages::ZERO),
+        found: Found {
+            before: Some(evicted.before.map(|counts| counts.cached.0).map_err(reason)),
+            note: stayed.and_then(|stayed| why(stayed, options.sync)),
+            ..Found::new(path.to_owned(), inode.size.0, evicted.after.map_err(reason))
+        },
     })
 }
 
 /// The same without doing it.
-fn would(path: &Path, file: &File, range: ByteRange, sync: bool) -> Result<Found, Error> {
-    let counts = query(file, range)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let dirty = counts.states.map(|states| states.dirty + states.writeback);
-    Ok(Found {
-        before: Some(Ok(counts.cached.0)),
-        note: dirty.filter(|dirty| *dirty > Pages::ZERO).map(|dirty| {
-            if sync {
-                format!("{dirty} dirty pages would be written first")
-            } else {
-                format!("{dirty} dirty pages would stay; --sync writes them")
-            }
-        }),
-        ..Found::new(path.to_owned(), size, Ok(counts))
+fn would(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    sync: bool,
+) -> Result<Done, Error> {
+    let counts = match query(file, range) {
+        Ok(counts) => Ok(counts),
+        Err(error) => match error.unknown() {
+            // It would be done all the same.
+            Some(why) if why.is_of_caller() => Err(reason(why)),
+            _ => return Err(error),
+        },
+    };
+    let dirty = counts
+        .ok()
+        .and_then(|counts| counts.states)
+        .map_or(0, |states| (states.dirty + states.writeback).0);
+    let pages = number(dirty, "dirty page");
+    Ok(Done {
+        is_in_use: false,
+        found: Found {
+            before: Some(counts.map(|counts| counts.cached.0)),
+            note: (dirty > 0).then(|| match sync {
+                true => format!("{pages} would be written first"),
+                false => format!("{pages} would stay; --sync writes them"),
+            }),
+            ..Found::new(path.to_owned(), inode.size.0, counts)
+        },
     })
 }
 
 /// Why pages stayed; nothing where none did.
-fn why(stayed: &Stayed) -> Option<String> {
-    let mut reasons: Vec<String> = [
+fn why(stayed: &Stayed, synced: bool) -> Option<String> {
+    let (dirty, writeback) = match synced {
+        true => ("dirty again", "being written again"),
+        false => (
+            "dirty (--sync writes them)",
+            "being written (--sync waits for it)",
+        ),
+    };
+    let reasons: Vec<String> = [
         (stayed.only_copy, "in memory only"),
-        (stayed.dirty, "dirty (--sync writes them)"),
-        (stayed.writeback, "being written"),
-        (stayed.locked, "locked"),
-        (stayed.mapped, "mapped"),
+        (stayed.dirty, dirty),
+        (stayed.writeback, writeback),
         (stayed.edge, "at the range's edge"),
         (stayed.other, "in use"),
+        (stayed.locked, "locked"),
+        (stayed.mapped, "mapped"),
     ]
     .into_iter()
     .filter(|(pages, _)| *pages > Pages::ZERO)
     .map(|(pages, reason)| format!("{pages} {reason}"))
     .collect();
-    if reasons.is_empty() {
-        return None;
-    }
-    if let Some(holders) = &stayed.holders {
-        let named: Vec<String> = holders
+    let mut text = reasons.join(", ");
+    if let (Some(found), false) = (&stayed.holders, reasons.is_empty()) {
+        let named: Vec<String> = found
             .holders
             .iter()
             .take(HOLDERS_NAMED)
             .map(|holder| format!("{} ({})", holder.name, holder.pid))
             .collect();
-        let more = holders.holders.len().saturating_sub(HOLDERS_NAMED);
         if !named.is_empty() {
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            reasons.push(format!("by {}{more}", named.join(", ")));
+            // What is dirty, too, may be mapped.
+            let is_said = stayed.locked + stayed.mapped > Pages::ZERO;
+            text += if is_said { " by " } else { ", mapped by " };
+            text += &named.join(", ");
         }
-        if holders.hidden > 0 {
-            reasons.push(format!(
-                "{} processes could not be looked at",
-                holders.hidden
-            ));
+        let more = found.holders.len().saturating_sub(HOLDERS_NAMED);
+        if more > 0 {
+            text += &format!(" and {more} more");
+        }
+        if found.hidden > 0 && stayed.other > Pages::ZERO {
+            let processes = match found.hidden {
+                1 => "1 process".to_owned(),
+                hidden => format!("{hidden} processes"),
+            };
+            text += &format!(", {processes} could not be looked at");
         }
     }
-    Some(reasons.join(", "))
+    (!text.is_empty()).then_some(text)
 }

@@ -1,213 +1,322 @@
 //! `lock --follow`: the programs and libraries of running processes, for as long as they run.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use anyhow::{Context, Result, bail};
-use cachewise_kstat::{Hold, Kernel};
+use cachewise_kstat::{Device, ErrorKind, Kernel};
 use cachewise_residency::{
-    Error, Inode, Lock as Locked, LockOptions, Patterns, Pick, lock as pin, open,
+    Counts, Error, Inode, Lock as Locked, LockOptions, Patterns, Pick, Watch, lock as pin, open,
+    query,
 };
+use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Bytes, Pages};
 
+use super::dump::Dump;
+use super::interrupt::Interrupt;
+use super::listed::plan;
+use super::number;
 use crate::cli::Lock;
-use crate::output::tell;
-use crate::signals::{self, Caught};
+use crate::files::{Found, Show};
+use crate::output::{FAILED, tell};
 
 /// Who a file is.
 type Identity = ((u32, u32), u64);
 
-/// What is locked, by file.
+/// What is locked, and what is not.
+struct Guard<'a> {
+    arguments: &'a Lock,
+    patterns: Patterns,
+    interrupt: &'a Interrupt,
+    held: HashMap<Identity, Held>,
+    scan: Scan,
+}
+
+/// A file that is, or would be, locked.
 struct Held {
-    locks: HashMap<Identity, (PathBuf, Locked)>,
-    /// The limit stood in the way: said once.
-    is_limited: bool,
+    path: PathBuf,
+    counts: Counts,
+    /// Of which so many bytes count, whether resident or not.
+    size: Bytes,
+    /// `None` in a dry run.
+    lock: Option<Locked>,
+}
+
+/// What a look at all processes came to.
+#[derive(Default)]
+struct Scan {
+    in_use: HashSet<Identity>,
+    /// Processes that may not be looked at.
+    hidden: u64,
+    /// Files that could not be locked, and why the first could not.
+    refused: u64,
+    why: Option<String>,
+    /// Files that were left out, for their size or for that of all.
+    too_large: u64,
+    no_room: u64,
 }
 
 /// Locks, and looks again after each period, until it is ended.
 pub fn follow(arguments: &Lock) -> Result<ExitCode> {
-    let kernel = Kernel::new();
-    let (sender, interrupts) = channel::<Caught>();
-    signals::catch_ending(sender)?;
-    let select = &arguments.target.select;
+    let target = &arguments.target;
+    let output = &target.output;
+    let is_table = output.output.is_some() || output.json;
+    if !target.dry_run && (is_table || target.columns.is_some() || target.top.is_some()) {
+        bail!("--follow prints a line when something changes: -o, --columns and -n need --dry-run");
+    }
+    let interrupt = Interrupt::catch()?;
     let mut patterns = Patterns::default();
-    for pattern in &select.include {
+    for pattern in &target.select.include {
         patterns.include(pattern)?;
     }
-    for pattern in &select.exclude {
+    for pattern in &target.select.exclude {
         patterns.exclude(pattern)?;
     }
-    let mut held = Held {
-        locks: HashMap::new(),
-        is_limited: false,
+    let mut guard = Guard {
+        arguments,
+        patterns,
+        interrupt: &interrupt,
+        held: HashMap::new(),
+        scan: Scan::default(),
     };
-    if let Some(dump) = &arguments.dump {
-        for path in dumped(dump)? {
-            held.add(&path, Pick::All, arguments, &mut HashSet::new(), &path);
-        }
+    let kernel = Kernel::new();
+    if target.dry_run {
+        guard.look(&kernel)?;
+        return guard.would();
     }
-    let mut told = Pages::ZERO;
+    let mut dump = None;
+    if let Some(path) = &arguments.dump {
+        let (opened, paths) = Dump::open(path)?;
+        for path in &paths {
+            if guard.patterns.takes(path) {
+                guard.add(path, path, Pick::All);
+            }
+        }
+        dump = Some(opened);
+    }
+    let (mut told, mut told_refused) = (None, None);
     // What the dump names may not run yet: it is let go after the first period.
     let mut is_first = arguments.dump.is_some();
     loop {
-        let in_use = scan(&kernel, arguments, &patterns, &mut held)?;
+        guard.look(&kernel)?;
         if !std::mem::take(&mut is_first) {
-            held.locks.retain(|identity, _| in_use.contains(identity));
+            guard.let_go();
         }
-        let pages = held.pages();
-        if pages != told {
-            told = pages;
-            println(&format!(
-                "{} pages of {} files are locked, {}",
-                pages,
-                held.locks.len(),
-                pages.bytes(cachewise_sys::page_size())
-            ));
-            if let Some(dump) = &arguments.dump {
-                write_dump(dump, &held)?;
+        let line = guard.line();
+        if told.as_ref() != Some(&line) {
+            // Whoever does not read it does not need it: the locks are the work.
+            let _ = writeln!(std::io::stdout(), "{line}");
+            told = Some(line);
+        }
+        let refused = guard.refused();
+        if told_refused != refused {
+            if let Some(refused) = &refused {
+                tell(refused);
+            }
+            told_refused = refused;
+        }
+        if let Some(dump) = &mut dump {
+            let kept = dump.keep(guard.held.values().map(|held| held.path.as_path()));
+            match kept {
+                // Later the locks are worth more than the dump.
+                Err(error) if dump.is_kept() => {
+                    tell(&crate::output::explain(&error));
+                }
+                kept => kept?,
             }
         }
-        match interrupts.recv_timeout(arguments.period.get()) {
-            Ok(_) => return Ok(ExitCode::SUCCESS),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        if interrupt.wait_for(arguments.period.get())? {
+            return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// Locks what processes have mapped executable or as a library, and returns all that they have.
-fn scan(
-    kernel: &Kernel,
-    arguments: &Lock,
-    patterns: &Patterns,
-    held: &mut Held,
-) -> Result<HashSet<Identity>> {
-    let mut in_use = HashSet::new();
-    let own = std::process::id();
-    for entry in fs::read_dir("/proc").context("cannot list processes in /proc")? {
-        let Ok(entry) = entry else { continue };
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        // Processes end meanwhile, and those of others are closed to whoever is not root.
-        let Ok(files) = kernel.process_files(pid) else {
-            continue;
-        };
-        if pid == own {
-            continue;
-        }
-        for file in files.files.iter().filter(|file| file.hold == Hold::Mapping) {
-            if !file.deleted && patterns.takes(&file.path) {
-                held.add(
-                    &file.path,
-                    Pick::Resident,
-                    arguments,
-                    &mut in_use,
-                    &file.link,
-                );
+impl Guard<'_> {
+    /// Locks what processes have mapped to be executed.
+    fn look(&mut self, kernel: &Kernel) -> Result<()> {
+        self.scan = Scan::default();
+        let own = std::process::id();
+        let mut seen: HashSet<(Device, u64)> = HashSet::new();
+        for entry in fs::read_dir("/proc").context("cannot list processes in /proc")? {
+            if self.is_interrupted() {
+                break;
+            }
+            let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            if pid == own {
+                continue;
+            }
+            let files = match kernel.process_files(pid) {
+                Ok(files) => files.files,
+                // Processes end meanwhile.
+                Err(error) => {
+                    self.scan.hidden += u64::from(error.kind() == ErrorKind::Denied);
+                    continue;
+                }
+            };
+            for file in files.iter().filter(|file| file.executable && !file.deleted) {
+                let is_new = file.identity.is_none_or(|identity| seen.insert(identity));
+                if is_new && self.patterns.takes(&file.path) {
+                    self.add(&file.path, &file.link, Pick::Resident);
+                }
             }
         }
+        Ok(())
     }
-    Ok(in_use)
-}
 
-impl Held {
     /// Locks pages of a file, or those that have become resident since.
-    fn add(
-        &mut self,
-        path: &Path,
-        pick: Pick,
-        arguments: &Lock,
-        in_use: &mut HashSet<Identity>,
-        link: &Path,
-    ) {
-        // A file that cannot be opened or locked is none that could be kept.
+    fn add(&mut self, path: &Path, link: &Path, pick: Pick) {
+        if self.is_interrupted() {
+            return;
+        }
+        // A file that is gone is none that could be kept.
         let Ok(file) = open(link) else { return };
         let Ok(inode) = Inode::of(file.as_fd()) else {
             return;
         };
         let identity = (inode.device, inode.number);
-        if !in_use.insert(identity) || inode.size > arguments.max_file {
+        if inode.size == Bytes::ZERO || !self.scan.in_use.insert(identity) {
             return;
         }
-        if let Some((_, lock)) = self.locks.get(&identity) {
-            // What fails to be locked in addition stays as it is.
-            let _ = lock.extend(&file);
+        let limits = self.arguments;
+        if inode.size > limits.max_file {
+            self.scan.too_large += 1;
             return;
         }
-        let room = Bytes(
-            arguments
-                .max_total
-                .0
-                .saturating_sub(self.pages().bytes(cachewise_sys::page_size()).0),
-        );
-        if inode.size > room {
+        if let Some(held) = self.held.get_mut(&identity) {
+            if let Some(lock) = &held.lock {
+                // What fails to be locked in addition stays as it is.
+                held.counts.cached = lock.extend(&file).unwrap_or(held.counts.cached);
+            }
             return;
         }
+        let all: Bytes = self.held.values().map(|held| held.size).sum();
+        if all + inode.size > limits.max_total {
+            self.scan.no_room += 1;
+            return;
+        }
+        let held = match limits.target.dry_run {
+            true => query(&file, ByteRange::starting_at(0)).map(|counts| (counts, None)),
+            false => self.pin(&file, pick),
+        };
+        match held {
+            Ok((counts, lock)) => {
+                let held = Held {
+                    path: path.to_owned(),
+                    counts,
+                    size: inode.size,
+                    lock,
+                };
+                self.held.insert(identity, held);
+            }
+            Err(error) => {
+                self.scan.refused += 1;
+                let error = error.with_path(path);
+                self.scan.why.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+
+    fn pin(&self, file: &fs::File, pick: Pick) -> Result<(Counts, Option<Locked>), Error> {
         let options = LockOptions {
             pick,
-            ..LockOptions::default()
+            watch: Watch {
+                cancel: Some(self.interrupt.flag()),
+                ..Watch::default()
+            },
         };
-        match pin(&file, ByteRange::starting_at(0), &options) {
-            Ok(lock) => {
-                self.locks.insert(identity, (path.to_owned(), lock));
-            }
-            Err(error @ Error::Memlock(_)) if !self.is_limited => {
-                self.is_limited = true;
-                tell(&error.to_string());
-            }
-            Err(_) => {}
+        let lock = pin(file, ByteRange::starting_at(0), &options)?;
+        let counts = Counts {
+            total: lock.pages(),
+            cached: lock.locked()?,
+            states: None,
+        };
+        Ok((counts, Some(lock)))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.status().is_some()
+    }
+
+    /// Lets go what no process has any more.
+    fn let_go(&mut self) {
+        if !self.is_interrupted() {
+            let in_use = &self.scan.in_use;
+            self.held.retain(|identity, _| in_use.contains(identity));
         }
     }
 
-    fn pages(&self) -> Pages {
-        self.locks.values().map(|(_, lock)| lock.pages()).sum()
-    }
-}
-
-/// The paths of a dump; none where there is none so far.
-fn dumped(dump: &Path) -> Result<Vec<PathBuf>> {
-    match fs::read(dump) {
-        Ok(bytes) => Ok(bytes
-            .split(|&byte| byte == 0)
-            .filter(|path| !path.is_empty())
-            .map(|path| PathBuf::from(OsStr::from_bytes(path)))
-            .collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => {
-            Err(error).with_context(|| format!("cannot read the dump {}", dump.display()))
+    /// What is locked, in a line.
+    fn line(&self) -> String {
+        let pages: Pages = self.held.values().map(|held| held.counts.cached).sum();
+        let verb = match self.arguments.target.dry_run {
+            true => "would be",
+            false => "are",
+        };
+        let mut line = format!(
+            "{} of {} {verb} locked, {}",
+            number(pages.0, "page"),
+            number(self.held.len() as u64, "file"),
+            pages.bytes(page_size())
+        );
+        for (files, option) in [
+            (self.scan.too_large, "--max-file"),
+            (self.scan.no_room, "--max-total"),
+        ] {
+            if files > 0 {
+                line += &format!("; {} left out by {option}", number(files, "file"));
+            }
         }
+        line
     }
-}
 
-/// Paths end in a zero byte: they may hold anything else.
-fn write_dump(dump: &Path, held: &Held) -> Result<()> {
-    let mut paths: Vec<&Path> = held
-        .locks
-        .values()
-        .map(|(path, _)| path.as_path())
-        .collect();
-    paths.sort_unstable();
-    let mut bytes = Vec::new();
-    for path in paths {
-        bytes.extend_from_slice(path.as_os_str().as_bytes());
-        bytes.push(0);
+    /// What could not be done, if there is anything.
+    fn refused(&self) -> Option<String> {
+        let Scan {
+            hidden,
+            refused,
+            why,
+            ..
+        } = &self.scan;
+        if let Some(why) = why {
+            let files = number(*refused, "file");
+            return Some(format!("{files} could not be locked; the first: {why}"));
+        }
+        (*hidden > 0)
+            .then(|| "note: processes of other users are not followed, which takes root".to_owned())
     }
-    let beside = dump.with_extension("new");
-    fs::write(&beside, bytes)
-        .and_then(|()| fs::rename(&beside, dump))
-        .with_context(|| format!("cannot write the dump {}", dump.display()))
-}
 
-fn println(text: &str) {
-    // Whoever does not read it does not need it: the locks are the work.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    /// Shows what would be locked.
+    fn would(self) -> Result<ExitCode> {
+        let target = &self.arguments.target;
+        let line = self.line();
+        let refused = self.refused();
+        let mut plan = plan(target.fields(), target.top);
+        plan.columns_are_chosen = target.columns.is_some();
+        let mut show = Show::open(&target.output, plan)?;
+        let mut listing = show.begin()?;
+        for (_, held) in self.held {
+            let note = format!("{} would be locked", number(held.counts.cached.0, "page"));
+            listing.changed(Found {
+                before: Some(Ok(held.counts.cached.0)),
+                note: Some(note),
+                ..Found::new(held.path, held.size.0, Ok(held.counts))
+            })?;
+        }
+        listing.finish()?;
+        show.line(&format!("{line}; nothing was locked"))?;
+        Ok(match refused {
+            None => ExitCode::SUCCESS,
+            Some(refused) => {
+                tell(&refused);
+                ExitCode::from(FAILED)
+            }
+        })
+    }
 }

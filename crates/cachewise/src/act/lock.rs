@@ -3,21 +3,29 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cachewise_residency::{
-    Counts, Error, Lock as Locked, LockOptions, Pick, Watch, lock as pin, query,
+    Counts, Error, Inode, Lock as Locked, LockOptions, Pick, Watch, lock as pin, may_lock,
+    would_warm,
 };
 use cachewise_units::{ByteRange, Pages};
 
-use super::pool::{Done, each_file};
-use super::{cancelled_by_signals, follow, plan};
+use super::interrupt::Interrupt;
+use super::listed::{each_listed, open};
+use super::{follow, moving, number, status};
 use crate::cli::Lock;
-use crate::files::{Found, Show, reason};
+use crate::files::{Found, reason};
 use crate::output::{FAILED, tell};
-use crate::signals::{self, Caught};
+use crate::progress::Meter;
+
+/// What came of a file.
+struct Done {
+    found: Found,
+    /// Pages that are, or would be, locked.
+    pages: Pages,
+    lock: Option<Locked>,
+}
 
 /// Locks them, shows what is locked, and waits to be ended.
 pub fn lock(arguments: &Lock) -> Result<ExitCode> {
@@ -25,109 +33,126 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         return follow::follow(arguments);
     }
     let target = &arguments.target;
-    let mut show = Show::open(
-        &target.output,
-        plan(target.fields(), target, &arguments.paths),
-    )?;
-    let cancel = cancelled_by_signals()?;
-    let pick = if arguments.resident {
-        Pick::Resident
-    } else {
-        Pick::All
+    let mut show = open(target, &arguments.paths)?;
+    let interrupt = Interrupt::catch()?;
+    let meter = Meter::new();
+    let progress = moving(&meter);
+    let pick = match arguments.resident {
+        true => Pick::Resident,
+        false => Pick::All,
     };
     let options = LockOptions {
         pick,
         watch: Watch {
-            cancel: Some(&cancel),
-            ..Watch::default()
+            cancel: Some(interrupt.flag()),
+            progress: Some(&progress),
         },
     };
-    let work = |path: &Path, file: &File| {
-        if target.dry_run {
-            would(path, file, target.range(), pick).map(|found| (found, None))
-        } else {
-            one(path, file, target.range(), &options).map(|(found, lock)| (found, Some(lock)))
-        }
-    };
-    let mut listing = show.begin()?;
     let mut locks: Vec<Locked> = Vec::new();
-    each_file(
+    let mut pages = Pages::ZERO;
+    let answer = each_listed(
+        "lock",
+        target,
         &arguments.paths,
-        &target.select,
-        &cancel,
-        work,
-        |done| match done {
-            Done::File((found, lock)) => {
-                locks.extend(lock);
-                listing.changed(found)
-            }
-            Done::Failed(error) => {
-                listing.failed(&error);
-                Ok(())
-            }
-            Done::Vanished => {
-                listing.counting().vanished();
-                Ok(())
-            }
-            Done::Nothing => Ok(()),
+        &mut show,
+        (&interrupt, &meter),
+        |path, file, inode| match target.dry_run {
+            true => would(path, file, inode, target.range(), pick),
+            false => one(path, file, inode, target.range(), &options),
+        },
+        |done| {
+            pages += done.pages;
+            locks.extend(done.lock);
+            done.found
         },
     )?;
-    let answer = listing.finish()?;
-    let status = if answer.failed > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
+    let Some(answer) = answer else {
+        return Ok(ExitCode::from(FAILED));
     };
+    let is_failed = answer.failed > 0;
+    let locked = number(pages.0, "page");
     if target.dry_run {
-        show.line("nothing was locked")?;
+        show.line(&format!("{locked} would be locked; nothing was locked"))?;
+        let allowed = may_lock(pages);
+        if let Err(error) = &allowed {
+            tell(&error.to_string());
+        }
+        return Ok(status(&interrupt, is_failed || allowed.is_err()));
+    }
+    let verb = if pages == Pages(1) { "is" } else { "are" };
+    show.line(&format!("{locked} {verb} locked"))?;
+    if let Some(status) = interrupt.status() {
+        tell("interrupted: nothing stays locked");
         return Ok(status);
     }
-    let pages: Pages = locks.iter().filter_map(|lock| lock.locked().ok()).sum();
-    show.line(&format!("{pages} pages are locked"))?;
-    if locks.is_empty() || cancel.load(Ordering::Relaxed) {
-        return Ok(status);
+    if pages == Pages::ZERO {
+        tell(match arguments.resident {
+            true => {
+                "nothing of that is resident, so there is nothing to keep; without --resident it is brought in"
+            }
+            false => "there is nothing to keep",
+        });
+        return Ok(ExitCode::from(FAILED));
     }
     tell("they stay locked as long as this runs; Ctrl-C lets them go");
-    let (sender, interrupts) = channel::<Caught>();
-    signals::catch_ending(sender)?;
-    interrupts.recv().context("the thread for signals ended")?;
+    interrupt.wait()?;
     drop(locks);
-    Ok(status)
+    Ok(match is_failed {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn one(
     path: &Path,
     file: &File,
+    inode: &Inode,
     range: ByteRange,
     options: &LockOptions<'_>,
-) -> Result<(Found, Locked), Error> {
+) -> Result<Done, Error> {
     let lock = pin(file, range, options)?;
     let locked = lock.locked()?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
     let counts = Counts {
         total: lock.pages(),
         cached: locked,
         states: None,
     };
-    let found = Found {
-        before: Some(lock.before().map(|pages| pages.0).map_err(reason)),
-        note: Some(format!("{locked} pages locked")),
-        ..Found::new(path.to_owned(), size, Ok(counts))
-    };
-    Ok((found, lock))
+    Ok(Done {
+        found: Found {
+            before: Some(lock.before().map(|pages| pages.0).map_err(reason)),
+            note: Some(format!("{} locked", number(locked.0, "page"))),
+            ..Found::new(path.to_owned(), inode.size.0, Ok(counts))
+        },
+        pages: locked,
+        lock: Some(lock),
+    })
 }
 
 /// The same without doing it.
-fn would(path: &Path, file: &File, range: ByteRange, pick: Pick) -> Result<Found, Error> {
-    let counts = query(file, range)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
+fn would(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    pick: Pick,
+) -> Result<Done, Error> {
+    let missing = would_warm(file, &[range])?;
     let pages = match pick {
-        Pick::Resident => counts.cached,
-        Pick::All => counts.total,
+        Pick::All => missing.pages,
+        Pick::Resident => missing.before?,
     };
-    Ok(Found {
-        before: Some(Ok(counts.cached.0)),
-        note: Some(format!("{pages} pages would be locked")),
-        ..Found::new(path.to_owned(), size, Ok(counts))
+    let counts = missing.before.map_err(reason).map(|before| Counts {
+        total: missing.pages,
+        cached: before,
+        states: None,
+    });
+    Ok(Done {
+        found: Found {
+            before: Some(counts.map(|counts| counts.cached.0)),
+            note: Some(format!("{} would be locked", number(pages.0, "page"))),
+            ..Found::new(path.to_owned(), inode.size.0, counts)
+        },
+        pages,
+        lock: None,
     })
 }

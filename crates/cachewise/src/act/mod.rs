@@ -2,70 +2,57 @@
 //!
 //! # Layout
 //! - `pool`: files of paths and trees, worked on by several threads
-//! - `warm`, `evict`, `lock`, `follow`, `snapshot`: the commands
+//! - `listed`: the same, with a row for each; `interrupt`: Ctrl-C in the middle of it
+//! - `warm`, `evict`, `lock`, `follow`, `snapshot`: the commands; `dump`: the file that `follow` keeps
 //! - this file: what they share
 
+mod dump;
 mod evict;
 mod follow;
+mod interrupt;
+mod listed;
 mod lock;
 mod pool;
 mod snapshot;
 mod warm;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use cachewise_model::Field;
+use cachewise_residency::Progress;
 
-use crate::cli::{SortKey, Target};
-use crate::files::{Order, Plan};
-use crate::signals::{self, Caught};
+use crate::output::{FAILED, tell};
+use crate::progress::Meter;
+use interrupt::Interrupt;
 
 pub use evict::evict;
 pub use lock::lock;
 pub use snapshot::snapshot;
 pub use warm::warm;
 
-/// The exit status of what was ended by Ctrl-C, as shells have it.
-const INTERRUPTED: u8 = 130;
-
-/// How the work of the given kind is shown.
-fn plan(columns: Vec<&'static Field>, target: &Target, paths: &[PathBuf]) -> Plan {
-    Plan {
-        columns,
-        columns_are_chosen: target.columns.is_some(),
-        all_are_named: !paths.iter().any(|path| path.is_dir()),
-        // The order is by change, which only the listing knows.
-        order: Order {
-            key: SortKey::Resident,
-            reverse: false,
-        },
-        order_is_chosen: false,
-        top: target.top,
-        only_cached: false,
-        maps: false,
-        strips: false,
-        repeated: false,
+/// How it ended: by a signal, in part, or well.
+fn status(interrupt: &Interrupt, is_failed: bool) -> ExitCode {
+    match interrupt.status() {
+        Some(status) => {
+            tell("interrupted: what is said above was done, the rest was left alone");
+            status
+        }
+        None if is_failed => ExitCode::from(FAILED),
+        None => ExitCode::SUCCESS,
     }
 }
 
-/// A flag that Ctrl-C raises: work ends soon after, with what was done until then.
-fn cancelled_by_signals() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let (sender, signals) = channel::<Caught>();
-    signals::catch_ending(sender)?;
-    let raised = Arc::clone(&flag);
-    std::thread::Builder::new()
-        .name("cancel".into())
-        .spawn(move || {
-            if signals.recv().is_ok() {
-                raised.store(true, Ordering::Relaxed);
-            }
-            // A second signal finds the channel closed, and ends the process.
-        })
-        .context("cannot start the thread that waits for Ctrl-C")?;
-    Ok(flag)
+/// Moves the meter by what the library tells.
+fn moving(meter: &Meter) -> impl Fn(Progress) + Sync + '_ {
+    |progress| match progress {
+        Progress::Planned(bytes) => meter.plan(bytes),
+        Progress::Done(bytes) => meter.advance(bytes),
+    }
+}
+
+/// A number and its noun.
+fn number(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }

@@ -25,6 +25,8 @@ pub enum Done<T> {
     Failed(String),
     /// It was gone when its turn came.
     Vanished,
+    /// It ends before the part that is meant.
+    Beyond,
     /// It is nothing that could have pages.
     Nothing,
 }
@@ -34,7 +36,7 @@ pub fn each_file<T: Send>(
     paths: &[PathBuf],
     select: &Select,
     cancel: &AtomicBool,
-    work: impl Fn(&Path, &File) -> Result<T, Error> + Sync,
+    work: impl Fn(&Path, &File) -> Result<Done<T>, Error> + Sync,
     mut take: impl FnMut(Done<T>) -> Result<()>,
 ) -> Result<()> {
     let walk = plan(select, paths, &[])?;
@@ -73,7 +75,11 @@ pub fn each_file<T: Send>(
                     }
                     let result = open(&path).and_then(|file| work(&path, &file));
                     let result = match result {
-                        Ok(result) => Done::File(result),
+                        Ok(result) => result,
+                        // The limit is the process's, and does not say for which file it was too small.
+                        Err(error @ Error::Memlock(_)) => {
+                            Done::Failed(format!("{}: {error}", path.display()))
+                        }
                         Err(error) => failed(&error.with_path(&path)),
                     };
                     if done.send(result).is_err() {

@@ -1,23 +1,27 @@
 //! `snapshot`: what is resident, kept in a file, brought back and compared.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use cachewise_residency::snapshot::{
-    Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Writer, diff, diff_now, restore,
+    Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, Writer, diff,
+    diff_now, restore,
 };
 use cachewise_residency::{Counts, Inode, Limiter, Watch, map};
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Bytes, Pages};
 
+use super::interrupt::Interrupt;
+use super::listed::{nothing, plan};
 use super::pool::{Done, each_file, threads};
-use super::{INTERRUPTED, cancelled_by_signals};
-use crate::cli::{Output, Select, Snapshot, SnapshotCommand, SortKey};
-use crate::files::{Found, Order, Plan, Show};
+use super::{moving, number, status};
+use crate::cli::{Output, Select, Snapshot, SnapshotCommand};
+use crate::files::{Found, Show, reason};
 use crate::output::{FAILED, tell};
+use crate::progress::Meter;
 
 /// Failures that are told one by one; of the rest only their number.
 const TOLD: u64 = 10;
@@ -38,7 +42,7 @@ pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
             dry_run,
         } => {
             if *dry_run {
-                return would_restore(file);
+                return would_restore(file, *anyway);
             }
             bring_back(file, *anyway, *rate, *threads)
         }
@@ -51,57 +55,100 @@ pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
     }
 }
 
+/// Tells what could not be done to files, up to a number.
+struct Telling<'a> {
+    told: Mutex<u64>,
+    meter: &'a Meter,
+}
+
+impl<'a> Telling<'a> {
+    fn new(meter: &'a Meter) -> Self {
+        Telling {
+            told: Mutex::new(0),
+            meter,
+        }
+    }
+
+    fn tell(&self, text: &str) {
+        // A poisoned count is still a count.
+        let mut told = self
+            .told
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        *told += 1;
+        if *told <= TOLD {
+            self.meter.aside(|| tell(text));
+        }
+    }
+
+    /// Ends it, and returns how many there were.
+    fn end(self) -> u64 {
+        let told = self
+            .told
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.meter.end();
+        if told > TOLD {
+            tell(&format!("and {} more", told - TOLD));
+        }
+        told
+    }
+}
+
 fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
-    let cancel = cancelled_by_signals()?;
+    let interrupt = Interrupt::catch()?;
+    let meter = Meter::new();
     let mut writer = Writer::create(file)?;
-    let (mut failed, mut empty) = (0u64, 0u64);
-    each_file(
-        paths,
-        select,
-        &cancel,
-        |path, file| {
-            let inode = Inode::of(std::os::fd::AsFd::as_fd(file))?;
-            Ok(Entry::new(
-                path,
-                &inode,
-                map(file, ByteRange::starting_at(0))?,
-            ))
-        },
-        |done| {
-            match done {
-                Done::File(entry) if entry.cached() > Pages::ZERO => writer.add(&entry)?,
-                Done::File(_) => empty += 1,
-                Done::Vanished | Done::Nothing => {}
-                Done::Failed(error) => {
-                    failed += 1;
-                    if failed <= TOLD {
-                        tell(&error);
-                    }
-                }
-            }
-            Ok(())
-        },
-    )?;
-    if cancel.load(Ordering::Relaxed) {
-        tell(&format!("interrupted: {} was not written", file.display()));
-        return Ok(ExitCode::from(INTERRUPTED));
+    let own = writer.own();
+    let telling = Telling::new(&meter);
+    let mut empty = 0u64;
+    let look = |path: &Path, file: &std::fs::File| {
+        let inode = Inode::of(file.as_fd())?;
+        // Of itself, and of the one whose place it takes, a snapshot would have nothing to bring back.
+        if own
+            .iter()
+            .any(|own| (own.device, own.number) == (inode.device, inode.number))
+        {
+            return Ok(Done::Nothing);
+        }
+        let map = map(file, ByteRange::starting_at(0))?;
+        Ok(Done::File(Entry::new(path, &inode, map)))
+    };
+    each_file(paths, select, interrupt.flag(), look, |done| {
+        meter.file();
+        match done {
+            Done::File(entry) if entry.cached() > Pages::ZERO => writer.add(&entry)?,
+            Done::File(_) => empty += 1,
+            Done::Vanished | Done::Nothing | Done::Beyond => {}
+            Done::Failed(error) => telling.tell(&error),
+        }
+        Ok(())
+    })?;
+    let failed = telling.end();
+    let path = file.display();
+    if let Some(status) = interrupt.status() {
+        tell(&format!("interrupted: {path} was not written"));
+        return Ok(status);
     }
     let totals = writer.totals();
+    if totals.files + empty == 0 {
+        if failed == 0 {
+            tell(&nothing("save", select, paths));
+        }
+        tell(&format!("{path} was not written"));
+        return Ok(ExitCode::from(FAILED));
+    }
     writer.finish()?.commit()?;
     tell(&format!(
-        "{}: {} resident pages ({}) of {} files; {empty} files have none",
-        file.display(),
-        totals.pages,
+        "{path}: {} resident ({}), of {}; {} had none",
+        number(totals.pages.0, "page"),
         totals.pages.bytes(page_size()),
-        totals.files
+        number(totals.files, "file"),
+        number(empty, "file")
     ));
-    if failed > TOLD {
-        tell(&format!("and {} more", failed - TOLD));
-    }
-    Ok(if failed > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
     })
 }
 
@@ -111,22 +158,19 @@ fn bring_back(
     rate: Option<Bytes>,
     asked: Option<u16>,
 ) -> Result<ExitCode> {
-    let cancel = cancelled_by_signals()?;
+    let interrupt = Interrupt::catch()?;
     let limiter = rate.and_then(Limiter::new);
-    let told = Mutex::new(0u64);
-    let tell_of = |entry: &Entry, why: &dyn std::fmt::Display| {
-        // A poisoned count is still a count.
-        let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *told += 1;
-        if *told <= TOLD {
-            tell(&format!("{}: {why}", entry.path.display()));
-        }
-    };
-    let each = |entry: &Entry, outcome: FileOutcome<'_>| match outcome {
-        FileOutcome::Skipped(why) => tell_of(entry, why),
-        FileOutcome::Warmed(warmed) => {
-            if let Some(short) = &warmed.short {
-                tell_of(entry, short);
+    let meter = Meter::new();
+    let progress = moving(&meter);
+    let telling = Telling::new(&meter);
+    let each = |entry: &Entry, outcome: FileOutcome<'_>| {
+        meter.file();
+        match outcome {
+            FileOutcome::Skipped(why) => telling.tell(&skipped(&entry.path, why)),
+            FileOutcome::Warmed(warmed) => {
+                if let Some(short) = &warmed.short {
+                    telling.tell(&format!("{}: {short}", entry.path.display()));
+                }
             }
         }
     };
@@ -137,55 +181,117 @@ fn bring_back(
             .unwrap_or(std::num::NonZeroUsize::MIN),
         limiter: limiter.as_ref(),
         watch: Watch {
-            cancel: Some(&cancel),
-            ..Watch::default()
+            cancel: Some(interrupt.flag()),
+            progress: Some(&progress),
         },
         each: Some(&each),
     };
     let restored = restore(Reader::open(file)?, &options);
-    let hidden = told
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-        .saturating_sub(TOLD);
-    if hidden > 0 {
-        tell(&format!("and {hidden} more"));
-    }
+    telling.end();
+    let nobody_tells = match restored.unknown {
+        0 => String::new(),
+        unknown => format!(
+            "; of {} nobody tells what is resident",
+            number(unknown, "file")
+        ),
+    };
     tell(&format!(
-        "{} of {} pages are resident again, {} were before; read {} of {} files",
-        restored.after, restored.pages, restored.before, restored.read, restored.files
+        "{} of {} resident again, {} were before; read {} of {}{nobody_tells}",
+        restored.after,
+        number(restored.pages.0, "page"),
+        restored.before,
+        restored.read,
+        number(restored.files, "file")
     ));
-    let skipped = restored.skipped.total();
-    if skipped > 0 {
-        tell(&format!(
-            "left alone: {} files that are gone, {} that have changed (--anyway takes them), {} that could not be read",
-            restored.skipped.vanished,
-            restored.skipped.changed,
-            restored.skipped.denied + restored.skipped.failed
-        ));
-    }
+    left_alone(&restored.skipped);
     if let Some(damage) = restored.damage {
         return Err(damage).context("what comes later in the snapshot was left alone");
     }
-    Ok(if restored.cancelled {
-        ExitCode::from(INTERRUPTED)
-    } else if skipped + restored.short > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(status(
+        &interrupt,
+        restored.skipped.total() + restored.short > 0,
+    ))
 }
 
-fn would_restore(file: &Path) -> Result<ExitCode> {
-    let totals = diff_now(Reader::open(file)?, |_| {})?;
+/// Errors know their files; other reasons do not.
+fn skipped(path: &Path, why: &Skip) -> String {
+    match why {
+        Skip::Failed(error) => error.to_string(),
+        other => format!("{}: {other}", path.display()),
+    }
+}
+
+fn left_alone(skipped: &Skipped) {
+    let kinds = [
+        (skipped.vanished, "gone"),
+        (skipped.changed, "changed since (--anyway takes them)"),
+        (skipped.denied, "not to be opened by this user"),
+        (skipped.failed, "failed"),
+    ];
+    let kinds: Vec<String> = kinds
+        .into_iter()
+        .filter(|(files, _)| *files > 0)
+        .map(|(files, kind)| format!("{files} {kind}"))
+        .collect();
+    if !kinds.is_empty() {
+        tell(&format!(
+            "left alone: {}: {}",
+            number(skipped.total(), "file"),
+            kinds.join(", ")
+        ));
+    }
+}
+
+fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
+    let meter = Meter::new();
+    let telling = Telling::new(&meter);
+    let (mut pages, mut absent, mut files, mut unknown) = (Pages::ZERO, Pages::ZERO, 0u64, 0u64);
+    let mut left = Skipped::default();
+    diff_now(Reader::open(file)?, |difference| {
+        meter.file();
+        let path = difference.path.display();
+        match &difference.fate {
+            Fate::Changed if !anyway => {
+                left.changed += 1;
+                telling.tell(&format!("{path}: it has changed"));
+                return;
+            }
+            Fate::Gone => {
+                left.vanished += 1;
+                telling.tell(&format!("{path}: it is gone"));
+                return;
+            }
+            Fate::Unknown(error) if error.unknown().is_some_and(|why| why.is_of_caller()) => {
+                unknown += 1;
+                absent += difference.before;
+            }
+            Fate::Unknown(error) => {
+                left.failed += 1;
+                telling.tell(&error.to_string());
+                return;
+            }
+            _ => absent += difference.lost,
+        }
+        files += 1;
+        pages += difference.before;
+    })?;
+    telling.end();
+    left_alone(&left);
+    let nobody_tells = match unknown {
+        0 => String::new(),
+        unknown => format!(", and of {} as much as there is", number(unknown, "file")),
+    };
     tell(&format!(
-        "would read up to {} pages ({}), of {} files; {} of {} are resident; nothing was read",
-        totals.lost,
-        totals.lost.bytes(page_size()),
-        totals.files,
-        totals.before.saturating_sub(totals.lost),
-        totals.before
+        "would read {} ({}) of {} in {}{nobody_tells}; nothing was read",
+        absent,
+        absent.bytes(page_size()),
+        number(pages.0, "page"),
+        number(files, "file")
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(match left.total() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    })
 }
 
 fn compare(
@@ -200,27 +306,11 @@ fn compare(
         "note",
         "path",
     ];
-    let mut show = Show::open(
-        output,
-        Plan {
-            columns: COLUMNS
-                .into_iter()
-                .filter_map(cachewise_model::field)
-                .collect(),
-            columns_are_chosen: false,
-            all_are_named: false,
-            order: Order {
-                key: SortKey::Resident,
-                reverse: false,
-            },
-            order_is_chosen: false,
-            top,
-            only_cached: false,
-            maps: false,
-            strips: false,
-            repeated: false,
-        },
-    )?;
+    let columns = COLUMNS
+        .into_iter()
+        .filter_map(cachewise_model::field)
+        .collect();
+    let mut show = Show::open(output, plan(columns, top))?;
     let mut listing = show.begin()?;
     let mut result = Ok(());
     let each = |difference: FileDiff| {
@@ -236,42 +326,48 @@ fn compare(
     }?;
     result?;
     listing.finish()?;
-    show.line(&format!(
-        "{} of {} files differ: {} pages came, {} went; {} resident then, {} {}",
+    let when = match other {
+        Some(_) => "in the other",
+        None => "now",
+    };
+    let mut line = format!(
+        "{} of {} differ: {} came, {} went; {} resident then, {} {when}",
         totals.different,
-        totals.files,
-        totals.gained,
+        number(totals.files, "file"),
+        number(totals.gained.0, "page"),
         totals.lost,
         totals.before,
         totals.after,
-        if other.is_some() {
-            "in the other"
-        } else {
-            "now"
-        }
-    ))?;
-    Ok(if totals.unknown > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
+    );
+    if totals.unknown > 0 {
+        line += &format!("; of {} nobody tells", number(totals.unknown, "other"));
+    }
+    show.line(&line)?;
+    Ok(match totals.unknown {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
     })
 }
 
 fn found(difference: FileDiff) -> Found {
-    let counts = match &difference.fate {
-        Fate::Unknown(_) => Err("it cannot be looked at"),
-        _ => Ok(Counts {
-            total: difference.after,
-            cached: difference.after,
-            states: None,
-        }),
-    };
+    const NOT_LOOKED_AT: &str = "it cannot be looked at";
     let mut notes = Vec::new();
+    let mut counts = Ok(Counts {
+        total: difference.after,
+        cached: difference.after,
+        states: None,
+    });
     match &difference.fate {
         Fate::Added => notes.push("only in the other".to_owned()),
         Fate::Gone => notes.push("gone".to_owned()),
         Fate::Changed => notes.push("changed".to_owned()),
-        Fate::Unknown(error) => notes.push(error.to_string()),
+        Fate::Unknown(error) => {
+            let why = error.unknown();
+            counts = Err(why.map_or(NOT_LOOKED_AT, reason));
+            if why.is_none() {
+                notes.push(error.to_string());
+            }
+        }
         _ => {}
     }
     if difference.gained > Pages::ZERO {

@@ -3,19 +3,21 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use cachewise_residency::{
-    Counts, Error, Limiter, Short, WarmOptions, Watch, query, warm as bring_in,
+    Counts, Error, Inode, Limiter, Short, WarmOptions, Watch, warm as bring_in, would_warm,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
 
-use super::pool::{Done, each_file, threads};
-use super::{INTERRUPTED, cancelled_by_signals, plan};
+use super::interrupt::Interrupt;
+use super::listed::{each_listed, open};
+use super::pool::threads;
+use super::{moving, number, status};
 use crate::cli::Warm;
-use crate::files::{Found, Show, reason};
+use crate::files::{Found, reason};
 use crate::output::{FAILED, tell};
+use crate::progress::Meter;
 
 /// What came of a file.
 struct Warmed {
@@ -28,81 +30,62 @@ struct Warmed {
 /// Warms all of them, and shows what was resident before and after.
 pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     let target = &arguments.target;
-    let mut show = Show::open(
-        &target.output,
-        plan(target.fields(), target, &arguments.paths),
-    )?;
+    let mut show = open(target, &arguments.paths)?;
     let limiter = arguments.rate.and_then(Limiter::new);
-    let cancel = cancelled_by_signals()?;
+    let interrupt = Interrupt::catch()?;
+    let meter = Meter::new();
+    let progress = moving(&meter);
     let options = WarmOptions {
         threads: threads(target.select.threads)
             .try_into()
             .unwrap_or(std::num::NonZeroUsize::MIN),
         limiter: limiter.as_ref(),
         watch: Watch {
-            cancel: Some(&cancel),
-            ..Watch::default()
+            cancel: Some(interrupt.flag()),
+            progress: Some(&progress),
         },
     };
-    let work = |path: &Path, file: &File| {
-        if target.dry_run {
-            would(path, file, target.range())
-        } else {
-            one(path, file, target.range(), &options)
-        }
-    };
-    let mut listing = show.begin()?;
-    let (mut read, mut short) = (Bytes(0), 0u64);
-    each_file(
+    let (mut read, mut short) = (Bytes::ZERO, 0u64);
+    let answer = each_listed(
+        "warm",
+        target,
         &arguments.paths,
-        &target.select,
-        &cancel,
-        work,
-        |done| match done {
-            Done::File(warmed) => {
-                read += warmed.read;
-                short += u64::from(warmed.is_short);
-                listing.changed(warmed.found)
-            }
-            Done::Failed(error) => {
-                listing.failed(&error);
-                Ok(())
-            }
-            Done::Vanished => {
-                listing.counting().vanished();
-                Ok(())
-            }
-            Done::Nothing => Ok(()),
+        &mut show,
+        (&interrupt, &meter),
+        |path, file, inode| match target.dry_run {
+            true => would(path, file, inode, target.range()),
+            false => one(path, file, inode, target.range(), &options),
+        },
+        |warmed| {
+            read += warmed.read;
+            short += u64::from(warmed.is_short);
+            warmed.found
         },
     )?;
-    let answer = listing.finish()?;
-    show.line(&if target.dry_run {
-        format!("would read {read}; nothing was read")
-    } else {
-        format!("read {read}")
+    let Some(answer) = answer else {
+        return Ok(ExitCode::from(FAILED));
+    };
+    show.line(&match target.dry_run {
+        true => format!("would read {read}; nothing was read"),
+        false => format!("read {read}"),
     })?;
     if short > 0 {
         tell(&format!(
-            "of {short} files less is resident than was asked for: --columns note,path says why"
+            "of {} less is resident than was asked for: NOTE says why",
+            number(short, "file")
         ));
     }
-    Ok(if cancel.load(Ordering::Relaxed) {
-        ExitCode::from(INTERRUPTED)
-    } else if answer.failed > 0 || short > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(status(&interrupt, answer.failed > 0 || short > 0))
 }
 
 fn one(
     path: &Path,
     file: &File,
+    inode: &Inode,
     range: ByteRange,
     options: &WarmOptions<'_>,
 ) -> Result<Warmed, Error> {
     let warmed = bring_in(file, &[range], options)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
     let counts = warmed.after.map_err(reason).map(|after| Counts {
         total: warmed.pages,
         cached: after,
@@ -111,13 +94,13 @@ fn one(
     let note = match (&warmed.short, warmed.holes) {
         (Some(short), _) => Some(short.to_string()),
         (None, Pages::ZERO) => None,
-        (None, holes) => Some(format!("{holes} pages of holes")),
+        (None, holes) => Some(format!("{} in holes", number(holes.0, "page"))),
     };
     Ok(Warmed {
         found: Found {
             before: Some(warmed.before.map(|pages| pages.0).map_err(reason)),
             note,
-            ..Found::new(path.to_owned(), size, counts)
+            ..Found::new(path.to_owned(), inode.size.0, counts)
         },
         read: warmed.read,
         is_short: !matches!(warmed.short, None | Some(Short::Cancelled)),
@@ -125,17 +108,25 @@ fn one(
 }
 
 /// The same without doing it.
-fn would(path: &Path, file: &File, range: ByteRange) -> Result<Warmed, Error> {
-    let counts = query(file, range)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    let missing = counts.total.saturating_sub(counts.cached);
+fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Warmed, Error> {
+    let missing = would_warm(file, &[range])?;
+    let pages = missing.absent;
     Ok(Warmed {
         found: Found {
-            before: Some(Ok(counts.cached.0)),
-            note: (missing > Pages::ZERO).then(|| format!("{missing} pages would be read")),
-            ..Found::new(path.to_owned(), size, Ok(counts))
+            before: Some(missing.before.map(|pages| pages.0).map_err(reason)),
+            note: (pages > Pages::ZERO)
+                .then(|| format!("{} would be read", number(pages.0, "page"))),
+            ..Found::new(
+                path.to_owned(),
+                inode.size.0,
+                missing.before.map_err(reason).map(|before| Counts {
+                    total: missing.pages,
+                    cached: before,
+                    states: None,
+                }),
+            )
         },
-        read: missing.bytes(cachewise_sys::page_size()),
+        read: missing.read,
         is_short: false,
     })
 }

@@ -13,7 +13,7 @@ use super::select::Select;
 /// What is acted on, and how it is shown.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end.
+    /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end
     #[arg(long, value_name = "RANGE", value_parser = parse_range)]
     pub range: Option<ByteRange>,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub struct Lock {
     #[arg(long)]
     pub resident: bool,
     /// Lock the executables and libraries of running processes, and look again after each period.
-    #[arg(long, conflicts_with_all = ["paths", "range", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["paths", "range", "resident", "one_file_system", "threads"])]
     pub follow: bool,
     /// With --follow: look again after so long.
     #[arg(
@@ -130,7 +130,7 @@ pub struct Lock {
     /// With --follow: leave out larger files.
     #[arg(long, value_name = "BYTES", default_value = "32M", requires = "follow")]
     pub max_file: Bytes,
-    /// With --follow: lock no more than this in all.
+    /// With --follow: lock no more than this in all; files count whole, resident or not.
     #[arg(
         long,
         value_name = "BYTES",
@@ -221,9 +221,15 @@ fn parse_range(text: &str) -> Result<ByteRange, String> {
             len: bytes(length)?,
         },
     };
+    if range.len == 0 && !length.is_empty() {
+        return Err(format!(
+            "a part without a byte; from there to the end is {start}:"
+        ));
+    }
+    // No offset of a file is larger than an i64.
     match start.checked_add(range.len) {
-        Some(_) => Ok(range),
-        None => Err("it ends beyond the largest offset that there is, 2^64".into()),
+        Some(_) if start <= i64::MAX as u64 => Ok(range),
+        _ => Err("it goes beyond the largest offset that a file can have, 2^63".into()),
     }
 }
 

@@ -23,11 +23,10 @@ use cachewise_kstat::Kernel;
 use crate::cli::{Files, SortKey};
 use crate::output::FAILED;
 use crate::signals::{self, Caught};
-use show::Answer;
 
 pub use found::Found;
 pub use order::Order;
-pub use show::{Plan, Show};
+pub use show::{Answer, Plan, Show};
 pub use walk::{plan, reason};
 
 /// The answer is no: less is resident than was asked for.

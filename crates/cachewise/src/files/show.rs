@@ -69,6 +69,11 @@ impl Counting {
         }
     }
 
+    /// Leaves it to something else to show how far the work is.
+    pub fn quietly(&mut self) {
+        self.progress = Progress::silent();
+    }
+
     /// Counts a file.
     pub fn add(&mut self, size: u64, counts: Result<Counts, &'static str>) {
         self.answer.files += 1;
@@ -323,11 +328,13 @@ impl Listing<'_> {
                 self.write(found)?;
             }
         }
-        let total = total(&self.counting.answer);
+        // Below a table without rows there is nothing to sum up.
+        let is_empty = self.show.format == Format::Table && self.counting.answer.files == 0;
+        let total = (!is_empty).then(|| total(&self.counting.answer));
         let Show { sink, name, .. } = self.show;
         *sink = Some(
             self.writer
-                .finish(Some(&total))
+                .finish(total.as_ref())
                 .with_context(|| format!("cannot write to {name}"))?,
         );
         if hidden > 0 && self.show.format == Format::Table {

@@ -1,0 +1,132 @@
+//! Work on files, with a row for each.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use cachewise_model::Field;
+use cachewise_residency::{Error, Inode};
+use cachewise_units::{ByteRange, Bytes};
+
+use super::interrupt::Interrupt;
+use super::pool::{Done, each_file};
+use crate::cli::{Select, SortKey, Target};
+use crate::files::{Answer, Found, Order, Plan, Show};
+use crate::output::tell;
+use crate::progress::Meter;
+
+/// How the work is shown: the largest changes first.
+pub fn plan(columns: Vec<&'static Field>, top: Option<usize>) -> Plan {
+    Plan {
+        columns,
+        columns_are_chosen: false,
+        all_are_named: false,
+        // The order is by change, which only the listing knows.
+        order: Order {
+            key: SortKey::Resident,
+            reverse: false,
+        },
+        order_is_chosen: false,
+        top,
+        only_cached: false,
+        maps: false,
+        strips: false,
+        repeated: false,
+    }
+}
+
+/// Opens the output of a command.
+pub fn open(target: &Target, paths: &[PathBuf]) -> Result<Show> {
+    let all_are_named = !paths.iter().any(|path| path.is_dir());
+    let plan = Plan {
+        columns_are_chosen: target.columns.is_some(),
+        all_are_named,
+        // Several work at once: as they come would be in no order.
+        order_is_chosen: all_are_named,
+        ..plan(target.fields(), target.top)
+    };
+    Show::open(&target.output, plan)
+}
+
+/// Works on all files, and shows a row for each. `None` if there was none, which is said.
+pub fn each_listed<T: Send>(
+    verb: &str,
+    target: &Target,
+    paths: &[PathBuf],
+    show: &mut Show,
+    (interrupt, meter): (&Interrupt, &Meter),
+    work: impl Fn(&Path, &File, &Inode) -> Result<T, Error> + Sync,
+    mut row: impl FnMut(T) -> Found,
+) -> Result<Option<Answer>> {
+    let streams = show.keeps_order();
+    let mut listing = show.begin()?;
+    listing.counting().quietly();
+    let mut beyond = 0u64;
+    let work = |path: &Path, file: &File| {
+        let inode = Inode::of(file.as_fd())?;
+        Ok(match is_beyond(target.range(), inode.size) {
+            false => Done::File(work(path, file, &inode)?),
+            true if paths.iter().any(|named| named == path) => Done::Failed(format!(
+                "{}: --range begins at byte {}, and the file has {}: name a part that it has",
+                path.display(),
+                target.range().start,
+                inode.size.0
+            )),
+            true => Done::Beyond,
+        })
+    };
+    each_file(paths, &target.select, interrupt.flag(), work, |done| {
+        meter.file();
+        match done {
+            Done::File(done) if streams => meter.aside(|| listing.changed(row(done))),
+            Done::File(done) => listing.changed(row(done)),
+            Done::Failed(error) => {
+                meter.aside(|| listing.failed(&error));
+                Ok(())
+            }
+            Done::Vanished => {
+                listing.counting().vanished();
+                Ok(())
+            }
+            Done::Beyond => {
+                beyond += 1;
+                Ok(())
+            }
+            Done::Nothing => Ok(()),
+        }
+    })?;
+    meter.end();
+    let answer = listing.finish()?;
+    if beyond > 0 {
+        tell(&format!(
+            "note: {beyond} files end before --range begins, and were left alone"
+        ));
+    }
+    if answer.files > 0 || interrupt.status().is_some() {
+        return Ok(Some(answer));
+    }
+    if answer.failed == 0 {
+        tell(&nothing(verb, &target.select, paths));
+    }
+    Ok(None)
+}
+
+/// Nothing of a file is meant. Of an empty one nothing would be in any case.
+fn is_beyond(range: ByteRange, size: Bytes) -> bool {
+    range.start > 0 && range.start >= size.0
+}
+
+/// There is no file, which a script would take for success.
+pub fn nothing(verb: &str, select: &Select, paths: &[PathBuf]) -> String {
+    let picked = match select.include.is_empty() && select.exclude.is_empty() {
+        true => "",
+        false => " that --include and --exclude let through",
+    };
+    let place = match paths {
+        [one] => one.display().to_string(),
+        [first, others @ ..] => format!("{} and {} other paths", first.display(), others.len()),
+        [] => "nowhere".to_owned(),
+    };
+    format!("nothing to {verb}: there is no file{picked} under {place}")
+}
