@@ -176,7 +176,10 @@ impl Counts {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_message(format!("{files} files done"));
+        bar.set_message(match files {
+            1 => "1 file".to_owned(),
+            _ => format!("{files} files"),
+        });
         bar.set_length(planned);
         bar.set_position(self.done.load(Ordering::Relaxed));
         bar.tick();

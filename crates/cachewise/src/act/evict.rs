@@ -39,6 +39,8 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
     let mut in_use = 0u64;
     let answer = each_listed(
         "evict",
+        // What did not go is to be seen as well.
+        u64::max,
         target,
         &arguments.paths,
         &mut show,
@@ -57,15 +59,10 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
     };
     show.line(&came_of_it(&answer, target.dry_run))?;
     if in_use > 0 && !options.holders {
-        tell(&format!(
-            "note: by whom {} in use is looked up for files that are named, and not for directories",
-            match in_use {
-                1 => "1 file is".to_owned(),
-                _ => format!("{in_use} files are"),
-            }
-        ));
+        tell("note: name a file, and not its directory, to see by whom it is in use");
     }
-    Ok(status(&interrupt, answer.failed > 0))
+    let is_unsure = answer.unknown > 0 && !target.dry_run;
+    Ok(status(&interrupt, answer.failed > 0 || is_unsure))
 }
 
 fn came_of_it(answer: &Answer, dry_run: bool) -> String {

@@ -98,7 +98,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
         }
         dump = Some(opened);
     }
-    let (mut told, mut told_refused) = (None, None);
+    let (mut told, mut is_told) = (None, false);
     // What the dump names may not run yet: it is let go after the first period.
     let mut is_first = arguments.dump.is_some();
     loop {
@@ -112,13 +112,12 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
             let _ = writeln!(std::io::stdout(), "{line}");
             told = Some(line);
         }
+        // Once, until all is well again: the numbers change with each process.
         let refused = guard.refused();
-        if told_refused != refused {
-            if let Some(refused) = &refused {
-                tell(refused);
-            }
-            told_refused = refused;
+        if let (Some(refused), false) = (&refused, is_told) {
+            tell(refused);
         }
+        is_told = refused.is_some();
         if let Some(dump) = &mut dump {
             let kept = dump.keep(guard.held.values().map(|held| held.path.as_path()));
             match kept {
@@ -288,35 +287,39 @@ impl Guard<'_> {
             let files = number(*refused, "file");
             return Some(format!("{files} could not be locked; the first: {why}"));
         }
-        (*hidden > 0)
-            .then(|| "note: processes of other users are not followed, which takes root".to_owned())
+        (*hidden > 0).then(|| {
+            "note: processes are left out whose files only root or their owner may see".to_owned()
+        })
     }
 
     /// Shows what would be locked.
     fn would(self) -> Result<ExitCode> {
         let target = &self.arguments.target;
         let line = self.line();
-        let refused = self.refused();
+        let (refused, is_failed) = (self.refused(), self.scan.refused > 0);
         let mut plan = plan(target.fields(), target.top);
         plan.columns_are_chosen = target.columns.is_some();
         let mut show = Show::open(&target.output, plan)?;
         let mut listing = show.begin()?;
         for (_, held) in self.held {
             let note = format!("{} would be locked", number(held.counts.cached.0, "page"));
-            listing.changed(Found {
-                before: Some(Ok(held.counts.cached.0)),
-                note: Some(note),
-                ..Found::new(held.path, held.size.0, Ok(held.counts))
-            })?;
+            listing.changed(
+                Found {
+                    before: Some(Ok(held.counts.cached.0)),
+                    note: Some(note),
+                    ..Found::new(held.path, held.size.0, Ok(held.counts))
+                },
+                u64::max,
+            )?;
         }
         listing.finish()?;
         show.line(&format!("{line}; nothing was locked"))?;
-        Ok(match refused {
-            None => ExitCode::SUCCESS,
-            Some(refused) => {
-                tell(&refused);
-                ExitCode::from(FAILED)
-            }
+        if let Some(refused) = refused {
+            tell(&refused);
+        }
+        Ok(match is_failed {
+            true => ExitCode::from(FAILED),
+            false => ExitCode::SUCCESS,
         })
     }
 }

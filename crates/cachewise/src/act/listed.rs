@@ -49,9 +49,11 @@ pub fn open(target: &Target, paths: &[PathBuf]) -> Result<Show> {
     Show::open(&target.output, plan)
 }
 
-/// Works on all files, and shows a row for each. `None` if there was none, which is said.
+/// Works on all files, and shows a row for each; those of the highest rank, by the pages before and after, come
+/// first. `None` if there was none, which is said.
 pub fn each_listed<T: Send>(
     verb: &str,
+    rank: fn(u64, u64) -> u64,
     target: &Target,
     paths: &[PathBuf],
     show: &mut Show,
@@ -79,8 +81,8 @@ pub fn each_listed<T: Send>(
     each_file(paths, &target.select, interrupt.flag(), work, |done| {
         meter.file();
         match done {
-            Done::File(done) if streams => meter.aside(|| listing.changed(row(done))),
-            Done::File(done) => listing.changed(row(done)),
+            Done::File(done) if streams => meter.aside(|| listing.changed(row(done), rank)),
+            Done::File(done) => listing.changed(row(done), rank),
             Done::Failed(error) => {
                 meter.aside(|| listing.failed(&error));
                 Ok(())

@@ -52,6 +52,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     let mut pages = Pages::ZERO;
     let answer = each_listed(
         "lock",
+        u64::max,
         target,
         &arguments.paths,
         &mut show,

@@ -11,7 +11,7 @@ use cachewise_residency::snapshot::{
     diff_now, restore,
 };
 use cachewise_residency::{Counts, Inode, Limiter, Watch, map};
-use cachewise_sys::page_size;
+use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::interrupt::Interrupt;
@@ -266,7 +266,10 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
                 absent += difference.before;
             }
             Fate::Unknown(error) => {
-                left.failed += 1;
+                match error.kind() {
+                    ErrorKind::Denied => left.denied += 1,
+                    _ => left.failed += 1,
+                }
                 telling.tell(&error.to_string());
                 return;
             }
@@ -279,13 +282,16 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     left_alone(&left);
     let nobody_tells = match unknown {
         0 => String::new(),
-        unknown => format!(", and of {} as much as there is", number(unknown, "file")),
+        unknown => format!(
+            "; of {} nobody tells what is resident, so all of it",
+            number(unknown, "file")
+        ),
     };
     tell(&format!(
-        "would read {} ({}) of {} in {}{nobody_tells}; nothing was read",
+        "would read {} of {} ({}) in {}{nobody_tells}; nothing was read",
         absent,
-        absent.bytes(page_size()),
         number(pages.0, "page"),
+        absent.bytes(page_size()),
         number(files, "file")
     ));
     Ok(match left.total() {
@@ -317,7 +323,7 @@ fn compare(
         let is_same = difference.gained + difference.lost == Pages::ZERO
             && matches!(difference.fate, Fate::Same | Fate::Changed);
         if result.is_ok() && !is_same {
-            result = listing.changed(found(difference));
+            result = listing.changed(found(difference), u64::abs_diff);
         }
     };
     let totals = match other {

@@ -48,6 +48,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     let (mut read, mut short) = (Bytes::ZERO, 0u64);
     let answer = each_listed(
         "warm",
+        u64::abs_diff,
         target,
         &arguments.paths,
         &mut show,

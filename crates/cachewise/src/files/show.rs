@@ -273,15 +273,15 @@ impl Listing<'_> {
         }
     }
 
-    /// Takes in a file to which something was done; those with the largest change come first.
-    pub fn changed(&mut self, found: Found) -> Result<()> {
+    /// Takes in a file to which something was done, and its place by the pages before and after.
+    pub fn changed(&mut self, found: Found, rank: fn(u64, u64) -> u64) -> Result<()> {
         self.counting.add(found.size, found.counts);
         if let (Some(Ok(before)), Ok(after)) = (found.before, found.counts) {
             *self.counting.answer.before.get_or_insert(0) += before;
-            let change = before.abs_diff(after.cached.0);
+            let rank = rank(before, after.cached.0);
             if let Some(first) = &mut self.first {
                 self.candidates += 1;
-                first.offer(Some(change.into()), || found);
+                first.offer(Some(rank.into()), || found);
                 return Ok(());
             }
         } else if let Some(first) = &mut self.first {

@@ -35,8 +35,10 @@ pub enum SnapshotFault {
     #[error("this is no snapshot of cachewise ({0}): name a file that `snapshot save` wrote")]
     Other(String),
     /// Something else is in the place of the one to be written.
-    #[error("what is there is left alone, for it is no snapshot ({0})")]
-    InTheWay(String),
+    #[error(
+        "there is something else of this name, which is left alone: name a new file, or a snapshot"
+    )]
+    InTheWay,
     /// A later program wrote it.
     #[error(
         "it is of version {0}, and this program reads version 1: use the program that wrote it"

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use cachewise_sys::page_size;
 use serde::Serialize;
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 use crate::Inode;
 
@@ -24,6 +24,8 @@ use super::{
 #[derive(Debug)]
 pub struct Writer<W> {
     writer: W,
+    /// The snapshot's own path, where it is known.
+    path: Option<PathBuf>,
     totals: Totals,
 }
 
@@ -36,20 +38,19 @@ impl Writer<Replacement> {
     /// means to lose.
     pub fn create(path: &Path) -> Result<Self, SnapshotError> {
         may_be_replaced(path).map_err(|error| error.at(path))?;
-        Self::new(Replacement::of(path)?).map_err(|error| error.at(path))
+        let mut new = Self::new(Replacement::of(path)?).map_err(|error| error.at(path))?;
+        new.path = Some(path.to_owned());
+        Ok(new)
     }
 
     /// Returns the file that is written, and the one that it is going to replace: what a snapshot of the tree
     /// that it is in should leave out.
     #[must_use]
     pub fn own(&self) -> Vec<Inode> {
-        let Replacement { file, path } = &self.writer;
+        let Replacement { file, path, .. } = &self.writer;
         let inode = |file: &File| Inode::of(file.as_fd()).ok();
         let replaced = File::open(path).ok().and_then(|file| inode(&file));
-        inode(file.get_ref().as_file())
-            .into_iter()
-            .chain(replaced)
-            .collect()
+        inode(file.get_ref()).into_iter().chain(replaced).collect()
     }
 }
 
@@ -68,7 +69,11 @@ impl<W: Write> Writer<W> {
             created_seconds: created.map_or(0, |since| since.as_secs()),
         };
         let totals = Totals::default();
-        let mut new = Self { writer, totals };
+        let mut new = Self {
+            writer,
+            path: None,
+            totals,
+        };
         new.line(&head)?;
         Ok(new)
     }
@@ -103,38 +108,49 @@ impl<W: Write> Writer<W> {
             files: self.totals.files,
             pages: self.totals.pages.0,
         })?;
-        self.writer.flush().map_err(failed)?;
+        let flushed = self.writer.flush();
+        flushed.map_err(|source| self.failed(source))?;
         Ok(self.writer)
     }
 
     fn line(&mut self, line: &impl Serialize) -> Result<(), SnapshotError> {
-        serde_json::to_writer(&mut self.writer, line).map_err(|error| failed(error.into()))?;
-        self.writer.write_all(b"\n").map_err(failed)
+        let written = serde_json::to_writer(&mut self.writer, line)
+            .map_err(std::io::Error::from)
+            .and_then(|()| self.writer.write_all(b"\n"));
+        written.map_err(|source| self.failed(source))
     }
-}
 
-fn failed(source: std::io::Error) -> SnapshotError {
-    SnapshotError::io("write", source)
+    fn failed(&self, source: std::io::Error) -> SnapshotError {
+        let error = SnapshotError::io("write", source);
+        match &self.path {
+            Some(path) => error.at(path),
+            None => error,
+        }
+    }
 }
 
 /// A file that takes its place only when it is complete. Dropped before, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Replacement {
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<File>,
+    /// Dropped, it removes the file.
+    name: TempPath,
     path: PathBuf,
 }
 
 impl Replacement {
     fn of(path: &Path) -> Result<Self, SnapshotError> {
-        let file = tempfile::Builder::new()
+        let (file, name) = tempfile::Builder::new()
             .prefix(".cachewise-")
             // What the umask leaves of it, as of any other new file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory(path))
-            .map_err(|error| SnapshotError::io("create a file in its directory", plain(error)))
-            .map_err(|error| error.at(path))?;
+            .map_err(|error| why_not(directory(path), error))
+            .map_err(|source| SnapshotError::io("create a file in its directory", source).at(path))?
+            .into_parts();
         Ok(Self {
             file: BufWriter::with_capacity(1 << 16, file),
+            name,
             path: path.to_owned(),
         })
     }
@@ -147,8 +163,9 @@ impl Replacement {
     pub fn commit(self) -> Result<(), SnapshotError> {
         let commit = || -> std::io::Result<()> {
             let file = self.file.into_inner().map_err(|error| error.into_error())?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)?;
+            file.sync_all()?;
+            let persisted = self.name.persist(&self.path);
+            persisted.map_err(|error| error.error)?;
             File::open(directory(&self.path))?.sync_all()
         };
         commit().map_err(|source| SnapshotError::io("write", source).at(&self.path))
@@ -163,8 +180,7 @@ fn may_be_replaced(path: &Path) -> Result<(), SnapshotError> {
         Ok(found) => found,
     };
     if !found.is_file() {
-        let what = "it is no regular file".to_owned();
-        return Err(SnapshotError::new(None, SnapshotFault::InTheWay(what)));
+        return Err(SnapshotError::new(None, SnapshotFault::InTheWay));
     }
     let Err(error) = Reader::open(path) else {
         return Ok(());
@@ -173,20 +189,16 @@ fn may_be_replaced(path: &Path) -> Result<(), SnapshotError> {
         SnapshotFault::Empty | SnapshotFault::Newer(_) => Ok(()),
         // Damaged as it may be, it begins as one.
         _ if error.line > Some(1) => Ok(()),
-        fault => Err(SnapshotError::new(
-            None,
-            SnapshotFault::InTheWay(fault.to_string()),
-        )),
+        _ => Err(SnapshotError::new(None, SnapshotFault::InTheWay)),
     }
 }
 
-/// The error without the name of the file that was tried, which nobody gave.
-fn plain(error: std::io::Error) -> std::io::Error {
-    let source = error.get_ref().and_then(std::error::Error::source);
-    let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
-    match source.and_then(std::io::Error::raw_os_error) {
-        Some(number) => std::io::Error::from_raw_os_error(number),
-        None => error,
+/// Why no file can be made in a directory, without the name of the one that was tried, which nobody gave.
+fn why_not(directory: &Path, error: std::io::Error) -> std::io::Error {
+    use rustix::fs::Access;
+    match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(errno) => errno.into(),
+        Ok(()) => error,
     }
 }
 

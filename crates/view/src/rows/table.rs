@@ -5,7 +5,7 @@
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
-use crate::cell::{Side, compact, cut, grouped, pad, shortened, width, wrapped};
+use crate::cell::{LEAST_WIDTH, Side, compact, cut, grouped, pad, shortened, width, wrapped};
 use crate::style::Style;
 
 /// What is between two columns.
@@ -41,14 +41,19 @@ const SPARED: [&str; 20] = [
 /// should have this much of it.
 const LAST_TEXT: usize = 24;
 
-/// Texts in other columns get this much, and more of what is left over.
+/// Texts in other columns get no less than this,
 const OTHER_TEXT: usize = 12;
+
+/// and this much, if they are so long, before any column that can be spared.
+const WHOLE_TEXT: usize = 32;
 
 /// The widths of the columns, which of them are shown, and when the header is due.
 #[derive(Debug)]
 pub(super) struct Table {
     widths: Vec<usize>,
     last_is_text: bool,
+    /// The widest text there that was met beforehand; 0 if none was.
+    widest_last: usize,
     room: Option<usize>,
     /// The places of the columns that have room.
     shown: Vec<usize>,
@@ -72,6 +77,7 @@ impl Table {
         Table {
             widths,
             last_is_text,
+            widest_last: 0,
             room,
             shown: Vec::new(),
             header_every,
@@ -113,6 +119,12 @@ impl Table {
     pub(super) fn fit(&mut self, row: &Row, columns: &[&Field]) {
         let cells: Vec<String> = texts(row, columns);
         self.grow(&cells);
+        if let (true, Some(last), Some(width_now)) =
+            (self.last_is_text, cells.last(), self.widths.last_mut())
+        {
+            self.widest_last = self.widest_last.max(width(last));
+            *width_now = self.widest_last.clamp(LEAST_WIDTH, LAST_TEXT);
+        }
     }
 
     fn grow(&mut self, cells: &[String]) -> bool {
@@ -167,14 +179,17 @@ impl Table {
         places
     }
 
-    /// What these columns take at least.
+    /// What these columns take, unless there is not even room for that.
     fn taken(&self, places: &[usize], columns: &[&Field]) -> usize {
-        let least = |place: &usize| match self.is_cut(*place, columns) {
-            true => self.widths[*place].min(OTHER_TEXT),
-            false => self.widths[*place],
-        };
-        let widths: usize = places.iter().map(least).sum();
+        let widths: usize = places.iter().map(|place| self.least(*place, columns)).sum();
         widths + places.len().saturating_sub(1) * GAP.len()
+    }
+
+    fn least(&self, place: usize, columns: &[&Field]) -> usize {
+        match self.is_cut(place, columns) {
+            true => self.widths[place].min(WHOLE_TEXT),
+            false => self.widths[place],
+        }
     }
 
     /// Whether it is a text that gives way: all but the last, which has its own rule.
@@ -199,9 +214,18 @@ impl Table {
 
     fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
         let mut line = String::new();
-        let mut left_over = self.room.map_or(0, |room| {
-            room.saturating_sub(self.taken(&self.shown, columns))
-        });
+        // What the others leave.
+        let is_cut = |place: &usize| self.is_cut(*place, columns);
+        let texts: usize = self
+            .shown
+            .iter()
+            .filter(|place| is_cut(place))
+            .map(|place| self.least(*place, columns))
+            .sum();
+        let mut free = match self.room {
+            Some(room) => (room + texts).saturating_sub(self.taken(&self.shown, columns)),
+            None => 0,
+        };
         for place in &self.shown {
             if !line.is_empty() {
                 line += GAP;
@@ -213,9 +237,8 @@ impl Table {
                 }
                 _ if is_last && self.last_is_text => line += text,
                 _ if self.is_cut(*place, columns) => {
-                    let wanted = self.widths[*place];
-                    let width = wanted.min(wanted.min(OTHER_TEXT) + left_over);
-                    left_over -= width - wanted.min(OTHER_TEXT);
+                    let width = self.widths[*place].min(free.max(OTHER_TEXT));
+                    free = free.saturating_sub(width);
                     line += &pad(&cut(text, width), width, Side::Left);
                 }
                 _ => line += &pad(text, self.widths[*place], side(columns[*place])),
@@ -466,16 +489,32 @@ a\\x1b[31mb           1
             )
         };
         let narrow = "\
-RES-BEFORE  NOTE                  PATH
-         7  7 mapped by a pro...  /var/lib/db
+RES-BEFORE  NOTE                            PATH
+         7  7 mapped by a program of a...   /var/lib/db
 ";
-        assert_eq!(shown(Some(58)), narrow, "to what the others leave of it");
+        assert_eq!(shown(Some(68)), narrow, "to what the others leave of it");
         for text in [shown(None), shown(Some(90))] {
             assert!(
                 text.contains("of a long name (12345)  /var/lib/db"),
                 "where there is room it is whole: {text}"
             );
         }
+    }
+
+    #[test]
+    fn columns_are_spared_for_the_sake_of_a_text() {
+        let columns =
+            super::super::tests::columns("file_size_bytes,resident_before_pages,note,path");
+        let mut named = row(1, 0);
+        named.labels.note = Measured::Exact("8192 mapped by python3 (25520)".into());
+        named.labels.path = Measured::Exact("/db".into());
+        let mut table = Table::new(&columns, Some(62), None);
+        table.fit(&named, &columns);
+        let text = table.row(&named, &columns, Style::plain(62));
+        assert!(
+            text.contains("no room for SIZE") && text.contains("mapped by python3 (25520)  /db"),
+            "a path that is short leaves its room, too: {text}"
+        );
     }
 
     #[test]
