@@ -110,11 +110,11 @@ impl Meter {
             let draw = move || {
                 let mut wait = PATIENCE;
                 while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
+                    counts.show(&bar);
                     if wait == PATIENCE {
                         bar.set_draw_target(ProgressDrawTarget::stderr());
+                        wait = TICK;
                     }
-                    counts.show(&bar);
-                    wait = TICK;
                 }
             };
             let thread = std::thread::Builder::new().name("progress".into());
@@ -168,20 +168,20 @@ impl Counts {
     fn show(&self, bar: &ProgressBar) {
         let files = self.files.load(Ordering::Relaxed);
         let planned = self.planned.load(Ordering::Relaxed);
-        let template = if planned > 0 {
-            "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg} in {elapsed}"
-        } else {
-            "{spinner} {msg} in {elapsed}"
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        // The bar draws with each of these: the look comes last, when the numbers are there.
+        bar.set_length(planned);
+        bar.set_position(self.done.load(Ordering::Relaxed));
         bar.set_message(match files {
             1 => "1 file".to_owned(),
             _ => format!("{files} files"),
         });
-        bar.set_length(planned);
-        bar.set_position(self.done.load(Ordering::Relaxed));
+        let template = match planned {
+            0 => "{spinner} {msg} in {elapsed}",
+            _ => "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg} in {elapsed}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
         bar.tick();
     }
 }

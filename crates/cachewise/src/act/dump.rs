@@ -87,15 +87,18 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    // The error of the call, without a name that nobody gave.
-    fs::read_dir(directory)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".cachewise-")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory)?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let write = || {
+        let mut file = tempfile::Builder::new()
+            .prefix(".cachewise-")
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(directory)?;
+        file.write_all(bytes)?;
+        file.persist(path).map_err(|error| error.error)
+    };
+    // The reason, without a name that nobody gave.
+    write()
+        .map(|_| ())
+        .map_err(|error: std::io::Error| error.kind().into())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, 
 use cachewise_units::{ByteRange, Pages};
 
 use super::interrupt::Interrupt;
-use super::listed::{each_listed, open};
+use super::listed::{Job, each_listed, open};
 use super::{number, status};
 use crate::cli::Evict;
 use crate::files::{Answer, Found, reason};
@@ -37,14 +37,18 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
         holders: !arguments.paths.iter().any(|path| path.is_dir()),
     };
     let mut in_use = 0u64;
-    let answer = each_listed(
-        "evict",
-        // What did not go is to be seen as well.
-        u64::max,
+    let job = Job {
+        verb: "evict",
         target,
-        &arguments.paths,
+        paths: &arguments.paths,
+        // What did not go is to be seen as well.
+        rank: u64::max,
+        interrupt: &interrupt,
+        meter: &Meter::new(),
+    };
+    let answer = each_listed(
+        &job,
         &mut show,
-        (&interrupt, &Meter::new()),
         |path, file, inode| match target.dry_run {
             true => would(path, file, inode, target.range(), arguments.sync),
             false => one(path, file, inode, target.range(), &options),

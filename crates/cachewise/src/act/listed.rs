@@ -49,18 +49,33 @@ pub fn open(target: &Target, paths: &[PathBuf]) -> Result<Show> {
     Show::open(&target.output, plan)
 }
 
-/// Works on all files, and shows a row for each; those of the highest rank, by the pages before and after, come
-/// first. `None` if there was none, which is said.
+/// What is worked on, and how.
+pub struct Job<'a> {
+    /// For messages.
+    pub verb: &'a str,
+    pub target: &'a Target,
+    pub paths: &'a [PathBuf],
+    /// Of the pages before and after: rows of the highest come first.
+    pub rank: fn(u64, u64) -> u64,
+    pub interrupt: &'a Interrupt,
+    pub meter: &'a Meter,
+}
+
+/// Works on all files, and shows a row for each. `None` if there was none, which is said.
 pub fn each_listed<T: Send>(
-    verb: &str,
-    rank: fn(u64, u64) -> u64,
-    target: &Target,
-    paths: &[PathBuf],
+    job: &Job<'_>,
     show: &mut Show,
-    (interrupt, meter): (&Interrupt, &Meter),
     work: impl Fn(&Path, &File, &Inode) -> Result<T, Error> + Sync,
     mut row: impl FnMut(T) -> Found,
 ) -> Result<Option<Answer>> {
+    let Job {
+        target,
+        paths,
+        rank,
+        interrupt,
+        meter,
+        ..
+    } = *job;
     let streams = show.keeps_order();
     let mut listing = show.begin()?;
     listing.counting().quietly();
@@ -109,7 +124,7 @@ pub fn each_listed<T: Send>(
         return Ok(Some(answer));
     }
     if answer.failed == 0 {
-        tell(&nothing(verb, &target.select, paths));
+        tell(&nothing(job.verb, &target.select, paths));
     }
     Ok(None)
 }

@@ -12,7 +12,7 @@ use cachewise_residency::{
 use cachewise_units::{ByteRange, Pages};
 
 use super::interrupt::Interrupt;
-use super::listed::{each_listed, open};
+use super::listed::{Job, each_listed, open};
 use super::{follow, moving, number, status};
 use crate::cli::Lock;
 use crate::files::{Found, reason};
@@ -50,13 +50,17 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     };
     let mut locks: Vec<Locked> = Vec::new();
     let mut pages = Pages::ZERO;
-    let answer = each_listed(
-        "lock",
-        u64::max,
+    let job = Job {
+        verb: "lock",
         target,
-        &arguments.paths,
+        paths: &arguments.paths,
+        rank: u64::max,
+        interrupt: &interrupt,
+        meter: &meter,
+    };
+    let answer = each_listed(
+        &job,
         &mut show,
-        (&interrupt, &meter),
         |path, file, inode| match target.dry_run {
             true => would(path, file, inode, target.range(), pick),
             false => one(path, file, inode, target.range(), &options),

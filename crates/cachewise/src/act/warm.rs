@@ -11,7 +11,7 @@ use cachewise_residency::{
 use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::interrupt::Interrupt;
-use super::listed::{each_listed, open};
+use super::listed::{Job, each_listed, open};
 use super::pool::threads;
 use super::{moving, number, status};
 use crate::cli::Warm;
@@ -46,13 +46,17 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
         },
     };
     let (mut read, mut short) = (Bytes::ZERO, 0u64);
-    let answer = each_listed(
-        "warm",
-        u64::abs_diff,
+    let job = Job {
+        verb: "warm",
         target,
-        &arguments.paths,
+        paths: &arguments.paths,
+        rank: u64::abs_diff,
+        interrupt: &interrupt,
+        meter: &meter,
+    };
+    let answer = each_listed(
+        &job,
         &mut show,
-        (&interrupt, &meter),
         |path, file, inode| match target.dry_run {
             true => would(path, file, inode, target.range()),
             false => one(path, file, inode, target.range(), &options),
@@ -72,7 +76,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     })?;
     if short > 0 {
         tell(&format!(
-            "of {} less is resident than was asked for: NOTE says why",
+            "of {} less is resident than was asked for: --columns note,path says why",
             number(short, "file")
         ));
     }

@@ -119,28 +119,34 @@ pub struct Lock {
     /// Lock the executables and libraries of running processes, and look again after each period.
     #[arg(long, conflicts_with_all = ["paths", "range", "resident", "one_file_system", "threads"])]
     pub follow: bool,
+    // That these need --follow is said the other way round: clap drops a requirement for what conflicts.
     /// With --follow: look again after so long.
     #[arg(
         long,
         value_name = "INTERVAL",
         default_value = "60",
-        requires = "follow"
+        conflicts_with = "paths"
     )]
     pub period: Interval,
     /// With --follow: leave out larger files.
-    #[arg(long, value_name = "BYTES", default_value = "32M", requires = "follow")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "32M",
+        conflicts_with = "paths"
+    )]
     pub max_file: Bytes,
     /// With --follow: lock no more than this in all; files count whole, resident or not.
     #[arg(
         long,
         value_name = "BYTES",
         default_value = "512M",
-        requires = "follow"
+        conflicts_with = "paths"
     )]
     pub max_total: Bytes,
     /// With --follow: write the paths of what is locked to this file, and lock what it names first when started
     /// again.
-    #[arg(long, value_name = "FILE", requires = "follow")]
+    #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     pub dump: Option<PathBuf>,
     #[command(flatten)]
     pub target: Target,

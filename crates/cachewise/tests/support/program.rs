@@ -3,10 +3,14 @@
 //! A test file runs itself for them: `main` asks [`be_one`] first.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
+
+use cachewise_sys::{Mapping, page_size};
+use cachewise_units::PageRange;
 
 use super::command::Started;
 
@@ -14,7 +18,8 @@ const NAME: &str = "CACHEWISE_TEST_PROGRAM";
 const FILE: &str = "CACHEWISE_TEST_FILE";
 const THREADS: u64 = 4;
 
-/// This test file as a program: `threads` reads a file, a quarter by each of four threads.
+/// This test file as a program: `threads` reads a file, a quarter by each of four threads; `mapped` has all of
+/// it mapped, says so, and ends with its input.
 pub fn program(name: &str, file: &Path) -> Command {
     let own = std::env::current_exe().expect("a program knows where it is");
     // `env`, so that it can follow `cachewise run --` as well as stand alone.
@@ -32,9 +37,13 @@ pub fn program(name: &str, file: &Path) -> Command {
 pub(super) fn be_one() -> Option<ExitCode> {
     let name = std::env::var_os(NAME)?;
     let path = std::env::var_os(FILE)?;
-    assert_eq!(name, "threads", "the only one so far");
     let file = File::open(path).expect("the file can be opened");
     let size = file.metadata().expect("an open file has a size").len();
+    if name == "mapped" {
+        mapped(&file, size);
+        return Some(ExitCode::SUCCESS);
+    }
+    assert_eq!(name, "threads", "there are two");
     let part = size / THREADS;
     thread::scope(|scope| {
         for number in 0..THREADS {
@@ -47,6 +56,18 @@ pub(super) fn be_one() -> Option<ExitCode> {
         }
     });
     Some(ExitCode::SUCCESS)
+}
+
+fn mapped(file: &File, size: u64) {
+    let pages = PageRange {
+        start: 0,
+        end: size.div_ceil(page_size().get()),
+    };
+    let mapping = Mapping::of(file.as_fd(), pages).expect("the file can be mapped");
+    mapping.populate(pages).expect("and read");
+    println!("mapped");
+    // Until nobody waits any more.
+    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 /// A shell that reads a file each time it is told to, and says when it has.

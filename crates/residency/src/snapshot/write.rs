@@ -198,7 +198,7 @@ fn why_not(directory: &Path, error: std::io::Error) -> std::io::Error {
     use rustix::fs::Access;
     match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {
         Err(errno) => errno.into(),
-        Ok(()) => error,
+        Ok(()) => error.kind().into(),
     }
 }
 

@@ -1,0 +1,489 @@
+//! `warm` and `evict`: what really changed, what stayed and why, and whatever may be typed at them.
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::*;
+
+fn main() -> ExitCode {
+    run(
+        "what others may not know of root's files",
+        vec![
+            plain("usage::ranges", ranges),
+            plain("usage::rates", rates),
+            plain("paths::without_pages", paths_without_pages),
+            plain("paths::nothing_matches", nothing_matches),
+            plain("paths::patterns", patterns),
+            plain("range::beyond_the_end", beyond_the_end),
+            plain("range::of_a_file", range_of_a_file),
+            plain("warm::reads_what_is_missing", reads_what_is_missing),
+            plain("warm::leaves_holes_out", leaves_holes_out),
+            plain("warm::dry_run", dry_run),
+            plain("evict::dirty_and_mapped", dirty_and_mapped),
+            plain("evict::in_memory_only", in_memory_only),
+            plain("format::json_csv_and_lines", formats),
+            plain("end::interrupted", interrupted),
+            plain("end::terminated", terminated),
+            plain("end::closed_pipe", closed_pipe),
+            plain("terminal::bar_and_width", bar_and_width),
+            needs_root("nobody::is_told_so", nobody_is_told_so),
+        ],
+    )
+}
+
+fn act(verb: &str, arguments: &[&str], path: &Path) -> Command {
+    let mut command = cachewise([verb]);
+    command.args(arguments).arg(path).stdin(Stdio::null());
+    command
+}
+
+/// The rows and the rest of a document.
+fn json(command: &mut Command) -> (Vec<Value>, Ended) {
+    let ended = Ended::of(command.arg("--json")).expect(0, "it can be done");
+    let document: Value = serde_json::from_slice(&ended.out).expect("it is JSON");
+    let rows = document["rows"].as_array().expect("it has rows");
+    (rows.clone(), ended)
+}
+
+/// Pages before and after, of the only row.
+fn change(command: &mut Command) -> ((u64, u64), Ended) {
+    let (rows, ended) = json(command);
+    let [row] = &rows[..] else {
+        panic!("one file has one row: {rows:?}");
+    };
+    let pages = |id| number(row, id);
+    let change = (
+        pages("resident_before_pages"),
+        pages("resident_after_pages"),
+    );
+    (change, ended)
+}
+
+fn ranges() {
+    for (value, why) in [
+        ("1M:0", "without a byte"),
+        ("18446744073709551615:2", "largest offset"),
+        ("18446744073709551616", "18446744073709551616"),
+        ("9223372036854775808", "largest offset"),
+        ("-1:5", "-1"),
+        ("a:b", "a"),
+        ("", "RANGE"),
+    ] {
+        let range = format!("--range={value}");
+        Ended::of(&mut act("evict", &[&range], Path::new("/nonexistent")))
+            .expect(2, "that is no part of any file")
+            .says(&format!("'{value}'"), "the message names the value")
+            .says(why, "and says what is wrong with it");
+    }
+}
+
+fn rates() {
+    for value in ["0", "0/s", "fast", "-1", ""] {
+        let rate = format!("--rate={value}");
+        Ended::of(&mut act("warm", &[&rate], Path::new("/nonexistent")))
+            .expect(2, "that is no rate")
+            .says("--rate <BYTES>", "the message names the option")
+            .says(&format!("'{value}'"), "and the value");
+    }
+}
+
+fn paths_without_pages() {
+    let scratch = Scratch::new();
+    let good = scratch.file("good", 8 * page_size());
+    let pipe = FullPipe::new(&scratch);
+    let links = scratch.path("loop");
+    std::os::unix::fs::symlink(&links, &links).expect("a link can be made");
+    let no_file = scratch.path("gone");
+    for verb in ["warm", "evict"] {
+        for (path, why) in [
+            (pipe.path.as_path(), "a FIFO has no page cache"),
+            (Path::new("/dev/null"), "a character device"),
+            (Path::new("/proc/self/status"), "makes this file up"),
+            (no_file.as_path(), "No such file"),
+            (links.as_path(), "symbolic link"),
+        ] {
+            let alone = Ended::of(&mut act(verb, &[], path))
+                .expect(2, "of that nothing can be cached")
+                .says(&path.display().to_string(), "the message names it")
+                .says(why, "and the reason");
+            assert_eq!(alone.out(), "", "{verb}: and there is no table of nothing");
+            let ended = Ended::of(act(verb, &[], path).arg(&good))
+                .expect(2, "one of two could not be done")
+                .says(why, "which is said");
+            assert!(
+                ended.out().contains("total of 1 file"),
+                "{verb}: the other one was: {}",
+                ended.out()
+            );
+        }
+    }
+}
+
+fn nothing_matches() {
+    let scratch = Scratch::new();
+    scratch.file("a", page_size());
+    for verb in ["warm", "evict"] {
+        let ended = Ended::of(&mut act(
+            verb,
+            &["--include", "*.none"],
+            scratch.directory(),
+        ))
+        .expect(2, "a script would take it for done")
+        .says("--include", "the message says why there is nothing")
+        .says(&scratch.directory().display().to_string(), "and where");
+        assert_eq!(ended.out(), "", "{verb}: there is no table of nothing");
+    }
+    Ended::of(&mut act("warm", &["--include", "["], scratch.directory()))
+        .expect(2, "that is no pattern")
+        .says("\"[\"", "the message names it");
+    Ended::of(&mut act("evict", &[], &scratch.file("empty", 0)))
+        .expect(0, "an empty file is a file");
+}
+
+fn patterns() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("in")).expect("a directory can be made");
+    for name in ["in/a.idx", "in/b.idx", "in/c.dat", "odd\nname.idx"] {
+        scratch.file(name, 2 * page_size());
+    }
+    let directory = scratch.directory();
+    let (rows, _) = json(&mut act(
+        "warm",
+        &["--include", "*.idx", "-j", "3"],
+        directory,
+    ));
+    assert_eq!(rows.len(), 3, "those that match: {rows:?}");
+    let (rows, _) = json(&mut act("evict", &["--sync", "--exclude", "in"], directory));
+    assert_eq!(
+        rows.len(),
+        1,
+        "a directory is left out as a whole: {rows:?}"
+    );
+    let path = rows[0]["path"].as_str().expect("a path");
+    assert!(
+        path.ends_with("odd\nname.idx"),
+        "any name is a name: {path:?}"
+    );
+}
+
+fn beyond_the_end() {
+    let scratch = Scratch::new();
+    let file = scratch.file("short", 2 * page_size());
+    let long = scratch.file("long", 6 * page_size());
+    let range = format!("--range={}:", 2 * page_size());
+    for verb in ["warm", "evict"] {
+        let ended = Ended::of(&mut act(verb, &[&range], &file))
+            .expect(2, "the file has no such part")
+            .says(&file.display().to_string(), "the message names the file")
+            .says(&(2 * page_size()).to_string(), "and where it ends");
+        assert_eq!(ended.out(), "", "{verb}: nothing was done");
+        let ended = Ended::of(&mut act(verb, &[&range], scratch.directory()))
+            .expect(0, "in a tree, some files are shorter than others")
+            .says("1 file", "those are counted");
+        assert!(
+            ended.out().contains(&*long.to_string_lossy()),
+            "{verb}: and the others done: {}",
+            ended.out()
+        );
+    }
+}
+
+fn range_of_a_file() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 * page_size());
+    undisturbed(|| {
+        evict(&file);
+        // From within a page to within another: each is meant as a whole.
+        let range = format!("--range={}:{}", page_size() + 5, 2 * page_size());
+        let (warmed, _) = change(&mut act("warm", &[&range], &file));
+        let there = resident(&file);
+        let (evicted, _) = change(&mut act("evict", &[&range], &file));
+        (warmed == (0, 3) && there == 3 && evicted.0 == 3).then(|| {
+            assert_eq!(evicted.1, 0, "the pages that were brought in go again");
+        })
+    });
+}
+
+fn reads_what_is_missing() {
+    let scratch = Scratch::new();
+    const SIZE: u64 = 16 << 20;
+    let file = scratch.file("half", SIZE);
+    let pages = pages_of(&file);
+    undisturbed(|| {
+        evict(&file);
+        let (half, first) = change(&mut act("warm", &["--range", "8M:"], &file));
+        let (all, second) = change(&mut act("warm", &["-j", "2"], &file));
+        let (again, third) = change(&mut act("warm", &[], &file));
+        let lasted = half == (0, pages / 2) && all == (pages / 2, pages) && again == (pages, pages);
+        lasted.then(|| {
+            first.says("read 8.0 MiB", "the range, and no more");
+            second.says("read 8.0 MiB", "the missing half alone");
+            third.says("read 0 B", "nothing is missing any more");
+            assert_eq!(resident(&file), pages, "and the kernel says so too");
+        })
+    });
+}
+
+fn leaves_holes_out() {
+    let scratch = Scratch::new();
+    let path = scratch.path("sparse");
+    let file = fs::File::create(&path).expect("a file can be made");
+    file.set_len(1 << 40).expect("file systems know holes");
+    for arguments in [&["--dry-run"][..], &[]] {
+        let (change, ended) = change(&mut act("warm", arguments, &path));
+        assert_eq!(change, (0, 0), "there is nothing to bring in");
+        ended.says("read 0 B", "and a terabyte of nothing takes no time");
+    }
+}
+
+fn dry_run() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 16 * page_size());
+    undisturbed(|| {
+        evict(&file);
+        let (none, ended) = change(&mut act("warm", &["-N"], &file));
+        ended.says(
+            &format!("would read {}", cachewise_units::Bytes(16 * page_size())),
+            "what is missing",
+        );
+        assert_eq!(
+            (none, resident(&file)),
+            ((0, 0), 0),
+            "nothing was read for a question"
+        );
+        warm(&file);
+        let (all, ended) = change(&mut act("evict", &["-N"], &file));
+        ended.says("nothing was put out", "it says so");
+        (all == (16, 16) && resident(&file) == 16).then_some(())
+    });
+    dirty(&file);
+    let ended = Ended::of(&mut act("evict", &["-N"], &file)).expect(0, "it can be asked");
+    // Somebody else may have it written meanwhile.
+    if !ended.out().contains("dirty") {
+        assert_eq!(ended.out().matches("--sync").count(), 0, "nothing to sync");
+    }
+}
+
+/// Writes to all pages, and has nothing of it on the disk.
+fn dirty(path: &Path) {
+    let file = OpenOptions::new().write(true).open(path);
+    let file = file.expect("it is ours");
+    let size = file.metadata().expect("it is open").len();
+    file.write_all_at(&vec![7; size as usize], 0)
+        .expect("the disk has room");
+}
+
+fn dirty_and_mapped() {
+    const SIZE: u64 = 32 << 20;
+    let scratch = Scratch::new();
+    let file = scratch.file("file", SIZE);
+    undisturbed(|| {
+        warm(&file);
+        let mut holder = Started::of(program("mapped", &file).stdin(Stdio::piped()));
+        assert_eq!(
+            holder.line().as_deref(),
+            Some(&b"mapped\n"[..]),
+            "it maps all of it"
+        );
+        dirty(&file);
+        let stayed = Ended::of(&mut act("evict", &[], &file)).expect(0, "what stays is no failure");
+        let synced =
+            Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "what stays is no failure");
+        let by = format!("({})", holder.pid());
+        drop(holder);
+        let ended = Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "it can be done");
+        let (stayed, synced) = (stayed.out(), synced.out());
+        // That it stays as long as it takes to write it, or to look, is up to the machine.
+        let lasted = ["dirty", "being written"]
+            .iter()
+            .any(|state| stayed.contains(state));
+        (lasted && synced.contains("mapped")).then(|| {
+            assert!(
+                stayed.contains("--sync"),
+                "what would help is said: {stayed}"
+            );
+            assert!(
+                stayed.contains(&by) && synced.contains(&by),
+                "the process {by} is named: {stayed}{synced}"
+            );
+            assert!(
+                !synced.contains("dirty"),
+                "what is written is dirty no more: {synced}"
+            );
+            assert!(
+                ended.out().contains(" 0 stayed"),
+                "nothing stays once it has ended: {}",
+                ended.out()
+            );
+        })
+    });
+}
+
+fn in_memory_only() {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
+        println!("skipped: files in memory: there is no /dev/shm to write to");
+        return;
+    };
+    let path = directory.path().join("file");
+    fs::write(&path, vec![1; 4 * page_size() as usize]).expect("it can be written");
+    let ended = Ended::of(&mut act("evict", &["--sync"], &path)).expect(0, "it is no failure");
+    assert!(
+        ended.out().contains("4 in memory only") && ended.out().contains("0 pages went, 4 stayed"),
+        "there is no other place for it: {}",
+        ended.out()
+    );
+}
+
+fn formats() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 3 * page_size());
+    let (rows, ended) = json(&mut act("warm", &[], &file));
+    let row = &rows[0];
+    assert_eq!(number(row, "file_pages"), 3, "numbers are numbers: {row}");
+    assert_eq!(
+        row["path"],
+        file.to_str().expect("an ordinary name"),
+        "{row}"
+    );
+    ended.says("read ", "what is no row goes to standard error");
+    for format in ["jsonl", "csv", "openmetrics"] {
+        let ended =
+            Ended::of(&mut act("evict", &["-o", format], &file)).expect(0, "it can be done");
+        assert!(
+            ended.out().contains("resident_before_pages"),
+            "{format}: {}",
+            ended.out()
+        );
+        ended.says("stayed", "what is no row goes to standard error");
+    }
+    let out = Ended::of(&mut act("evict", &["-c", "path,note"], &file))
+        .expect(0, "columns can be chosen")
+        .out();
+    assert!(out.starts_with("PATH"), "and come in that order: {out}");
+}
+
+/// Warms so slowly that it is still at it.
+fn slowly(scratch: &Scratch) -> Started {
+    let file = scratch.file("file", 32 << 20);
+    evict(&file);
+    let mut started = Started::of(&mut act("warm", &["--rate", "64k"], &file));
+    started.until_thread("interrupt");
+    until("it has begun", || (resident(&file) > 0).then_some(()));
+    started
+}
+
+fn interrupted() {
+    let scratch = Scratch::new();
+    let started = slowly(&scratch);
+    started.signal(Signal::INT);
+    let ended = started
+        .wait()
+        .expect(130, "Ctrl-C ends it")
+        .says("interrupted", "which is said");
+    assert!(
+        ended.out().contains("cancelled") && ended.out().contains("read "),
+        "with what was done until then: {}",
+        ended.out()
+    );
+}
+
+fn terminated() {
+    let scratch = Scratch::new();
+    let started = slowly(&scratch);
+    started.signal(Signal::TERM);
+    started.wait().expect(143, "as shells have it");
+}
+
+fn closed_pipe() {
+    let scratch = Scratch::new();
+    for number in 0..600 {
+        scratch.file(format!("{number:0200}"), 1);
+    }
+    for format in ["table", "jsonl", "csv", "json"] {
+        let mut command = act("warm", &["-o", format, "-n", "0"], scratch.directory());
+        let mut started = Started::of(&mut command);
+        assert!(started.line().is_some(), "{format}: there is a first line");
+        started.close_output();
+        let ended = started.wait().expect(0, "`| head -1` is not a failure");
+        assert!(!ended.err().contains("panicked"), "{format}: nor a crash");
+    }
+}
+
+fn bar_and_width() {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: a bar on a terminal: `script` of util-linux is not installed");
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file(format!("a-name-{}", "x".repeat(60)), 4 << 20);
+    let on_terminal = |arguments: &str| {
+        let binary = env!("CARGO_BIN_EXE_cachewise");
+        let line = format!(
+            "stty cols 60; exec '{binary}' {arguments} {}",
+            file.display()
+        );
+        let mut command = Command::new("script");
+        command
+            .args(["-qec", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .env_remove("COLUMNS")
+            .env("NO_COLOR", "1");
+        let ended = Ended::of(&mut command);
+        // 2 where a reclaimer takes away pages as they come.
+        assert!([0, 2].contains(&ended.code()), "it can be done: {ended:?}");
+        ended.out()
+    };
+    for line in on_terminal("evict --sync").lines() {
+        let width = line.trim_end().chars().count();
+        assert!(
+            width <= 60,
+            "no row is wrapped: {line:?} has {width} columns"
+        );
+    }
+    evict(&file);
+    let shown = on_terminal("warm --rate 3M");
+    assert!(
+        shown.contains("MiB of 4.00 MiB"),
+        "what takes longer than a moment has a bar: {shown:?}"
+    );
+}
+
+fn nobody_is_told_so() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 8 * page_size());
+    let binary = copy_for_everyone(scratch.directory());
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(&binary)
+            .args(arguments)
+            .arg(&file);
+        Ended::of(&mut command)
+    };
+    let ended = nobody(&["evict"]).expect(2, "that it went nobody can say");
+    assert!(
+        ended.out().contains('?') && ended.out().contains("nobody tells what went"),
+        "0 would be a lie, and 100 % too: {}",
+        ended.out()
+    );
+    let ended = nobody(&["warm"]).expect(0, "it was read, whatever was there");
+    let size = cachewise_units::Bytes(8 * page_size()).to_string();
+    assert!(
+        ended.out().contains(&format!("read {size}")),
+        "all of it: {}",
+        ended.out()
+    );
+    let ended = nobody(&["warm", "-N"]).expect(0, "the same can be said before");
+    assert!(
+        ended.out().contains(&format!("would read {size}")),
+        "{}",
+        ended.out()
+    );
+}

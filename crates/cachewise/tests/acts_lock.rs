@@ -1,0 +1,336 @@
+//! `lock`: what is locked stays, for as long as it runs and no longer; `--follow` keeps to what runs.
+
+mod support;
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::process::Signal;
+use support::*;
+
+fn main() -> ExitCode {
+    run(
+        "limits of another user",
+        vec![
+            plain("usage::what_goes_together", what_goes_together),
+            plain("files::stay_until_it_ends", stay_until_it_ends),
+            plain("files::what_is_resident", what_is_resident),
+            plain("files::nothing_to_lock", nothing_to_lock),
+            plain("files::dry_run", dry_run),
+            plain("follow::a_program_and_its_end", a_program_and_its_end),
+            plain("follow::sizes_and_patterns", sizes_and_patterns),
+            plain("follow::dump", dump),
+            plain("follow::what_is_no_dump", what_is_no_dump),
+            needs_root("nobody::is_told_the_limit", nobody_is_told_the_limit),
+            needs_root("nobody::follows_its_own", nobody_follows_its_own),
+        ],
+    )
+}
+
+/// Few enough for any limit.
+const PAGES: u64 = 8;
+
+fn lock(arguments: &[&str], paths: &[&Path]) -> Command {
+    let mut command = cachewise(["lock"]);
+    command.args(arguments).args(paths).stdin(Stdio::null());
+    command
+}
+
+/// Reads lines until one has this in it.
+fn until_line(started: &mut Started, part: &str) -> String {
+    let mut seen = String::new();
+    while let Some(line) = started.line() {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        if line.contains(part) {
+            return line;
+        }
+        seen += &line;
+    }
+    panic!("it ended without a line with {part:?}: {seen}");
+}
+
+fn evicted(path: &Path) -> String {
+    let ended = Ended::of(cachewise(["evict", "--sync"]).arg(path));
+    ended.expect(0, "what stays is no failure").out()
+}
+
+fn what_goes_together() {
+    Ended::of(&mut lock(&[], &[])).expect(2, "there is nothing to lock");
+    for arguments in [
+        &["--follow", "/bin"][..],
+        &["--follow", "--resident"],
+        &["--follow", "--range=0:1"],
+        &["--follow", "--json"],
+        &["--period=1", "/bin"],
+        &["--dump=x", "/bin"],
+        &["--follow", "--period=0"],
+        &["--follow", "--max-file=much"],
+        &["--follow", "--include=["],
+    ] {
+        let ended = Ended::of(&mut lock(arguments, &[])).expect(2, "that does not go together");
+        assert!(!ended.err().is_empty(), "and it says so: {arguments:?}");
+    }
+}
+
+fn stay_until_it_ends() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", PAGES * page_size());
+    // It takes no care of ours, for the kernel lets go what a process had.
+    for (signal, code) in [(Signal::TERM, 0), (Signal::INT, 0), (Signal::KILL, -9)] {
+        evict(&file);
+        let mut locking = Started::of(&mut lock(&[], &[&file]));
+        until_line(&mut locking, &format!("{PAGES} pages are locked"));
+        let by = format!("{PAGES} locked by cachewise ({})", locking.pid());
+        let out = evicted(&file);
+        assert!(
+            out.contains(&by) && out.contains(&format!("0 pages went, {PAGES} stayed")),
+            "all of it was brought in, and stays: {out}"
+        );
+        locking.signal(signal);
+        locking.wait().expect(code, "it ends when it is told to");
+        let out = evicted(&file);
+        assert!(
+            out.contains(" 0 stayed"),
+            "nothing is left of the lock: {out}"
+        );
+    }
+}
+
+fn what_is_resident() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", PAGES * page_size());
+    undisturbed(|| {
+        evict(&file);
+        let range = format!("--range=0:{}", 3 * page_size());
+        Ended::of(cachewise(["warm", &range]).arg(&file)).expect(0, "it can be warmed");
+        let mut locking = Started::of(&mut lock(&["--resident"], &[&file]));
+        let line = until_line(&mut locking, "locked");
+        let out = evicted(&file);
+        (line.contains("3 pages locked")).then(|| {
+            assert!(out.contains("3 locked by"), "those stay: {out}");
+            assert_eq!(resident(&file), 3, "and nothing was brought in");
+        })
+    });
+}
+
+fn nothing_to_lock() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", PAGES * page_size());
+    undisturbed(|| {
+        evict(&file);
+        let ended = Ended::of(&mut lock(&["--resident"], &[&file]));
+        (resident(&file) == 0).then(|| {
+            ended
+                .expect(2, "to wait would keep nothing")
+                .says("--resident", "and it says what to do");
+        })
+    });
+    for path in [scratch.file("empty", 0), scratch.path("gone")] {
+        Ended::of(&mut lock(&[], &[&path])).expect(2, "there is nothing to keep");
+    }
+    let good = scratch.file("good", page_size());
+    let mut locking = Started::of(&mut lock(&[], &[&scratch.path("gone"), &good]));
+    until_line(&mut locking, "1 page is locked");
+    locking.signal(Signal::INT);
+    locking
+        .wait()
+        .expect(2, "one of two could not be done")
+        .says("gone", "and is named");
+}
+
+fn dry_run() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", PAGES * page_size());
+    evict(&file);
+    let ended = Ended::of(&mut lock(&["-N"], &[&file])).expect(0, "it can be asked");
+    assert!(
+        ended.out().contains(&format!(
+            "{PAGES} pages would be locked; nothing was locked"
+        )),
+        "{}",
+        ended.out()
+    );
+    assert_eq!(resident(&file), 0, "and nothing was read for it");
+}
+
+/// A program of our own that runs until it is dropped, and nobody else has.
+struct Sleeper {
+    path: PathBuf,
+    running: Started,
+}
+
+impl Sleeper {
+    fn new(scratch: &Scratch) -> Sleeper {
+        let path = scratch.path("sleeper");
+        fs::copy("/bin/sleep", &path).expect("there is sleep(1)");
+        let running = Started::of(Command::new(&path).arg("1000"));
+        until("it runs its own file", || {
+            let exe = fs::read_link(format!("/proc/{}/exe", running.pid())).ok()?;
+            (exe == path).then_some(())
+        });
+        Sleeper { path, running }
+    }
+}
+
+/// Follows what is in a directory.
+fn follow(scratch: &Scratch, arguments: &[&str]) -> Started {
+    let pattern = format!("{}/*", scratch.directory().display());
+    let mut command = lock(&["--follow", "--period=50ms", "--include", &pattern], &[]);
+    Started::of(command.args(arguments))
+}
+
+fn a_program_and_its_end() {
+    let scratch = Scratch::new();
+    let sleeper = Sleeper::new(&scratch);
+    let mut following = follow(&scratch, &[]);
+    until_line(&mut following, "of 1 file are locked");
+    let out = evicted(&sleeper.path);
+    assert!(
+        out.contains(&format!("cachewise ({})", following.pid())) && out.contains(" locked"),
+        "what runs is kept: {out}"
+    );
+    let Sleeper { path, running } = sleeper;
+    drop(running);
+    until_line(&mut following, "0 pages of 0 files");
+    let out = evicted(&path);
+    assert!(out.contains(" 0 stayed"), "what has ended is let go: {out}");
+    let _again = Started::of(Command::new(&path).arg("1000"));
+    until_line(&mut following, "of 1 file are locked");
+    following.signal(Signal::TERM);
+    following.wait().expect(0, "that is how it ends");
+}
+
+fn sizes_and_patterns() {
+    let scratch = Scratch::new();
+    let _sleeper = Sleeper::new(&scratch);
+    for (arguments, says) in [
+        (&["--max-file=1k"][..], "1 file left out by --max-file"),
+        (&["--max-total=1k"], "1 file left out by --max-total"),
+        (&["--exclude=sleep*"], "0 pages of 0 files"),
+    ] {
+        let mut following = follow(&scratch, arguments);
+        let line = until_line(&mut following, "locked");
+        assert!(
+            line.contains(says) && line.contains("0 pages of 0 files"),
+            "{arguments:?}: {line}"
+        );
+    }
+    let ended = follow(&scratch, &["--dry-run"])
+        .wait()
+        .expect(0, "it ends by itself");
+    assert!(
+        ended.out().contains("sleeper") && ended.out().contains("nothing was locked"),
+        "it says what it would do: {}",
+        ended.out()
+    );
+}
+
+fn dump() {
+    let scratch = Scratch::new();
+    let place = Scratch::new();
+    let path = place.path("dump");
+    let argument = format!("--dump={}", path.display());
+    let sleeper = Sleeper::new(&scratch);
+    let mut following = follow(&scratch, &[&argument]);
+    until_line(&mut following, "of 1 file are locked");
+    let mut expected = sleeper.path.as_os_str().as_bytes().to_vec();
+    expected.push(0);
+    until("the dump names what is locked", || {
+        (fs::read(&path).ok()? == expected).then_some(())
+    });
+    following.signal(Signal::TERM);
+    following.wait().expect(0, "that is how it ends");
+
+    let Sleeper {
+        path: file,
+        running,
+    } = sleeper;
+    drop(running);
+    evict(&file);
+    let mut following = follow(&scratch, &[&argument]);
+    let line = until_line(&mut following, "of 1 file are locked");
+    assert!(
+        line.starts_with(&format!("{} pages", pages_of(&file))),
+        "all of it is brought in, though it does not run yet: {line}"
+    );
+    until_line(&mut following, "0 pages of 0 files");
+    until("the dump is kept up", || {
+        fs::read(&path).ok()?.is_empty().then_some(())
+    });
+    drop(following);
+    let names = fs::read_dir(place.directory()).expect("it is ours").count();
+    assert_eq!(names, 1, "there is nothing beside it");
+}
+
+fn what_is_no_dump() {
+    let scratch = Scratch::new();
+    let other = scratch.path("other");
+    fs::write(&other, "root:x:0:0\n").expect("it is ours");
+    let pipe = FullPipe::new(&scratch);
+    for path in [&other, &pipe.path, &scratch.path("none/dump")] {
+        let argument = format!("--dump={}", path.display());
+        follow(&scratch, &[&argument])
+            .wait()
+            .expect(2, "it would be lost, or cannot be made")
+            .says(&path.display().to_string(), "the message names it");
+    }
+    let content = fs::read(&other).expect("it is there");
+    assert_eq!(content, b"root:x:0:0\n", "it is as it was");
+}
+
+/// The binary as another user, with a limit in KiB.
+fn nobody(scratch: &Scratch, limit: &str) -> Command {
+    let binary = copy_for_everyone(scratch.directory());
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args([
+            "sh",
+            "-c",
+            r#"ulimit -l "$1"; shift; exec "$@""#,
+            "sh",
+            limit,
+        ])
+        .arg(binary)
+        .arg("lock")
+        .stdin(Stdio::null());
+    command
+}
+
+fn nobody_is_told_the_limit() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 1 << 20);
+    let small = scratch.file("small", page_size());
+    for arguments in [&["-N"][..], &[]] {
+        Ended::of(nobody(&scratch, "64").args(arguments).arg(&file))
+            .expect(2, "that is more than is allowed")
+            .says("RLIMIT_MEMLOCK is 64.0 KiB", "the message names the limit")
+            .says("ulimit -l 1024", "and what it should be")
+            .says("LimitMEMLOCK=1048576", "for services, too");
+    }
+    let mut locking = Started::of(nobody(&scratch, "64").arg(&file).arg(&small));
+    until_line(&mut locking, "1 page is locked");
+    locking.signal(Signal::INT);
+    locking
+        .wait()
+        .expect(2, "the rest of the work was done")
+        .says(&file.display().to_string(), "the message names the file");
+}
+
+fn nobody_follows_its_own() {
+    let scratch = Scratch::new();
+    let ended = Ended::of(nobody(&scratch, "64").args(["--follow", "--dry-run"]));
+    assert!(
+        [0, 2].contains(&ended.code()),
+        "it depends on what that user may know of the shell's files: {}",
+        ended.err()
+    );
+    assert!(
+        ended.err().contains("only root or their owner")
+            || ended.err().contains("could not be locked"),
+        "it says what is left out: {}",
+        ended.err()
+    );
+}
