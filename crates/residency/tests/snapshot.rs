@@ -399,7 +399,8 @@ fn what_is_before_the_damage_is_restored() {
 fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
     let directory = directory();
     let path = directory.path().join("kept");
-    std::fs::write(&path, "what was there").unwrap();
+    save(&path, &[]);
+    let there = std::fs::read_to_string(&path).unwrap();
     let entries = || std::fs::read_dir(directory.path()).unwrap().count();
     {
         let mut writer = Writer::create(&path).unwrap();
@@ -408,8 +409,8 @@ fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
     }
     assert_eq!(
         std::fs::read_to_string(&path).unwrap(),
-        "what was there",
-        "still"
+        there,
+        "what was there is still there"
     );
     assert_eq!(entries(), 1, "and nothing beside it");
     save(&path, &[]);
@@ -426,6 +427,31 @@ fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
     std::fs::create_dir(directory.path().join("sub")).unwrap();
     let error = writer.finish().unwrap().commit().unwrap_err();
     assert!(error.to_string().contains("sub"), "a directory: {error}");
+}
+
+#[test]
+fn what_is_no_snapshot_is_not_replaced() {
+    let directory = directory();
+    let path = directory.path().join("file");
+    for text in ["a line\n", "no end", "{}\n", "\0\0\0"] {
+        std::fs::write(&path, text).unwrap();
+        let error = Writer::create(&path).unwrap_err();
+        assert!(
+            matches!(error.fault, SnapshotFault::InTheWay),
+            "somebody may need {text:?}: {error}"
+        );
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(after, text, "it is as it was");
+    }
+    assert!(Writer::create(directory.path()).is_err(), "a directory");
+    let newer = r#"{"format":"cachewise-snapshot","version":9}
+"#;
+    let cut = r#"{"format":"cachewise-snapshot","version":1,"page_size_bytes":4096,"created_seconds":1}
+"#;
+    for text in ["", newer, cut] {
+        std::fs::write(&path, text).unwrap();
+        Writer::create(&path).unwrap_or_else(|error| panic!("{text:?} may go: {error}"));
+    }
 }
 
 #[test]
