@@ -21,12 +21,12 @@ pub enum Error {
     },
 
     /// A pattern of file names cannot be understood.
-    #[error("pattern {pattern:?}: {}; * ? [a-z] {{a,b}} and ** mean something, \\ takes that away", source.kind())]
+    #[error("pattern {pattern:?}: {}; * ? [a-z] {{a,b}} and ** mean something, \\ takes that away", cause.kind())]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
-        source: globset::Error,
+        /// What is wrong with it. Not a `source`: its text repeats the pattern.
+        cause: globset::Error,
     },
     /// No more memory may be locked.
     #[error(transparent)]

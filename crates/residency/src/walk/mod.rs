@@ -50,7 +50,8 @@ use crate::{Error, Unknown};
 ///
 /// Nothing is changed by it: no access time is written where the caller may ask for that, no FIFO waits and
 /// no device starts. Symbolic links are not followed, but for the roots themselves. A file with several
-/// names is met once, whichever comes first; so is one that several roots lead to.
+/// names is met once, whichever comes first; so is one that several roots lead to. File systems that the kernel
+/// makes up (`/proc`, `/sys`) are left out, unless a root is on them.
 ///
 /// # Cost
 /// Three system calls for a file: `openat`, `lseek`, which tells its size for a fifth of the price of
@@ -179,7 +180,7 @@ pub struct Summary {
     pub special: u64,
     /// Files and directories that the patterns leave out.
     pub excluded: u64,
-    /// Directories on other file systems that were left out.
+    /// Directories on other file systems that were left out, or on ones that the kernel makes up.
     pub elsewhere: u64,
     /// Files and directories that were gone when their turn came. They were handed over as skipped.
     pub vanished: u64,

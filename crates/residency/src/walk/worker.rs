@@ -21,6 +21,7 @@ use super::device::{Device, DeviceId};
 use super::queue::{Directory, Queue, Task};
 use super::seen::Seen;
 use super::{Summary, Walk};
+use crate::file_system::FileSystem;
 use crate::inode::failed;
 use crate::query::{count, open, pages_of};
 use crate::{Counts, Error, Inode};
@@ -221,8 +222,13 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             self.summary.links += 1;
             return Ok(());
         }
-        self.summary.directories += 1;
         let device = self.device(id, directory.as_fd())?;
+        // What is made up has no pages, and much of it cannot be opened: nobody means it who did not name it.
+        if id != waiting.root_device && device.file_system == FileSystem::MadeUp {
+            self.summary.elsewhere += 1;
+            return Ok(());
+        }
+        self.summary.directories += 1;
         let directory = Arc::new(directory);
         // Those that wait keep the directories above them open, one for each level at most.
         let parent = (waiting.depth < self.most_open).then_some(&directory);
