@@ -30,7 +30,7 @@ pub fn columns(list: &str, row: &Row) -> Result<Vec<&'static Field>, String> {
         .map(str::trim)
         .map(|name| match field(name) {
             Some(field) if field.is_of(row) => Ok(field),
-            Some(_) => Err(misplaced_column(name)),
+            Some(_) => Err(misplaced_column(name, row)),
             None => Err(unknown_column(name, row)),
         })
         .collect()
@@ -89,11 +89,17 @@ fn unknown_column(name: &str, row: &Row) -> String {
     )
 }
 
-fn misplaced_column(name: &str) -> String {
+fn misplaced_column(name: &str, row: &Row) -> String {
+    let name = name.escape_debug();
+    if row.is_of_file() {
+        return format!(
+            "column `{name}` is not one of files and what is resident of them; `cachewise columns` lists \
+             what such rows have"
+        );
+    }
     format!(
-        "column `{}` is of one file, process or control group, and these rows are of all together; \
-         `run` reports on each, and `cachewise columns` lists what these rows have",
-        name.escape_debug()
+        "column `{name}` is of one file, process or control group, and these rows are of all together; \
+         `run` reports on each, and `cachewise columns` lists what these rows have"
     )
 }
 

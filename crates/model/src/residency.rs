@@ -52,6 +52,24 @@ impl Default for Residency {
 }
 
 impl Residency {
+    /// The same as an estimate of pages in the cache, for this reason.
+    #[must_use]
+    pub fn estimated(mut self, how: &'static str) -> Residency {
+        for pages in [
+            &mut self.resident_pages,
+            &mut self.resident_bytes,
+            &mut self.dirty_pages,
+            &mut self.writeback_pages,
+            &mut self.evicted_pages,
+            &mut self.recently_evicted_pages,
+        ] {
+            if let Measured::Exact(count) = *pages {
+                *pages = Measured::Estimated(count, how);
+            }
+        }
+        self
+    }
+
     /// The part that is resident; none of an empty file.
     #[must_use]
     pub fn ratio(&self) -> Measured<Ratio> {

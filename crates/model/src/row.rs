@@ -100,6 +100,7 @@ impl Row {
         let count = Measured::Missing(NOT_YET);
         Row {
             labels: Labels {
+                time: Measured::Missing(NOT_YET),
                 path: Measured::Missing(NOT_YET),
                 filesystem: Measured::Missing(NOT_YET),
                 device: Measured::Missing(NOT_YET),
@@ -130,6 +131,12 @@ impl Row {
             },
             ..Row::default()
         }
+    }
+
+    /// Says whether it is a row of a file, a directory or a part of a file: it has, or will have, a path.
+    #[must_use]
+    pub fn is_of_file(&self) -> bool {
+        self.labels.path.missing() != Some(NOT_HERE)
     }
 
     /// A row of the system, or of a part of it, over a stretch of time, in which nothing was measured:

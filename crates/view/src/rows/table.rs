@@ -13,8 +13,8 @@ const GAP: &str = "  ";
 
 /// The columns that go where a line has no room for all, the first of them first. Other tools tell what
 /// goes first; hits follow from the total and the misses. Misses and the hit rate stay, and of files
-/// what is resident.
-const SPARED: [&str; 20] = [
+/// which part is resident.
+const SPARED: [&str; 21] = [
     "recent_shadow_pages",
     "shadow_pages",
     "resident_writeback_pages",
@@ -24,11 +24,12 @@ const SPARED: [&str; 20] = [
     "file_pages",
     "files",
     "available_bytes",
+    "file_size_bytes",
+    "resident_pages",
     "histogram",
     "buffers_bytes",
     "cached_bytes",
     "evicted_pages",
-    "file_size_bytes",
     "read_hit_pages",
     "dirtied_pages",
     "direct_bytes",
