@@ -48,6 +48,7 @@ impl From<Caught> for Event {
 pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let what = What::of(arguments.what);
     let before = machine::system(&kernel)?;
     if !arguments.dry_run {
         // Asked first: a question that ends in "permission denied" is no question.
@@ -55,9 +56,12 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
             .write(true)
             .open(DROP_CACHES)
             .with_context(|| {
-                format!("cannot drop anything: {DROP_CACHES} is root's; `cachewise evict` puts out files of your own")
+                format!(
+                    "cannot drop anything: {DROP_CACHES} takes root, outside of containers; `cachewise evict` \
+                     puts out files of your own"
+                )
             })?;
-        if !arguments.yes && !agreed(&before)? {
+        if !arguments.yes && !agreed(&what, &before)? {
             tell("nothing was dropped");
             return Ok(ExitCode::SUCCESS);
         }
@@ -94,10 +98,12 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
         .finish(None)
         .with_context(|| format!("cannot write to {name}"))?;
     tell(&match &rows[..] {
-        [before, after] => went(&before.system, &after.system),
+        [before, after] => what.went(&before.system, &after.system),
         _ => format!(
-            "nothing was dropped; at most {} would go, less what is mapped, locked or shared",
-            cache_of(&before)
+            "nothing was dropped; at most {} of {} would go, less what is {}",
+            what.of_machine(&before),
+            what.name,
+            what.stays
         ),
     });
     Ok(ExitCode::SUCCESS)
@@ -115,21 +121,56 @@ fn row(note: &str, system: System) -> Row {
     }
 }
 
-fn cache_of(system: &System) -> Bytes {
-    let known = |count: Measured<u64>| count.known().unwrap_or_default();
-    Bytes(known(system.cached_bytes) + known(system.buffers_bytes))
+/// What is dropped.
+struct What {
+    name: &'static str,
+    /// Of its own, what stays.
+    stays: &'static str,
+    pages: bool,
+    slab: bool,
 }
 
-fn went(before: &System, after: &System) -> String {
-    let (had, has) = (cache_of(before), cache_of(after));
-    let freed = Bytes(had.0.saturating_sub(has.0));
-    format!(
-        "dropped {freed} of {had} page cache; {has} stayed: mapped, locked, dirty or shared memory"
-    )
+impl What {
+    /// As /proc/sys/vm/drop_caches numbers it.
+    fn of(number: u8) -> What {
+        let (pages, slab) = (number & 1 != 0, number & 2 != 0);
+        let (name, stays) = match (pages, slab) {
+            (_, false) => ("page cache", "mapped, locked, dirty or shared memory"),
+            (false, _) => ("cached names and inodes", "in use"),
+            (true, _) => (
+                "page cache, names and inodes",
+                "mapped, locked, dirty, shared memory or in use",
+            ),
+        };
+        What {
+            name,
+            stays,
+            pages,
+            slab,
+        }
+    }
+
+    /// How much there is of it.
+    fn of_machine(&self, system: &System) -> Bytes {
+        let known = |count: Measured<u64>| count.known().unwrap_or_default();
+        let pages = known(system.cached_bytes) + known(system.buffers_bytes);
+        let slab = known(system.slab_reclaimable_bytes);
+        Bytes(u64::from(self.pages) * pages + u64::from(self.slab) * slab)
+    }
+
+    fn went(&self, before: &System, after: &System) -> String {
+        let (had, has) = (self.of_machine(before), self.of_machine(after));
+        format!(
+            "dropped {} of {had} {}; {has} stayed, or came anew: {}",
+            had.saturating_sub(has),
+            self.name,
+            self.stays
+        )
+    }
 }
 
 /// Asks at the terminal; without one the answer has to be given beforehand.
-fn agreed(before: &System) -> Result<bool> {
+fn agreed(what: &What, before: &System) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         bail!(
             "there is no terminal to ask at: say --yes, or --dry-run to see what there is to drop"
@@ -137,8 +178,9 @@ fn agreed(before: &System) -> Result<bool> {
     }
     let _ = write!(
         io::stderr(),
-        "Drop the page cache of the whole machine, {}? Programs will read from disk again. [y/N] ",
-        cache_of(before)
+        "Drop the {} of the whole machine, {}? Programs will read from disk again. [y/N] ",
+        what.name,
+        what.of_machine(before)
     );
     let mut answer = String::new();
     io::stdin()

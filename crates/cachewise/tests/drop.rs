@@ -1,0 +1,218 @@
+//! `cachewise drop`: it asks, it shows, and only then it drops.
+//!
+//! Dropping disturbs everything that runs on the machine, other tests' measurements included: the trial
+//! that really does it runs where `CACHEWISE_TEST_DROP` is set.
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::process::{Command, ExitCode, Stdio};
+
+use serde_json::Value;
+use support::*;
+
+fn main() -> ExitCode {
+    run(
+        "dropping the page cache",
+        vec![
+            plain("refuses::what_there_is_not", refuses_what_there_is_not),
+            plain("refuses::without_a_terminal", refuses_without_a_terminal),
+            needs_root("refuses::others_than_root", refuses_others_than_root),
+            plain("dry_run::changes_nothing", dry_run_changes_nothing),
+            plain("dry_run::every_format", dry_run_in_every_format),
+            needs_root("drops::what_was_agreed_to", drops_what_was_agreed_to),
+            needs_root("drops::really", drops_really),
+        ],
+    )
+}
+
+fn drop_caches(arguments: &[&str]) -> Command {
+    let mut command = cachewise(["drop"]);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn refuses_what_there_is_not() {
+    for (arguments, said) in [
+        (&["0"][..], "0"),
+        (&["4"], "4"),
+        (&["all"], "all"),
+        (&["-1"], "-1"),
+        (&["--dry-run", "--yes"], "--yes"),
+        (&["--json", "-o", "csv"], "--output"),
+    ] {
+        Ended::of(&mut drop_caches(arguments))
+            .expect(2, "that cannot be meant")
+            .says(said, "what is wrong");
+    }
+}
+
+/// Nobody can answer there, so nobody has agreed.
+fn refuses_without_a_terminal() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 64 * page_size());
+    let stays = undisturbed(|| {
+        warm(&file);
+        let ended = Ended::with_input(cachewise(["drop"]).stdin(Stdio::piped()), b"y\n");
+        (resident(&file) == pages_of(&file)).then_some(ended)
+    });
+    let ended = stays.expect(2, "a pipe is no consent");
+    if rustix::process::geteuid().is_root() {
+        ended
+            .says("--yes", "what to say")
+            .says("--dry-run", "or to look at first");
+    } else {
+        ended.says("root", "who may");
+    }
+}
+
+fn refuses_others_than_root() {
+    let scratch = Scratch::new();
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(copy_for_everyone(scratch.directory()))
+        .args(["drop", "--yes"]);
+    Ended::of(&mut command)
+        .expect(2, "it is root's")
+        .says("/proc/sys/vm/drop_caches", "what could not be done")
+        .says("Permission denied", "why")
+        .says("cachewise evict", "and what can be done instead");
+}
+
+fn dry_run_changes_nothing() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 64 * page_size());
+    for what in ["1", "2", "3"] {
+        let ended = undisturbed(|| {
+            warm(&file);
+            let ended = Ended::of(&mut drop_caches(&["--dry-run", what]));
+            (resident(&file) == pages_of(&file)).then_some(ended)
+        });
+        let ended = ended
+            .expect(0, "looking is free")
+            .says("nothing was dropped", "it says so");
+        assert_eq!(
+            ended.out().lines().count(),
+            2,
+            "a header and what there is: {}",
+            ended.out()
+        );
+        let of = if what == "2" {
+            "names and inodes"
+        } else {
+            "page cache"
+        };
+        ended.says(of, "of what");
+    }
+}
+
+fn dry_run_in_every_format() {
+    let run = |format: &str| {
+        let ended = Ended::of(&mut drop_caches(&["--dry-run", "-o", format]));
+        ended.expect(0, "looking is free")
+    };
+    let json: Value = serde_json::from_slice(&run("json").out).expect("JSON");
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1, "only what is there now: {json}");
+    assert_eq!(rows[0]["note"], "before", "which it says");
+    assert!(
+        number(&rows[0], "cached_bytes") > 0,
+        "of which there is something"
+    );
+    assert_eq!(run("jsonl").out().lines().count(), 1, "one line");
+    assert_eq!(run("csv").out().lines().count(), 2, "with a header");
+    assert!(
+        run("openmetrics").out().ends_with("# EOF\n"),
+        "an exposition"
+    );
+}
+
+/// Runs a shell script where a file of ours, in a mount namespace of its own, is in the place of
+/// drop_caches: what was written there is returned.
+fn written(scratch: &Scratch, script: &str) -> (Ended, String) {
+    let stand_in = scratch.path("drop_caches");
+    fs::write(&stand_in, "").expect("a file can be made");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-ec"])
+        .arg(format!(
+            "mount --bind \"$1\" /proc/sys/vm/drop_caches; {script}"
+        ))
+        .arg(env!("CARGO_BIN_EXE_cachewise"))
+        .arg(&stand_in)
+        .stdin(Stdio::null());
+    let ended = Ended::of(&mut command);
+    let written = fs::read_to_string(&stand_in).expect("it is there");
+    (ended, written)
+}
+
+fn drops_what_was_agreed_to() {
+    let scratch = Scratch::new();
+    for (script, expected) in [
+        ("\"$0\" drop --yes", "1"),
+        ("\"$0\" drop -y 1", "1"),
+        ("\"$0\" drop --yes 2", "2"),
+        ("\"$0\" drop --yes --no-sync 3", "3"),
+        ("\"$0\" drop --dry-run 3", ""),
+        ("! \"$0\" drop 3", ""),
+    ] {
+        let (ended, written) = written(&scratch, script);
+        ended.expect(0, script);
+        assert_eq!(written, expected, "{script}: that and nothing else");
+    }
+    let has_terminals = Command::new("script").arg("--version").output();
+    if has_terminals.is_err() {
+        return println!("skipped: drop asks at a terminal: script(1) is not installed");
+    }
+    for (answer, expected) in [("y", "1"), ("yes", "1"), ("n", ""), ("", ""), ("maybe", "")] {
+        // `script` gives it a terminal, and types.
+        let script = format!("echo {answer} | script -qec \"'$0' drop\" /dev/null");
+        let (ended, written) = written(&scratch, &script);
+        let ended = ended.expect(0, "to say no is no failure");
+        assert_eq!(written, expected, "answered {answer:?}");
+        let shown = ended.out();
+        assert!(
+            shown.contains("[y/N]") && shown.contains("of the whole machine"),
+            "it was asked before: {shown}"
+        );
+        assert_eq!(
+            shown.contains("nothing was dropped"),
+            expected.is_empty(),
+            "{answer:?}: and it says what came of it: {shown}"
+        );
+    }
+}
+
+fn drops_really() {
+    const ALLOWED: &str = "CACHEWISE_TEST_DROP";
+    if std::env::var_os(ALLOWED).is_none() {
+        return println!(
+            "skipped: dropping the page cache: it disturbs the machine; {ALLOWED}=1 allows it"
+        );
+    }
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 1024 * page_size());
+    warm(&file);
+    let ended = Ended::of(&mut drop_caches(&["--yes", "--json"]));
+    let left = resident(&file);
+    let ended = ended.expect(0, "root may").says("dropped ", "what went");
+    assert_eq!(left, 0, "a clean file that nobody maps goes entirely");
+    let json: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    let rows = json["rows"].as_array().expect("rows");
+    assert_eq!(
+        rows.iter().map(|row| &row["note"]).collect::<Vec<_>>(),
+        ["before", "after"],
+        "what there was, and what there is"
+    );
+    assert!(
+        number(&rows[1], "cached_bytes") < number(&rows[0], "cached_bytes"),
+        "which is less: {json}"
+    );
+    let mut content = Vec::new();
+    File::open(&file)
+        .and_then(|mut file| file.read_to_end(&mut content))
+        .expect("it is there as before");
+    assert_eq!(content.len() as u64, 1024 * page_size(), "nothing is lost");
+}
