@@ -5,15 +5,25 @@ use std::io::{self, Write};
 use anyhow::Result;
 use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
 
-/// Prints the table of fields: those of `stat`, and those that only single things have.
+/// Prints the table of fields: those of `stat`, those of `files`, and those that only reports have.
 pub fn columns() -> Result<()> {
     let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
         .iter()
         .partition(|field| field.is_of(&Row::of_system()));
+    let of_files: Vec<&Field> = FIELDS
+        .iter()
+        .filter(|field| field.is_of(&Row::of_file()))
+        .collect();
+    let others: Vec<&Field> = others
+        .into_iter()
+        .filter(|field| !field.is_of(&Row::of_file()))
+        .collect();
     let text = format!(
         "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
-         Only of a file, a process or a control group, in the reports of `run`:\n{}",
+         Only of a file or a directory, in `files` and the commands that act on files:\n{}\n\
+         Only in the reports of `run`, of a file, a process or a control group:\n{}",
         listed(&of_stat),
+        listed(&of_files),
         listed(&others)
     );
     io::stdout().write_all(text.as_bytes())?;

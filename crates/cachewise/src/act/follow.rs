@@ -69,13 +69,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
         bail!("--follow prints a line when something changes: -o, --columns and -n need --dry-run");
     }
     let interrupt = Interrupt::catch()?;
-    let mut patterns = Patterns::default();
-    for pattern in &target.select.include {
-        patterns.include(pattern)?;
-    }
-    for pattern in &target.select.exclude {
-        patterns.exclude(pattern)?;
-    }
+    let patterns = target.select.patterns()?.unwrap_or_default();
     let mut guard = Guard {
         arguments,
         patterns,

@@ -39,7 +39,7 @@ pub fn each_file<T: Send>(
     work: impl Fn(&Path, &File) -> Result<Done<T>, Error> + Sync,
     mut take: impl FnMut(Done<T>) -> Result<()>,
 ) -> Result<()> {
-    let walk = plan(select, paths, &[])?;
+    let walk = plan(select, paths)?;
     let failed = |error: &Error| {
         let is_named = error
             .path()

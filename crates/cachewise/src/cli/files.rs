@@ -9,9 +9,14 @@ use clap::Args;
 use super::output::{Columns, Output, parse_pid};
 use super::select::Select;
 
+const USAGE: &str = "cachewise files [OPTIONS] PATH...
+       cachewise files [OPTIONS] --pid PID
+       cachewise files [OPTIONS] --all";
+
 /// `cachewise files`.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = USAGE,
     after_help = "Asking changes nothing: no page is brought in, no access time written, no FIFO or device \
     opened. The kernel tells a file's owner, who may write it, and root; for others the answer is `?`.\n\n\
     --all needs root, or CAP_BPF and CAP_PERFMON. It sees closed and deleted files, memfd, shared memory, other \
@@ -19,11 +24,12 @@ use super::select::Select;
     Exit status: 0 done; 1 less is resident than --fail-below asks for; 2 some files could not be asked about.\n\n\
     Examples:\n  \
     cachewise files --all\n  \
+    cachewise files --all --tree --depth 2 --sort resident\n  \
     cachewise files /var/lib/db/*.ibd --histogram\n  \
     cachewise files -x --tree --depth 2 /var\n  \
     cachewise files -p 1234\n  \
     cachewise files --fail-below 0.9 /srv/index && echo warm\n  \
-    cachewise files --ncdu -o cache.json / && ncdu -f cache.json"
+    cachewise files --all --ncdu -o cache.json && ncdu -f cache.json"
 )]
 pub struct Files {
     /// Files and directories; what is under a directory is walked.
@@ -36,11 +42,11 @@ pub struct Files {
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with = "paths")]
     pub pid: Vec<u32>,
     /// With the whole machine: the files that reclaim threw out, of which nothing is left.
-    #[arg(long, conflicts_with_all = ["paths", "pid"])]
+    #[arg(long, conflicts_with_all = ["paths", "pid", "only_cached", "fail_below"])]
     pub evicted: bool,
 
-    /// Sums by directory instead of files.
-    #[arg(long)]
+    /// Sums by directory instead of files; with --sort or --top those first in the order.
+    #[arg(long, conflicts_with_all = ["pid", "evicted"])]
     pub tree: bool,
     /// With --tree: so many levels below each path; what lies deeper is in the sums.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
@@ -75,7 +81,7 @@ pub struct Files {
     #[arg(long, value_name = "RATIO", value_parser = parse_share)]
     pub fail_below: Option<f64>,
     /// Write the format that `ncdu -f` browses: apparent sizes are the files', disk usage what is resident.
-    #[arg(long, conflicts_with_all = ["tree", "map", "histogram", "columns", "top", "watch", "json"])]
+    #[arg(long, conflicts_with_all = ["pid", "evicted", "tree", "map", "histogram", "columns", "top", "sort", "reverse", "only_cached", "watch", "json"])]
     pub ncdu: bool,
     /// Columns, separated by commas: ids or headings, in any case; `cachewise columns` lists them.
     #[arg(short, long, value_name = "LIST", value_parser = parse_columns)]
@@ -146,13 +152,26 @@ const MAP_COLUMNS: [&str; 5] = [
     "resident_bytes",
     "path",
 ];
-const CENSUS_COLUMNS: [&str; 7] = [
+/// What the census tells, with what it notes: a deleted file does not look like one.
+const CENSUS_COLUMNS: [&str; 8] = [
     "resident_bytes",
     "file_size_bytes",
     "resident_ratio",
     "resident_dirty_pages",
     "shadow_pages",
     "filesystem",
+    "note",
+    "path",
+];
+/// Of what a process holds, with how it holds it.
+const HELD_COLUMNS: [&str; 8] = [
+    "file_size_bytes",
+    "file_pages",
+    "resident_pages",
+    "resident_ratio",
+    "resident_dirty_pages",
+    "shadow_pages",
+    "note",
     "path",
 ];
 
@@ -178,6 +197,8 @@ impl Files {
             &EVICTED_COLUMNS
         } else if self.all {
             &CENSUS_COLUMNS
+        } else if !self.pid.is_empty() {
+            &HELD_COLUMNS
         } else {
             &FILE_COLUMNS
         };

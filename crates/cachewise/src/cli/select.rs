@@ -1,5 +1,6 @@
 //! Which files of a tree are meant: options of every command that walks.
 
+use cachewise_residency::{Error, Patterns};
 use clap::Args;
 
 /// How to walk.
@@ -18,4 +19,22 @@ pub struct Select {
     /// How many threads work; as many as there are CPUs, up to 8.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
+}
+
+impl Select {
+    /// The patterns for files that no walk finds; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`] for one that cannot be understood.
+    pub fn patterns(&self) -> Result<Option<Patterns>, Error> {
+        let mut patterns = Patterns::default();
+        for pattern in &self.include {
+            patterns.include(pattern)?;
+        }
+        for pattern in &self.exclude {
+            patterns.exclude(pattern)?;
+        }
+        let are_any = !self.include.is_empty() || !self.exclude.is_empty();
+        Ok(are_any.then_some(patterns))
+    }
 }

@@ -1,43 +1,43 @@
 //! `--all` and `--evicted`: every file of the machine, by the census in the kernel, or by a walk where that
 //! cannot be had.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, Mounts};
 use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
-use cachewise_residency::{Counts, open, query};
+use cachewise_residency::{Counts, Entry, Tree};
 use cachewise_sys::page_size;
-use cachewise_units::{ByteRange, Pages};
 
-use super::found::{Found, Identity};
-use super::show::{Answer, Show};
+use super::counting::Answer;
+use super::found::{Found, Identity, MEMORY, told_by};
+use super::ncdu::{self, Sized};
+use super::show::{Listing, Show};
 use super::walk;
 use crate::cli::Files;
 use crate::machine;
-use crate::output::tell;
 
-/// What a walk that stands in for the census leaves out: made up by the kernel, without pages.
-const MADE_UP: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// What a walk that stands in for the census does not meet.
+const BY_A_WALK: &str = "by a walk of what is mounted here: without deleted files, shared memory, block devices and \
+     other mount namespaces";
 
 /// Takes the census and shows it.
 pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
     let mut census = match Census::open() {
         Ok(census) => census,
         Err(error) if arguments.evicted => {
-            return Err(error).context("only the census knows which files reclaim threw out");
+            bail!(
+                "only the census knows which files reclaim threw out: {}",
+                machine::why_no_probe(error)
+            );
         }
         Err(error) => {
-            tell(&format!(
-                "note: this is a walk of the file systems that are mounted here, without deleted files, \
-                 shared memory, block devices and other mount namespaces, because {}",
+            show.note(&format!(
+                "note: this is {}, because {}",
+                BY_A_WALK.trim_start_matches("by "),
                 machine::why_no_probe(error)
             ));
-            return walk::walked(
-                arguments,
-                walk::plan(&arguments.select, &["/"], &MADE_UP)?,
-                show,
-            );
+            return walk::walked(arguments, &[PathBuf::from("/")], show, Some(BY_A_WALK));
         }
     };
     let mounts = kernel.mounts(None).context("cannot read what is mounted")?;
@@ -51,27 +51,23 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
     };
     let report = census.take(&options).context("cannot take the census")?;
     let sums = Sums::of_kernel(kernel).context("cannot read the kernel's own sums")?;
-    let mut listing = show.begin()?;
-    for inode in &report.inodes {
-        let counts = if arguments.evicted {
-            // How many pages it had is not in the inode.
-            remembered(inode, kernel, &mounts).ok_or(UNREACHABLE)
-        } else {
-            Ok(Counts {
-                total: Pages(inode.size.0.div_ceil(page_size().get())),
-                cached: inode.pages,
-                states: None,
-            })
-        };
-        listing.file(inode.size.0, counts, || {
-            found(inode, counts, kernel, &mounts)
-        })?;
-    }
-    if arguments.evicted {
-        // Of a file that cannot be asked, it is known that it is one of them.
-        listing.counting().answer.unknown = 0;
-    }
-    let answer = listing.finish()?;
+    let patterns = arguments.select.patterns()?;
+    let seen = Seen {
+        kernel,
+        mounts: &mounts,
+    };
+    let inodes = report.inodes.iter().filter(|inode| {
+        patterns
+            .as_ref()
+            .is_none_or(|patterns| patterns.takes(&seen.shown(inode).path))
+    });
+    let answer = if arguments.ncdu {
+        browsed(inodes, &seen, show)?
+    } else if arguments.tree {
+        summed(arguments, inodes, &seen, show.begin()?)?
+    } else {
+        listed(arguments, inodes, &seen, show.begin()?)?
+    };
     if !arguments.evicted {
         compare(&report.summary, sums, show)?;
     }
@@ -81,65 +77,163 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
 
 const UNREACHABLE: &str = "no path leads to the file from here, so it cannot be asked";
 
-/// What the kernel remembers of an evicted file.
-fn remembered(inode: &CachedInode, kernel: &Kernel, mounts: &Mounts) -> Option<Counts> {
-    let path = inode.path(kernel, mounts).filter(|_| !inode.deleted)?;
-    let file = open(&path).ok()?;
-    query(&file, ByteRange::starting_at(0)).ok()
+/// Each file.
+fn listed<'a>(
+    arguments: &Files,
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    mut listing: Listing<'_>,
+) -> Result<Answer> {
+    for inode in inodes {
+        let counts = if arguments.evicted {
+            // How many pages it had is not in the inode.
+            seen.remembered(inode).ok_or(UNREACHABLE)
+        } else {
+            Ok(counts(inode))
+        };
+        listing.file(inode.size.0, counts, || seen.found(inode, counts))?;
+    }
+    if arguments.evicted {
+        // Of a file that cannot be asked, it is known that it is one of them.
+        listing.counting().expect_unknown();
+    }
+    listing.finish()
 }
 
-fn found(
-    inode: &CachedInode,
-    counts: Result<Counts, &'static str>,
-    kernel: &Kernel,
-    mounts: &Mounts,
-) -> Found {
-    let path = inode.path(kernel, mounts);
-    let mut notes: Vec<&str> = Vec::new();
-    if inode.deleted {
-        notes.push("deleted");
-    }
-    let is_here = path.is_some() && !inode.deleted;
-    let shown = path.unwrap_or_else(|| {
-        notes.push(match (&inode.name, inode.is_block_device()) {
-            (Name::Path(_), _) => "not seen from this mount namespace",
-            (Name::Label(_), _) => "memory",
-            (Name::Unknown, _) => "no name is in memory",
+/// Sums by directory.
+fn summed<'a>(
+    arguments: &Files,
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    mut listing: Listing<'_>,
+) -> Result<Answer> {
+    let mut tree = Tree::new(arguments.depth);
+    for inode in inodes {
+        let (shown, counts) = (seen.shown(inode), counts(inode));
+        listing.counting().add(inode.size.0, Ok(counts));
+        tree.add(&Entry {
+            root: &shown.root,
+            directory: shown.path.parent().unwrap_or(&shown.root),
+            name: shown.path.file_name().unwrap_or_default(),
+            size: inode.size,
+            counts: Ok(counts),
         });
-        unseen(inode)
+    }
+    super::tree::summed(arguments, tree, listing)
+}
+
+/// For ncdu, which knows one tree: what has no place in it gets one of its own below the root.
+fn browsed<'a>(
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    show: &mut Show,
+) -> Result<Answer> {
+    let mut counting = show.count();
+    let files = inodes.map(|inode| {
+        counting.add(inode.size.0, Ok(counts(inode)));
+        Sized {
+            path: Path::new(ROOT).join(seen.shown(inode).path),
+            size: inode.size.0,
+            resident: inode.pages.bytes(page_size()).0,
+            unknown: false,
+        }
     });
-    if inode.mapped {
-        notes.push("mapped");
-    }
-    if inode.writers {
-        notes.push("open for writing");
-    }
-    Found {
-        identity: Some(Identity {
-            device: (inode.id.major, inode.id.minor),
-            inode: inode.id.inode,
-            links: inode.links.into(),
-        }),
-        filesystem: Some(inode.file_system.to_string()),
-        note: (!notes.is_empty()).then(|| notes.join(", ")),
-        is_to_be_asked: is_here,
-        ..Found::new(shown, inode.size.0, counts)
+    let files = files.collect();
+    show.raw(|out| ncdu::write(out, Path::new(ROOT), files))?;
+    Ok(counting.finish())
+}
+
+fn counts(inode: &CachedInode) -> Counts {
+    // Pages may lie beyond the end: reserved on tmpfs, or the rest of a large folio.
+    let total = inode.size.pages_ceil(page_size()).max(inode.pages);
+    Counts {
+        total,
+        cached: inode.pages,
+        states: None,
     }
 }
 
-/// What to call a file to which no path leads from here.
-fn unseen(inode: &CachedInode) -> PathBuf {
-    let (major, minor) = (inode.device.major, inode.device.minor);
-    let place = format!("[{} {major}:{minor}]", inode.file_system);
-    match &inode.name {
-        Name::Path(path) => PathBuf::from(place).join(path.strip_prefix("/").unwrap_or(path)),
-        Name::Label(label) => {
-            let mut text = std::ffi::OsString::from("[");
-            text.push(label);
-            text.push("]");
-            PathBuf::from(text)
+const ROOT: &str = "/";
+
+/// A path to be put below a root.
+fn below(path: &Path) -> PathBuf {
+    path.strip_prefix(ROOT).unwrap_or(path).to_owned()
+}
+
+/// The mounts through which files are seen from here.
+struct Seen<'a> {
+    kernel: &'a Kernel,
+    mounts: &'a Mounts,
+}
+
+/// What to call a file.
+struct Shown {
+    path: PathBuf,
+    /// The tree that the path is in: what can be seen from here, or a name for what cannot.
+    root: PathBuf,
+    /// Where no path leads to it, the reason.
+    unseen: Option<&'static str>,
+}
+
+impl Seen<'_> {
+    fn shown(&self, inode: &CachedInode) -> Shown {
+        if let Some(path) = inode.path(self.kernel, self.mounts) {
+            return Shown {
+                path,
+                root: ROOT.into(),
+                unseen: None,
+            };
         }
-        Name::Unknown => PathBuf::from(place).join(format!("inode {}", inode.id.inode)),
+        let (major, minor) = (inode.device.major, inode.device.minor);
+        let place = PathBuf::from(format!("[{} {major}:{minor}]", inode.file_system));
+        let (root, path, reason) = match &inode.name {
+            Name::Path(path) => (place, below(path), "not seen from this mount namespace"),
+            Name::Label(label) => (PathBuf::from(MEMORY), below(Path::new(label)), "memory"),
+            Name::Unknown => (
+                place,
+                PathBuf::from(format!("inode {}", inode.id.inode)),
+                "no name is in memory",
+            ),
+        };
+        Shown {
+            path: root.join(path),
+            root,
+            unseen: Some(reason),
+        }
+    }
+
+    fn found(&self, inode: &CachedInode, counts: Result<Counts, &'static str>) -> Found {
+        let shown = self.shown(inode);
+        let notes = [
+            inode.deleted.then_some("deleted"),
+            shown.unseen,
+            inode.mapped.then_some("mapped"),
+            inode.writers.then_some("open for writing"),
+        ];
+        let notes: Vec<&str> = notes.into_iter().flatten().collect();
+        Found {
+            identity: Some(identity(inode)),
+            filesystem: Some(inode.file_system.to_string()),
+            note: (!notes.is_empty()).then(|| notes.join(", ")),
+            is_to_be_asked: shown.unseen.is_none() && !inode.deleted,
+            ..Found::new(shown.path, inode.size.0, counts)
+        }
+    }
+
+    /// What the kernel remembers of an evicted file.
+    fn remembered(&self, inode: &CachedInode) -> Option<Counts> {
+        let path = inode
+            .path(self.kernel, self.mounts)
+            .filter(|_| !inode.deleted)?;
+        told_by(&path, &identity(inode), inode.is_block_device())
+    }
+}
+
+fn identity(inode: &CachedInode) -> Identity {
+    Identity {
+        device: (inode.id.major, inode.id.minor),
+        inode: inode.id.inode,
+        links: inode.links.into(),
     }
 }
 
@@ -152,11 +246,12 @@ fn compare(summary: &Summary, kernel: Sums, show: &mut Show) -> Result<()> {
         ("Cached", census.cached, kernel.cached),
         ("Buffers", census.buffers, kernel.buffers),
     ] {
-        let (counted, told) = (counted.0, told.0);
-        show.line(&match i128::from(counted) - i128::from(told) {
-            0 => format!("adds up: {counted} pages = the kernel's {name}"),
-            difference => format!(
-                "{counted} pages, the kernel's {name} has {told}: {difference:+}, which came, went or \
+        let bytes = counted.bytes(page_size());
+        let difference = i128::from(counted.0) - i128::from(told.0);
+        show.line(&match difference {
+            0 => format!("adds up: {counted} pages ({bytes}) = the kernel's {name}"),
+            _ => format!(
+                "{counted} pages ({bytes}), the kernel's {name} has {told}: {difference:+}, which came, went or \
                  is on no list of files (aio rings, secret memory)"
             ),
         })?;
@@ -174,7 +269,7 @@ fn told(summary: &Summary, show: &mut Show) -> Result<()> {
         summary.longest_run.as_secs_f64() * 1e3,
     ))?;
     if summary.is_partial() {
-        tell(
+        show.note(
             "note: the census is not complete: files or file systems came and went faster than it walks",
         );
     }

@@ -11,6 +11,9 @@ use cachewise_units::{ByteRange, PageRange, Ratio};
 const NOT_ASKED: Missing =
     Missing::NotOffered("only cachestat(2) tells it, and it was not asked or knows nothing here");
 
+/// Where files are shown that are memory and never had a path: memfd, shared memory.
+pub const MEMORY: &str = "[memory]";
+
 /// A file, and what of it is resident.
 #[derive(Debug, Clone)]
 pub struct Found {
@@ -74,20 +77,13 @@ impl Found {
 
     /// Asks the file for the states of its pages, if it still is the one that was counted.
     pub fn ask(&mut self) {
-        let Ok(file) = open(&self.path) else { return };
-        let Ok(inode) = Inode::of(file.as_fd()) else {
+        let Some(identity) = self.identity else {
             return;
         };
-        let is_same = self
-            .identity
-            .is_some_and(|known| (known.device, known.inode) == (inode.device, inode.number));
-        let told = query(&file, ByteRange::starting_at(0));
-        // Of a block device the census knows the number, and no inode.
-        if let (true, Ok(told), Ok(counts)) = (
-            is_same || self.filesystem.as_deref() == Some("bdev"),
-            told,
-            &mut self.counts,
-        ) {
+        let is_device = self.filesystem.as_deref() == Some("bdev");
+        if let (Some(told), Ok(counts)) =
+            (told_by(&self.path, &identity, is_device), &mut self.counts)
+        {
             counts.states = told.states;
         }
     }
@@ -96,7 +92,7 @@ impl Found {
     pub fn row(&self) -> Row {
         let text = |text: &Option<String>| match text {
             Some(text) => Measured::Exact(text.clone()),
-            None => Measured::not_offered("there is nothing to say"),
+            None => Measured::not_offered("nothing to note"),
         };
         const NOT_LOOKED: Missing = Missing::NotOffered("a walk does not look at it");
         let identity = self
@@ -143,6 +139,16 @@ impl Found {
     }
 }
 
+/// What the file at a path tells of itself, if it is that file.
+pub fn told_by(path: &Path, identity: &Identity, is_device: bool) -> Option<Counts> {
+    let file = open(path).ok()?;
+    let inode = Inode::of(file.as_fd()).ok()?;
+    // A block device is known by its own number, and has no inode in a census.
+    let is_same = inode.device == identity.device && (is_device || inode.number == identity.inode);
+    let counts = query(&file, ByteRange::starting_at(0)).ok()?;
+    is_same.then_some(counts)
+}
+
 /// Numbers as a row has them.
 pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
     let counts = match counts {
@@ -158,6 +164,7 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
                 writeback_pages: unknown,
                 evicted_pages: unknown,
                 recently_evicted_pages: unknown,
+                histogram: Measured::Missing(Missing::Unknown(reason)),
                 ..Residency::default()
             };
         }
@@ -177,6 +184,24 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
         recently_evicted_pages: state(|states| states.recently_evicted.0),
         ..Residency::default()
     }
+}
+
+/// Numbers of many files, of which so many are unknown and not in the counts: then the rest is no more than
+/// an estimate, and no part of anything.
+pub fn sum(files: u64, unknown: u64, counts: &Counts) -> Residency {
+    const NONE_KNOWN: &str = "residency is known of none of the files";
+    const SOME_KNOWN: &str = "of those files alone whose residency is known";
+    const NO_WHOLE: &str = "residency is not known of all files";
+    let mut sum = match unknown {
+        0 => residency(&Ok(*counts)),
+        _ if unknown == files => residency(&Err(NONE_KNOWN)),
+        _ => Residency {
+            file_pages: Measured::unknown(NO_WHOLE),
+            ..residency(&Ok(*counts)).estimated(SOME_KNOWN)
+        },
+    };
+    sum.files = Measured::Exact(files);
+    sum
 }
 
 /// The resident part of each of `parts` stretches of an open file.

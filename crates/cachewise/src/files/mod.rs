@@ -2,12 +2,16 @@
 //!
 //! # Layout
 //! - `walk`, `process`, `census`: where files come from; each hands them to a `Show`
-//! - `found`: one file; `order`: which are shown; `tree`, `ncdu`: sums of directories
+//! - `found`: one file; `order`: which are shown; `counting`: the total; `tree`, `ncdu`: sums of directories
+//! - `batched`: output in large pieces; `notes`: what is told beside the list, each note once
 //! - this file: what is asked, and how it is shown
 
+mod batched;
 mod census;
+mod counting;
 mod found;
 mod ncdu;
+mod notes;
 mod order;
 mod process;
 mod show;
@@ -21,12 +25,13 @@ use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
 
 use crate::cli::{Files, SortKey};
-use crate::output::FAILED;
+use crate::output::{FAILED, tell};
 use crate::signals::{self, Caught};
 
+pub use counting::Answer;
 pub use found::Found;
 pub use order::Order;
-pub use show::{Answer, Plan, Show};
+pub use show::{Plan, Show};
 pub use walk::{plan, reason};
 
 /// The answer is no: less is resident than was asked for.
@@ -34,6 +39,11 @@ const TOO_LITTLE: u8 = 1;
 
 /// Shows them once, or again and again.
 pub fn files(arguments: &Files) -> Result<ExitCode> {
+    if arguments.select.one_file_system && arguments.paths.is_empty() {
+        bail!(
+            "-x stays on the file system of each PATH, and there is none; --include picks by path"
+        );
+    }
     let Some(interval) = arguments.watch else {
         return once(
             arguments,
@@ -46,7 +56,7 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
     loop {
         let status = once(arguments, &mut show)?;
         match interrupts.recv_timeout(interval.get()) {
-            Ok(_) => return Ok(status),
+            Ok(_) => return show.close().map(|()| status),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
         }
@@ -62,14 +72,18 @@ fn shown(arguments: &Files) -> Plan {
     Plan {
         columns: arguments.fields(),
         columns_are_chosen: arguments.columns.is_some(),
-        all_are_named: !arguments.all
-            && !arguments.evicted
-            && !arguments.paths.iter().any(|path| path.is_dir()),
+        all_are_named: arguments.tree
+            || !arguments.all
+                && !arguments.evicted
+                && !arguments.paths.iter().any(|path| path.is_dir()),
         order: Order {
             key: arguments.sort.unwrap_or(by),
             reverse: arguments.reverse,
         },
-        order_is_chosen: arguments.sort.is_some() || arguments.reverse || !arguments.pid.is_empty(),
+        order_is_chosen: arguments.sort.is_some()
+            || arguments.reverse
+            || !arguments.pid.is_empty()
+            || arguments.tree && arguments.top.is_some_and(|top| top > 0),
         top: arguments.top,
         only_cached: arguments.only_cached,
         maps: arguments.map,
@@ -94,8 +108,38 @@ fn status(arguments: &Files, answer: &Answer) -> ExitCode {
         return ExitCode::from(FAILED);
     }
     match (arguments.fail_below, answer.counts.ratio()) {
-        // Of files without pages nothing is missing.
+        // Of files without pages nothing is missing; but of no files, nothing is known.
+        (_, None) if answer.files == 0 && !arguments.evicted => nothing(arguments),
         (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(TOO_LITTLE),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Says that there is no file. To a script a list of nothing would look like a good one.
+fn nothing(arguments: &Files) -> ExitCode {
+    let select = &arguments.select;
+    let picked = if select.include.is_empty() && select.exclude.is_empty() {
+        ""
+    } else {
+        " that --include and --exclude let through"
+    };
+    if !arguments.pid.is_empty() {
+        tell(&format!(
+            "note: no file{picked} is held: kernel threads hold none"
+        ));
+        // That may well be the answer.
+        return match arguments.fail_below {
+            Some(_) => ExitCode::from(FAILED),
+            None => ExitCode::SUCCESS,
+        };
+    }
+    let mut place = String::from("anywhere");
+    if let [first, others @ ..] = &arguments.paths[..] {
+        place = format!("under {}", first.display());
+        if !others.is_empty() {
+            place += &format!(" or {} other paths", others.len());
+        }
+    }
+    tell(&format!("there is no file{picked} {place}"));
+    ExitCode::from(FAILED)
 }

@@ -10,13 +10,13 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use cachewise_residency::Found as Met;
+use anyhow::{Result, bail};
+use cachewise_residency::{Found as Met, Walk};
 use cachewise_sys::page_size;
 
-use super::show::{Answer, Show};
-use super::walk::{plan, skipped};
-use crate::cli::Files;
+use super::counting::Answer;
+use super::show::Show;
+use super::walk::skipped;
 
 /// A file as ncdu wants it.
 pub struct Sized {
@@ -29,23 +29,22 @@ pub struct Sized {
 }
 
 /// Walks a directory and writes it.
-pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
-    let [root] = &arguments.paths[..] else {
+pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
+    let [root] = roots else {
         bail!("ncdu browses one directory: give one PATH with --ncdu");
     };
     if !root.is_dir() {
         bail!("ncdu browses a directory, and {} is none", root.display());
     }
-    let root = std::path::absolute(root).context("cannot tell the current directory")?;
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let mut files = Vec::new();
     let mut counting = show.count();
-    let arguments_of_walk = plan(&arguments.select, &arguments.paths, &[])?;
-    arguments_of_walk.run(|met| {
+    walk.run(|met| {
         match met {
             Met::File(entry) => {
                 counting.add(entry.size.0, entry.counts.map_err(super::walk::reason));
                 files.push(Sized {
-                    path: std::path::absolute(entry.path()).unwrap_or_else(|_| entry.path()),
+                    path: absolute(entry.path()),
                     size: entry.size.0,
                     resident: entry
                         .counts
@@ -53,11 +52,11 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
                     unknown: entry.counts.is_err(),
                 });
             }
-            Met::Skipped(error) => skipped(&arguments.paths, error, &mut counting),
+            Met::Skipped(error) => skipped(roots, error, &mut counting),
         }
         ControlFlow::Continue(())
     });
-    show.raw(|out| write(out, &root, files))?;
+    show.raw(|out| write(out, &absolute(root.clone()), files))?;
     Ok(counting.finish())
 }
 

@@ -19,7 +19,7 @@ pub struct Order {
 
 /// A file's place in an order: the larger, the earlier it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+pub struct Place {
     /// Unknown is neither large nor small: it comes last.
     rank: Option<u128>,
     path: PathBuf,
@@ -70,6 +70,17 @@ impl Order {
     }
 }
 
+impl Order {
+    /// The place of what has this rank.
+    pub fn place(self, rank: Option<u128>, path: PathBuf) -> Place {
+        Place {
+            rank,
+            path,
+            last_path_first: self.key == SortKey::Path && self.reverse,
+        }
+    }
+}
+
 /// The first few files of an order, out of any number, in the memory of those few.
 #[derive(Debug)]
 pub struct First {
@@ -93,11 +104,7 @@ impl First {
 
     /// Keeps a file of this rank if it is one of the first so far; only then it is made.
     pub fn offer(&mut self, rank: Option<u128>, make: impl FnOnce() -> Found) {
-        let mut place = Place {
-            rank,
-            path: PathBuf::new(),
-            last_path_first: self.order.key == SortKey::Path && self.order.reverse,
-        };
+        let mut place = self.order.place(rank, PathBuf::new());
         // Without a path it stands before all that have its rank: behind the last one, it need not be made.
         if !place.last_path_first && !self.top.wants(&place) {
             return;

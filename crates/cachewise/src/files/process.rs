@@ -2,35 +2,51 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cachewise_kstat::{ErrorKind, Hold, Kernel, ProcessFile};
 use cachewise_residency::{Inode, open, query};
 use cachewise_sys::ErrorKind as SysKind;
 use cachewise_units::ByteRange;
 
-use super::found::{Found, Identity};
-use super::show::{Answer, Listing, Show};
+use super::counting::Answer;
+use super::found::{Found, Identity, MEMORY};
+use super::show::{Listing, Show};
 use super::walk::reason;
 use crate::cli::Files;
 
 /// Shows each file once, however many descriptors and mappings it has.
 pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
+    let patterns = arguments.select.patterns()?.unwrap_or_default();
     let mut listing = show.begin()?;
     let mut seen = HashSet::new();
     for pid in &arguments.pid {
-        let files = kernel
-            .process_files(*pid)
-            .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => anyhow::anyhow!("process {pid} does not exist"),
-                _ => anyhow::Error::from(error),
-            })
-            .with_context(|| format!("cannot list the files of process {pid}"))?;
-        for file in &files.files {
+        let files = match kernel.process_files(*pid) {
+            Ok(files) => files.files,
+            Err(error) => {
+                listing.failed(&why(*pid, &error));
+                continue;
+            }
+        };
+        let files = files.iter().filter(|file| patterns.takes(&file.path));
+        for file in files {
             held(file, &mut seen, &mut listing)?;
         }
     }
     listing.finish()
+}
+
+/// Why the files of a process are not known, and what to do.
+fn why(pid: u32, error: &cachewise_kstat::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("process {pid} does not exist; `pgrep NAME` finds it"),
+        ErrorKind::Denied => {
+            format!("cannot list the files of process {pid}: {error}; ask as its owner or as root")
+        }
+        _ => format!("cannot list the files of process {pid}: {error}"),
+    }
 }
 
 fn held(
@@ -78,7 +94,18 @@ fn held(
                 (true, _) => format!("{how}, deleted"),
                 (false, _) => how,
             }),
-            ..Found::new(file.path.clone(), inode.size.0, counts)
+            ..Found::new(shown(file, &inode), inode.size.0, counts)
         }
     })
+}
+
+/// Its path; of memory that never had one, what the census calls it.
+fn shown(file: &ProcessFile, inode: &Inode) -> PathBuf {
+    const LABELS: [&[u8]; 3] = [b"/memfd:", b"/dev/zero", b"/SYSV"];
+    let path = file.path.as_os_str().as_bytes();
+    let is_label = LABELS.iter().any(|label| path.starts_with(label));
+    match file.path.strip_prefix("/") {
+        Ok(label) if is_label && file.deleted && inode.links == 0 => Path::new(MEMORY).join(label),
+        _ => file.path.clone(),
+    }
 }

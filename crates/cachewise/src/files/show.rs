@@ -1,131 +1,33 @@
 //! How files are shown: streamed as they come, or the first few of an order, with the total below.
 
 use std::io::{BufWriter, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Field, Labels, Measured, Row, Subject};
-use cachewise_residency::{Counts, map};
+use cachewise_residency::{Counts, Inode, map};
 use cachewise_sys::page_size;
 use cachewise_units::ByteRange;
 use cachewise_view::{Format, RowOptions, RowWriter};
 
-use super::found::{Found, residency, strip};
+use super::batched::Batched;
+use super::counting::{Answer, Counting};
+use super::found::{Found, Identity, residency, strip, sum};
+use super::notes::Notes;
 use super::order::{First, Order};
 use crate::cli::Output;
 use crate::machine;
-use crate::output::{Sink, Stream, tell};
-use crate::progress::Progress;
+use crate::output::{self, Sink, tell};
 
 /// Rows of a table of more than what was named, unless --top says otherwise.
 const TOP: usize = 20;
 
-/// Stretches of a strip of where the resident pages are.
+/// Stretches of a strip of where the resident pages are, and of one on a screen that is narrower than most.
 const STRIP: u64 = 32;
-
-/// Failures that are told one by one; of the rest only their number.
-const TOLD: u64 = 10;
-
-/// What all files come to.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// Those that could be looked at, shown or not.
-    pub files: u64,
-    /// Those of them whose residency nobody tells us.
-    pub unknown: u64,
-    /// What could not be looked at.
-    pub failed: u64,
-    pub size: u64,
-    pub counts: Counts,
-    /// Pages that were resident before something was done.
-    pub before: Option<u64>,
-}
-
-impl Answer {
-    const NOTHING: Answer = Answer {
-        files: 0,
-        unknown: 0,
-        failed: 0,
-        size: 0,
-        counts: Counts::ZERO,
-        before: None,
-    };
-}
-
-/// Counts what comes, and tells of what cannot be looked at.
-pub struct Counting {
-    pub answer: Answer,
-    vanished: u64,
-    progress: Progress,
-}
-
-impl Counting {
-    fn new() -> Counting {
-        Counting {
-            answer: Answer::NOTHING,
-            vanished: 0,
-            progress: Progress::new("files"),
-        }
-    }
-
-    /// Leaves it to something else to show how far the work is.
-    pub fn quietly(&mut self) {
-        self.progress = Progress::silent();
-    }
-
-    /// Counts a file.
-    pub fn add(&mut self, size: u64, counts: Result<Counts, &'static str>) {
-        self.answer.files += 1;
-        self.answer.size += size;
-        match counts {
-            Ok(counts) => self.answer.counts += counts,
-            Err(_) => self.answer.unknown += 1,
-        }
-        self.progress.at(self.answer.files);
-    }
-
-    /// Takes in what could not be looked at.
-    pub fn failed(&mut self, error: &str) {
-        self.answer.failed += 1;
-        if self.answer.failed <= TOLD {
-            self.progress.end();
-            tell(error);
-        }
-    }
-
-    /// Takes in a file that was gone when its turn came: nobody would miss it in a list of what there is.
-    pub fn vanished(&mut self) {
-        self.vanished += 1;
-    }
-
-    /// Tells what is not in the sums.
-    pub fn finish(mut self) -> Answer {
-        self.progress.end();
-        let Answer {
-            files,
-            unknown,
-            failed,
-            ..
-        } = self.answer;
-        if failed > TOLD {
-            tell(&format!("and {} more", failed - TOLD));
-        }
-        if self.vanished > 0 {
-            tell(&format!(
-                "note: {} files were gone when their turn came",
-                self.vanished
-            ));
-        }
-        if unknown > 0 {
-            tell(&format!(
-                "note: of {unknown} of {files} files residency is unknown, and they are in no sum: \
-                 --columns note,path shows why"
-            ));
-        }
-        self.answer
-    }
-}
+const NARROW_STRIP: u64 = 16;
+const NARROW: usize = 80;
 
 /// Where rows go, and which.
 pub struct Show {
@@ -137,6 +39,16 @@ pub struct Show {
     order: Option<Order>,
     most: Option<usize>,
     plan: Plan,
+    /// Notes that were told of the list before.
+    notes: Notes,
+    /// Of a list that goes on in a machine format: its looks are one document.
+    stream: Option<Stream>,
+}
+
+/// A document that goes on, and the total of the last look.
+struct Stream {
+    writer: RowWriter<Batched>,
+    total: Row,
 }
 
 /// Which rows are shown, and how.
@@ -160,9 +72,13 @@ pub struct Plan {
 
 impl Show {
     /// Opens the output.
-    pub fn open(output: &Output, plan: Plan) -> Result<Show> {
-        let sink = Sink::open(output, Stream::Stdout)?;
+    pub fn open(output: &Output, mut plan: Plan) -> Result<Show> {
+        let sink = Sink::open(output, output::Stream::Stdout)?;
         let is_table = sink.format == Format::Table;
+        if plan.repeated && matches!(sink.format, Format::Csv | Format::Json) {
+            // Rows of different looks stand in one document.
+            plan.columns.splice(0..0, cachewise_model::field("time"));
+        }
         // Whatever is under a directory is too much for a table.
         let is_cut = is_table && !plan.all_are_named;
         let most = match plan.top {
@@ -176,10 +92,13 @@ impl Show {
             format: sink.format,
             room: (is_table && sink.is_terminal && !plan.columns_are_chosen)
                 .then_some(sink.style.width),
+            // A screen that is drawn anew has to have all notes anew.
+            notes: Notes::new(plan.repeated && !(is_table && sink.is_terminal)),
             sink: Some(sink),
             order: is_ordered.then_some(plan.order),
             most,
             plan,
+            stream: None,
         })
     }
 
@@ -188,9 +107,19 @@ impl Show {
         self.order.is_none()
     }
 
+    /// The order that was asked for, and how many rows.
+    pub fn chosen_order(&self) -> Option<(Order, Option<usize>)> {
+        self.order.map(|order| (order, self.most))
+    }
+
     /// Counts files that are shown in another way.
-    pub fn count(&self) -> Counting {
-        Counting::new()
+    pub fn count(&mut self) -> Counting {
+        Counting::new(std::mem::take(&mut self.notes))
+    }
+
+    /// Tells something of the whole list.
+    pub fn note(&mut self, text: &str) {
+        self.notes.tell(text);
     }
 
     /// Writes something that is no rows.
@@ -208,6 +137,8 @@ impl Show {
             Some(sink) if self.format == Format::Table => {
                 writeln!(sink, "{text}").with_context(|| format!("cannot write to {}", self.name))
             }
+            // Of a document that goes on, nobody waits for how each look went.
+            _ if self.plan.repeated => Ok(()),
             _ => {
                 tell(text);
                 Ok(())
@@ -217,38 +148,78 @@ impl Show {
 
     /// Begins a list.
     pub fn begin(&mut self) -> Result<Listing<'_>> {
-        let sink = self.sink.take().context("the output is closed")?;
+        let timestamp = machine::timestamp();
+        let writer = match self.stream.take() {
+            Some(stream) => stream.writer,
+            None => self.writer(&timestamp)?,
+        };
+        let has = |ids: &[&str]| {
+            let mut columns = self.plan.columns.iter();
+            columns.any(|field| ids.contains(&field.id))
+        };
+        Ok(Listing {
+            first: self.order.map(|order| First::new(order, self.most)),
+            identifies: has(&["device", "inode", "links"]),
+            // Lines of JSON have their own.
+            time: (has(&["time"]) || self.plan.repeated).then_some(timestamp),
+            counting: self.count(),
+            show: self,
+            writer,
+            candidates: 0,
+            hidden: None,
+        })
+    }
+
+    fn writer(&mut self, timestamp: &str) -> Result<RowWriter<Batched>> {
+        let mut sink = self.sink.take().context("the output is closed")?;
+        if self.plan.repeated && self.format == Format::Table {
+            // Home, and what is below cleared: no flicker.
+            let clear = if sink.is_terminal { "\x1b[H\x1b[J" } else { "" };
+            writeln!(sink, "{clear}{timestamp}")
+                .with_context(|| format!("cannot write to {}", self.name))?;
+        }
         let options = RowOptions {
-            timestamp: machine::timestamp(),
+            timestamp: timestamp.to_owned(),
             hostname: Kernel::new().hostname().unwrap_or_else(|_| "?".into()),
             page_size: page_size(),
             style: sink.style,
             room: self.room,
             header_every: None,
         };
-        if self.plan.repeated && sink.is_terminal && sink.format == Format::Table {
-            clear_screen(&options.timestamp);
+        let out = Batched::new(sink, self.plan.repeated);
+        Ok(RowWriter::new(
+            out,
+            self.format,
+            &self.plan.columns,
+            options,
+        ))
+    }
+
+    /// Ends a document that goes on.
+    pub fn close(&mut self) -> Result<()> {
+        if let Some(Stream { writer, total }) = self.stream.take() {
+            let finished = writer.finish(Some(&total)).and_then(Batched::end);
+            finished.with_context(|| format!("cannot write to {}", self.name))?;
         }
-        let writer = RowWriter::new(sink, self.format, &self.plan.columns, options);
-        Ok(Listing {
-            first: self.order.map(|order| First::new(order, self.most)),
-            show: self,
-            writer,
-            counting: Counting::new(),
-            candidates: 0,
-        })
+        Ok(())
     }
 }
 
 /// A list that is being made.
 pub struct Listing<'a> {
     show: &'a mut Show,
-    writer: RowWriter<Sink>,
+    writer: RowWriter<Batched>,
     /// `None`: rows are written as they come.
     first: Option<First>,
+    /// Who a file is was asked for.
+    identifies: bool,
+    /// When it was begun, if rows are to tell.
+    time: Option<String>,
     counting: Counting,
     /// How many could have been shown.
     candidates: u64,
+    /// How many of what are not shown.
+    hidden: Option<(u64, (&'static str, &'static str))>,
 }
 
 impl Listing<'_> {
@@ -260,6 +231,16 @@ impl Listing<'_> {
         make: impl FnOnce() -> Found,
     ) -> Result<()> {
         self.counting.add(size, counts);
+        self.again(size, counts, make)
+    }
+
+    /// Shows a file that has been counted, under another of its names.
+    pub fn again(
+        &mut self,
+        size: u64,
+        counts: Result<Counts, &'static str>,
+        make: impl FnOnce() -> Found,
+    ) -> Result<()> {
         if self.show.plan.only_cached && !counts.is_ok_and(|counts| counts.cached.0 > 0) {
             return Ok(());
         }
@@ -302,25 +283,39 @@ impl Listing<'_> {
         &mut self.counting
     }
 
-    /// Takes in a row that is no file.
-    pub fn row(&mut self, row: &Row) -> Result<()> {
+    /// Takes in rows that are no files, and how many more there are.
+    pub fn rows(&mut self, rows: Vec<Row>, hidden: usize) -> Result<()> {
+        self.hidden = Some((hidden as u64, ("directory is", "directories are")));
+        rows.iter().for_each(|row| self.writer.fit(row));
+        rows.into_iter().try_for_each(|row| self.row(row))
+    }
+
+    /// The order that was asked for, and how many rows.
+    pub fn chosen_order(&self) -> Option<(Order, Option<usize>)> {
+        self.show.chosen_order()
+    }
+
+    fn row(&mut self, mut row: Row) -> Result<()> {
+        if let Some(time) = &self.time {
+            row.labels.time = Measured::Exact(time.clone());
+        }
         self.writer
-            .write(row)
+            .write(&row)
             .with_context(|| format!("cannot write to {}", self.show.name))
     }
 
     /// Writes what is left to be written, and the total.
     pub fn finish(mut self) -> Result<Answer> {
-        self.counting.progress.end();
-        let mut hidden = 0;
-        if let Some(first) = self.first.take() {
+        self.counting.all_came();
+        let mut hidden = self.hidden.unwrap_or((0, ("file is", "files are")));
+        if let Some(first) = self.first.take().filter(|_| self.hidden.is_none()) {
             let mut found: Vec<Found> = first.into_sorted().collect();
             for found in &mut found {
                 if std::mem::take(&mut found.is_to_be_asked) {
                     found.ask();
                 }
             }
-            hidden = self.candidates - found.len() as u64;
+            hidden.0 = self.candidates - found.len() as u64;
             if !self.show.plan.maps {
                 found.iter().for_each(|found| self.writer.fit(&found.row()));
             }
@@ -328,21 +323,42 @@ impl Listing<'_> {
                 self.write(found)?;
             }
         }
-        // Below a table without rows there is nothing to sum up.
-        let is_empty = self.show.format == Format::Table && self.counting.answer.files == 0;
-        let total = (!is_empty).then(|| total(&self.counting.answer));
-        let Show { sink, name, .. } = self.show;
-        *sink = Some(
-            self.writer
-                .finish(total.as_ref())
-                .with_context(|| format!("cannot write to {name}"))?,
-        );
-        if hidden > 0 && self.show.format == Format::Table {
+        let mut total = total(&self.counting.answer);
+        if let Some(time) = &self.time {
+            total.labels.time = Measured::Exact(time.clone());
+        }
+        let Show {
+            sink,
+            name,
+            format,
+            plan,
+            stream,
+            notes,
+            ..
+        } = self.show;
+        if plan.repeated && *format != Format::Table {
+            *stream = Some(Stream {
+                writer: self.writer,
+                total,
+            });
+        } else {
+            // Below a table without rows there is nothing to sum up.
+            let is_empty = *format == Format::Table && self.counting.answer.files == 0;
+            let total = (!is_empty).then_some(&total);
+            let finished = self.writer.finish(total).and_then(Batched::end);
+            *sink = Some(finished.with_context(|| format!("cannot write to {name}"))?);
+        }
+        let (hidden, (one, many)) = hidden;
+        if hidden > 0 && *format == Format::Table {
+            let noun = if hidden == 1 { one } else { many };
             tell(&format!(
-                "note: {hidden} more files are not shown; -n 0 shows all"
+                "note: {hidden} more {noun} not shown; -n 0 shows all"
             ));
         }
-        Ok(self.counting.finish())
+        let answer = self.counting.finish();
+        *notes = self.counting.notes;
+        notes.next();
+        Ok(answer)
     }
 
     fn write(&mut self, mut found: Found) -> Result<()> {
@@ -350,8 +366,12 @@ impl Listing<'_> {
             return self.write_ranges(&found);
         }
         if self.show.plan.strips && found.counts.is_ok() {
+            let parts = match self.show.room {
+                Some(room) if room < NARROW => NARROW_STRIP,
+                _ => STRIP,
+            };
             let made = cachewise_residency::open(found.reached_by())
-                .and_then(|file| strip(std::os::fd::AsFd::as_fd(&file), STRIP));
+                .and_then(|file| strip(file.as_fd(), parts));
             match made {
                 Ok(strip) => found.strip = Some(strip),
                 Err(error) => self.failed(&error.to_string()),
@@ -360,7 +380,12 @@ impl Listing<'_> {
         if found.is_to_be_asked {
             found.ask();
         }
-        self.row(&found.row())
+        if self.identifies && found.identity.is_none() {
+            let opened = cachewise_residency::open(found.reached_by());
+            let inode = opened.and_then(|file| Inode::of(file.as_fd()));
+            found.identity = inode.ok().as_ref().map(Identity::from);
+        }
+        self.row(found.row())
     }
 
     fn write_ranges(&mut self, found: &Found) -> Result<()> {
@@ -369,7 +394,7 @@ impl Listing<'_> {
         let mapped = match mapped {
             Ok(mapped) => mapped,
             // That it is unknown was counted with the file.
-            Err(error) if error.unknown().is_some() => return self.row(&found.row()),
+            Err(error) if error.unknown().is_some() => return self.row(found.row()),
             Err(error) => {
                 self.failed(&error.to_string());
                 return Ok(());
@@ -384,7 +409,7 @@ impl Listing<'_> {
             }));
             row.residency.first_page = Measured::Exact(range.start);
             row.residency.last_page = Measured::Exact(range.end - 1);
-            self.row(&row)?;
+            self.row(row)?;
         }
         Ok(())
     }
@@ -395,9 +420,13 @@ fn total(answer: &Answer) -> Row {
     let mut row = sum_row(
         Path::new("(all)"),
         answer.files,
+        answer.unknown,
         answer.size,
         &answer.counts,
     );
+    if let Some(why) = answer.partial {
+        row.residency = row.residency.estimated(why);
+    }
     if answer.unknown > 0 {
         row.labels.note = Measured::Exact(format!("without {} unknown", answer.unknown));
     }
@@ -408,8 +437,8 @@ fn total(answer: &Answer) -> Row {
     row
 }
 
-/// A row that sums up files.
-pub fn sum_row(path: &Path, files: u64, size: u64, counts: &Counts) -> Row {
+/// A row that sums up files, of which some may be unknown.
+pub fn sum_row(path: &Path, files: u64, unknown: u64, size: u64, counts: &Counts) -> Row {
     let mut row = Row::of_file();
     row.labels = Labels {
         path: Measured::Exact(path.to_owned()),
@@ -419,13 +448,6 @@ pub fn sum_row(path: &Path, files: u64, size: u64, counts: &Counts) -> Row {
         file_size_bytes: Measured::Exact(size),
         ..row.subject
     };
-    row.residency = residency(&Ok(*counts));
-    row.residency.files = Measured::Exact(files);
+    row.residency = sum(files, unknown, counts);
     row
-}
-
-/// A fresh screen with the time on top.
-fn clear_screen(timestamp: &str) {
-    // Home, and what is below cleared: no flicker. If the terminal is gone, writing rows will say so.
-    let _ = writeln!(std::io::stdout(), "\x1b[H\x1b[J{timestamp}");
 }

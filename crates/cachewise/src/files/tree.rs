@@ -1,47 +1,60 @@
 //! `--tree`: sums by directory.
 
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use cachewise_residency::{Found as Met, Tree};
+use cachewise_residency::{Directory, Found as Met, Tree, Walk};
 
-use super::show::{Answer, Show, sum_row};
-use super::walk::{plan, skipped};
+use super::counting::Answer;
+use super::show::{Listing, sum_row};
+use super::walk::skipped;
 use crate::cli::Files;
 
-/// Shows the directories down to a depth, each with what is below it.
-pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
-    let mut listing = show.begin()?;
+/// Shows the directories of a walk down to a depth, each with what is below it.
+pub fn show(arguments: &Files, walk: Walk, mut listing: Listing<'_>) -> Result<Answer> {
     let mut tree = Tree::new(arguments.depth);
-    plan(&arguments.select, &arguments.paths, &[])?.run(|met| {
+    walk.run(|met| {
         match met {
-            Met::File(entry) => tree.add(&entry),
+            Met::File(entry) => {
+                let counts = entry.counts.map_err(super::walk::reason);
+                listing.counting().add(entry.size.0, counts);
+                tree.add(&entry);
+            }
             Met::Skipped(error) => skipped(&arguments.paths, error, listing.counting()),
         }
         ControlFlow::Continue(())
     });
-    let directories = tree.into_directories();
-    for directory in directories
-        .iter()
-        .filter(|directory| directory.path == directory.root)
-    {
-        let (sum, answer) = (&directory.sum, &mut listing.counting().answer);
-        answer.files += sum.files;
-        answer.unknown += sum.unknown;
-        answer.size += sum.size.0;
-        answer.counts += sum.counts;
+    summed(arguments, tree, listing)
+}
+
+/// Shows the sums of a tree: directory by directory, or in the order that was asked for.
+pub fn summed(arguments: &Files, tree: Tree, mut listing: Listing<'_>) -> Result<Answer> {
+    let mut directories: Vec<Directory> = tree.into_directories();
+    if arguments.only_cached {
+        directories.retain(|directory| directory.sum.counts.cached.0 > 0);
     }
-    for directory in &directories {
-        let sum = &directory.sum;
-        if arguments.only_cached && sum.counts.cached.0 == 0 {
-            continue;
+    let mut hidden = 0;
+    if let Some((order, most)) = listing.chosen_order() {
+        directories.sort_by_cached_key(|directory| {
+            let rank = order.rank(directory.sum.size.0, &Ok(directory.sum.counts));
+            Reverse(order.place(rank, directory.path.clone()))
+        });
+        if let Some(most) = most {
+            hidden = directories.len().saturating_sub(most);
+            directories.truncate(most);
         }
-        listing.row(&sum_row(
+    }
+    let rows = directories.iter().map(|directory| {
+        let sum = &directory.sum;
+        sum_row(
             &directory.path,
             sum.files,
+            sum.unknown,
             sum.size.0,
             &sum.counts,
-        ))?;
-    }
+        )
+    });
+    listing.rows(rows.collect(), hidden)?;
     listing.finish()
 }

@@ -1,5 +1,6 @@
 //! Files by their paths, and what is under directories.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -9,18 +10,16 @@ use cachewise_residency::{Error, Found as Met, Inode, Unknown, Walk, open, query
 use cachewise_sys::ErrorKind;
 use cachewise_units::ByteRange;
 
+use super::counting::{Answer, Counting};
 use super::found::{Found, Identity};
-use super::show::{Answer, Counting, Listing, Show};
+use super::show::{Listing, Show};
 use super::{ncdu, tree};
 use crate::cli::{Files, Select};
 
-/// The walk over these roots that was asked for, without some directories.
-pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P], without: &[&str]) -> Result<Walk> {
+/// The walk over these roots that was asked for.
+pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P]) -> Result<Walk> {
     let roots = roots.iter().map(AsRef::as_ref);
     let mut walk = Walk::new(roots).one_file_system(select.one_file_system);
-    for path in without {
-        walk = walk.exclude(path)?;
-    }
     if let Some(threads) = select.threads {
         walk = walk.threads(threads.into());
     }
@@ -35,27 +34,35 @@ pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P], without: &[&str]) -> R
 
 /// Shows files, or sums of directories.
 pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
-    if arguments.ncdu {
-        return ncdu::show(arguments, show);
-    }
-    if arguments.tree {
-        return tree::show(arguments, show);
-    }
     // What is named file by file is shown in that order, each even if it is there twice.
-    if show.keeps_order() && !arguments.paths.iter().any(|path| path.is_dir()) {
+    let are_files = !arguments.paths.iter().any(|path| path.is_dir());
+    if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
         let mut listing = show.begin()?;
+        let mut seen = HashSet::new();
         for path in &arguments.paths {
-            named(path, &mut listing)?;
+            named(path, &mut seen, &mut listing)?;
         }
         return listing.finish();
     }
-    let walk = plan(&arguments.select, &arguments.paths, &[])?;
-    walked(arguments, walk, show)
+    walked(arguments, &arguments.paths, show, None)
 }
 
-/// Shows what a walk meets.
-pub fn walked(arguments: &Files, walk: Walk, show: &mut Show) -> Result<Answer> {
+/// Shows what a walk meets; `partial` says why that is not all.
+pub fn walked(
+    arguments: &Files,
+    roots: &[PathBuf],
+    show: &mut Show,
+    partial: Option<&'static str>,
+) -> Result<Answer> {
+    let walk = plan(&arguments.select, roots)?;
+    if arguments.ncdu {
+        return ncdu::show(walk, roots, show);
+    }
     let mut listing = show.begin()?;
+    listing.counting().answer.partial = partial;
+    if arguments.tree {
+        return tree::show(arguments, walk, listing);
+    }
     let mut result = Ok(());
     walk.run(|met| {
         result = match met {
@@ -65,7 +72,7 @@ pub fn walked(arguments: &Files, walk: Walk, show: &mut Show) -> Result<Answer> 
                 listing.file(size, counts, || Found::new(entry.path(), size, counts))
             }
             Met::Skipped(error) => {
-                skipped(&arguments.paths, error, listing.counting());
+                skipped(roots, error, listing.counting());
                 Ok(())
             }
         };
@@ -88,8 +95,12 @@ pub fn skipped(roots: &[PathBuf], error: &Error, counting: &mut Counting) {
     }
 }
 
-/// One file.
-fn named(path: &Path, listing: &mut Listing<'_>) -> Result<()> {
+/// One file; named again, or by another of its names, it is shown again and counted once.
+fn named(
+    path: &Path,
+    seen: &mut HashSet<((u32, u32), u64)>,
+    listing: &mut Listing<'_>,
+) -> Result<()> {
     let asked = open(path).and_then(|file| {
         let inode = Inode::of(file.as_fd())?;
         Ok((inode, query(&file, ByteRange::starting_at(0))))
@@ -111,10 +122,15 @@ fn named(path: &Path, listing: &mut Listing<'_>) -> Result<()> {
             }
         },
     };
-    listing.file(inode.size.0, counts, || Found {
+    let found = || Found {
         identity: Some(Identity::from(&inode)),
         ..Found::new(path.to_owned(), inode.size.0, counts)
-    })
+    };
+    if seen.insert((inode.device, inode.number)) {
+        listing.file(inode.size.0, counts, found)
+    } else {
+        listing.again(inode.size.0, counts, found)
+    }
 }
 
 /// Why nobody can know, for a cell.

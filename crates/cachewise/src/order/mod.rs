@@ -67,7 +67,7 @@ fn expanded(arguments: &OrderFiles, failed: &mut u64) -> Result<Vec<PathBuf>> {
             continue;
         }
         let begin = all.len();
-        plan_walk(&arguments.select, &[path], &[])?.run(|met| {
+        plan_walk(&arguments.select, &[path])?.run(|met| {
             match met {
                 Met::File(entry) => all.push(entry.path()),
                 Met::Skipped(error) => {

@@ -1,0 +1,143 @@
+//! What all files come to, and what is told of those that are in no sum.
+
+use std::collections::BTreeMap;
+
+use cachewise_residency::Counts;
+
+use super::notes::Notes;
+use crate::progress::Progress;
+
+/// Failures that are told one by one; of the rest only their number.
+const TOLD: u64 = 10;
+
+/// What all files come to.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Those that could be looked at, shown or not.
+    pub files: u64,
+    /// Those of them whose residency nobody tells us.
+    pub unknown: u64,
+    /// What could not be looked at.
+    pub failed: u64,
+    pub size: u64,
+    pub counts: Counts,
+    /// Pages that were resident before something was done.
+    pub before: Option<u64>,
+    /// Why there are more files than these.
+    pub partial: Option<&'static str>,
+}
+
+impl Answer {
+    const NOTHING: Answer = Answer {
+        files: 0,
+        unknown: 0,
+        failed: 0,
+        size: 0,
+        counts: Counts::ZERO,
+        before: None,
+        partial: None,
+    };
+}
+
+/// Counts what comes, and tells of what cannot be looked at.
+pub struct Counting {
+    pub answer: Answer,
+    vanished: u64,
+    /// How many are unknown for which reason.
+    reasons: BTreeMap<&'static str, u64>,
+    pub notes: Notes,
+    progress: Progress,
+}
+
+impl Counting {
+    pub fn new(notes: Notes) -> Counting {
+        Counting {
+            answer: Answer::NOTHING,
+            vanished: 0,
+            reasons: BTreeMap::new(),
+            notes,
+            progress: Progress::new("files"),
+        }
+    }
+
+    /// Leaves it to something else to show how far the work is.
+    pub fn quietly(&mut self) {
+        self.progress = Progress::silent();
+    }
+
+    /// Counts a file.
+    pub fn add(&mut self, size: u64, counts: Result<Counts, &'static str>) {
+        self.answer.files += 1;
+        self.answer.size += size;
+        match counts {
+            Ok(counts) => self.answer.counts += counts,
+            Err(reason) => {
+                self.answer.unknown += 1;
+                *self.reasons.entry(reason).or_default() += 1;
+            }
+        }
+        self.progress.at(self.answer.files);
+    }
+
+    /// Takes in what could not be looked at.
+    pub fn failed(&mut self, error: &str) {
+        self.answer.failed += 1;
+        if self.answer.failed <= TOLD {
+            self.progress.end();
+            self.notes.tell(error);
+        }
+    }
+
+    /// Leaves it at that: those that are unknown so far were expected to be.
+    pub fn expect_unknown(&mut self) {
+        self.answer.unknown = 0;
+        self.reasons.clear();
+    }
+
+    /// Takes in a file that was gone when its turn came: nobody would miss it in a list of what there is.
+    pub fn vanished(&mut self) {
+        self.vanished += 1;
+    }
+
+    /// Nothing more is waited for: the line of progress makes room for what is shown.
+    pub fn all_came(&mut self) {
+        self.progress.end();
+    }
+
+    /// Tells what is not in the sums.
+    pub fn finish(&mut self) -> Answer {
+        self.progress.end();
+        let Answer {
+            files,
+            unknown,
+            failed,
+            ..
+        } = self.answer;
+        if failed > TOLD {
+            self.notes.tell(&format!("and {} more", failed - TOLD));
+        }
+        match self.vanished {
+            0 => {}
+            1 => self.notes.tell("note: a file was gone when its turn came"),
+            many => self.notes.tell(&format!(
+                "note: {many} files were gone when their turn came"
+            )),
+        }
+        if unknown > 0 {
+            let reasons: Vec<String> = match self.reasons.len() {
+                1 => self.reasons.keys().map(ToString::to_string).collect(),
+                _ => self
+                    .reasons
+                    .iter()
+                    .map(|(reason, count)| format!("{count}: {reason}"))
+                    .collect(),
+            };
+            let is_or_are = if unknown == 1 { "is" } else { "are" };
+            self.notes.tell(&format!(
+                "note: residency is unknown of {unknown} of {files} files, which {is_or_are} in no sum: {}",
+                reasons.join("; ")
+            ));
+        }
+        self.answer.clone()
+    }
+}
