@@ -1,0 +1,230 @@
+//! Files of known residency.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::stand::*;
+use crate::support::*;
+
+const TOTAL: u64 = 700;
+
+/// Pages that are loaded: none, scattered ones, a stretch, all.
+fn patterns() -> [BTreeSet<u64>; 4] {
+    [
+        BTreeSet::new(),
+        (0..TOTAL).filter(|page| page * page % 7 == 2).collect(),
+        (301..502).collect(),
+        (0..TOTAL).collect(),
+    ]
+}
+
+/// First and last pages of the stretches.
+fn stretches(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
+    let mut stretches: Vec<(u64, u64)> = Vec::new();
+    for &page in pages {
+        match stretches.last_mut() {
+            Some((_, last)) if *last + 1 == page => *last = page,
+            _ => stretches.push((page, page)),
+        }
+    }
+    stretches
+}
+
+/// What of it is wrong, if anything: by the count, and by the ranges.
+fn wrong(path: &Path, pages: &BTreeSet<u64>) -> Option<String> {
+    let ended = Ended::of(files([path]).arg("--json"));
+    let counted = document(&ended.expect(0, "its owner may know"));
+    let row = row_of(&counted, path);
+    let (expected, size) = (pages.len() as u64, TOTAL * page_size());
+    if row["resident_pages"] != expected {
+        return Some(format!("{expected} pages are resident, not {row}"));
+    }
+    assert_eq!(row["file_pages"], TOTAL, "of {TOTAL} pages: {row}");
+    assert_eq!(row["file_size_bytes"], size, "of {size} bytes: {row}");
+    assert_eq!(
+        row["resident_ratio"],
+        json!(expected as f64 / TOTAL as f64),
+        "the ratio is that of the pages: {row}"
+    );
+    assert_eq!(
+        counted["total"]["resident_pages"], row["resident_pages"],
+        "the total of one file is that file's"
+    );
+    let ended = Ended::of(files([path]).args(["--map", "--json"]));
+    let mapped = document(&ended.expect(0, "its owner may know"));
+    let told: Vec<(u64, u64)> = rows_of(&mapped, path)
+        .iter()
+        .map(|row| (number(row, "first_page"), number(row, "last_page")))
+        .collect();
+    (told != stretches(pages)).then(|| format!("{:?} are resident, not {told:?}", stretches(pages)))
+}
+
+fn reported_exactly(path: &Path) {
+    for pages in patterns() {
+        let mut last = String::new();
+        let found = undisturbed_but(&mut last, || {
+            load(path, &pages);
+            wrong(path, &pages)
+        });
+        assert!(found, "{}: {last}", path.display());
+    }
+}
+
+/// Measures again where a reclaimer may have taken pages meanwhile.
+fn undisturbed_but(last: &mut String, mut measure: impl FnMut() -> Option<String>) -> bool {
+    const ATTEMPTS: usize = 8;
+    (0..ATTEMPTS).any(|_| match measure() {
+        None => true,
+        Some(wrong) => {
+            *last = wrong;
+            false
+        }
+    })
+}
+
+pub fn here() {
+    let scratch = Scratch::new();
+    let path = scratch.file("file", TOTAL * page_size());
+    reported_exactly(&path);
+
+    // Half of it in the first half, nothing in the second.
+    let pages: BTreeSet<u64> = (0..TOTAL / 2).collect();
+    undisturbed(|| {
+        load(&path, &pages);
+        let ended = Ended::of(files([&path]).args(["--histogram", "--json"]));
+        let document = document(&ended.expect(0, "its owner may know"));
+        (resident(&path) == TOTAL / 2).then(|| {
+            let strip = row_of(&document, &path)["histogram"]
+                .as_str()
+                .expect("a strip")
+                .to_owned();
+            assert_eq!(
+                strip,
+                format!("{}{}", "█".repeat(16), " ".repeat(16)),
+                "the strip shows which half"
+            );
+        })
+    });
+}
+
+pub fn on(kind: &str) {
+    let scratch = Scratch::new();
+    let elsewhere = match Elsewhere::mount(&scratch, kind) {
+        Ok(elsewhere) => elsewhere,
+        Err(reason) => return println!("skipped: known residency on {kind}: {reason}"),
+    };
+    let path = elsewhere.reached().join("file");
+    if kind == "tmpfs" {
+        for pages in patterns() {
+            with_holes(&path, TOTAL, &pages);
+            assert_eq!(
+                wrong(&path, &pages),
+                None,
+                "what was written to memory stays there"
+            );
+        }
+        return;
+    }
+    fs::copy(scratch.file("content", TOTAL * page_size()), &path).expect("there is room");
+    reported_exactly(&path);
+}
+
+/// cachestat(2) sees nothing there; the binary does.
+pub fn through_overlayfs() {
+    let scratch = Scratch::new();
+    for name in ["lower", "upper", "work"] {
+        fs::create_dir(scratch.path(name)).expect("a directory can be made");
+    }
+    scratch.file("lower/file", TOTAL * page_size());
+    let script = "cd \"$0/..\"; mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work \"$0\"";
+    let elsewhere = Elsewhere::with(&scratch, "merged", script);
+    let (path, below) = (elsewhere.reached().join("file"), scratch.path("lower/file"));
+    for pages in patterns() {
+        let mut last = String::new();
+        let found = undisturbed_but(&mut last, || {
+            load(&below, &pages);
+            wrong(&path, &pages)
+        });
+        assert!(found, "through overlayfs: {last}");
+    }
+    let document = document(&Ended::of(files([&path]).arg("--json")).expect(0, "root may know"));
+    let row = row_of(&document, &path);
+    assert!(
+        row["resident_dirty_pages"].is_null() && row["reasons"]["resident_dirty_pages"].is_string(),
+        "what nobody tells there has a reason, and is not 0: {row}"
+    );
+}
+
+/// mincore(2) calls every page of such a file resident.
+pub fn unknown_to_others() {
+    let scratch = Scratch::new();
+    let path = scratch.file("roots", TOTAL * page_size());
+    evict(&path);
+    let asked = |arguments: &[&str]| {
+        let mut command = files_as_nobody(&scratch);
+        let ended = Ended::of(command.args(arguments).arg(&path));
+        ended.expect(2, "something is not known")
+    };
+    let ended = asked(&["--json"]).says("owns the file", "and why");
+    let document = document(&ended);
+    for row in [row_of(&document, &path), &document["total"]] {
+        for id in ["resident_pages", "resident_ratio", "shadow_pages"] {
+            assert_eq!(row[id], Value::Null, "{id} is not known: {row}");
+            assert!(row["reasons"][id].is_string(), "for a reason: {row}");
+        }
+        assert_eq!(
+            row["file_size_bytes"],
+            TOTAL * page_size(),
+            "its size is no secret: {row}"
+        );
+    }
+    for arguments in [
+        &[][..],
+        &["--histogram"],
+        &["--map"],
+        &["--tree"],
+        &["--fail-below", "0.1"],
+        &["-o", "csv"],
+    ] {
+        let ended = asked(arguments);
+        let out = ended.out();
+        assert!(
+            !out.contains("100.00%") && !out.contains(&format!(",{TOTAL},")),
+            "{arguments:?}: unknown is not everything: {out}"
+        );
+    }
+    let directory = scratch.path("tree");
+    fs::create_dir(&directory).expect("a directory can be made");
+    fs::write(directory.join("empty"), "").expect("an empty file can be made");
+    fs::write(directory.join("some"), "some").expect("a file can be made");
+    let mut command = files_as_nobody(&scratch);
+    let ended = Ended::of(command.arg(&directory)).expect(2, "one of two is not known");
+    assert!(
+        !ended.out().contains('%') || !ended.out().contains("100.00%"),
+        "a sum of what is known alone is no part of all: {}",
+        ended.out()
+    );
+    ended.says("unknown of 1 of 2 files", "it says of how many");
+}
+
+pub fn sparse() {
+    let scratch = Scratch::new();
+    let path = scratch.path("sparse");
+    let file = fs::File::create(&path).expect("a file can be made");
+    let size = 1_u64 << 40;
+    if let Err(error) = file.set_len(size) {
+        return println!("skipped: a sparse file of 1 TiB: {error}");
+    }
+    for arguments in [&[][..], &["--histogram"], &["--map"]] {
+        let ended = Ended::of(files([&path]).args(arguments).arg("--json"));
+        let document = document(&ended.expect(0, "it is a file like others"));
+        let total = &document["total"];
+        assert_eq!(total["resident_pages"], 0, "nothing of it was ever read");
+        if arguments.is_empty() {
+            assert_eq!(total["file_pages"], size / page_size(), "of so many pages");
+        }
+    }
+}

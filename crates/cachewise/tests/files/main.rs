@@ -1,0 +1,80 @@
+//! `cachewise files`: what it says of files of known residency, and what it does with all that are none.
+//!
+//! # Layout
+//! - `stand`: files loaded page by page, file systems that only one process sees, the documents
+//! - `known`: k of n pages, reported exactly; others' files, reported as unknown
+//! - `bad`: what is no file, cannot be opened, vanishes or changes meanwhile; what cannot be typed
+//! - `shown`: formats, order, trees, ncdu, again and again
+//! - `held`: the files of processes; `machine`: all files there are
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad;
+mod held;
+mod known;
+mod machine;
+mod shown;
+mod stand;
+
+use std::process::ExitCode;
+
+use support::{needs_root, plain, run};
+
+fn main() -> ExitCode {
+    run(
+        "other users' files, other file systems and the whole machine",
+        vec![
+            plain("known::here", known::here),
+            needs_root("known::on_ext4", || known::on("ext4")),
+            needs_root("known::on_xfs", || known::on("xfs")),
+            needs_root("known::on_btrfs", || known::on("btrfs")),
+            needs_root("known::on_tmpfs", || known::on("tmpfs")),
+            needs_root("known::through_overlayfs", known::through_overlayfs),
+            needs_root(
+                "known::to_root_is_unknown_to_others",
+                known::unknown_to_others,
+            ),
+            plain("known::sparse", known::sparse),
+            plain("bad::paths", bad::paths),
+            plain("bad::in_a_tree", bad::in_a_tree),
+            plain("bad::names", bad::names),
+            plain("bad::nothing", bad::nothing),
+            plain("bad::arguments", bad::arguments),
+            plain("bad::outputs", bad::outputs),
+            needs_root("bad::no_permission", bad::no_permission),
+            needs_root("bad::read_only", bad::read_only),
+            plain("bad::truncated_meanwhile", bad::truncated_meanwhile),
+            plain(
+                "bad::made_and_deleted_meanwhile",
+                bad::made_and_deleted_meanwhile,
+            ),
+            plain("shown::every_format_has_the_same_numbers", shown::formats),
+            plain("shown::in_the_order_asked_for", shown::order),
+            plain("shown::each_file_is_counted_once", shown::once),
+            plain("shown::chosen_columns", shown::columns),
+            plain("shown::tree", shown::tree),
+            plain("shown::ncdu", shown::ncdu),
+            plain("shown::fail_below", shown::fail_below),
+            plain("shown::watch", shown::watch),
+            plain(
+                "shown::watch_says_things_once",
+                shown::watch_says_things_once,
+            ),
+            plain("shown::nobody_reads", shown::nobody_reads),
+            plain("held::by_this_process", held::by_this_process),
+            needs_root(
+                "held::in_another_mount_namespace",
+                held::in_another_mount_namespace,
+            ),
+            plain("held::by_none", held::by_none),
+            needs_root("held::by_others", held::by_others),
+            needs_root("machine::adds_up", machine::adds_up),
+            needs_root("machine::lists_all", machine::lists_all),
+            needs_root("machine::tree_and_ncdu_add_up", machine::tree_and_ncdu),
+            needs_root("machine::patterns", machine::patterns),
+            needs_root("machine::evicted", machine::evicted),
+            needs_root("machine::without_the_right", machine::without_the_right),
+        ],
+    )
+}
