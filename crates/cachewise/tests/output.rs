@@ -738,7 +738,7 @@ fn in_findings() {
     let step = findings[0]["next_step"]
         .as_str()
         .expect("it has a next step");
-    // `; to read it in beforehand: cat PATH >/dev/null, or ...`
+    // `; to read it in beforehand: cachewise warm PATH, or cat PATH >/dev/null`
     let from = step
         .find("cat ")
         .unwrap_or_else(|| panic!("it names a command: {step}"));

@@ -81,7 +81,7 @@ fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
         }
         (Some(reclaimed), Some(_)) if reclaimed > 0 => {
             "memory was too small to keep it: do all the work on one part of the file before the \
-             next, raise memory.max, or add memory"
+             next, read what is resident first (cachewise order), raise memory.max, or add memory"
         }
         _ => {
             "read it once and keep what is needed, or find out what puts it out of the page cache \
