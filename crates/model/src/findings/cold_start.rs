@@ -103,9 +103,8 @@ fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> St
     let mut step = String::from("run it again to measure it warm");
     if let (Some(path), false) = (largest.path.as_ref().known(), largest.deleted) {
         let path = shell_quoted(path);
-        step += &format!(
-            "; to read it in beforehand: cachewise warm {path}, or cat {path} >/dev/null"
-        );
+        step +=
+            &format!("; to read it in beforehand: cachewise warm {path}, or cat {path} >/dev/null");
         if files > 1 {
             step += &format!(" (and so for the other {} cold files)", files - 1);
         }

@@ -214,7 +214,7 @@ mod tests {
                     finding.id
                 );
             }
-            for command in ["warm", "evict", "lock", "files", "top", "drop", "order"] {
+            for command in ["top", "record", "serve", "doctor", "guard", "bench"] {
                 assert!(
                     !finding.next_step.contains(&format!("cachewise {command}")),
                     "{}: `cachewise {command}` does not exist yet",

@@ -125,7 +125,7 @@ mod tests {
             "note: cold start: most of what was read was not in the page cache before: /data/file\n",
             "    cold 131,072 pages, read 512.0 MiB, cold 100.00 %, cold files 1\n",
             "    next: run it again to measure it warm; to read it in beforehand: ",
-            "cat /data/file >/dev/null, or vmtouch -t /data/file\n",
+            "cachewise warm /data/file, or cat /data/file >/dev/null\n",
         ]
         .concat();
         assert_eq!(
