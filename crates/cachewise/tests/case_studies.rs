@@ -386,7 +386,8 @@ fn cached_of(path: &Path) {
         let after = resident(path);
         // What the kernel had when the second run began: a reclaimer may have come in between.
         let before = number(second.file(path), "resident_before_pages");
-        if between < pages || before < pages || after < pages {
+        let taken = number(second.file(path), "evicted_reclaim_pages");
+        if between < pages || before < pages || after < pages || taken > 0 {
             return None;
         }
         let row = first.file(path);

@@ -109,7 +109,7 @@ pub fn warm(path: &Path) {
 /// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
 /// returns `None` where the kernel's own count says that the conditions did not last.
 pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
-    const ATTEMPTS: usize = 5;
+    const ATTEMPTS: usize = 10;
     (0..ATTEMPTS)
         .find_map(|_| measure())
         .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))

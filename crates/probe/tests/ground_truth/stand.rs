@@ -16,7 +16,7 @@ use crate::table::{Comparison, Label, Report};
 
 /// How often a case is repeated because pages of its file were evicted while it ran: some hosts
 /// take idle pages out of the cache all the time, and then no oracle can tell what a read found.
-const REPEATS: usize = 3;
+const REPEATS: usize = 11;
 
 /// A trial that fails says so for this many of its cases.
 const FAILURES_SHOWN: usize = 12;
