@@ -66,13 +66,13 @@ pub(crate) fn find(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Holders, Erro
     }
     // What `stat` calls the file's device is not what `maps` calls it, on btrfs and overlayfs: a
     // mapping of our own shows the name that others have there too.
-    let own = Mapping::of(
-        fd,
-        PageRange {
-            start: pages.start,
-            end: pages.start + 1,
-        },
-    )?;
+    let page = PageRange {
+        start: pages.start,
+        end: pages.start + 1,
+    };
+    let mapping = Mapping::of(fd, page)?;
+    let address = mapping.address() as u64;
+    let own = address..address + page_size().get();
     let failed = |source| cachewise_sys::Error::Io {
         operation: "read",
         path: Some("/proc".into()),
@@ -81,7 +81,7 @@ pub(crate) fn find(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Holders, Erro
     let wanted = areas(Path::new("/proc/self"), "maps", |_| true)
         .map_err(failed)?
         .into_iter()
-        .find(|area| area.addresses.start == own.address() as u64);
+        .find(|area| area.addresses.contains(&own.start));
     let Some(wanted) = wanted else {
         return Err(failed(ErrorKind::NotFound.into()).into());
     };
@@ -98,8 +98,8 @@ pub(crate) fn find(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Holders, Erro
         let process = entry.path();
         match areas(&process, "maps", |area| area.is_of(&wanted)) {
             Ok(areas) => {
-                let is_ours =
-                    |area: &Area| pid == me && area.addresses.start == own.address() as u64;
+                // One that is larger is another's that the kernel has joined with ours.
+                let is_ours = |area: &Area| pid == me && area.addresses == own;
                 if areas.iter().any(|area| !is_ours(area)) {
                     look_at(&process, pid, &wanted, pages, &mut found);
                 }

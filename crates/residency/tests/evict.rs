@@ -229,6 +229,29 @@ fn locked_pages_stay_and_say_so() {
 }
 
 #[test]
+fn a_mapping_that_is_joined_with_the_one_that_looks_is_seen() {
+    let directory = directory();
+    let [path, other] = ["file", "other"].map(|name| file(directory.path(), name, 20));
+    // The kernel gives out addresses downwards, once the gaps are filled, and joins mappings that follow on
+    // each other both there and in the file.
+    let other = open(&other).unwrap();
+    let gaps = [(); 256].map(|()| Mapping::of(other.as_fd(), pages(0, 1)).unwrap());
+    let file = open(&path).unwrap();
+    let mapping = Mapping::of(file.as_fd(), pages(11, 20)).unwrap();
+    undisturbed(|| {
+        mapping.populate(pages(11, 20)).unwrap();
+        let evicted = evict(&file, span(10, 20), &ASK_ALL).unwrap();
+        let stayed = evicted.stayed.unwrap();
+        let seen = stayed.holders.as_ref().map(|found| found.holders.len());
+        match seen == Some(1) && stayed.mapped >= Pages(9) {
+            true => Ok(()),
+            false => Err(format!("it is ours, and holds them: {stayed:?}")),
+        }
+    });
+    drop(gaps);
+}
+
+#[test]
 fn a_large_folio_at_the_edge_stays_and_says_so() {
     let directory = directory();
     let path = file(directory.path(), "file", 4096);
