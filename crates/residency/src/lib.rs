@@ -44,7 +44,7 @@
 //! - [`snapshot`]: what was resident, kept in a file, brought back and compared.
 //! - `ranges`: sets of pages.
 //! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
-//! - `file_system`: which answers of which file systems can be believed.
+//! - `file_system`: which answers of which file systems can be believed; `sysfs`: what a device is like.
 
 #![forbid(unsafe_code)]
 
@@ -61,6 +61,7 @@ pub mod order;
 mod query;
 mod ranges;
 pub mod snapshot;
+mod sysfs;
 mod top;
 mod tree;
 mod unknown;

@@ -11,6 +11,7 @@ use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Bytes};
 
 use super::{FileId, FileState, Snapshot};
+use crate::sysfs::read_ahead;
 use crate::{Error, Inode, map, open};
 
 /// Files that were looked at, and what was found.
@@ -60,7 +61,7 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
             Ok((inode, resident)) => {
                 let ahead = *devices
                     .entry(inode.device)
-                    .or_insert_with(|| read_ahead(inode.device).unwrap_or(USUAL_READ_AHEAD));
+                    .or_insert_with(|| read_ahead(inode.device));
                 survey.snapshot.files.push(FileState {
                     id: inode.into(),
                     size: inode.size,
@@ -92,16 +93,6 @@ fn resident(file: &File) -> Option<Vec<ByteRange>> {
     let found = map(file, ByteRange::starting_at(0)).ok()?;
     let ranges = found.ranges.iter().map(|range| range.bytes(page_size()));
     Some(ranges.collect())
-}
-
-const USUAL_READ_AHEAD: Bytes = Bytes(128 << 10);
-
-/// How far the kernel reads ahead on a device, from `/sys/class/bdi`.
-fn read_ahead((major, minor): (u32, u32)) -> Option<Bytes> {
-    let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    let text = std::fs::read_to_string(path).ok()?;
-    let kib: u64 = text.trim().parse().ok()?;
-    Some(Bytes(kib << 10))
 }
 
 impl Survey {

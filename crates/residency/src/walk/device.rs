@@ -1,10 +1,10 @@
 //! [`Device`]: what has to be known of a file system before its files are asked about.
 
-use std::fs;
 use std::os::fd::BorrowedFd;
 
 use crate::Error;
 use crate::file_system::FileSystem;
+use crate::sysfs::has_dax;
 
 /// Major and minor number.
 pub(super) type DeviceId = (u32, u32);
@@ -38,12 +38,4 @@ impl Device {
             needs_statx: true,
         }
     }
-}
-
-/// Whether a block device can be read by mapping its memory. A partition's queue is that of its disk.
-fn has_dax((major, minor): DeviceId) -> bool {
-    ["queue", "../queue"].iter().any(|queue| {
-        fs::read(format!("/sys/dev/block/{major}:{minor}/{queue}/dax"))
-            .is_ok_and(|answer| answer.starts_with(b"1"))
-    })
 }

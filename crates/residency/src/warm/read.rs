@@ -9,6 +9,7 @@ use cachewise_units::{ByteRange, Bytes, PageRange};
 use rustix::io::Errno;
 
 use super::{Short, WarmOptions};
+use crate::sysfs::read_ahead;
 use crate::{Inode, Limiter, Progress};
 
 /// What is read with one call. A call for more than the kernel's read-ahead window makes the largest
@@ -113,29 +114,6 @@ fn parts(inode: &Inode, pages: &[PageRange]) -> Vec<Part> {
     }
     parts.retain(|part| !part.range.is_empty());
     parts
-}
-
-/// How far the kernel reads ahead on a device: what `/sys/class/bdi` says of it, or else the most that it
-/// says of any, for some file systems have a number there that none of their files shows.
-fn read_ahead((major, minor): (u32, u32)) -> Bytes {
-    /// The kernel's own default, in KiB, where nothing is said of any device.
-    const USUAL: u64 = 128;
-    let number = |path: std::path::PathBuf| {
-        let text = std::fs::read_to_string(path.join("read_ahead_kb")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    let devices = std::path::Path::new("/sys/class/bdi");
-    let most = || {
-        let entries = std::fs::read_dir(devices).ok()?;
-        entries
-            .flatten()
-            .filter_map(|entry| number(entry.path()))
-            .max()
-    };
-    let kibibytes = number(devices.join(format!("{major}:{minor}")))
-        .or_else(most)
-        .unwrap_or(USUAL);
-    Bytes(kibibytes.saturating_mul(1 << 10))
 }
 
 /// The parts that nobody has taken yet.
@@ -298,15 +276,5 @@ mod tests {
         );
         assert_eq!(parts.take(), [part(9 * JOB, 7, true)], "what is left");
         assert_eq!(parts.take(), [], "and no more");
-    }
-
-    #[test]
-    fn read_ahead_of_a_device_without_a_number_is_the_most_of_all() {
-        let unknown = read_ahead((u32::MAX, u32::MAX));
-        assert!(unknown > Bytes::ZERO, "some device has one: {unknown}");
-        assert!(
-            read_ahead((7, 0)) <= unknown,
-            "and a device that has its own has no more than that"
-        );
     }
 }
