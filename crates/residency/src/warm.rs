@@ -5,9 +5,9 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use cachewise_sys::page_size;
+use cachewise_sys::{open_quietly_at, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::{CWD, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::query::pages_of;
@@ -321,10 +321,6 @@ fn data_from(file: &File, page: u64) -> Result<PageRange, Errno> {
 /// The file behind a descriptor, opened once more; `None` where that is not possible or not allowed.
 fn reopened(fd: BorrowedFd<'_>) -> Option<File> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match rustix::fs::open(&path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::open(&path, flags, Mode::empty()).ok(),
-        opened => opened.ok(),
-    }
-    .map(File::from)
+    let opened = open_quietly_at(CWD, &path, OFlags::empty());
+    opened.ok().map(File::from)
 }

@@ -32,7 +32,7 @@
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
-//! - `open`: [`open_quietly`], [`FileKind`]; `close`: [`close_together`].
+//! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`].
 //! - `spawn`: [`spawn_untouched`].
 //! - `usage`: [`thread_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
@@ -57,7 +57,7 @@ pub use device::device_size;
 pub use error::{Error, ErrorKind};
 pub use mapping::Mapping;
 pub use mincore::{mincore, mincore_tells};
-pub use open::{FileKind, open_quietly};
+pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use spawn::spawn_untouched;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use cachewise_sys::{ErrorKind, close_together, page_size};
+use cachewise_sys::{ErrorKind, close_together, open_quietly_at, page_size};
 use cachewise_units::{ByteRange, Bytes};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags};
+use rustix::fs::{AtFlags, CWD, FileType, OFlags, RawDir, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use rustix::process::Resource;
@@ -34,13 +34,6 @@ const OPEN_FILES: usize = 64;
 const HAND_OVER: usize = 256;
 /// How many files are worth the trouble of waking another thread.
 const WORTH_SHARING: usize = 64;
-
-/// Not to block matters only where a name leads elsewhere by now: a FIFO would hang.
-const QUIETLY: OFlags = OFlags::RDONLY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
 
 /// Others would wait for ever for a thread that panicked.
 struct StopOnPanic<'queue>(&'queue Queue);
@@ -400,17 +393,9 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         batch.skip(error);
     }
 
-    /// Opens a file in a directory, without writing its access time where the caller may ask for that.
+    /// Opens a file in a directory.
     fn open_in(&mut self, directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
-        let open = || match rustix::fs::openat(
-            directory,
-            name,
-            QUIETLY | OFlags::NOATIME,
-            Mode::empty(),
-        ) {
-            Err(Errno::PERM) => rustix::fs::openat(directory, name, QUIETLY, Mode::empty()),
-            opened => opened,
-        };
+        let open = || open_quietly_at(directory, name, OFlags::NOFOLLOW);
         match open() {
             // Our own open files may be what is too many.
             Err(Errno::MFILE | Errno::NFILE) if !self.open.is_empty() => {
@@ -488,19 +473,15 @@ fn most_open(threads: usize) -> usize {
 /// Opens a directory; only a root may be a symbolic link.
 fn open_directory(waiting: &Directory) -> Result<OwnedFd, Errno> {
     let path: &Path = &waiting.place.directory;
-    let mut flags = QUIETLY | OFlags::DIRECTORY;
-    if waiting.depth == 0 {
-        flags -= OFlags::NOFOLLOW;
+    let mut flags = OFlags::DIRECTORY;
+    if waiting.depth > 0 {
+        flags |= OFlags::NOFOLLOW;
     }
     let (above, path) = match (&waiting.parent, path.file_name()) {
         (Some(parent), Some(name)) => (parent.as_fd(), Path::new(name)),
         _ => (CWD, path),
     };
-    // Reading a directory is an access, too.
-    match rustix::fs::openat(above, path, flags | OFlags::NOATIME, Mode::empty()) {
-        Err(Errno::PERM) => rustix::fs::openat(above, path, flags, Mode::empty()),
-        opened => opened,
-    }
+    open_quietly_at(above, path, flags)
 }
 
 /// Asks for what a directory does not tell; something that is gone is of no kind.
