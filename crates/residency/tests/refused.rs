@@ -1,10 +1,12 @@
 //! Where the kernel does not tell: as another user, on overlayfs, under seccomp.
 //!
 //! Each test runs a copy of this program again, as somebody else or somewhere else, for the one ignored
-//! test that looks at the file named in `LOOK_AT`.
+//! test that looks at the file that it is given.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
+#[path = "support/nobody.rs"]
+mod nobody;
 mod support;
 
 use std::collections::BTreeSet;
@@ -12,53 +14,40 @@ use std::fs::{File, Permissions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use cachewise_residency::{Found, Walk, map, open, query};
+use nobody::{NOBODY, Place, answer, looked_at};
 use support::*;
-use tempfile::TempDir;
 
-const LOOK_AT: &str = "CACHEWISE_LOOK_AT";
 /// What seccomp answers in the place of cachestat: a number of errno.
 const REFUSE: &str = "CACHEWISE_REFUSE";
-const ANSWER: &str = "answer: ";
-const NOBODY: [&str; 6] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-    "--no-new-privs",
-];
 
 #[test]
 #[ignore = "only run by the tests below, inside of what they set up"]
 fn look() {
-    let Some(path) = std::env::var_os(LOOK_AT) else {
-        return;
-    };
+    let Some(path) = looked_at() else { return };
     if let Ok(errno) = std::env::var(REFUSE) {
         refuse_cachestat(errno.parse().unwrap());
     }
-    if Path::new(&path).is_dir() {
-        return walk(Path::new(&path));
+    if path.is_dir() {
+        return walk(&path);
     }
-    let file = open(Path::new(&path)).unwrap();
+    let file = open(&path).unwrap();
     let ranges = map(&file, WHOLE).map(|map| map.ranges.len());
     match (query(&file, WHOLE), ranges) {
-        (Ok(counts), Ok(ranges)) => println!(
-            "{ANSWER}{} of {} in {ranges} ranges by {:?}",
+        (Ok(counts), Ok(ranges)) => answer(format_args!(
+            "{} of {} in {ranges} ranges by {:?}",
             counts.cached,
             counts.total,
             counts.source()
-        ),
+        )),
         (Err(query), Err(map)) => {
             assert_eq!(query.unknown(), map.unknown(), "both say the same");
-            println!(
-                "{ANSWER}{} {:?}",
+            answer(format_args!(
+                "{} {:?}",
                 query.unknown().unwrap().id(),
                 query.kind()
-            );
+            ));
         }
         (query, ranges) => panic!("only one knows: {query:?}, {ranges:?}"),
     }
@@ -88,7 +77,11 @@ fn walk(root: &Path) {
         ControlFlow::Continue(())
     });
     let lines: Vec<String> = lines.into_iter().collect();
-    println!("{ANSWER}{}; {} links", lines.join(", "), summary.links);
+    answer(format_args!(
+        "{}; {} links",
+        lines.join(", "),
+        summary.links
+    ));
 }
 
 fn refuse_cachestat(errno: u32) {
@@ -104,63 +97,28 @@ fn refuse_cachestat(errno: u32) {
     apply_filter(&program).unwrap();
 }
 
-/// A directory that every user may look into, with this program in it.
-struct Place(TempDir);
+/// A file of ten pages, of which four are resident, that every user may read.
+fn four_of_ten(place: &Place) -> PathBuf {
+    let path = file(place.path(), "file", 10);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    evict(&path);
+    load(&path, &[1, 2, 3, 7].into());
+    path
+}
 
-impl Place {
-    fn new() -> Self {
-        let parent = std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
-        let directory = tempfile::tempdir_in(parent).unwrap();
-        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
-        let program = directory.path().join("program");
-        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        Place(directory)
+/// What is said of a file, or a tree: `None`, with a line that says why, where nobody could ask.
+fn ask(
+    place: &Place,
+    what: &str,
+    wrapper: &[&str],
+    path: &Path,
+    refuse: Option<i32>,
+) -> Option<String> {
+    let mut command = place.command(wrapper, "look", path);
+    if let Some(errno) = refuse {
+        command.env(REFUSE, errno.to_string());
     }
-
-    /// A file of ten pages, of which four are resident.
-    fn file(&self) -> PathBuf {
-        let path = file(self.0.path(), "file", 10);
-        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        evict(&path);
-        load(&path, &[1, 2, 3, 7].into());
-        path
-    }
-
-    /// What is said of a file there: `None`, with a line that says why, where nobody could ask.
-    fn ask(
-        &self,
-        what: &str,
-        wrapper: &[&str],
-        path: &Path,
-        refuse: Option<i32>,
-    ) -> Option<String> {
-        let program = self.0.path().join("program");
-        let words: Vec<&str> = wrapper
-            .iter()
-            .copied()
-            .chain([program.to_str().unwrap()])
-            .collect();
-        let mut command = Command::new(words[0]);
-        command
-            .args(&words[1..])
-            .args(["--exact", "look", "--ignored", "--nocapture"])
-            .env(LOOK_AT, path);
-        if let Some(errno) = refuse {
-            command.env(REFUSE, errno.to_string());
-        }
-        let output = command.output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let answer = text
-            .lines()
-            .find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned()));
-        if answer.is_none() {
-            let said = String::from_utf8_lossy(&output.stderr).replace('\n', "; ");
-            assert!(!said.contains("panicked"), "{what}: {said}");
-            println!("skipped: {what}: {said}");
-        }
-        answer
-    }
+    nobody::told(what, &mut command)
 }
 
 /// The four pages, unless a reclaimer came first.
@@ -181,26 +139,26 @@ fn settle(what: &str, by: &str, mut ask: impl FnMut() -> Option<String>) {
 #[test]
 fn another_users_file_is_unknown_and_never_full() {
     let place = Place::new();
-    let path = place.file();
-    if let Some(answer) = place.ask("root's file for nobody", &NOBODY, &path, None) {
+    let path = four_of_ten(&place);
+    if let Some(answer) = ask(&place, "root's file for nobody", &NOBODY, &path, None) {
         assert_eq!(answer, "no_permission Denied", "mincore would say 10 of 10");
     }
     std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     settle("who may write the file may know", "Cachestat", || {
         load(&path, &[1, 2, 3, 7].into());
-        place.ask("a file that nobody may write", &NOBODY, &path, None)
+        ask(&place, "a file that nobody may write", &NOBODY, &path, None)
     });
 }
 
 #[test]
 fn without_cachestat_the_owner_is_told_by_mincore() {
     let place = Place::new();
-    let path = place.file();
+    let path = four_of_ten(&place);
     for (what, errno) in [("an old kernel", 38), ("a seccomp profile", 1)] {
         settle(what, "Mincore", || {
             evict(&path);
             load(&path, &[1, 2, 3, 7].into());
-            place.ask(what, &["env"], &path, Some(errno))
+            ask(&place, what, &["env"], &path, Some(errno))
         });
     }
 }
@@ -208,12 +166,12 @@ fn without_cachestat_the_owner_is_told_by_mincore() {
 #[test]
 fn without_cachestat_nobody_is_told_why() {
     let place = Place::new();
-    let path = place.file();
+    let path = four_of_ten(&place);
     for (what, errno, answer) in [
         ("an old kernel", 38, "no_syscall Unsupported"),
         ("a seccomp profile", 1, "seccomp Unsupported"),
     ] {
-        if let Some(found) = place.ask(what, &NOBODY, &path, Some(errno)) {
+        if let Some(found) = ask(&place, what, &NOBODY, &path, Some(errno)) {
             assert_eq!(found, answer, "{what}: mincore would say 10 of 10");
         }
     }
@@ -223,22 +181,22 @@ fn without_cachestat_nobody_is_told_why() {
 fn overlayfs_is_seen_through_by_its_owner_only() {
     let place = Place::new();
     for name in ["lower", "upper", "work", "merged"] {
-        std::fs::create_dir(place.0.path().join(name)).unwrap();
+        std::fs::create_dir(place.path().join(name)).unwrap();
     }
-    let lower = file(&place.0.path().join("lower"), "file", 10);
+    let lower = file(&place.path().join("lower"), "file", 10);
     std::fs::set_permissions(&lower, Permissions::from_mode(0o644)).unwrap();
     let script = "cd \"$0\" && mount -t overlay overlay \
                   -o lowerdir=lower,upperdir=upper,workdir=work merged && exec \"$@\"";
-    let root = place.0.path().to_str().unwrap();
+    let root = place.path().to_str().unwrap();
     let mounted = ["unshare", "-m", "sh", "-c", script, root];
-    let merged = place.0.path().join("merged/file");
+    let merged = place.path().join("merged/file");
     settle("the lower file's pages", "Mincore", || {
         evict(&lower);
         load(&lower, &[1, 2, 3, 7].into());
-        place.ask("overlayfs for root", &mounted, &merged, None)
+        ask(&place, "overlayfs for root", &mounted, &merged, None)
     });
     let nobody: Vec<&str> = mounted.into_iter().chain(NOBODY).collect();
-    if let Some(answer) = place.ask("overlayfs for nobody", &nobody, &merged, None) {
+    if let Some(answer) = ask(&place, "overlayfs for nobody", &nobody, &merged, None) {
         assert_eq!(answer, "no_permission Denied", "neither 0 nor 10 of 10");
     }
 }
@@ -246,7 +204,7 @@ fn overlayfs_is_seen_through_by_its_owner_only() {
 #[test]
 fn a_walk_goes_on_where_it_is_refused() {
     let place = Place::new();
-    let tree = place.0.path().join("tree");
+    let tree = place.path().join("tree");
     let make = |name: &str, mode| {
         let path = tree.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -261,7 +219,7 @@ fn a_walk_goes_on_where_it_is_refused() {
     std::fs::set_permissions(tree.join("closed"), Permissions::from_mode(0o700)).unwrap();
     undisturbed(|| {
         load(&tree.join("open"), &[0, 1].into());
-        let Some(answer) = place.ask("a walk as nobody", &NOBODY, &tree, None) else {
+        let Some(answer) = ask(&place, "a walk as nobody", &NOBODY, &tree, None) else {
             return Ok(());
         };
         match answer
@@ -277,22 +235,22 @@ fn a_walk_goes_on_where_it_is_refused() {
 fn a_walk_on_overlayfs_sees_through_and_knows_links() {
     let place = Place::new();
     for name in ["lower", "upper", "work", "merged"] {
-        std::fs::create_dir(place.0.path().join(name)).unwrap();
+        std::fs::create_dir(place.path().join(name)).unwrap();
     }
-    let lower = place.0.path().join("lower");
+    let lower = place.path().join("lower");
     let one = file(&lower, "one", 10);
-    file(&place.0.path().join("upper"), "two", 3);
+    file(&place.path().join("upper"), "two", 3);
     std::fs::hard_link(&one, lower.join("one again")).unwrap();
     let script = "cd \"$0\" && mount -t overlay overlay \
                   -o lowerdir=lower,upperdir=upper,workdir=work merged && exec \"$@\"";
-    let root = place.0.path().to_str().unwrap();
+    let root = place.path().to_str().unwrap();
     let mounted = ["unshare", "-m", "sh", "-c", script, root];
-    let merged = place.0.path().join("merged");
+    let merged = place.path().join("merged");
     undisturbed(|| {
         evict(&one);
         load(&one, &[1, 2, 3, 7].into());
-        load(&place.0.path().join("upper/two"), &[0, 1, 2].into());
-        let Some(answer) = place.ask("a walk on overlayfs", &mounted, &merged, None) else {
+        load(&place.path().join("upper/two"), &[0, 1, 2].into());
+        let Some(answer) = ask(&place, "a walk on overlayfs", &mounted, &merged, None) else {
             return Ok(());
         };
         let is_right = [
@@ -310,13 +268,13 @@ fn a_walk_on_overlayfs_sees_through_and_knows_links() {
 #[test]
 fn a_walk_makes_do_with_few_descriptors() {
     let place = Place::new();
-    let tree = place.0.path().join("tree");
+    let tree = place.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
     for number in 0..200 {
         File::create(tree.join(format!("{number}"))).unwrap();
     }
     let few = ["prlimit", "--nofile=24"];
-    if let Some(answer) = place.ask("a walk with 24 descriptors", &few, &tree, None) {
+    if let Some(answer) = ask(&place, "a walk with 24 descriptors", &few, &tree, None) {
         assert!(
             answer.matches(": 0 of 0").count() == 200 && !answer.contains("Other"),
             "every file: {answer}"
@@ -328,22 +286,12 @@ fn a_walk_makes_do_with_few_descriptors() {
 fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
     // The program inherits its standard input; what counts is how that was opened.
     let place = Place::new();
-    let path = place.file();
+    let path = four_of_ten(&place);
     let ask = |file: File| {
-        let output = Command::new(NOBODY[0])
-            .args(&NOBODY[1..])
-            .arg(place.0.path().join("program"))
-            .args(["--exact", "look_at_stdin", "--ignored", "--nocapture"])
-            .env(LOOK_AT, "stdin")
-            .stdin(file)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().find_map(|line| line.split_once(ANSWER));
-        line.map(|(_, answer)| answer.to_owned())
+        let mut command = place.command(&NOBODY, "look_at_stdin", Path::new("stdin"));
+        nobody::told("an inherited descriptor", command.stdin(file))
     };
     let Some(answer) = ask(File::open(&path).unwrap()) else {
-        println!("skipped: an inherited descriptor: needs root");
         return;
     };
     assert_eq!(answer, "no_permission", "for reading");
@@ -368,15 +316,15 @@ fn a_descriptor_from_the_owner_tells_only_if_it_may_write() {
 #[test]
 #[ignore = "only run by the test above"]
 fn look_at_stdin() {
-    if std::env::var_os(LOOK_AT).is_none() {
+    if looked_at().is_none() {
         return;
     }
     let stdin = std::io::stdin();
     match query(&stdin, WHOLE) {
         Ok(counts) => {
             let ranges = map(&stdin, WHOLE).unwrap().ranges.len();
-            println!("{ANSWER}{} in {ranges} ranges", counts.cached);
+            answer(format_args!("{} in {ranges} ranges", counts.cached));
         }
-        Err(error) => println!("{ANSWER}{}", error.unknown().unwrap().id()),
+        Err(error) => answer(format_args!("{}", error.unknown().unwrap().id())),
     }
 }

@@ -1,8 +1,7 @@
 //! Warm, evict, lock and snapshot on each file system, and where it is read-only.
 
-#[path = "../../../probe/tests/ground_truth/image.rs"]
-#[allow(dead_code, reason = "made for more than this")]
-mod image;
+#[path = "../support/disks.rs"]
+mod disks;
 #[path = "../../../probe/tests/ground_truth/problem.rs"]
 mod problem;
 #[path = "../support/mod.rs"]
@@ -20,53 +19,22 @@ use cachewise_residency::{
 };
 use cachewise_sys::{ErrorKind, Mapping, page_size};
 use cachewise_units::{PageRange, Pages};
-use image::{FileSystem, NotMounted, Workshop, enter_own_mount_namespace};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use disks::FileSystem;
+use libtest_mimic::Failed;
 use support::*;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // Two at once would take each other's pages.
-    arguments.test_threads = Some(1);
-    let why_not = match rustix::process::geteuid().is_root() {
-        true => enter_own_mount_namespace()
-            .err()
-            .map(|problem| problem.to_string()),
-        false => Some("needs root".to_owned()),
-    };
-    if let Some(reason) = &why_not
-        && !arguments.list
-    {
-        println!("skipped: acting on ext4, xfs and btrfs of loop devices: {reason}");
-    }
-    let trials = FileSystem::CACHED
-        .into_iter()
-        .map(|kind| {
-            let why_not = why_not.clone();
-            Trial::ignorable_test(format!("{kind}::acts"), move || match &why_not {
-                Some(reason) => Ok(Completion::ignored_with(reason.clone())),
-                None => on(kind),
-            })
-        })
-        .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let what = "acting on ext4, xfs and btrfs of loop devices";
+    disks::run(what, Vec::new(), &FileSystem::CACHED, ("acts", acts))
 }
 
-fn on(kind: FileSystem) -> Result<Completion, Failed> {
-    let workshop = Workshop::open().map_err(|problem| problem.to_string())?;
-    let mounted = match workshop.mount(kind) {
-        Ok(mounted) => mounted,
-        Err(NotMounted::Missing(what)) => return Ok(Completion::ignored_with(what)),
-        Err(NotMounted::Failed(problem)) => return Err(problem.to_string().into()),
-    };
-    let directory = mounted.directory();
+fn acts(_: FileSystem, directory: &Path) -> Result<(), Failed> {
     nothing_beyond_a_range(directory);
     dirty_pages_go(directory);
     mapped_pages_are_explained(directory);
     locked_pages_stay(directory);
     ranges_come_back(directory);
-    when_it_is_read_only(directory)?;
-    Ok(Completion::Completed)
+    when_it_is_read_only(directory)
 }
 
 fn pages(start: u64, end: u64) -> PageRange {

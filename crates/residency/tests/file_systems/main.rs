@@ -1,8 +1,7 @@
 //! k of n pages are loaded, and exactly those are reported: on each file system.
 
-#[path = "../../../probe/tests/ground_truth/image.rs"]
-#[allow(dead_code, reason = "made for more than this")]
-mod image;
+#[path = "../support/disks.rs"]
+mod disks;
 #[path = "../../../probe/tests/ground_truth/problem.rs"]
 mod problem;
 #[path = "../support/mod.rs"]
@@ -15,26 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cachewise_residency::Source;
-use image::{FileSystem, NotMounted, Workshop, enter_own_mount_namespace};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use disks::FileSystem;
+use libtest_mimic::{Failed, Trial};
 use support::*;
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // Two at once would take each other's pages.
-    arguments.test_threads = Some(1);
-    let why_not = match rustix::process::geteuid().is_root() {
-        true => enter_own_mount_namespace()
-            .err()
-            .map(|problem| problem.to_string()),
-        false => Some("needs root".to_owned()),
-    };
-    if let Some(reason) = &why_not
-        && !arguments.list
-    {
-        println!("skipped: residency on ext4, xfs and btrfs of loop devices: {reason}");
-    }
-    let mut trials = vec![
+    let here = vec![
         Trial::test("here::disk", || {
             let place = std::env::var_os("CACHEWISE_TEST_DIR").unwrap_or_else(|| "/var/tmp".into());
             let directory = tempfile::tempdir_in(place)?;
@@ -47,28 +32,13 @@ fn main() -> ExitCode {
             Ok(())
         }),
     ];
-    for kind in FileSystem::ALL {
-        let why_not = why_not.clone();
-        trials.push(Trial::ignorable_test(
-            format!("{kind}::known_residency"),
-            move || match &why_not {
-                Some(reason) => Ok(Completion::ignored_with(reason.clone())),
-                None => on(kind),
-            },
-        ));
-    }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let what = "residency on ext4, xfs and btrfs of loop devices";
+    disks::run(what, here, &FileSystem::ALL, ("known_residency", on))
 }
 
-fn on(kind: FileSystem) -> Result<Completion, Failed> {
-    let workshop = Workshop::open().map_err(|problem| problem.to_string())?;
-    let mounted = match workshop.mount(kind) {
-        Ok(mounted) => mounted,
-        Err(NotMounted::Missing(what)) => return Ok(Completion::ignored_with(what)),
-        Err(NotMounted::Failed(problem)) => return Err(problem.to_string().into()),
-    };
-    known_residency(mounted.directory(), kind != FileSystem::Tmpfs);
-    Ok(Completion::Completed)
+fn on(kind: FileSystem, directory: &Path) -> Result<(), Failed> {
+    known_residency(directory, kind != FileSystem::Tmpfs);
+    Ok(())
 }
 
 /// Loads pages here and there; or, where pages have no other place, writes them here and there.

@@ -1,5 +1,8 @@
 //! This program again, as a user who has nothing.
 
+// Not every test file uses all of this.
+#![allow(dead_code)]
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +13,15 @@ use tempfile::TempDir;
 /// The file that the test inside looks at.
 const LOOK_AT: &str = "CACHEWISE_LOOK_AT";
 const ANSWER: &str = "answer: ";
+/// Becomes nobody, without any right.
+pub const NOBODY: [&str; 6] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--inh-caps=-all",
+    "--no-new-privs",
+];
 
 /// A directory on a disk that every user may look into, with a copy of this program.
 pub struct Place(TempDir);
@@ -33,36 +45,49 @@ impl Place {
     /// Runs an ignored test as nobody, after commands of the shell, and returns what it answered; `None`,
     /// with a line that says why, where that cannot be.
     pub fn ask(&self, test: &str, prepare: &str, path: &Path) -> Option<String> {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &format!("{prepare} exec \"$@\""), "sh"])
-            .args(["setpriv", "--no-new-privs", "--inh-caps=-all"]);
-        if rustix::process::geteuid().is_root() {
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        let script = format!("{prepare} exec \"$@\"");
+        let mut words = vec!["sh", "-c", &script, "sh"];
+        match rustix::process::geteuid().is_root() {
+            true => words.extend(NOBODY),
+            false => words.extend(["setpriv", "--no-new-privs", "--inh-caps=-all"]),
         }
-        let output = command
+        told(
+            &format!("{test} as nobody"),
+            &mut self.command(&words, test, path),
+        )
+    }
+
+    /// Runs an ignored test by a program that runs another.
+    pub fn command(&self, words: &[&str], test: &str, path: &Path) -> Command {
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
             .arg(self.path().join("program"))
             .args(["--exact", test, "--ignored", "--nocapture"])
-            .env(LOOK_AT, path)
-            .output();
-        let output = match output {
-            Ok(output) => output,
-            Err(error) => {
-                println!("skipped: {test} as nobody: {error}");
-                return None;
-            }
-        };
-        let text = String::from_utf8_lossy(&output.stdout);
-        let answer = text
-            .lines()
-            .find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned()));
-        if answer.is_none() {
-            let said = String::from_utf8_lossy(&output.stderr).replace('\n', "; ");
-            assert!(!said.contains("panicked"), "{test}: {said}");
-            println!("skipped: {test} as nobody: {said}");
-        }
-        answer
+            .env(LOOK_AT, path);
+        command
     }
+}
+
+/// What a [`Place::command`] answers; `None`, with a line that says why, where nobody could ask.
+pub fn told(what: &str, command: &mut Command) -> Option<String> {
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("skipped: {what}: {error}");
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answer = text
+        .lines()
+        .find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned()));
+    if answer.is_none() {
+        let said = String::from_utf8_lossy(&output.stderr).replace('\n', "; ");
+        assert!(!said.contains("panicked"), "{what}: {said}");
+        println!("skipped: {what}: {said}");
+    }
+    answer
 }
 
 /// The file to look at, inside.
