@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cachewise_residency::{Counts, Error, Unknown, map, open, query};
 use cachewise_sys::{ErrorKind, FileKind};
@@ -169,16 +170,17 @@ fn a_file_that_shrinks_meanwhile_has_what_it_has() {
     load(&path, &(0..500).collect());
     let before = open(&path).unwrap();
     let shrink = File::options().write(true).open(&path).unwrap();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for pages in (0..500).cycle() {
-                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
                     break;
                 }
                 shrink.set_len(bytes(pages)).unwrap();
             }
         });
+        let _stop = StopOnDrop(&stop);
         for _ in 0..2000 {
             let counts = query(&before, WHOLE).unwrap();
             assert!(
@@ -195,7 +197,6 @@ fn a_file_that_shrinks_meanwhile_has_what_it_has() {
                 "nor twice: {map:?}"
             );
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     shrink.set_len(0).unwrap();
     assert_eq!(

@@ -359,6 +359,7 @@ fn stable_files_are_found_while_others_come_and_go() {
                 }
             });
         }
+        let _stop = StopOnDrop(&stop);
         let mut vanished = 0;
         for walks in 0.. {
             if walks >= 40 && vanished > 0 || walks >= 2000 {
@@ -379,7 +380,6 @@ fn stable_files_are_found_while_others_come_and_go() {
                 assert!(found.contains(&root.path().join(name)), "{name} was there");
             }
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(vanished > 0, "some went between name and file");
     });
 }

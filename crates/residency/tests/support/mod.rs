@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cachewise_residency::{Counts, ResidentMap, map, open, query};
 use cachewise_sys::{fadvise_dont_need, fadvise_random, page_size, sync_data};
@@ -101,6 +102,15 @@ pub fn reports_exactly(path: &Path, total: u64, pages: &BTreeSet<u64>) {
         }
         Ok(())
     });
+}
+
+/// Tells others to stop, also where a test fails: a scope would wait for them for ever.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Numbers below a bound, the same ones each time.
