@@ -98,6 +98,17 @@ impl Error {
     }
 }
 
+/// Takes out of an answer that the file has pages, only that this caller is not told of them.
+pub(crate) fn unless_told<T>(answer: Result<T, Error>) -> Result<Result<T, Unknown>, Error> {
+    match answer {
+        Ok(found) => Ok(Ok(found)),
+        Err(error) => match error.unknown() {
+            Some(why) if why.is_of_caller() => Ok(Err(why)),
+            _ => Err(error),
+        },
+    }
+}
+
 impl From<Unknown> for Error {
     fn from(why: Unknown) -> Self {
         Self::Unknown { path: None, why }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use cachewise_sys::{fadvise_dont_need_range, page_size, sync_data, write_back_range};
 use cachewise_units::{ByteRange, PageRange, Pages};
 
+use crate::error::unless_told;
 use crate::query::pages_of;
 use crate::ranges::{both, minus, total};
 use crate::warm::resident;
@@ -119,13 +120,7 @@ pub fn evict(file: impl AsFd, range: ByteRange, options: &EvictOptions) -> Resul
 }
 
 fn count(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Result<Counts, Unknown>, Error> {
-    match query(fd, pages.bytes(page_size())) {
-        Ok(counts) => Ok(Ok(counts)),
-        Err(error) => match error.unknown() {
-            Some(why) if why.is_of_caller() => Ok(Err(why)),
-            _ => Err(error),
-        },
-    }
+    unless_told(query(fd, pages.bytes(page_size())))
 }
 
 /// The bytes of whole pages; of those up to the end of the file, without an end: the kernel takes the last page,

@@ -9,7 +9,7 @@ use std::path::Path;
 use cachewise_sys::{Mapping, page_size};
 use cachewise_units::{Bytes, PageRange, Pages};
 
-use crate::ranges::{both, merged, total};
+use crate::ranges::{merged, push, total};
 use crate::{Error, Inode};
 
 /// A process that has mapped a file.
@@ -244,7 +244,7 @@ pub(crate) fn in_table(
     /// In the page table, and of a file: not a private copy of what was written to.
     const PRESENT_AND_OF_FILE: u64 = 1 << 63 | 1 << 61;
     let mut buffer = vec![0; ENTRIES.min(pages.len().0) as usize * ENTRY];
-    let mut found: Vec<PageRange> = Vec::new();
+    let mut found = Vec::new();
     let mut page = pages.start;
     while page < pages.end {
         let count = ENTRIES.min(pages.end - page) as usize;
@@ -253,18 +253,13 @@ pub(crate) fn in_table(
         for entry in buffer[..count * ENTRY].chunks_exact(ENTRY) {
             let entry = u64::from_ne_bytes(entry.try_into().unwrap_or_default());
             if entry & PRESENT_AND_OF_FILE == PRESENT_AND_OF_FILE {
-                match found.last_mut() {
-                    Some(last) if last.end == page => last.end += 1,
-                    _ => found.push(PageRange {
-                        start: page,
-                        end: page + 1,
-                    }),
-                }
+                let (start, end) = (page, page + 1);
+                push(&mut found, PageRange { start, end });
             }
             page += 1;
         }
     }
-    Ok(both(&found, &[pages]))
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use rustix::fs::OFlags;
 
 use crate::file_system::FileSystem;
 use crate::query::{ask, count, for_each_window, pages_of};
+use crate::ranges::{push, total};
 use crate::{Error, Inode, Source, Unknown};
 
 /// Which pages of a stretch of a file are resident, exact to the page.
@@ -25,7 +26,7 @@ impl ResidentMap {
     /// Returns how many pages are resident.
     #[must_use]
     pub fn cached(&self) -> Pages {
-        self.ranges.iter().map(|range| range.len()).sum()
+        total(&self.ranges)
     }
 
     /// Says whether a page is resident.
@@ -43,15 +44,6 @@ impl ResidentMap {
             let resident = ranges.peek().is_some_and(|range| range.start <= index);
             (index, resident)
         })
-    }
-
-    /// Appends resident pages; they do not lie before those that are there.
-    fn push(&mut self, range: PageRange) {
-        match self.ranges.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ if range.is_empty() => {}
-            _ => self.ranges.push(range),
-        }
     }
 }
 
@@ -105,7 +97,7 @@ fn push_window(map: &mut ResidentMap, first: u64, window: &[u8]) {
     for (index, page) in (first..).zip(window) {
         if *page != 0 {
             let end = index + 1;
-            map.push(PageRange { start: index, end });
+            push(&mut map.ranges, PageRange { start: index, end });
         }
     }
 }
@@ -178,7 +170,7 @@ impl Search<'_> {
             return Ok(());
         }
         if cached >= pages.len() {
-            self.map.push(pages);
+            push(&mut self.map.ranges, pages);
             return Ok(());
         }
         if node.shift <= LEAF_SHIFT && self.leaf(pages, cached)? {
@@ -233,7 +225,9 @@ mod tests {
             ranges: Vec::new(),
             source: Source::Cachestat,
         };
-        ranges.iter().for_each(|range| map.push(*range));
+        ranges
+            .iter()
+            .for_each(|range| push(&mut map.ranges, *range));
         map
     }
 

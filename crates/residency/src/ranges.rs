@@ -16,6 +16,15 @@ pub(crate) fn merged(mut ranges: Vec<PageRange>) -> Vec<PageRange> {
     ranges
 }
 
+/// Adds pages that do not lie before any of the set.
+pub(crate) fn push(ranges: &mut Vec<PageRange>, range: PageRange) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ if range.is_empty() => {}
+        _ => ranges.push(range),
+    }
+}
+
 /// What is in both sets.
 pub(crate) fn both(one: &[PageRange], two: &[PageRange]) -> Vec<PageRange> {
     let mut found = Vec::new();

@@ -10,6 +10,7 @@ use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
 use rustix::fs::{CWD, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use crate::error::unless_told;
 use crate::query::pages_of;
 use crate::ranges::{both, merged, minus, span, total};
 use crate::{Error, Inode, Limiter, Unknown, Watch, map};
@@ -248,7 +249,7 @@ pub(crate) fn resident(
     /// More ranges are cheaper to find in a map of all that lies between.
     const FEW: usize = 16;
     let found = |pages: PageRange| Ok::<_, Error>(map(fd, pages.bytes(page_size()))?.ranges);
-    let found = match pages.len() {
+    unless_told(match pages.len() {
         // Of no pages nothing is to be found, but that there might be none to find.
         0 => found(PageRange::default()),
         1..=FEW => pages.iter().try_fold(Vec::new(), |mut all, range| {
@@ -256,14 +257,7 @@ pub(crate) fn resident(
             Ok(all)
         }),
         _ => found(span(pages)).map(|all| both(&all, pages)),
-    };
-    match found {
-        Ok(found) => Ok(Ok(found)),
-        Err(error) => match error.unknown() {
-            Some(why) if why.is_of_caller() => Ok(Err(why)),
-            _ => Err(error),
-        },
-    }
+    })
 }
 
 /// Those of the pages that have anything stored; all where the file system does not say.

@@ -76,8 +76,8 @@ impl Reader<BufReader<File>> {
         (self.offset, self.number, self.has_ended) = (offset, number, false);
         // What is counted is only right from the first line to the last.
         self.next_line().map(|line| match line {
-            Some(Found::Entry(entry)) => Some(entry),
-            _ => None,
+            Found::Entry(entry) => Some(entry),
+            Found::End(_) => None,
         })
     }
 }
@@ -196,7 +196,7 @@ impl<R: BufRead> Reader<R> {
         SnapshotError::new(Some(self.number), SnapshotFault::Malformed(why))
     }
 
-    fn next_line(&mut self) -> Result<Option<Found>, SnapshotError> {
+    fn next_line(&mut self) -> Result<Found, SnapshotError> {
         if !self.read_line()? {
             return Err(SnapshotError::new(
                 Some(self.number),
@@ -211,7 +211,7 @@ impl<R: BufRead> Reader<R> {
         if inside.trim_ascii_start().starts_with(b"\"end\"") {
             let end: End =
                 serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
-            return Ok(Some(Found::End(end.totals())));
+            return Ok(Found::End(end.totals()));
         }
         let line: Line =
             serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
@@ -225,18 +225,17 @@ impl<R: BufRead> Reader<R> {
             .map_err(|why| self.malformed(why))?;
         self.seen.files += 1;
         self.seen.pages += Pages(pages);
-        Ok(Some(Found::Entry(entry)))
+        Ok(Found::Entry(entry))
     }
 
     fn step(&mut self) -> Result<Option<Entry>, SnapshotError> {
         match self.next_line()? {
-            Some(Found::Entry(entry)) => Ok(Some(entry)),
-            None => Ok(None),
-            Some(Found::End(totals)) if totals != self.seen => Err(self.malformed(format!(
+            Found::Entry(entry) => Ok(Some(entry)),
+            Found::End(totals) if totals != self.seen => Err(self.malformed(format!(
                 "{} files and {} pages were written, but {} and {} are here",
                 totals.files, totals.pages, self.seen.files, self.seen.pages
             ))),
-            Some(Found::End(_)) => match self.read_line()? {
+            Found::End(_) => match self.read_line()? {
                 true => Err(self.malformed("there is more behind the end".to_owned())),
                 false => Ok(None),
             },
