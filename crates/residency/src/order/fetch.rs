@@ -1,13 +1,13 @@
 //! [`Fetch`]: how the bytes of a step are brought in, and [`OpenFile`], which brings them.
 
 use std::fs::File;
-use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use cachewise_sys::{fadvise_normal, fadvise_random, page_size};
+use cachewise_sys::{
+    fadvise_dont_need_range, fadvise_normal, fadvise_random, fadvise_will_need_range, page_size,
+};
 use cachewise_units::{ByteRange, Bytes, Pages};
-use rustix::fs::Advice;
 
 use super::snapshot::between;
 use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
@@ -122,17 +122,14 @@ impl OpenFile {
             }
             self.reads_ahead = reads_ahead;
         }
-        loop {
-            match rustix::io::pread(&self.file, &mut *buffer, offset) {
-                Err(rustix::io::Errno::INTR) => {}
-                result => return result.map_err(|errno| crate::inode::failed("pread", errno)),
-            }
-        }
+        rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut *buffer, offset))
+            .map_err(|errno| crate::inode::failed("pread", errno))
     }
 
     /// Has the kernel start bringing a stretch in, that and no more.
     pub fn prefetch(&self, range: ByteRange) {
-        self.advise(range, Advice::WillNeed);
+        // Advice: where it is not taken, nothing is wrong.
+        let _ = fadvise_will_need_range(self.file.as_fd(), range);
     }
 
     /// Says whether all of a stretch is resident, as far as can be known.
@@ -152,14 +149,7 @@ impl OpenFile {
         if !range.is_empty() && is_clean(range) {
             // The last page of the file is one, though the file ends inside it.
             let whole = range.page_range(page_size()).bytes(page_size());
-            self.advise(whole, Advice::DontNeed);
-        }
-    }
-
-    fn advise(&self, range: ByteRange, advice: Advice) {
-        if let Some(len) = NonZeroU64::new(range.len) {
-            // Advice: where it is not taken, nothing is wrong.
-            let _ = rustix::fs::fadvise(&self.file, range.start, Some(len), advice);
+            let _ = fadvise_dont_need_range(self.file.as_fd(), whole);
         }
     }
 }

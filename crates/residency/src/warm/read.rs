@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use cachewise_sys::{fadvise_will_need_range, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange};
-use rustix::io::Errno;
 
 use super::{Short, WarmOptions};
 use crate::sysfs::read_ahead;
@@ -227,12 +226,8 @@ impl Reader<'_> {
     fn read(&self, step: ByteRange, buffer: &mut Vec<u8>) -> Result<u64, Short> {
         buffer.resize(buffer.len().max(step.len as usize), 0);
         let wanted = &mut buffer[..step.len as usize];
-        let read = loop {
-            match rustix::io::pread(self.fd, &mut *wanted, step.start) {
-                Err(Errno::INTR) => {}
-                other => break other,
-            }
-        };
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::pread(self.fd, &mut *wanted, step.start));
         let read = read.map_err(|errno| Short::Failed {
             at: step.start,
             error: cachewise_sys::Error::Io {
