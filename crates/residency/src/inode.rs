@@ -49,21 +49,22 @@ impl Inode {
         let mut inode = Self::from_statx(&found);
         match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::RegularFile => {}
-            FileType::BlockDevice => {
-                inode.device = (found.stx_rdev_major, found.stx_rdev_minor);
-                inode.size = device_size(fd)?;
-            }
+            FileType::BlockDevice => inode.size = device_size(fd)?,
             other => return Err(Unknown::NotAFile(kind(other)).into()),
         }
         Ok(inode)
     }
 
-    fn from_statx(found: &Statx) -> Self {
+    /// What was asked for of a file; of a block device without its size.
+    pub(crate) fn from_statx(found: &Statx) -> Self {
         let StatxTimestamp {
             tv_sec, tv_nsec, ..
         } = found.stx_mtime;
         Self {
-            device: (found.stx_dev_major, found.stx_dev_minor),
+            device: match FileType::from_raw_mode(found.stx_mode.into()) {
+                FileType::BlockDevice => (found.stx_rdev_major, found.stx_rdev_minor),
+                _ => (found.stx_dev_major, found.stx_dev_minor),
+            },
             number: found.stx_ino,
             links: found.stx_nlink,
             size: Bytes(found.stx_size),

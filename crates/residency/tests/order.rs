@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why};
+use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why, survey};
 use cachewise_residency::{map, open};
 use cachewise_sys::{fadvise_dont_need, fadvise_random, page_size, sync_data};
 use cachewise_units::{ByteRange, Bytes, PageRange};
@@ -249,6 +249,29 @@ fn what_another_process_has_open_is_left_in_the_cache() {
         left,
         (all, 0),
         "of the open file all, of the other one nothing"
+    );
+}
+
+#[test]
+fn a_device_that_another_process_has_open_is_recognised() {
+    // Nothing need be attached to it.
+    let path = Path::new("/dev/loop0");
+    let Ok(file) = File::open(path) else {
+        println!("skipped: a device that others have open: {path:?} cannot be opened");
+        return;
+    };
+    let mut other = Command::new("sleep")
+        .arg("1000")
+        .stdin(Stdio::from(file))
+        .spawn()
+        .unwrap();
+    let mut survey = survey([path], None);
+    survey.mark_open_elsewhere();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(
+        survey.snapshot.files[0].open_elsewhere,
+        "by its own numbers, not by those of /dev"
     );
 }
 

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Bytes};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::{FileId, FileState, Snapshot};
 use crate::sysfs::read_ahead;
@@ -125,13 +125,11 @@ fn open_elsewhere(wanted: &HashSet<FileId>) -> HashSet<FileId> {
             continue;
         }
         for descriptor in entries(process.path().join("fd")) {
-            // Of the file that the link stands for, whatever has become of its name.
-            if let Ok(found) = std::fs::metadata(descriptor.path()) {
-                let device = found.dev();
-                let id = FileId {
-                    device: (rustix::fs::major(device), rustix::fs::minor(device)),
-                    number: found.ino(),
-                };
+            // Of the file that the link stands for, whatever has become of its name. No server is asked: one
+            // that is gone would have us wait for ever.
+            let (flags, mask) = (AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO);
+            if let Ok(found) = statx(CWD, descriptor.path(), flags, mask) {
+                let id = Inode::from_statx(&found).into();
                 if wanted.contains(&id) {
                     open.insert(id);
                 }
