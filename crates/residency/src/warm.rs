@@ -17,6 +17,8 @@ use crate::{Error, Inode, Limiter, Unknown, Watch, map};
 
 mod read;
 
+pub(crate) use read::ADVICE;
+
 /// How [`warm()`] works.
 #[derive(Clone, Copy, Debug)]
 pub struct WarmOptions<'a> {

@@ -11,6 +11,7 @@ use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::snapshot::between;
 use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
+use crate::warm::ADVICE;
 use crate::{Error, Inode, open, query};
 
 /// How the bytes of a step are brought in.
@@ -127,9 +128,17 @@ impl OpenFile {
     }
 
     /// Has the kernel start bringing a stretch in, that and no more.
-    pub fn prefetch(&self, range: ByteRange) {
-        // Advice: where it is not taken, nothing is wrong.
-        let _ = fadvise_will_need_range(self.file.as_fd(), range);
+    ///
+    /// It cuts each request to how far it reads ahead on the device, `read_ahead`, or to the largest transfer.
+    pub fn prefetch(&self, range: ByteRange, read_ahead: Bytes) {
+        let most = read_ahead.0.max(ADVICE);
+        let mut start = range.start;
+        while start < range.end() {
+            let len = most.min(range.end() - start);
+            // Advice: where it is not taken, nothing is wrong.
+            let _ = fadvise_will_need_range(self.file.as_fd(), ByteRange { start, len });
+            start += len;
+        }
     }
 
     /// Says whether all of a stretch is resident, as far as can be known.
@@ -237,6 +246,30 @@ mod tests {
         assert_eq!(all, [ReadAhead; 3], "nothing is missing");
         let none = fetched((Keep::AsFound, Mode::Fixed), 8, 3, (0, 0));
         assert_eq!(none, [Exact; 3], "but what is dropped needs little room");
+    }
+
+    #[test]
+    fn a_stretch_is_prefetched_as_a_whole() {
+        use std::os::unix::fs::FileExt;
+        // Beside the build, because /tmp is in memory on many machines.
+        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let device = Inode::of(file.as_fd()).unwrap().device;
+        let window = crate::sysfs::read_ahead(device);
+        // As large as no transfer is.
+        let range = between(0, (4 * window.0).max(32 * MIB));
+        for start in (0..range.end()).step_by(MIB as usize) {
+            let content = vec![1; MIB as usize];
+            file.as_file().write_all_at(&content, start).unwrap();
+        }
+        cachewise_sys::sync_data(file.as_fd()).unwrap();
+        let opened = OpenFile::open(file.path(), 0).unwrap();
+        // A reclaimer may take some away at once, but not always.
+        let prefetched = (0..8).any(|_| {
+            cachewise_sys::fadvise_dont_need(file.as_fd()).unwrap();
+            opened.prefetch(range, window);
+            opened.is_resident(range)
+        });
+        assert!(prefetched, "all {} by steps of {window}", Bytes(range.len));
     }
 
     #[test]

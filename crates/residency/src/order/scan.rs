@@ -378,8 +378,9 @@ impl Scan<'_> {
             if fetch == Some(Fetch::Exact) && self.prefetched < Some(index) {
                 self.prefetched = Some(index);
                 let step = self.plan.steps[index];
+                let read_ahead = self.survey.read_ahead[step.file];
                 if let Some(file) = self.file(step.file) {
-                    file.prefetch(step.range);
+                    file.prefetch(step.range, read_ahead);
                 }
             }
         }

@@ -19,7 +19,7 @@ const CALL: u64 = 1 << 20;
 const JOB: u64 = 16 << 20;
 
 /// What is asked for with one advice: no device's window or transfer is smaller, so none is cut.
-const ADVICE: u64 = 128 << 10;
+pub(crate) const ADVICE: u64 = 128 << 10;
 
 /// What was read, and why no more.
 pub(super) struct Read {
