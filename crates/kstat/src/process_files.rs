@@ -52,7 +52,7 @@ impl Kernel {
     /// somebody else: its owner and root may know (`PTRACE_MODE_READ`).
     ///
     /// # Cost
-    /// A system call for each descriptor, one for all mappings.
+    /// A system call for each descriptor and each file that is mapped, one for all mappings.
     pub fn process_files(&self, pid: u32) -> Result<ProcessFiles, Error> {
         let mut all = ProcessFiles::default();
         self.descriptors(pid, &mut all)?;

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod support;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -11,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why, survey};
-use cachewise_residency::{map, open};
-use cachewise_sys::{fadvise_dont_need, fadvise_random, page_size, sync_data};
-use cachewise_units::{ByteRange, Bytes, PageRange};
+use cachewise_sys::{fadvise_random, page_size};
+use cachewise_units::{Bytes, PageRange};
+use support::{evict, told};
 
 const MIB: usize = 1 << 20;
 
@@ -48,12 +50,6 @@ fn files(sizes: &[usize]) -> Files {
     }
 }
 
-fn evict(path: &Path) {
-    let file = File::open(path).unwrap();
-    sync_data(file.as_fd()).unwrap();
-    fadvise_dont_need(file.as_fd()).unwrap();
-}
-
 /// Brings in a stretch, and no more.
 fn load(path: &Path, start: usize, len: usize) {
     let file = File::open(path).unwrap();
@@ -62,9 +58,7 @@ fn load(path: &Path, start: usize, len: usize) {
 }
 
 fn resident(path: &Path) -> Vec<PageRange> {
-    map(open(path).unwrap(), ByteRange::starting_at(0))
-        .unwrap()
-        .ranges
+    told(path).1.ranges
 }
 
 /// What was read of each file.
@@ -294,9 +288,7 @@ fn what_somebody_writes_meanwhile_is_not_dropped() {
     assert_eq!(report.changed, 1, "that is noticed");
     let written = (3 * MIB as u64) >> page_size().shift();
     assert!(
-        map(open(path).unwrap(), ByteRange::starting_at(0))
-            .unwrap()
-            .contains(written),
+        told(path).1.contains(written),
         "the page that was written is there"
     );
 }

@@ -44,9 +44,10 @@
 //! # Layout
 //! - `snapshot`: [`Snapshot`]; `survey`: [`survey`], one of real files.
 //! - `plan`: [`plan`]; `history`: [`History`]; `shuffle`: random orders. Pure functions and data.
-//! - `scan`: [`Scanner`], [`Scan`]; `fetch`: read-ahead, and dropping.
+//! - `scan`: [`Scanner`], [`Scan`]; `block`: [`Block`]; `fetch`: read-ahead, and dropping.
 //! - `simulate`: [`simulate`]; `lru`: the cache that it thinks up.
 
+mod block;
 mod fetch;
 mod history;
 mod lru;
@@ -59,9 +60,10 @@ mod snapshot;
 mod strategies;
 mod survey;
 
+pub use block::Block;
 pub use history::History;
 pub use plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why, plan};
-pub use scan::{Block, Report, Scan, Scanner};
+pub use scan::{Report, Scan, Scanner};
 pub use simulate::{Order, simulate};
 pub use snapshot::{FileId, FileState, Snapshot};
 pub use survey::{Survey, survey};

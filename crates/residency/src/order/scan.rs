@@ -2,12 +2,13 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use cachewise_sys::thread_usage;
 use cachewise_units::{ByteRange, Bytes};
 
+use super::block::{Block, Buffers};
 use super::fetch::{Fetch, OpenFile, fetches};
 use super::snapshot::between;
 use super::{
@@ -182,74 +183,6 @@ pub struct Report {
     pub skipped: Vec<Error>,
 }
 
-/// A part of a file.
-///
-/// Its memory is used again once it is dropped, so drop it soon.
-pub struct Block {
-    path: Arc<Path>,
-    offset: u64,
-    len: usize,
-    buffer: Vec<u8>,
-    buffers: Buffers,
-}
-
-impl Block {
-    /// Returns the file, as it was given.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns where in the file it begins.
-    #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Returns what it holds: at least one byte.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.len]
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        self.buffers.put(std::mem::take(&mut self.buffer));
-    }
-}
-
-impl fmt::Debug for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block")
-            .field("path", &self.path)
-            .field("offset", &self.offset)
-            .field("len", &self.len)
-            .finish()
-    }
-}
-
-/// Memory that blocks have given back: fresh memory for each would cost a page fault a page.
-#[derive(Clone, Default)]
-struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl Buffers {
-    fn take(&self, len: usize) -> Vec<u8> {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut buffer = spare.pop().unwrap_or_default();
-        buffer.resize(len, 0);
-        buffer
-    }
-
-    fn put(&self, buffer: Vec<u8>) {
-        const MOST: usize = 8;
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < MOST {
-            spare.push(buffer);
-        }
-    }
-}
-
 /// One reading of all files: an iterator of blocks.
 ///
 /// A block that could not be read is an error once; what is left of that file is skipped, and the others follow.
@@ -342,24 +275,23 @@ impl Scan<'_> {
         let mut step = *self.plan.steps.get(index)?;
         let mut fetch = self.fetches[index];
         self.next += 1;
-        if self.file(step.file).is_none() {
-            return Some(());
-        }
-        let seen = &self.survey.inodes[step.file];
-        let file = self.open.back_mut().expect("it has just been opened");
-        file.compare(seen);
-        if !file.is_as_seen {
-            self.changed.insert(step.file);
-        }
-        if self.scanner.options.keep != Keep::Share
+        let seen = self.survey.inodes[step.file];
+        let is_kept = self.scanner.options.keep != Keep::Share
             && self.plan.declined.is_none()
-            && step.class == Class::Hit
-            && !file.is_resident(step.range)
-        {
+            && step.class == Class::Hit;
+        let Some(file) = self.file(step.file) else {
+            return Some(());
+        };
+        file.compare(&seen);
+        let is_as_seen = file.is_as_seen;
+        if is_kept && !file.is_resident(step.range) {
             // What has been thrown out since is a miss like the others. Kept, it would throw out the next
             // one, and that the one after it.
             fetch = Fetch::Exact;
             step.after = After::Drop;
+        }
+        if !is_as_seen {
+            self.changed.insert(step.file);
         }
         self.prefetch(index, fetch);
         self.current = Some(Current {
@@ -420,7 +352,7 @@ impl Scan<'_> {
             offset,
         } = current;
         let size = self.survey.snapshot.files[step.file].size.0;
-        let left = step.range.end() - offset.min(step.range.end());
+        let left = step.range.end().saturating_sub(offset);
         // Who reads a file to its end gets what has been appended too.
         let want = if step.range.end() == size {
             self.scanner.block.0
@@ -442,13 +374,8 @@ impl Scan<'_> {
                 return Some(Err(error.with_path(&self.survey.paths[step.file])));
             }
         };
-        let block = Block {
-            path: Arc::clone(&self.survey.paths[step.file]),
-            offset,
-            len,
-            buffer,
-            buffers: self.scanner.buffers.clone(),
-        };
+        let path = Arc::clone(&self.survey.paths[step.file]);
+        let block = Block::new(path, offset, len, buffer, &self.scanner.buffers);
         if len == 0 {
             return None;
         }
@@ -503,7 +430,7 @@ impl Iterator for Scan<'_> {
             };
             match self.read(current) {
                 Some(Ok(block)) => {
-                    let offset = block.offset + block.len as u64;
+                    let offset = block.offset() + block.bytes().len() as u64;
                     self.current = Some(Current { offset, ..current });
                     return Some(Ok(block));
                 }
