@@ -46,11 +46,13 @@ impl Inode {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found =
             rustix::fs::statx(fd, c"", flags, WANTED).map_err(|errno| failed("statx", errno))?;
+        let file_type = FileType::from_raw_mode(found.stx_mode.into());
+        if let Some(kind) = FileKind::without_pages(file_type) {
+            return Err(Unknown::NotAFile(kind).into());
+        }
         let mut inode = Self::from_statx(&found);
-        match FileType::from_raw_mode(found.stx_mode.into()) {
-            FileType::RegularFile => {}
-            FileType::BlockDevice => inode.size = device_size(fd)?,
-            other => return Err(Unknown::NotAFile(kind(other)).into()),
+        if file_type == FileType::BlockDevice {
+            inode.size = device_size(fd)?;
         }
         Ok(inode)
     }
@@ -71,16 +73,6 @@ impl Inode {
             modified: (tv_sec, tv_nsec),
             is_dax: found.stx_attributes.contains(StatxAttributes::DAX),
         }
-    }
-}
-
-fn kind(file: FileType) -> FileKind {
-    match file {
-        FileType::Directory => FileKind::Directory,
-        FileType::Fifo => FileKind::Fifo,
-        FileType::Socket => FileKind::Socket,
-        FileType::CharacterDevice => FileKind::CharacterDevice,
-        _ => FileKind::Unknown,
     }
 }
 

@@ -27,6 +27,21 @@ pub enum FileKind {
     Unknown,
 }
 
+impl FileKind {
+    /// What it is, unless it has pages of its own: as a regular file and a block device do.
+    #[must_use]
+    pub fn without_pages(found: FileType) -> Option<Self> {
+        Some(match found {
+            FileType::RegularFile | FileType::BlockDevice => return None,
+            FileType::Directory => Self::Directory,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice => Self::CharacterDevice,
+            _ => Self::Unknown,
+        })
+    }
+}
+
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -85,18 +100,13 @@ pub fn open_quietly_at<P: Arg + Copy>(
 }
 
 fn check(path: &Path, found: FileType) -> Result<(), Error> {
-    let kind = match found {
-        FileType::RegularFile | FileType::BlockDevice => return Ok(()),
-        FileType::Directory => FileKind::Directory,
-        FileType::Fifo => FileKind::Fifo,
-        FileType::Socket => FileKind::Socket,
-        FileType::CharacterDevice => FileKind::CharacterDevice,
-        _ => FileKind::Unknown,
-    };
-    Err(Error::NotAFile {
-        path: path.to_owned(),
-        kind,
-    })
+    match FileKind::without_pages(found) {
+        None => Ok(()),
+        Some(kind) => Err(Error::NotAFile {
+            path: path.to_owned(),
+            kind,
+        }),
+    }
 }
 
 #[cfg(test)]
