@@ -174,10 +174,13 @@ fn a_scan_that_is_broken_off_leaves_the_cache_as_it_was_found_too() {
             .mode(Mode::Fixed)
             .keep(Keep::AsFound)
             .chunk(Bytes(MIB as u64));
-        let read: usize = (scanner.scan().take(5))
+        let mut scan = scanner.scan();
+        let read: usize = (scan.by_ref().take(5))
             .map(|block| block.unwrap().bytes().len())
             .sum();
         assert_eq!(read, 5 * (256 << 10), "blocks of 256 KiB");
+        let report = scan.finish();
+        assert_eq!(report.read, Bytes(read as u64), "no more was handed out");
         let after = resident(path);
         if before == after {
             break;

@@ -256,7 +256,9 @@ impl Scan<'_> {
             let end = self.next.max(asked_for).min(self.plan.steps.len());
             self.plan.steps.truncate(end);
             self.fetches.truncate(end);
+            let handed_out = self.report.read;
             while self.next().is_some() {}
+            self.report.read = handed_out;
         }
         // What read-ahead has brought in beyond.
         if let Some(step) = last.filter(|step| step.after == After::Drop) {
