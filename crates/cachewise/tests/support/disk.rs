@@ -2,11 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cachewise_sys::Mapping;
+use cachewise_units::PageRange;
 use tempfile::TempDir;
 
 use super::command::until;
@@ -104,6 +107,22 @@ pub fn warm(path: &Path) {
     let mut file = File::open(path).expect("it can be opened");
     let mut buffer = vec![0; 1 << 20];
     while file.read(&mut buffer).expect("it can be read") > 0 {}
+}
+
+/// Brings in these pages of a file, or of a block device, and keeps them until the mappings go: no
+/// reclaimer takes them, so whatever is counted of them meanwhile has to be right at once.
+#[must_use]
+pub fn pin(path: &Path, pages: impl IntoIterator<Item = Range<u64>>) -> Vec<Mapping> {
+    let file = File::open(path).expect("it can be opened");
+    let ranges = pages.into_iter();
+    ranges
+        .map(|Range { start, end }| {
+            let pages = PageRange { start, end };
+            let mapping = Mapping::of(file.as_fd(), pages).expect("it can be mapped");
+            mapping.lock(pages).expect("RLIMIT_MEMLOCK allows it");
+            mapping
+        })
+        .collect()
 }
 
 /// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`

@@ -27,7 +27,7 @@ mod suite;
 pub use bpf::{Held, held_by};
 pub use command::{Ended, Started, cachewise, copy_for_everyone, signal, until};
 pub use disk::{
-    FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, resident, undisturbed, warm,
+    FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,
 };
 pub use group::Group;
 pub use program::{Reader, program};
