@@ -32,7 +32,15 @@ fn namespace(options: &[&str], script: &str, arguments: &[&Path]) -> Ended {
     Ended::of(command.args(arguments))
 }
 
-fn pids(report: &Report) -> Vec<(u64, u64)> {
+/// The ids of the processes and their parents, of a report in which cat reads the file once.
+#[track_caller]
+fn pids(report: &Report, file: &Path) -> Vec<(u64, u64)> {
+    report.adds_up();
+    assert_eq!(
+        number(report.file(file), "read_pages"),
+        pages_of(file),
+        "what is done inside is counted"
+    );
     let processes = report.processes().iter();
     processes
         .map(|row| (number(row, "pid"), number(row, "ppid")))
@@ -51,13 +59,7 @@ fn runs_in(options: &[&str]) {
         .map(|line| line.parse().expect("a process id"))
         .collect();
     let report = Report::read(&json, ended);
-    report.adds_up();
-    assert_eq!(
-        number(report.file(&file), "read_pages"),
-        pages_of(&file),
-        "cat reads the file once"
-    );
-    let pids = pids(&report);
+    let pids = pids(&report, &file);
     assert_eq!(
         pids.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(),
         said,
@@ -72,13 +74,7 @@ fn into_a_namespace() {
     let file = scratch.file("file", 1 << 20);
     let name = file.to_str().expect("an ordinary name");
     let report = report_of(&[], ["unshare", "-pf", "cat", name]);
-    report.adds_up();
-    assert_eq!(
-        number(report.file(&file), "read_pages"),
-        pages_of(&file),
-        "what is done inside is counted"
-    );
-    let pids = pids(&report);
+    let pids = pids(&report, &file);
     assert_eq!(
         pids[1].1, pids[0].0,
         "unshare started cat: {pids:?}, by ids of one namespace"
@@ -98,13 +94,7 @@ fn follows_in_a_namespace() {
     let ended = ended.expect(0, "it can be followed there");
     let reader: u64 = ended.out().trim().parse().expect("a process id");
     let report = Report::read(&json, ended);
-    report.adds_up();
-    assert_eq!(
-        number(report.file(&file), "read_pages"),
-        pages_of(&file),
-        "cat reads the file once"
-    );
-    let pids = pids(&report);
+    let pids = pids(&report, &file);
     assert_eq!(pids[0].0, reader, "the one that is followed: {pids:?}");
     assert_eq!(pids[1].1, reader, "and its child: {pids:?}");
 }

@@ -33,15 +33,19 @@ fn stretches(pages: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     stretches
 }
 
-/// What of it is wrong, if anything: by the count, and by the ranges.
-fn wrong(path: &Path, pages: &BTreeSet<u64>) -> Option<String> {
-    let ended = Ended::of(files([path]).arg("--json"));
-    let counted = document(&ended.expect(0, "its owner may know"));
-    let row = row_of(&counted, path);
+/// What is said of a file: by the count, and by the ranges.
+fn asked(path: &Path) -> [Value; 2] {
+    [&["--json"][..], &["--map", "--json"]].map(|how| {
+        let ended = Ended::of(files([path]).args(how));
+        document(&ended.expect(0, "its owner may know"))
+    })
+}
+
+/// Both say that these pages are resident, and no others.
+fn is_right(path: &Path, pages: &BTreeSet<u64>, [counted, mapped]: &[Value; 2]) {
+    let row = row_of(counted, path);
     let (expected, size) = (pages.len() as u64, TOTAL * page_size());
-    if row["resident_pages"] != expected {
-        return Some(format!("{expected} pages are resident, not {row}"));
-    }
+    assert_eq!(row["resident_pages"], expected, "so many of them: {row}");
     assert_eq!(row["file_pages"], TOTAL, "of {TOTAL} pages: {row}");
     assert_eq!(row["file_size_bytes"], size, "of {size} bytes: {row}");
     assert_eq!(
@@ -53,42 +57,29 @@ fn wrong(path: &Path, pages: &BTreeSet<u64>) -> Option<String> {
         counted["total"]["resident_pages"], row["resident_pages"],
         "the total of one file is that file's"
     );
-    let ended = Ended::of(files([path]).args(["--map", "--json"]));
-    let mapped = document(&ended.expect(0, "its owner may know"));
-    let told: Vec<(u64, u64)> = rows_of(&mapped, path)
+    let told: Vec<(u64, u64)> = rows_of(mapped, path)
         .iter()
         .map(|row| (number(row, "first_page"), number(row, "last_page")))
         .collect();
-    (told != stretches(pages)).then(|| format!("{:?} are resident, not {told:?}", stretches(pages)))
+    assert_eq!(told, stretches(pages), "and those, of {}", path.display());
 }
 
-fn reported_exactly(path: &Path) {
+/// Loads each pattern of pages of a file, and looks at it by a path that leads there.
+fn reported_exactly(file: &Path, path: &Path) {
     for pages in patterns() {
-        let mut last = String::new();
-        let found = undisturbed_but(&mut last, || {
-            load(path, &pages);
-            wrong(path, &pages)
+        undisturbed(|| {
+            load(file, &pages);
+            let said = asked(path);
+            // Pages go, and none comes back by itself: what is there now was there all the time.
+            (resident(file) == pages.len() as u64).then(|| is_right(path, &pages, &said))
         });
-        assert!(found, "{}: {last}", path.display());
     }
-}
-
-/// Measures again where a reclaimer may have taken pages meanwhile.
-fn undisturbed_but(last: &mut String, mut measure: impl FnMut() -> Option<String>) -> bool {
-    const ATTEMPTS: usize = 8;
-    (0..ATTEMPTS).any(|_| match measure() {
-        None => true,
-        Some(wrong) => {
-            *last = wrong;
-            false
-        }
-    })
 }
 
 pub fn here() {
     let scratch = Scratch::new();
     let path = scratch.file("file", TOTAL * page_size());
-    reported_exactly(&path);
+    reported_exactly(&path, &path);
 
     // Half of it in the first half, nothing in the second.
     let pages: BTreeSet<u64> = (0..TOTAL / 2).collect();
@@ -120,16 +111,13 @@ pub fn on(kind: &str) {
     if kind == "tmpfs" {
         for pages in patterns() {
             with_holes(&path, TOTAL, &pages);
-            assert_eq!(
-                wrong(&path, &pages),
-                None,
-                "what was written to memory stays there"
-            );
+            // What was written to memory stays there.
+            is_right(&path, &pages, &asked(&path));
         }
         return;
     }
     fs::copy(scratch.file("content", TOTAL * page_size()), &path).expect("there is room");
-    reported_exactly(&path);
+    reported_exactly(&path, &path);
 }
 
 /// cachestat(2) sees nothing there; the binary does.
@@ -142,14 +130,7 @@ pub fn through_overlayfs() {
     let script = "cd \"$0/..\"; mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work \"$0\"";
     let elsewhere = Elsewhere::with(&scratch, "merged", script);
     let (path, below) = (elsewhere.reached().join("file"), scratch.path("lower/file"));
-    for pages in patterns() {
-        let mut last = String::new();
-        let found = undisturbed_but(&mut last, || {
-            load(&below, &pages);
-            wrong(&path, &pages)
-        });
-        assert!(found, "through overlayfs: {last}");
-    }
+    reported_exactly(&below, &path);
     let document = document(&Ended::of(files([&path]).arg("--json")).expect(0, "root may know"));
     let row = row_of(&document, &path);
     assert!(
