@@ -30,6 +30,13 @@ pub fn columns() -> Result<()> {
     Ok(())
 }
 
+/// Fields by ids of ours.
+pub fn fields(ids: &[&str]) -> Vec<&'static Field> {
+    ids.iter()
+        .filter_map(|id| cachewise_model::field(id))
+        .collect()
+}
+
 /// A line a field.
 fn listed(fields: &[&Field]) -> String {
     let ids = FIELDS.iter().map(|field| field.id.len());

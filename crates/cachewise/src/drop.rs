@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Field, Labels, Ledger, Measured, NOT_HERE, Row, System};
+use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, System};
 use cachewise_units::Bytes;
-use cachewise_view::{RowOptions, RowWriter};
+use cachewise_view::RowWriter;
 
 use crate::cli::Drop;
+use crate::columns::fields;
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 use crate::signals::{self, Caught};
@@ -76,26 +77,11 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
         rows.push(row("after", machine::system(&kernel)?));
     }
     let (name, format) = (sink.name().to_owned(), sink.format);
-    let options = RowOptions {
-        timestamp: machine::timestamp(),
-        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
-        page_size: cachewise_sys::page_size(),
-        style: sink.style,
-        room: None,
-        header_every: None,
-    };
-    let columns: Vec<&'static Field> = COLUMNS
-        .iter()
-        .filter_map(|id| cachewise_model::field(id))
-        .collect();
-    let mut writer = RowWriter::new(sink, format, &columns, options);
-    for row in &rows {
-        writer
-            .write(row)
-            .with_context(|| format!("cannot write to {name}"))?;
-    }
-    writer
-        .finish(None)
+    let options = sink.row_options();
+    let mut writer = RowWriter::new(sink, format, &fields(&COLUMNS), options);
+    rows.iter()
+        .try_for_each(|row| writer.write(row))
+        .and_then(|()| writer.finish(None))
         .with_context(|| format!("cannot write to {name}"))?;
     tell(&match &rows[..] {
         [before, after] => what.went(&before.system, &after.system),

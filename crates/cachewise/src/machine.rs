@@ -92,6 +92,11 @@ pub fn timestamp() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
+/// The name of the machine.
+pub fn hostname(kernel: &Kernel) -> String {
+    kernel.hostname().unwrap_or_else(|_| "?".into())
+}
+
 /// The state of the machine, as far as it can be read.
 pub fn system(kernel: &Kernel) -> Result<System> {
     let memory = kernel

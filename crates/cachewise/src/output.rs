@@ -3,16 +3,27 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
-use cachewise_view::{Format, Style};
+use cachewise_kstat::Kernel;
+use cachewise_view::{Format, RowOptions, Style};
 use rustix::termios::tcgetwinsize;
 
 use crate::cli::{Color, Output};
+use crate::machine;
 
 /// The exit status for what could not be done.
 pub const FAILED: u8 = 2;
+
+/// The exit status of work that was done, or of which something could not be.
+pub fn status(is_failed: bool) -> ExitCode {
+    match is_failed {
+        true => ExitCode::from(FAILED),
+        false => ExitCode::SUCCESS,
+    }
+}
 
 /// The width of a table where no terminal says it.
 const PLAIN_WIDTH: usize = 120;
@@ -205,6 +216,18 @@ impl Sink {
     /// Whether it shares the stream that notes to the user go to.
     pub fn is_stderr(&self) -> bool {
         self.name == Stream::Stderr.name()
+    }
+
+    /// Rows of here and now, as this may look.
+    pub fn row_options(&self) -> RowOptions {
+        RowOptions {
+            timestamp: machine::timestamp(),
+            hostname: machine::hostname(&Kernel::new()),
+            page_size: cachewise_sys::page_size(),
+            style: self.style,
+            room: None,
+            header_every: None,
+        }
     }
 
     /// What is written to, for an error's text.

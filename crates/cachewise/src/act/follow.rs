@@ -22,7 +22,7 @@ use super::listed::plan;
 use super::number;
 use crate::cli::Lock;
 use crate::files::{Found, Show};
-use crate::output::{FAILED, tell};
+use crate::output::{self, tell};
 
 /// Who a file is.
 type Identity = ((u32, u32), u64);
@@ -117,7 +117,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
             match kept {
                 // Later the locks are worth more than the dump.
                 Err(error) if dump.is_kept() => {
-                    tell(&crate::output::explain(&error));
+                    tell(&output::explain(&error));
                 }
                 kept => kept?,
             }
@@ -311,9 +311,6 @@ impl Guard<'_> {
         if let Some(refused) = refused {
             tell(&refused);
         }
-        Ok(match is_failed {
-            true => ExitCode::from(FAILED),
-            false => ExitCode::SUCCESS,
-        })
+        Ok(output::status(is_failed))
     }
 }

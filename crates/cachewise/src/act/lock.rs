@@ -16,7 +16,7 @@ use super::listed::{Job, each_listed, open};
 use super::{follow, moving, number, status};
 use crate::cli::Lock;
 use crate::files::{Found, reason};
-use crate::output::{FAILED, tell};
+use crate::output::{self, FAILED, tell};
 use crate::progress::Meter;
 
 /// What came of a file.
@@ -102,10 +102,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     tell("they stay locked as long as this runs; Ctrl-C lets them go");
     interrupt.wait()?;
     drop(locks);
-    Ok(match is_failed {
-        true => ExitCode::from(FAILED),
-        false => ExitCode::SUCCESS,
-    })
+    Ok(output::status(is_failed))
 }
 
 fn one(

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use cachewise_residency::Progress;
 
-use crate::output::{FAILED, tell};
+use crate::output::{self, tell};
 use crate::progress::Meter;
 use interrupt::Interrupt;
 
@@ -36,8 +36,7 @@ fn status(interrupt: &Interrupt, is_failed: bool) -> ExitCode {
             tell("interrupted: what is said above was done, the rest was left alone");
             status
         }
-        None if is_failed => ExitCode::from(FAILED),
-        None => ExitCode::SUCCESS,
+        None => output::status(is_failed),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of paths and trees, worked on by several threads: what is done takes longer than finding them.
 
 use std::fs::File;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -55,7 +56,7 @@ pub fn each_file<T: Send>(
             _ => Done::Failed(error.to_string()),
         }
     };
-    let threads = threads(select.threads);
+    let threads = threads(select.threads).get();
     let (found, waiting) = sync_channel::<PathBuf>(WAITING);
     let (done, results) = sync_channel::<Done<T>>(WAITING);
     let waiting = Mutex::new(waiting);
@@ -116,10 +117,10 @@ pub fn each_file<T: Send>(
 }
 
 /// How many threads work.
-pub fn threads(asked: Option<u16>) -> usize {
-    const MOST: usize = 8;
-    asked.map_or_else(
-        || std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST)),
-        usize::from,
-    )
+pub fn threads(asked: Option<u16>) -> NonZeroUsize {
+    const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
+    let asked = asked.and_then(|asked| NonZeroUsize::new(asked.into()));
+    asked.unwrap_or_else(|| {
+        std::thread::available_parallelism().map_or(NonZeroUsize::MIN, |cpus| cpus.min(MOST))
+    })
 }

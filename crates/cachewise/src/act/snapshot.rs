@@ -19,8 +19,9 @@ use super::listed::{nothing, plan};
 use super::pool::{Done, each_file, threads};
 use super::{moving, number, status};
 use crate::cli::{Output, Select, Snapshot, SnapshotCommand};
+use crate::columns::fields;
 use crate::files::{Found, Show, reason};
-use crate::output::{FAILED, tell};
+use crate::output::{self, FAILED, tell};
 use crate::progress::Meter;
 
 /// Failures that are told one by one; of the rest only their number.
@@ -146,10 +147,7 @@ fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
         number(totals.files, "file"),
         number(empty, "file")
     ));
-    Ok(match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(FAILED),
-    })
+    Ok(output::status(failed > 0))
 }
 
 fn bring_back(
@@ -176,9 +174,7 @@ fn bring_back(
     };
     let options = RestoreOptions {
         anyway,
-        threads: threads(asked)
-            .try_into()
-            .unwrap_or(std::num::NonZeroUsize::MIN),
+        threads: threads(asked),
         limiter: limiter.as_ref(),
         watch: Watch {
             cancel: Some(interrupt.flag()),
@@ -294,10 +290,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
         absent.bytes(page_size()),
         number(files, "file")
     ));
-    Ok(match left.total() {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(FAILED),
-    })
+    Ok(output::status(left.total() > 0))
 }
 
 fn compare(
@@ -312,11 +305,7 @@ fn compare(
         "note",
         "path",
     ];
-    let columns = COLUMNS
-        .into_iter()
-        .filter_map(cachewise_model::field)
-        .collect();
-    let mut show = Show::open(output, plan(columns, top))?;
+    let mut show = Show::open(output, plan(fields(&COLUMNS), top))?;
     let mut listing = show.begin()?;
     let mut result = Ok(());
     let each = |difference: FileDiff| {
@@ -349,10 +338,7 @@ fn compare(
         line += &format!("; of {} nobody tells", number(totals.unknown, "other"));
     }
     show.line(&line)?;
-    Ok(match totals.unknown {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::from(FAILED),
-    })
+    Ok(output::status(totals.unknown > 0))
 }
 
 fn found(difference: FileDiff) -> Found {

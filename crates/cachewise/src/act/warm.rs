@@ -36,9 +36,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     let meter = Meter::new();
     let progress = moving(&meter);
     let options = WarmOptions {
-        threads: threads(target.select.threads)
-            .try_into()
-            .unwrap_or(std::num::NonZeroUsize::MIN),
+        threads: threads(target.select.threads),
         limiter: limiter.as_ref(),
         watch: Watch {
             cancel: Some(interrupt.flag()),

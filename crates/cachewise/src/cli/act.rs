@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::files::parse_columns;
 use super::output::{Columns, Output};
 use super::select::Select;
+use crate::columns::fields;
 
 /// What is acted on, and how it is shown.
 #[derive(Debug, Args)]
@@ -49,10 +50,7 @@ impl Target {
         ];
         match &self.columns {
             Some(columns) => columns.0.clone(),
-            None => COLUMNS
-                .into_iter()
-                .filter_map(cachewise_model::field)
-                .collect(),
+            None => fields(&COLUMNS),
         }
     }
 }

@@ -7,6 +7,7 @@ use cachewise_units::Interval;
 use clap::Args;
 
 use super::output::{Columns, Output, parse_columns, parse_pid};
+use crate::columns::fields;
 
 /// `cachewise stat`.
 #[derive(Debug, Args)]
@@ -49,10 +50,7 @@ impl Stat {
     pub fn fields(&self) -> Vec<&'static Field> {
         match &self.columns {
             Some(columns) => columns.0.clone(),
-            None => STAT_COLUMNS
-                .iter()
-                .filter_map(|id| cachewise_model::field(id))
-                .collect(),
+            None => fields(&STAT_COLUMNS),
         }
     }
 }

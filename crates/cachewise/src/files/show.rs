@@ -5,10 +5,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cachewise_kstat::Kernel;
 use cachewise_model::{Field, Labels, Measured, Row, Subject};
 use cachewise_residency::{Counts, Inode, map};
-use cachewise_sys::page_size;
 use cachewise_units::ByteRange;
 use cachewise_view::{Format, RowOptions, RowWriter};
 
@@ -180,11 +178,8 @@ impl Show {
         }
         let options = RowOptions {
             timestamp: timestamp.to_owned(),
-            hostname: Kernel::new().hostname().unwrap_or_else(|_| "?".into()),
-            page_size: page_size(),
-            style: sink.style,
             room: self.room,
-            header_every: None,
+            ..sink.row_options()
         };
         let out = Batched::new(sink, self.plan.repeated);
         Ok(RowWriter::new(

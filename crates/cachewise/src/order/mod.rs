@@ -13,12 +13,12 @@ use cachewise_model::{Field, Measured, Row};
 use cachewise_residency::Found as Met;
 use cachewise_residency::order::{Class, History, Mode, Plan, Scanner, Survey, plan, survey};
 use cachewise_units::ByteRange;
-use cachewise_view::{Format, RowOptions, RowWriter};
+use cachewise_view::{RowOptions, RowWriter};
 
 use crate::cli::{Cat, OrderFiles, Unit};
+use crate::columns::fields;
 use crate::files::plan as plan_walk;
-use crate::machine;
-use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
+use crate::output::{Sink, Stream, status, tell};
 
 /// Prints files, or ranges of them, in the order in which to read them.
 pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
@@ -31,7 +31,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     }
     if let Some(memory) = arguments.simulate {
         simulated::show(arguments, &survey, memory)?;
-        return Ok(status(failed));
+        return Ok(status(failed > 0));
     }
     let plan = plan(&survey.snapshot, &History::default(), &arguments.options());
     if arguments.explain {
@@ -46,15 +46,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
         write_rows(sink, arguments, &survey, &plan)
     }
     .with_context(|| format!("cannot write to {name}"))?;
-    Ok(status(failed))
-}
-
-fn status(failed: u64) -> ExitCode {
-    if failed > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    }
+    Ok(status(failed > 0))
 }
 
 /// The files that were given, and those under directories, in the order of their paths.
@@ -107,16 +99,11 @@ fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan)
 fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) -> io::Result<()> {
     const FILE: [&str; 3] = ["file_size_bytes", "resident_bytes", "path"];
     const RANGE: [&str; 4] = ["offset", "length", "note", "path"];
-    let columns: &[&str] = match arguments.unit {
-        Unit::File => &FILE,
+    let columns = fields(match arguments.unit {
+        Unit::File => &FILE[..],
         Unit::Range => &RANGE,
-    };
-    let columns: Vec<&'static Field> = columns
-        .iter()
-        .filter_map(|id| cachewise_model::field(id))
-        .collect();
-    let format = sink.format;
-    let mut writer = RowWriter::new(sink, format, &columns, row_options(format));
+    });
+    let mut writer = row_writer(sink, &columns);
     let row_of = |file: usize| {
         let mut row = Row::of_file();
         row.labels.path = Measured::Exact(survey.paths[file].to_path_buf());
@@ -148,17 +135,14 @@ fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) 
     writer.finish(None).map(drop)
 }
 
-fn row_options(format: Format) -> RowOptions {
-    RowOptions {
-        timestamp: machine::timestamp(),
-        hostname: cachewise_kstat::Kernel::new()
-            .hostname()
-            .unwrap_or_else(|_| "?".into()),
-        page_size: cachewise_sys::page_size(),
-        style: cachewise_view::Style::plain(120),
-        room: None,
-        header_every: (format == Format::Table).then_some(usize::MAX),
-    }
+/// A writer of rows, with another header where columns get wider.
+fn row_writer(sink: Sink, columns: &[&'static Field]) -> RowWriter<Sink> {
+    let options = RowOptions {
+        header_every: Some(usize::MAX),
+        ..sink.row_options()
+    };
+    let format = sink.format;
+    RowWriter::new(sink, format, columns, options)
 }
 
 fn class(class: Class) -> &'static str {
@@ -200,13 +184,8 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
     for block in scan.by_ref() {
         match block {
             Ok(block) => {
-                let written = out
-                    .write_all(block.bytes())
-                    .context("cannot write to standard output");
-                match written {
-                    Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
-                    written => written?,
-                }
+                out.write_all(block.bytes())
+                    .context("cannot write to standard output")?;
             }
             Err(error) => {
                 failed += 1;
@@ -220,5 +199,5 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
         tell(&error.to_string());
     }
     out.flush().context("cannot write to standard output")?;
-    Ok(status(failed))
+    Ok(status(failed > 0))
 }

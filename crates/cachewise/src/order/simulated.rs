@@ -1,13 +1,13 @@
 //! `order --simulate`: what orders would cost with so much memory, without reading anything.
 
 use anyhow::{Context, Result};
-use cachewise_model::{Field, Labels, Ledger, Measured, NOT_HERE, Row, Subject};
+use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, Subject};
 use cachewise_residency::order::{Keep, Mode, Options, Order, Survey, simulate};
 use cachewise_units::Bytes;
-use cachewise_view::RowWriter;
 
-use super::row_options;
+use super::row_writer;
 use crate::cli::OrderFiles;
+use crate::columns::fields;
 use crate::output::{Sink, Stream};
 
 /// Cycles that are simulated; the first ones fill the cache, and are left out.
@@ -35,14 +35,10 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
         ("as given, misses dropped", planned(Mode::Fixed, Keep::Keep)),
         ("shuffled", planned(Mode::Shuffle(seed), Keep::Share)),
     ];
-    let columns: Vec<&'static Field> = ["device_read_bytes", "note"]
-        .into_iter()
-        .filter_map(cachewise_model::field)
-        .collect();
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-    let (name, format) = (sink.name().to_owned(), sink.format);
+    let name = sink.name().to_owned();
     let cannot_write = || format!("cannot write to {name}");
-    let mut writer = RowWriter::new(sink, format, &columns, row_options(format));
+    let mut writer = row_writer(sink, &fields(&["device_read_bytes", "note"]));
     for (strategy, order) in strategies {
         let mut read = simulate(&sizes, memory, order, CYCLES).split_off(FILLING);
         read.sort_unstable();

@@ -50,7 +50,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     };
     let mut report = Report::new(
         machine::timestamp(),
-        kernel.hostname().unwrap_or_else(|_| "?".into()),
+        machine::hostname(&kernel),
         cachewise_sys::page_size(),
         kernel.release().unwrap_or_else(|_| "?".into()),
     );

@@ -17,8 +17,8 @@ use cachewise_model::{Labels, Measured, Row, Subject};
 use cachewise_view::{Format, RowOptions, RowWriter};
 
 use crate::cli::Stat;
-use crate::machine::{self, Followed};
-use crate::output::{Sink, Stream, is_broken_pipe};
+use crate::machine::Followed;
+use crate::output::{Sink, Stream};
 use crate::signals::{self, Caught};
 use source::Source;
 
@@ -34,12 +34,8 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     signals::catch_ending(sender)?;
     let mut source = Source::open(&arguments, &kernel)?;
     let options = RowOptions {
-        timestamp: machine::timestamp(),
-        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
-        page_size: cachewise_sys::page_size(),
-        style: sink.style,
-        room: None,
         header_every: sink.is_terminal.then_some(HEADER_EVERY),
+        ..sink.row_options()
     };
     let is_watched = sink.is_terminal && sink.format == Format::Table;
     // Who asks for columns gets them, however long the lines are.
@@ -71,32 +67,17 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
         let row = sample.row_since(&earlier, now - earlier_at);
         // Terminals change their size.
         writer.set_room(if fits { Stream::Stdout.width() } else { None });
-        match writer.write(&row) {
-            Err(error) => return ended(error).with_context(cannot_write),
-            Ok(()) if over || arguments.count == Some(shown) => {
-                let total = sample.row_since(&first, now - begin);
-                return match writer.finish(Some(&total)) {
-                    Ok(_) => Ok(ExitCode::SUCCESS),
-                    Err(error) => ended(error).with_context(cannot_write),
-                };
-            }
-            Ok(()) => {}
+        writer.write(&row).with_context(cannot_write)?;
+        if over || arguments.count == Some(shown) {
+            let total = sample.row_since(&first, now - begin);
+            writer.finish(Some(&total)).with_context(cannot_write)?;
+            break;
         }
         (earlier, earlier_at) = (sample, now);
         // A machine that slept, or an interval shorter than a sample takes: no rush to catch up.
         due = due.max(now);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A reader that has gone ends it like Ctrl-C does.
-fn ended(error: std::io::Error) -> Result<ExitCode> {
-    let error = anyhow::Error::from(error);
-    if is_broken_pipe(&error) {
-        Ok(ExitCode::SUCCESS)
-    } else {
-        Err(error)
-    }
 }
 
 impl source::Sample {
