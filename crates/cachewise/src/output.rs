@@ -252,6 +252,31 @@ pub fn tell(message: &str) {
     let _ = writeln!(io::stderr(), "cachewise: {}", printable(message));
 }
 
+/// Failures that are told one by one; of the rest only their number.
+const TOLD: u64 = 10;
+
+/// How many failures there were, of which the first few are told.
+#[derive(Debug, Default)]
+pub struct Failures(u64);
+
+impl Failures {
+    /// Takes one in, and has it told if it is one of the first.
+    pub fn add(&mut self, error: &str, tell: impl FnOnce(&str)) {
+        self.0 += 1;
+        if self.0 <= TOLD {
+            tell(error);
+        }
+    }
+
+    /// Has the number of the rest told, and returns how many there were in all.
+    pub fn end(&self, tell: impl FnOnce(&str)) -> u64 {
+        if self.0 > TOLD {
+            tell(&format!("and {} more", self.0 - TOLD));
+        }
+        self.0
+    }
+}
+
 /// An error with its causes, each said once: some of them name their own cause already.
 pub fn explain(error: &anyhow::Error) -> String {
     let mut text = String::new();

@@ -5,80 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cachewise_units::Bytes;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done sooner is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The clock is asked once in so many steps.
-const STEPS: u64 = 256;
-
 /// How often a meter is read.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A count that goes up.
-pub struct Progress {
-    noun: &'static str,
-    /// `None` where nobody would see it.
-    since: Option<Instant>,
-    bar: Option<ProgressBar>,
-}
-
-impl Progress {
-    /// Counts things of this name.
-    pub fn new(noun: &'static str) -> Progress {
-        Progress {
-            noun,
-            since: std::io::stderr().is_terminal().then(Instant::now),
-            bar: None,
-        }
-    }
-
-    /// Counts nothing: something else tells.
-    pub fn silent() -> Progress {
-        Progress {
-            noun: "",
-            since: None,
-            bar: None,
-        }
-    }
-
-    /// So many are done.
-    pub fn at(&mut self, done: u64) {
-        let Some(since) = self.since.filter(|_| done.is_multiple_of(STEPS)) else {
-            return;
-        };
-        if self.bar.is_none() && since.elapsed() >= PATIENCE {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = format!("{{spinner}} {{human_pos}} {} in {{elapsed}}", self.noun);
-            if let Ok(style) = ProgressStyle::with_template(&style) {
-                bar.set_style(style);
-            }
-            self.bar = Some(bar);
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_position(done);
-        }
-    }
-
-    /// Clears the line.
-    pub fn end(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// Files and bytes that several threads work on: a bar, where it is known how many bytes there are to be.
+/// Files that are looked at, or worked on by several threads: a bar, where it is known how many bytes there are
+/// to be.
 ///
 /// A thread of its own reads it, so that a file that takes long is seen to take long.
 pub struct Meter {
@@ -173,7 +112,7 @@ impl Counts {
         bar.set_position(self.done.load(Ordering::Relaxed));
         bar.set_message(match files {
             1 => "1 file".to_owned(),
-            _ => format!("{files} files"),
+            _ => format!("{} files", HumanCount(files)),
         });
         let template = match planned {
             0 => "{spinner} {msg} in {elapsed}",

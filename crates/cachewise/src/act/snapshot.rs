@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use cachewise_residency::snapshot::{
@@ -21,11 +21,8 @@ use super::{moving, number, status};
 use crate::cli::{Output, Select, Snapshot, SnapshotCommand};
 use crate::columns::fields;
 use crate::files::{Found, Show, reason};
-use crate::output::{self, FAILED, tell};
+use crate::output::{self, FAILED, Failures, tell};
 use crate::progress::Meter;
-
-/// Failures that are told one by one; of the rest only their number.
-const TOLD: u64 = 10;
 
 /// Saves, restores or compares.
 pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
@@ -56,43 +53,34 @@ pub fn snapshot(arguments: &Snapshot) -> Result<ExitCode> {
     }
 }
 
-/// Tells what could not be done to files, up to a number.
+/// Tells what could not be done to files, with the bar out of its way.
 struct Telling<'a> {
-    told: Mutex<u64>,
+    failures: Mutex<Failures>,
     meter: &'a Meter,
 }
 
 impl<'a> Telling<'a> {
     fn new(meter: &'a Meter) -> Self {
         Telling {
-            told: Mutex::new(0),
+            failures: Mutex::default(),
             meter,
         }
     }
 
     fn tell(&self, text: &str) {
-        // A poisoned count is still a count.
-        let mut told = self
-            .told
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        *told += 1;
-        if *told <= TOLD {
-            self.meter.aside(|| tell(text));
-        }
+        self.failures()
+            .add(text, |text| self.meter.aside(|| tell(text)));
     }
 
     /// Ends it, and returns how many there were.
     fn end(self) -> u64 {
-        let told = self
-            .told
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
         self.meter.end();
-        if told > TOLD {
-            tell(&format!("and {} more", told - TOLD));
-        }
-        told
+        self.failures().end(tell)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        // A poisoned count is still a count.
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

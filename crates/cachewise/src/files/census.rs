@@ -139,6 +139,7 @@ fn browsed<'a>(
         }
     });
     let files = files.collect();
+    counting.all_came();
     show.raw(|out| ncdu::write(out, Path::new(ROOT), files))?;
     Ok(counting.finish())
 }

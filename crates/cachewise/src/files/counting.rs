@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use cachewise_residency::Counts;
 
 use super::notes::Notes;
-use crate::progress::Progress;
-
-/// Failures that are told one by one; of the rest only their number.
-const TOLD: u64 = 10;
+use crate::output::Failures;
+use crate::progress::Meter;
 
 /// What all files come to.
 #[derive(Debug, Clone)]
@@ -45,8 +43,10 @@ pub struct Counting {
     vanished: u64,
     /// How many are unknown for which reason.
     reasons: BTreeMap<&'static str, u64>,
+    failures: Failures,
     pub notes: Notes,
-    progress: Progress,
+    /// `None` where something else shows how far the work is.
+    meter: Option<Meter>,
 }
 
 impl Counting {
@@ -55,14 +55,15 @@ impl Counting {
             answer: Answer::NOTHING,
             vanished: 0,
             reasons: BTreeMap::new(),
+            failures: Failures::default(),
             notes,
-            progress: Progress::new("files"),
+            meter: Some(Meter::new()),
         }
     }
 
     /// Leaves it to something else to show how far the work is.
     pub fn quietly(&mut self) {
-        self.progress = Progress::silent();
+        self.meter = None;
     }
 
     /// Counts a file.
@@ -76,15 +77,25 @@ impl Counting {
                 *self.reasons.entry(reason).or_default() += 1;
             }
         }
-        self.progress.at(self.answer.files);
+        if let Some(meter) = &self.meter {
+            meter.file();
+        }
     }
 
     /// Takes in what could not be looked at.
     pub fn failed(&mut self, error: &str) {
-        self.answer.failed += 1;
-        if self.answer.failed <= TOLD {
-            self.progress.end();
-            self.notes.tell(error);
+        let notes = &mut self.notes;
+        self.failures.add(error, |error| match &self.meter {
+            Some(meter) => meter.aside(|| notes.tell(error)),
+            None => notes.tell(error),
+        });
+    }
+
+    /// Writes something to what may be the terminal, with the line of progress out of its way.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.meter {
+            Some(meter) => meter.aside(write),
+            None => write(),
         }
     }
 
@@ -101,21 +112,15 @@ impl Counting {
 
     /// Nothing more is waited for: the line of progress makes room for what is shown.
     pub fn all_came(&mut self) {
-        self.progress.end();
+        self.meter = None;
     }
 
     /// Tells what is not in the sums.
     pub fn finish(&mut self) -> Answer {
-        self.progress.end();
-        let Answer {
-            files,
-            unknown,
-            failed,
-            ..
-        } = self.answer;
-        if failed > TOLD {
-            self.notes.tell(&format!("and {} more", failed - TOLD));
-        }
+        self.all_came();
+        let notes = &mut self.notes;
+        self.answer.failed = self.failures.end(|more| notes.tell(more));
+        let Answer { files, unknown, .. } = self.answer;
         match self.vanished {
             0 => {}
             1 => self.notes.tell("note: a file was gone when its turn came"),

@@ -56,6 +56,7 @@ pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
         }
         ControlFlow::Continue(())
     });
+    counting.all_came();
     show.raw(|out| write(out, &absolute(root.clone()), files))?;
     Ok(counting.finish())
 }

@@ -280,6 +280,7 @@ impl Listing<'_> {
 
     /// Takes in rows that are no files, and how many more there are.
     pub fn rows(&mut self, rows: Vec<Row>, hidden: usize) -> Result<()> {
+        self.counting.all_came();
         self.hidden = Some((hidden as u64, ("directory is", "directories are")));
         rows.iter().for_each(|row| self.writer.fit(row));
         rows.into_iter().try_for_each(|row| self.row(row))
@@ -294,8 +295,9 @@ impl Listing<'_> {
         if let Some(time) = &self.time {
             row.labels.time = Measured::Exact(time.clone());
         }
-        self.writer
-            .write(&row)
+        let writer = &mut self.writer;
+        self.counting
+            .aside(|| writer.write(&row))
             .with_context(|| format!("cannot write to {}", self.show.name))
     }
 

@@ -18,17 +18,17 @@ use cachewise_view::{RowOptions, RowWriter};
 use crate::cli::{Cat, OrderFiles, Unit};
 use crate::columns::fields;
 use crate::files::plan as plan_walk;
-use crate::output::{Sink, Stream, status, tell};
+use crate::output::{Failures, Sink, Stream, status, tell};
 
 /// Prints files, or ranges of them, in the order in which to read them.
 pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
-    let mut failed = 0u64;
-    let paths = expanded(arguments, &mut failed)?;
+    let mut failures = Failures::default();
+    let paths = expanded(arguments, &mut failures)?;
     let survey = survey(&paths, None);
     for error in &survey.skipped {
-        failed += 1;
-        tell(&error.to_string());
+        failures.add(&error.to_string(), tell);
     }
+    let failed = failures.end(tell);
     if let Some(memory) = arguments.simulate {
         simulated::show(arguments, &survey, memory)?;
         return Ok(status(failed > 0));
@@ -50,7 +50,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
 }
 
 /// The files that were given, and those under directories, in the order of their paths.
-fn expanded(arguments: &OrderFiles, failed: &mut u64) -> Result<Vec<PathBuf>> {
+fn expanded(arguments: &OrderFiles, failures: &mut Failures) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in &arguments.paths {
         // What is no directory is named for itself: the survey says what is wrong with it.
@@ -62,10 +62,7 @@ fn expanded(arguments: &OrderFiles, failed: &mut u64) -> Result<Vec<PathBuf>> {
         plan_walk(&arguments.select, &[path])?.run(|met| {
             match met {
                 Met::File(entry) => all.push(entry.path()),
-                Met::Skipped(error) => {
-                    *failed += 1;
-                    tell(&error.to_string());
-                }
+                Met::Skipped(error) => failures.add(&error.to_string(), tell),
             }
             ControlFlow::Continue(())
         });
