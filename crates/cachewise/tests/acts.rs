@@ -416,30 +416,23 @@ fn closed_pipe() {
 }
 
 fn bar_and_width() {
-    if Command::new("script").arg("--version").output().is_err() {
-        println!("skipped: a bar on a terminal: `script` of util-linux is not installed");
+    if !has_terminals("a bar on a terminal") {
         return;
     }
     let scratch = Scratch::new();
     let file = scratch.file(format!("a-name-{}", "x".repeat(60)), 4 << 20);
-    let on_terminal = |arguments: &str| {
+    let shown = |arguments: &str| {
         let binary = env!("CARGO_BIN_EXE_cachewise");
         let line = format!(
             "stty cols 60; exec '{binary}' {arguments} {}",
             file.display()
         );
-        let mut command = Command::new("script");
-        command
-            .args(["-qec", &line, "/dev/null"])
-            .env("TERM", "xterm")
-            .env_remove("COLUMNS")
-            .env("NO_COLOR", "1");
-        let ended = Ended::of(&mut command);
+        let ended = Ended::of(&mut on_terminal(&line));
         // 2 where a reclaimer takes away pages as they come.
         assert!([0, 2].contains(&ended.code()), "it can be done: {ended:?}");
         ended.out()
     };
-    for line in on_terminal("evict --sync").lines() {
+    for line in shown("evict --sync").lines() {
         let width = line.trim_end().chars().count();
         assert!(
             width <= 60,
@@ -447,7 +440,7 @@ fn bar_and_width() {
         );
     }
     evict(&file);
-    let shown = on_terminal("warm --rate 3M");
+    let shown = shown("warm --rate 3M");
     assert!(
         shown.contains("MiB of 4.00 MiB"),
         "what takes longer than a moment has a bar: {shown:?}"
@@ -458,15 +451,8 @@ fn nobody_is_told_so() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 8 * page_size());
     let binary = copy_for_everyone(scratch.directory());
-    let nobody = |arguments: &[&str]| {
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-            .arg(&binary)
-            .args(arguments)
-            .arg(&file);
-        Ended::of(&mut command)
-    };
+    let nobody =
+        |arguments: &[&str]| Ended::of(as_nobody().arg(&binary).args(arguments).arg(&file));
     let ended = nobody(&["evict"]).expect(2, "that it went nobody can say");
     assert!(
         ended.out().contains('?') && ended.out().contains("nobody tells what went"),

@@ -283,9 +283,8 @@ fn what_is_no_dump() {
 /// The binary as another user, with a limit in KiB.
 fn nobody(scratch: &Scratch, limit: &str) -> Command {
     let binary = copy_for_everyone(scratch.directory());
-    let mut command = Command::new("setpriv");
+    let mut command = as_nobody();
     command
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .args([
             "sh",
             "-c",

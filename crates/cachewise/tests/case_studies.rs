@@ -65,7 +65,7 @@ fn cold_then_warm() {
         if resident(&file) != pages {
             return None;
         }
-        let pinned = pin(&file, [0..pages]);
+        let pinned = pin(&file, pages);
         let warm = report_of(&[], dd(&file, &["bs=1M"]));
         drop(pinned);
         a_cold_read(&cold, &file);
@@ -381,7 +381,7 @@ fn cached_of(path: &Path) {
     let first = report_of(&[], rounds(path, 1, ""));
     // A reclaimer would make misses of what is to be hits, so it gets nothing: no other way is left to
     // tell its misses from ours.
-    let pinned = pin(path, [0..pages]);
+    let pinned = pin(path, pages);
     let second = report_of(&[], rounds(path, ROUNDS, ""));
     drop(pinned);
     let row = first.file(path);

@@ -69,12 +69,7 @@ fn refuses_without_a_terminal() {
 
 fn refuses_others_than_root() {
     let scratch = Scratch::new();
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(copy_for_everyone(scratch.directory()))
-        .args(["drop", "--yes"]);
-    Ended::of(&mut command)
+    Ended::of(cachewise_as_nobody(&scratch).args(["drop", "--yes"]))
         .expect(2, "it is root's")
         .says("/proc/sys/vm/drop_caches", "what could not be done")
         .says("Permission denied", "why")
@@ -162,9 +157,8 @@ fn drops_what_was_agreed_to() {
         ended.expect(0, script);
         assert_eq!(written, expected, "{script}: that and nothing else");
     }
-    let has_terminals = Command::new("script").arg("--version").output();
-    if has_terminals.is_err() {
-        return println!("skipped: drop asks at a terminal: script(1) is not installed");
+    if !has_terminals("drop asks at a terminal") {
+        return;
     }
     for (answer, expected) in [("y", "1"), ("yes", "1"), ("n", ""), ("", ""), ("maybe", "")] {
         // `script` gives it a terminal, and types.

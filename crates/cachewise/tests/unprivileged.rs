@@ -305,8 +305,7 @@ fn capabilities_are_enough() {
     let scratch = Scratch::new();
     let binary = copy_for_everyone(scratch.directory());
     let file = scratch.file("file", 16 * page_size());
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    let mut command = as_nobody();
     command.args([
         "--inh-caps",
         "-all,+bpf,+perfmon",

@@ -21,12 +21,8 @@ pub fn files<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command
 
 /// The same as a user who owns nothing, by a copy of the binary that such a user may run.
 pub fn files_as_nobody(scratch: &Scratch) -> Command {
-    let mut command = Command::new("setpriv");
-    command
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
-        .arg(copy_for_everyone(scratch.directory()))
-        .arg("files")
-        .stdin(Stdio::null());
+    let mut command = cachewise_as_nobody(scratch);
+    command.arg("files").stdin(Stdio::null());
     command
 }
 

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::disk::Scratch;
+
 /// Far beyond what anything here takes: only a hang reaches it.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -35,6 +37,40 @@ pub fn copy_for_everyone(directory: &Path) -> PathBuf {
     fs::copy(env!("CARGO_BIN_EXE_cachewise"), &copy).expect("the binary can be copied");
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("it is ours");
     copy
+}
+
+/// What follows as a user who owns nothing.
+pub fn as_nobody() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command
+}
+
+/// The binary of this workspace as such a user, by a copy in the scratch directory.
+pub fn cachewise_as_nobody(scratch: &Scratch) -> Command {
+    let mut command = as_nobody();
+    command.arg(copy_for_everyone(scratch.directory()));
+    command
+}
+
+/// Whether there is script(1), which gives a command a terminal; says so if not.
+pub fn has_terminals(what: &str) -> bool {
+    let is_there = Command::new("script").arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: {what}: `script` of util-linux is not installed");
+    }
+    is_there
+}
+
+/// A shell's line on a terminal, without colour unless it is asked for.
+pub fn on_terminal(line: &str) -> Command {
+    let mut command = Command::new("script");
+    command
+        .args(["-qec", line, "/dev/null"])
+        .env("TERM", "xterm")
+        .env_remove("COLUMNS")
+        .env("NO_COLOR", "1");
+    command
 }
 
 /// Looks until there is something.

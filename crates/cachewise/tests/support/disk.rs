@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -109,20 +108,18 @@ pub fn warm(path: &Path) {
     while file.read(&mut buffer).expect("it can be read") > 0 {}
 }
 
-/// Brings in these pages of a file, or of a block device, and keeps them until the mappings go: no
+/// Brings in the first pages of a file, or of a block device, and keeps them until the mapping goes: no
 /// reclaimer takes them, so whatever is counted of them meanwhile has to be right at once.
 #[must_use]
-pub fn pin(path: &Path, pages: impl IntoIterator<Item = Range<u64>>) -> Vec<Mapping> {
+pub fn pin(path: &Path, pages: u64) -> Mapping {
     let file = File::open(path).expect("it can be opened");
-    let ranges = pages.into_iter();
-    ranges
-        .map(|Range { start, end }| {
-            let pages = PageRange { start, end };
-            let mapping = Mapping::of(file.as_fd(), pages).expect("it can be mapped");
-            mapping.lock(pages).expect("RLIMIT_MEMLOCK allows it");
-            mapping
-        })
-        .collect()
+    let pages = PageRange {
+        start: 0,
+        end: pages,
+    };
+    let mapping = Mapping::of(file.as_fd(), pages).expect("it can be mapped");
+    mapping.lock(pages).expect("root may lock what it likes");
+    mapping
 }
 
 /// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`

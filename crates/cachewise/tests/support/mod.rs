@@ -25,7 +25,10 @@ mod report;
 mod suite;
 
 pub use bpf::{Held, held_by};
-pub use command::{Ended, Started, cachewise, copy_for_everyone, signal, until};
+pub use command::{
+    Ended, Started, as_nobody, cachewise, cachewise_as_nobody, copy_for_everyone, has_terminals,
+    on_terminal, signal, until,
+};
 pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,
 };

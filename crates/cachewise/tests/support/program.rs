@@ -12,7 +12,7 @@ use std::thread;
 use cachewise_sys::{Mapping, page_size};
 use cachewise_units::PageRange;
 
-use super::command::Started;
+use super::command::{Started, as_nobody};
 
 const NAME: &str = "CACHEWISE_TEST_PROGRAM";
 const FILE: &str = "CACHEWISE_TEST_FILE";
@@ -83,16 +83,7 @@ impl Reader {
 
     /// Starts one that belongs to another user.
     pub fn of_nobody(file: &Path) -> Reader {
-        let mut command = Command::new("setpriv");
-        command.args([
-            "--reuid",
-            "65534",
-            "--regid",
-            "65534",
-            "--clear-groups",
-            "sh",
-        ]);
-        Reader::start(&mut command, file)
+        Reader::start(as_nobody().arg("sh"), file)
     }
 
     /// Starts one in a control group.

@@ -1,0 +1,53 @@
+//! Where output goes and how it looks.
+//!
+//! # Layout
+//! - `target`: files, by their endings, and formats; `lost`: full disks and closed pipes
+//! - `terminal`: widths and colours; `names`: of files and commands, as whoever made them liked
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod lost;
+mod names;
+mod target;
+mod terminal;
+
+use std::process::ExitCode;
+
+use support::{needs_root, plain, run};
+
+fn main() -> ExitCode {
+    run(
+        "names of files in reports",
+        vec![
+            plain("target::missing_directory", target::missing_directory),
+            plain("target::directory", target::directory),
+            plain("target::mistyped_format", target::mistyped_format),
+            plain(
+                "target::a_file_for_each_format",
+                target::a_file_for_each_format,
+            ),
+            plain("target::unknown_ending", target::unknown_ending),
+            plain("full::report", lost::full_report),
+            plain("full::standard_error", lost::full_standard_error),
+            plain("full::rows", lost::full_rows),
+            plain(
+                "pipe::the_report_has_no_reader",
+                lost::the_report_has_no_reader,
+            ),
+            plain("pipe::interrupted_twice", lost::interrupted_twice),
+            plain("width::of_a_terminal", terminal::width_of_a_terminal),
+            plain("width::of_a_pipe", terminal::width_of_a_pipe),
+            plain("colour::asked_for", terminal::colour_asked_for),
+            plain("colour::on_a_terminal", terminal::colour_on_a_terminal),
+            plain("json::head", target::json_head),
+            plain("names::in_messages", names::names_in_messages),
+            plain("names::of_the_command", names::name_of_the_command),
+            needs_root("names::control_characters", names::control_characters),
+            needs_root("names::not_utf8", names::not_utf8),
+            needs_root("names::spaces_and_line_feeds", names::spaces_and_line_feeds),
+            needs_root("names::deleted_file", names::deleted_file),
+            needs_root("names::in_findings", names::in_findings),
+        ],
+    )
+}
