@@ -1,67 +1,45 @@
 //! `order` and `cat`: what is resident comes first, and reading leaves the cache as it was.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use assert_cmd::Command;
-use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
+use support::*;
 
 /// Long enough for several chunks.
 const SIZE: usize = 6 << 20;
 
-fn cachewise(arguments: &[&str], directory: &Path) -> Command {
-    let mut command = Command::cargo_bin("cachewise").expect("the binary was built");
-    command.args(arguments).current_dir(directory);
-    command
-}
-
-/// Where files are on a disk: `/tmp` may be a tmpfs, of which nothing can be put out.
-fn directory() -> tempfile::TempDir {
-    let place =
-        std::env::var_os("CACHEWISE_TEST_DIR").map_or_else(|| "/var/tmp".into(), PathBuf::from);
-    tempfile::tempdir_in(place).expect("a directory on a disk")
+fn done(arguments: &[&str], scratch: &Scratch) -> Ended {
+    Ended::of(cachewise(arguments).current_dir(scratch.directory()))
 }
 
 /// A file of which nothing is resident, of content that names its place.
 fn cold_file(path: &Path, seed: u8) {
     let content: Vec<u8> = (0..SIZE).map(|at| seed ^ (at >> 12) as u8).collect();
     fs::write(path, content).expect("it can be written");
-    let file = File::open(path).expect("it is there");
-    file.sync_all().expect("the disk takes it");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("it is clean");
-}
-
-fn resident(path: &Path) -> u64 {
-    let file = cachewise_residency::open(path).expect("our own file");
-    let whole = cachewise_units::ByteRange::starting_at(0);
-    cachewise_residency::query(file.as_fd(), whole)
-        .expect("our own file")
-        .cached
-        .0
+    evict(path);
 }
 
 #[test]
 fn the_file_that_is_resident_comes_first() {
-    let directory = directory();
-    let paths = ["a", "b\nc", "d"].map(|name| directory.path().join(name));
+    let scratch = Scratch::new();
+    let paths = ["a", "b\nc", "d"].map(|name| scratch.path(name));
     for (seed, path) in paths.iter().enumerate() {
         cold_file(path, seed as u8);
     }
     fs::read(&paths[1]).expect("it is brought in");
-    let output = cachewise(&["order", "-0", "a", "d", "b\nc"], directory.path())
-        .output()
-        .unwrap();
+    let output = done(&["order", "-0", "a", "d", "b\nc"], &scratch);
     assert!(output.status.success(), "nothing went wrong");
     assert!(
-        output.stdout.starts_with(b"b\nc\0"),
+        output.out.starts_with(b"b\nc\0"),
         "a newline is part of a name: {:?}",
-        String::from_utf8_lossy(&output.stdout)
+        String::from_utf8_lossy(&output.out)
     );
     assert_eq!(
-        output.stdout.split(|&byte| byte == 0).count(),
+        output.out.split(|&byte| byte == 0).count(),
         4,
         "each file once"
     );
@@ -69,12 +47,12 @@ fn the_file_that_is_resident_comes_first() {
 
 #[test]
 fn ranges_cover_each_byte_once() {
-    let directory = directory();
+    let scratch = Scratch::new();
     for (seed, name) in ["a", "b"].into_iter().enumerate() {
-        cold_file(&directory.path().join(name), seed as u8);
+        cold_file(&scratch.path(name), seed as u8);
     }
     let mut half = vec![0; SIZE / 2];
-    File::open(directory.path().join("b"))
+    File::open(scratch.path("b"))
         .and_then(|mut file| file.read_exact(&mut half))
         .expect("half of it is brought in");
     for arguments in [
@@ -90,8 +68,8 @@ fn ranges_cover_each_byte_once() {
             ".",
         ],
     ] {
-        let output = cachewise(arguments, directory.path()).output().unwrap();
-        let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let output = done(arguments, &scratch);
+        let document: Value = serde_json::from_slice(&output.out).expect("it is JSON");
         for name in ["./a", "./b"] {
             let mut ranges: Vec<(u64, u64)> = document["rows"]
                 .as_array()
@@ -118,61 +96,55 @@ fn ranges_cover_each_byte_once() {
 
 #[test]
 fn cat_with_keep_writes_the_same_and_leaves_nothing_behind() {
-    let directory = directory();
-    let path = directory.path().join("file");
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
     cold_file(&path, 3);
     let begun = resident(&path);
-    let kept = cachewise(&["cat", "--keep", "file"], directory.path())
-        .output()
-        .unwrap();
+    let kept = done(&["cat", "--keep", "file"], &scratch);
     let left = resident(&path);
     assert!(kept.status.success(), "nothing went wrong");
     assert_eq!(begun, 0, "it was cold");
     assert_eq!(left, 0, "and is again");
-    let plain = cachewise(&["cat", "file", "file"], directory.path())
-        .output()
-        .unwrap();
-    assert_eq!(plain.stdout.len(), 2 * SIZE, "as often as it is named");
-    assert!(kept.stdout == fs::read(&path).unwrap(), "byte for byte");
-    assert!(plain.stdout[..SIZE] == kept.stdout, "with and without");
+    let plain = done(&["cat", "file", "file"], &scratch);
+    assert_eq!(plain.out.len(), 2 * SIZE, "as often as it is named");
+    assert!(kept.out == fs::read(&path).unwrap(), "byte for byte");
+    assert!(plain.out[..SIZE] == kept.out, "with and without");
 }
 
 #[test]
 fn what_is_missing_is_said_and_the_rest_is_done() {
-    let directory = directory();
-    cold_file(&directory.path().join("file"), 1);
+    let scratch = Scratch::new();
+    cold_file(&scratch.path("file"), 1);
     for arguments in [
         &["cat", "nowhere", "file"][..],
         &["order", "nowhere", "file"],
     ] {
-        let output = cachewise(arguments, directory.path()).output().unwrap();
+        let output = done(arguments, &scratch);
         assert_eq!(
             output.status.code(),
             Some(2),
             "{arguments:?}: something could not be done"
         );
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = String::from_utf8_lossy(&output.err).into_owned();
         assert!(told.contains("nowhere"), "{arguments:?} says what: {told}");
-        assert!(!output.stdout.is_empty(), "{arguments:?} does the rest");
+        assert!(!output.out.is_empty(), "{arguments:?} does the rest");
     }
-    let nothing = cachewise(&["cat"], directory.path()).output().unwrap();
+    let nothing = done(&["cat"], &scratch);
     assert_eq!(nothing.status.code(), Some(2), "nothing to do is a mistake");
 }
 
 #[test]
 fn a_simulation_reads_nothing_and_shows_the_bound() {
-    let directory = directory();
+    let scratch = Scratch::new();
     for (seed, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-        cold_file(&directory.path().join(name), seed as u8);
+        cold_file(&scratch.path(name), seed as u8);
     }
     let memory = format!("{}", SIZE * 3);
-    let output = cachewise(
+    let output = done(
         &["order", "--simulate", &memory, "-o", "json", "."],
-        directory.path(),
-    )
-    .output()
-    .unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        &scratch,
+    );
+    let document: Value = serde_json::from_slice(&output.out).expect("it is JSON");
     let of = |strategy: &str| {
         document["rows"]
             .as_array()
@@ -191,23 +163,17 @@ fn a_simulation_reads_nothing_and_shows_the_bound() {
     assert!(of("free") < of("as given"), "and ours beats the usual one");
     let read: u64 = ["a", "b", "c", "d"]
         .iter()
-        .map(|name| resident(&directory.path().join(name)))
+        .map(|name| resident(&scratch.path(name)))
         .sum();
     assert_eq!(read, 0, "nothing was brought in");
 }
 
 #[test]
 fn a_reader_that_has_gone_is_no_failure() {
-    let directory = directory();
-    cold_file(&directory.path().join("file"), 1);
-    let binary = assert_cmd::cargo::cargo_bin("cachewise");
-    let mut child = std::process::Command::new(binary)
-        .args(["cat", "file"])
-        .current_dir(directory.path())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    drop(child.stdout.take());
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(0), "as with cat(1) before head(1)");
+    let scratch = Scratch::new();
+    cold_file(&scratch.path("file"), 1);
+    let mut command = cachewise(["cat", "file"]);
+    let mut started = Started::of(command.current_dir(scratch.directory()));
+    started.close_output();
+    started.wait().expect(0, "as with cat(1) before head(1)");
 }
