@@ -136,10 +136,7 @@ fn is_beyond(range: ByteRange, size: Bytes) -> bool {
 
 /// There is no file, which a script would take for success.
 pub fn nothing(verb: &str, select: &Select, paths: &[PathBuf]) -> String {
-    let picked = match select.include.is_empty() && select.exclude.is_empty() {
-        true => "",
-        false => " that --include and --exclude let through",
-    };
+    let picked = select.picked();
     let place = match paths {
         [one] => one.display().to_string(),
         [first, others @ ..] => format!("{} and {} other paths", first.display(), others.len()),

@@ -34,7 +34,18 @@ impl Select {
         for pattern in &self.exclude {
             patterns.exclude(pattern)?;
         }
-        let are_any = !self.include.is_empty() || !self.exclude.is_empty();
-        Ok(are_any.then_some(patterns))
+        Ok(self.has_patterns().then_some(patterns))
+    }
+
+    /// What to add to "no file", where patterns may be the reason.
+    pub fn picked(&self) -> &'static str {
+        match self.has_patterns() {
+            true => " that --include and --exclude let through",
+            false => "",
+        }
+    }
+
+    fn has_patterns(&self) -> bool {
+        !self.include.is_empty() || !self.exclude.is_empty()
     }
 }

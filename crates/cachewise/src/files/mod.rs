@@ -117,12 +117,7 @@ fn status(arguments: &Files, answer: &Answer) -> ExitCode {
 
 /// Says that there is no file. To a script a list of nothing would look like a good one.
 fn nothing(arguments: &Files) -> ExitCode {
-    let select = &arguments.select;
-    let picked = if select.include.is_empty() && select.exclude.is_empty() {
-        ""
-    } else {
-        " that --include and --exclude let through"
-    };
+    let picked = arguments.select.picked();
     if !arguments.pid.is_empty() {
         tell(&format!(
             "note: no file{picked} is held: kernel threads hold none"
