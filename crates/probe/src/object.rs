@@ -466,12 +466,8 @@ impl Opened {
         // SAFETY: called once, and here and in `Loaded` the skeleton is dropped before the storage; on an
         // early return the locals are dropped in reverse order, the skeleton first.
         let place = unsafe { storage.get() };
-        let types = kernel.to_file().map_err(Error::Memory)?;
         let mut builder = LedgerSkelBuilder::default();
-        builder
-            .object_builder_mut()
-            .btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))
-            .map_err(refused("open the probe's object"))?;
+        let types = kernel.give_to(builder.object_builder_mut())?;
         let mut skeleton = builder
             .open(place)
             .map_err(refused("open the probe's object"))?;

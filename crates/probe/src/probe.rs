@@ -43,7 +43,7 @@ impl Probe {
     /// [`Error::NoProcess`] if the process to watch does not exist.
     ///
     /// # Cost
-    /// Some 60 ms: a third of it libbpf's search in the kernel's type information, half the verifier's.
+    /// Some 60 ms, most of it the verifier's.
     pub fn attach(options: &Options) -> Result<Probe, Error> {
         if matches!(options.scope, Scope::Process(_)) && !proc_is_ours() {
             return Err(Error::PidNamespace);

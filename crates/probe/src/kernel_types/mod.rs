@@ -15,8 +15,10 @@ mod tests;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
+
+use libbpf_rs::ObjectBuilder;
 
 use self::btf::{MAGIC, Type, Types, kind};
 use self::contents::Contents;
@@ -67,8 +69,20 @@ impl KernelTypes {
         self.ids.get(name).copied().unwrap_or(0)
     }
 
+    /// Has libbpf look here for the kernel's types. It reads the file when it loads: keep it until then.
+    pub(crate) fn give_to(&self, builder: &mut ObjectBuilder) -> Result<OwnedFd, Error> {
+        let file = self.to_file().map_err(Error::Memory)?;
+        builder
+            .btf_custom_path(format!("/proc/self/fd/{}", file.as_raw_fd()))
+            .map_err(|source| Error::Refused {
+                operation: "take a description of the kernel's types".into(),
+                source,
+            })?;
+        Ok(file)
+    }
+
     /// A file in memory with the description, for a library that wants a path.
-    pub(crate) fn to_file(&self) -> io::Result<OwnedFd> {
+    fn to_file(&self) -> io::Result<OwnedFd> {
         let fd = rustix::fs::memfd_create(c"kernel types", rustix::fs::MemfdFlags::CLOEXEC)?;
         let mut file = File::from(fd);
         file.write_all(&self.description)?;
