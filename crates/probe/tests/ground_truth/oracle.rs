@@ -61,6 +61,26 @@ pub struct Residency {
     recently_evicted: u64,
 }
 
+/// How many pages of files came back since boot that reclaim had taken, on the whole machine.
+fn refaults() -> Result<u64> {
+    // To read it is to have what each CPU keeps to itself added up.
+    std::fs::read("/proc/sys/vm/stat_refresh").context("read vm.stat_refresh")?;
+    let text = std::fs::read_to_string("/proc/vmstat").context("read /proc/vmstat")?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("workingset_refault_file "))
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| Problem::new("/proc/vmstat has no workingset_refault_file"))
+}
+
+/// What the kernel knew at one time of pages that reclaim took. Not by `pgsteal_file`: that leaves out
+/// what DAMON pages out.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// Entries of the file that say so.
+    shadows: u64,
+    refaults: u64,
+}
+
 /// cachestat(2), straight: the oracle must not share code with what it judges.
 fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     /// The same on every architecture.
@@ -226,6 +246,20 @@ impl Subject {
     /// What of the file is in the cache; also what was appended to it.
     pub fn residency(&self) -> Result<Residency> {
         cachestat(self.file.as_raw_fd(), &(0..0)).context("cachestat")
+    }
+
+    /// What was taken of the file up to now.
+    pub fn taken(&self) -> Result<Taken> {
+        Ok(Taken {
+            shadows: self.residency()?.evicted,
+            refaults: refaults()?,
+        })
+    }
+
+    /// The most pages that reclaim can have taken since: each left an entry, and is back where that is gone.
+    pub fn taken_since(&self, before: Taken) -> Result<u64> {
+        let now = self.taken()?;
+        Ok((now.shadows + now.refaults).saturating_sub(before.shadows + before.refaults))
     }
 
     /// Resident pages of a range, which must not be empty.
