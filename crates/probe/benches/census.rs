@@ -15,6 +15,9 @@
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the tables there too.
 //! Without `--bench`, as under `cargo test --benches`, it is short.
 
+#[path = "overhead/quantile.rs"]
+mod quantile;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -25,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use cachewise_probe::ErrorKind;
 use cachewise_probe::census::{Census, Options, Summary};
+use quantile::quantile;
 use rustix::thread::UnshareFlags;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -38,18 +42,6 @@ const RUN_GOAL: Duration = Duration::from_millis(5);
 const CENSUS_GOAL: Duration = Duration::from_millis(100);
 
 const FILES_PER_DIRECTORY: u32 = 5000;
-
-/// The value below which a share of all lies.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = share * (sorted.len() - 1) as f64;
-    let (low, high) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
-    );
-    low + (high - low) * place.fract()
-}
 
 fn spread(values: impl Iterator<Item = f64>) -> String {
     let values: Vec<f64> = values.collect();

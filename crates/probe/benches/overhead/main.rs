@@ -37,6 +37,7 @@
 
 mod machine;
 mod measurement;
+mod quantile;
 mod table;
 mod variant;
 mod work;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::measurement::Measurement;
+use crate::quantile::quantile;
 use crate::variant::Variant;
 use crate::work::Work;
 
@@ -88,18 +89,6 @@ pub fn disturbance(work: &str, measured: &Measurement) -> String {
         "- {work}: {verdict} (others kept {others:.2} CPUs busy, {stolen:.2} were stolen; \
          load average {before} before, {after} after)\n"
     )
-}
-
-/// The value below which a share of all lies.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = share * (sorted.len() - 1) as f64;
-    let (low, high) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
-    );
-    low + (high - low) * place.fract()
 }
 
 fn median(values: &[f64]) -> f64 {
