@@ -301,13 +301,7 @@ fn evictions(room: &mut Room) -> Result<()> {
                     .context("make it whole")?;
                 warm(&victim)
             },
-            |(), _| {
-                let file = File::options()
-                    .write(true)
-                    .open(victim.path())
-                    .context("open")?;
-                file.set_len(FILE_BYTES / 2).context("truncate")
-            },
+            |(), _| victim.cut_to(FILE_BYTES / 2),
         );
         judge(room, label, measured, otherwise);
         drop(victim);

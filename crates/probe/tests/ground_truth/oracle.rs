@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -183,6 +184,8 @@ pub struct Subject {
     bytes: u64,
     /// Major, minor and inode number, as the probe names the file.
     id: (u32, u32, u64),
+    /// Entries of pages that reclaim took which went with a part that was cut off.
+    cut: AtomicU64,
 }
 
 impl Subject {
@@ -220,6 +223,7 @@ impl Subject {
             file,
             bytes,
             id: identity(&metadata),
+            cut: AtomicU64::new(0),
         })
     }
 
@@ -248,10 +252,24 @@ impl Subject {
         cachestat(self.file.as_raw_fd(), &(0..0)).context("cachestat")
     }
 
+    /// Cuts the file off. The kernel's entries of what it took there go too: they are kept count of.
+    pub fn cut_to(&self, bytes: u64) -> Result<()> {
+        let before = self.residency()?.evicted;
+        File::options()
+            .write(true)
+            .open(&self.path)
+            .and_then(|file| file.set_len(bytes))
+            .context("truncate")?;
+        let left = self.residency()?.evicted;
+        self.cut
+            .fetch_add(before.saturating_sub(left), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// What was taken of the file up to now.
     pub fn taken(&self) -> Result<Taken> {
         Ok(Taken {
-            shadows: self.residency()?.evicted,
+            shadows: self.residency()?.evicted + self.cut.load(Ordering::Relaxed),
             refaults: refaults()?,
         })
     }
