@@ -3,12 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cachewise_units::escaped;
+
 /// Something that could not be found out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file of `/proc` or `/sys` could not be read.
-    #[error("{operation} {}: {source}", path.display())]
+    #[error("{operation} {}: {source}", escaped(path))]
     Io {
         /// What was tried.
         operation: &'static str,
@@ -19,7 +21,7 @@ pub enum Error {
     },
 
     /// A file of `/proc` or `/sys` says something that is not understood.
-    #[error("parse {}: {problem}", path.display())]
+    #[error("parse {}: {problem}", escaped(path))]
     Parse {
         /// The file.
         path: PathBuf,
@@ -28,7 +30,7 @@ pub enum Error {
     },
 
     /// This kernel does not offer it, or not as it was built, booted or mounted.
-    #[error("{operation} {}: {advice}", path.display())]
+    #[error("{operation} {}: {advice}", escaped(path))]
     Unsupported {
         /// What was tried.
         operation: &'static str,
@@ -48,7 +50,10 @@ pub enum Error {
     },
 
     /// There is no control group of that name where the page cache is accounted.
-    #[error("no control group {name:?} under {}: list that directory for their names", mount.display())]
+    #[error(
+        "no control group {name:?} under {}: list that directory for their names",
+        escaped(mount)
+    )]
     NoCgroup {
         /// The name as it was given.
         name: String,

@@ -21,7 +21,7 @@
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
 //! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
-//! - `text`: names from outside, safe on a terminal and quoted for a shell.
+//! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +40,10 @@ mod parts;
 mod report;
 mod residency;
 mod row;
-mod text;
 mod unit;
 mod value;
 
+pub use cachewise_units::{escaped, shell_quoted};
 pub use counter::Counter;
 pub use exit::Exit;
 pub use field::{FIELDS, Field, Kind};
@@ -57,6 +57,5 @@ pub use parts::{CgroupRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject, System};
-pub use text::{escaped, shell_quoted};
 pub use unit::Unit;
 pub use value::{Datum, Value};

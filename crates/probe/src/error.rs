@@ -26,7 +26,10 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// The kernel's description of its own types is missing or not to be understood.
-    #[error("cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)", path.display())]
+    #[error(
+        "cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)",
+        cachewise_units::escaped(path)
+    )]
     KernelTypes {
         /// Where they were looked for.
         path: std::path::PathBuf,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cachewise_sys::ErrorKind;
+use cachewise_units::escaped;
 
 use crate::snapshot::SnapshotError;
 use crate::{MemlockLimit, Unknown};
@@ -43,7 +44,7 @@ pub enum Error {
 
 fn of(path: &Option<PathBuf>) -> String {
     path.as_ref()
-        .map(|path| format!(" of {}", path.display()))
+        .map(|path| format!(" of {}", escaped(path)))
         .unwrap_or_default()
 }
 

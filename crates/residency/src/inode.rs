@@ -45,7 +45,7 @@ impl Inode {
         // What a network file system was told at the open is new enough.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found =
-            rustix::fs::statx(fd, c"", flags, WANTED).map_err(|errno| failed("statx", errno))?;
+            rustix::fs::statx(fd, c"", flags, WANTED).map_err(|errno| failed("stat", errno))?;
         let file_type = FileType::from_raw_mode(found.stx_mode.into());
         if let Some(kind) = FileKind::without_pages(file_type) {
             return Err(Unknown::NotAFile(kind).into());

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cachewise_units::escaped;
 use rustix::io::Errno;
 
 use crate::FileKind;
@@ -12,7 +13,7 @@ use crate::FileKind;
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("{operation}{}: {source}", of(path))]
+    #[error("{operation}{}: {source}{}", of(path), next_step(operation, source))]
     Io {
         /// The system call.
         operation: &'static str,
@@ -49,7 +50,7 @@ pub enum Error {
     },
 
     /// The path leads to something that has no pages of its own, or that must not be opened.
-    #[error("open {}: {kind}, not a regular file or a block device", path.display())]
+    #[error("open {}: {kind}, not a regular file or a block device", escaped(path))]
     NotAFile {
         /// The path as it was given.
         path: PathBuf,
@@ -60,8 +61,21 @@ pub enum Error {
 
 fn of(path: &Option<PathBuf>) -> String {
     path.as_ref()
-        .map(|path| format!(" {}", path.display()))
+        .map(|path| format!(" {}", escaped(path)))
         .unwrap_or_default()
+}
+
+/// What to do where what the kernel says leads nobody on.
+fn next_step(operation: &str, source: &io::Error) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::LOOP) => "; symbolic links that lead in a circle: `namei PATH` shows them",
+        // Opening for reading needs no right that gives this: it is not the file's permissions.
+        Some(Errno::PERM) if operation == "open" => {
+            "; refused to root as well, by the device rules of a container or a security module: allow it there, or \
+             see `cachewise files --all`, which opens no device"
+        }
+        _ => "",
+    }
 }
 
 /// What sort of failure an [`Error`] is, for programs to act on.
@@ -141,7 +155,8 @@ impl Error {
 
 fn classify(error: &io::Error) -> ErrorKind {
     match Errno::from_io_error(error) {
-        Some(Errno::NOENT | Errno::NOTDIR) => ErrorKind::NotFound,
+        // Of a file in /proc/PID, when the process has gone.
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::SRCH) => ErrorKind::NotFound,
         Some(Errno::PERM | Errno::ACCESS | Errno::ROFS) => ErrorKind::Denied,
         Some(Errno::NOSYS | Errno::OPNOTSUPP) => ErrorKind::Unsupported,
         Some(
@@ -167,6 +182,7 @@ mod tests {
     fn kinds_follow_the_errno() {
         for (errno, kind) in [
             (Errno::NOENT, ErrorKind::NotFound),
+            (Errno::SRCH, ErrorKind::NotFound),
             (Errno::ACCESS, ErrorKind::Denied),
             (Errno::NOSYS, ErrorKind::Unsupported),
             (Errno::BADF, ErrorKind::Invalid),
@@ -195,6 +211,29 @@ mod tests {
             Some(Path::new("/a b")),
             "the path is there for programs too"
         );
+    }
+
+    #[test]
+    fn a_name_begins_no_line_of_its_own() {
+        let error = Error::io("open", Errno::NOENT).with_path(Path::new("x\nall is \x1b[1mwell"));
+        let text = error.to_string();
+        assert!(
+            text.starts_with(r"open x\nall is \x1b[1mwell: No such"),
+            "as tables show it: {text}"
+        );
+    }
+
+    #[test]
+    fn what_leads_nobody_on_has_a_next_step() {
+        for (operation, errno, part) in [
+            ("stat", Errno::LOOP, "namei"),
+            ("open", Errno::PERM, "--all"),
+        ] {
+            let text = Error::io(operation, errno).to_string();
+            assert!(text.contains(part), "{part:?} should be in {text:?}");
+        }
+        let text = Error::io("fadvise", Errno::PERM).to_string();
+        assert!(!text.contains(';'), "nothing is guessed at: {text}");
     }
 
     #[test]

@@ -32,6 +32,7 @@
 //! - `range`: [`ByteRange`] and [`PageRange`].
 //! - `interval`: [`Interval`], [`ParseIntervalError`].
 //! - `rate`: [`Rate`]; `ratio`: [`Ratio`].
+//! - `text`: [`escaped`], [`shell_quoted`]: names from outside in what people read.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
 
 #![forbid(unsafe_code)]
@@ -44,6 +45,7 @@ mod quantity;
 mod range;
 mod rate;
 mod ratio;
+mod text;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use interval::{Interval, ParseIntervalError};
@@ -51,3 +53,4 @@ pub use pages::{PageSize, Pages};
 pub use range::{ByteRange, PageRange};
 pub use rate::Rate;
 pub use ratio::Ratio;
+pub use text::{escaped, shell_quoted};

@@ -42,7 +42,7 @@ fn shown(datum: &Datum) -> String {
         Datum::Bytes(bytes) => bytes.to_string(),
         Datum::Seconds(seconds) => format!("{seconds:.3}"),
         Datum::Ratio(ratio) => ratio.to_string(),
-        Datum::Text(text) => escaped(text.as_ref()).into_owned(),
+        Datum::Text(text) => escaped(text).into_owned(),
         Datum::Path(path) => path_text(path),
         Datum::Time(time) => clock(time).to_owned(),
     }

@@ -10,8 +10,8 @@ use crate::finding::{Finding, Severity};
 use crate::measured::Measured;
 use crate::parts::FileRow;
 use crate::report::Report;
-use crate::text::shell_quoted;
 use crate::value::{Datum, Value};
+use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "cold_start";
 

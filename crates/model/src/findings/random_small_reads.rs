@@ -7,8 +7,8 @@ use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::parts::FileRow;
 use crate::report::Report;
-use crate::text::shell_quoted;
 use crate::value::Value;
+use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "random_small_reads";
 

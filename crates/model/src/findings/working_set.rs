@@ -5,7 +5,7 @@ use cachewise_units::Bytes;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::report::{Report, Surroundings};
-use crate::text::shell_quoted;
+use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "working_set";
 

@@ -128,7 +128,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     fn root(&mut self, path: PathBuf) {
         let found = match rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::TYPE) {
             Ok(found) => found,
-            Err(errno) => return self.skip_root(path, failed("statx", errno)),
+            Err(errno) => return self.skip_root(path, failed("stat", errno)),
         };
         if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory {
             let directory = Directory {
@@ -205,7 +205,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         let directory = open_directory(waiting).map_err(|errno| failed("open", errno))?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO)
-            .map_err(|errno| failed("statx", errno))?;
+            .map_err(|errno| failed("stat", errno))?;
         let id = (found.stx_dev_major, found.stx_dev_minor);
         if self.walk.one_file_system && id != waiting.root_device {
             self.summary.elsewhere += 1;

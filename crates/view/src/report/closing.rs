@@ -105,7 +105,7 @@ pub(super) fn lost(report: &Report, style: Style) -> String {
 pub(super) fn notes(report: &Report) -> String {
     let notes = report.backend.notes.iter();
     notes
-        .map(|note| format!("note: {}\n", escaped(note.as_ref())))
+        .map(|note| format!("note: {}\n", escaped(note)))
         .collect()
 }
 

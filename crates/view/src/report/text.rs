@@ -43,10 +43,10 @@ fn head(report: &Report, options: ReportOptions) -> String {
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
-        escaped(report.hostname.as_ref()),
-        escaped(report.kernel.as_ref()),
+        escaped(&report.hostname),
+        escaped(&report.kernel),
         report.page_size,
-        escaped(report.backend.name.as_ref()),
+        escaped(&report.backend.name),
     );
     // Not wrapped: the command is there to be copied.
     let subject = style.bold(&subject(report));

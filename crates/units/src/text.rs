@@ -1,5 +1,7 @@
 //! Names from outside as text: safe on a terminal, and quoted for a shell.
 //!
+//! They stand here because every crate's errors name files, and all crates have this one.
+//!
 //! A file may be called anything but `/` and NUL. A name with an escape sequence in it must not act
 //! on the terminal of whoever looks at it, and a next step that names it must be safe to paste.
 
@@ -13,7 +15,8 @@ use std::path::Path;
 /// Printable UTF-8 comes back as it is. Otherwise control characters become `\n`, `\x1b` and the
 /// like, bytes that are not UTF-8 become `\xNN`, and backslashes are doubled so that nothing is lost.
 #[must_use]
-pub fn escaped(name: &OsStr) -> Cow<'_, str> {
+pub fn escaped<N: AsRef<OsStr> + ?Sized>(name: &N) -> Cow<'_, str> {
+    let name = name.as_ref();
     match name.to_str() {
         Some(text) if !text.chars().any(is_unprintable) => Cow::Borrowed(text),
         _ => Cow::Owned(escape(name.as_encoded_bytes())),
