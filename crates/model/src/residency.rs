@@ -13,6 +13,7 @@ use crate::value::{Datum, Value};
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Residency {
     pub files: Count,
+    pub unknown_files: Count,
     pub file_pages: Count,
     pub resident_pages: Count,
     /// `resident_pages` in bytes of whole pages: rows do not know the page size.
@@ -35,6 +36,7 @@ impl Default for Residency {
     fn default() -> Self {
         Residency {
             files: Measured::Missing(NOT_HERE),
+            unknown_files: Measured::Missing(NOT_HERE),
             file_pages: Measured::Missing(NOT_HERE),
             resident_pages: Measured::Missing(NOT_HERE),
             resident_bytes: Measured::Missing(NOT_HERE),
@@ -89,10 +91,13 @@ fn shade(ratio: Ratio) -> char {
     STEPS[step as usize]
 }
 
-pub(crate) const RESIDENCY_FIELDS: [Field; 15] = fields! {
+pub(crate) const RESIDENCY_FIELDS: [Field; 16] = fields! {
     "files", "FILES", [], Count, Gauge,
         |row| row.residency.files.count(),
         "How many files the row sums up";
+    "unknown_files", "UNKNOWN", [], Count, Gauge,
+        |row| row.residency.unknown_files.count(),
+        "How many of those files are in no sum, as nobody tells what of them is resident";
     "file_pages", "PAGES", [], Pages, Gauge,
         |row| row.residency.file_pages.pages(),
         "Pages that the file has, the last one counted whole";

@@ -116,6 +116,7 @@ impl Row {
             },
             residency: Residency {
                 files: count,
+                unknown_files: count,
                 file_pages: count,
                 resident_pages: count,
                 resident_bytes: count,

@@ -119,6 +119,94 @@ pub fn evict(file: impl AsFd, range: ByteRange, options: &EvictOptions) -> Resul
     })
 }
 
+/// What [`evict()`] would come to, as far as that can be known before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WouldEvict {
+    /// Pages asked for, up to the end of the file.
+    pub pages: Pages,
+    /// What is resident of those; `Err` where nobody can know.
+    pub before: Result<Counts, Unknown>,
+    /// What of that would stay, by what is true of it now; `None` where nobody can know. What somebody uses at that
+    /// moment, and large folios of which only a part is kept, show when it is done: [`edge`](Stayed::edge) and
+    /// [`other`](Stayed::other) are 0.
+    pub stays: Option<Stayed>,
+}
+
+/// Looks at what [`evict()`] would come to, and does nothing.
+///
+/// # Errors
+/// [`Error::Unknown`] of files that the page cache is not used for.
+///
+/// # Cost
+/// That of a [`query()`] and a [`map()`](crate::map()); with [`holders`](EvictOptions::holders), of that.
+pub fn would_evict(
+    file: impl AsFd,
+    range: ByteRange,
+    options: &EvictOptions,
+) -> Result<WouldEvict, Error> {
+    let fd = file.as_fd();
+    let inode = Inode::of(fd)?;
+    let pages = pages_of(&inode, range)?;
+    let before = count(fd, pages)?;
+    let stays = match &before {
+        Err(_) => None,
+        Ok(before) if before.cached == Pages::ZERO => Some(Stayed::default()),
+        Ok(_) => keeps(fd, pages, options)?,
+    };
+    Ok(WouldEvict {
+        pages: pages.len(),
+        before,
+        stays,
+    })
+}
+
+/// Finds what would keep resident pages.
+fn keeps(
+    fd: BorrowedFd<'_>,
+    pages: PageRange,
+    options: &EvictOptions,
+) -> Result<Option<Stayed>, Error> {
+    let Ok(resident) = resident(fd, &[pages])? else {
+        return Ok(None);
+    };
+    let mut stays = Stayed::default();
+    if is_in_memory(fd)? {
+        stays.only_copy = total(&resident);
+        return Ok(Some(stays));
+    }
+    if options.holders {
+        stays.holders = holders::find(fd, pages).ok();
+    }
+    let (mapped, locked) = held(stays.holders.as_ref());
+    for range in &resident {
+        let here = std::slice::from_ref(range);
+        let locked = both(locked, here);
+        let mapped = minus(&both(mapped, here), &locked);
+        // Synced, they are clean by then.
+        let states = match options.sync {
+            true => None,
+            false => count(fd, *range)?.ok().and_then(|counts| counts.states),
+        };
+        let states = states.unwrap_or_default();
+        let mut left = range.len();
+        let mut explain = |pages: Pages| {
+            let explained = pages.min(left);
+            left = left.saturating_sub(explained);
+            explained
+        };
+        stays.dirty += explain(states.dirty);
+        stays.writeback += explain(states.writeback);
+        stays.locked += explain(total(&locked));
+        stays.mapped += explain(total(&mapped));
+    }
+    Ok(Some(stays))
+}
+
+/// Pages that are mapped, and those of them that are locked, by anybody.
+fn held(holders: Option<&Holders>) -> (&[PageRange], &[PageRange]) {
+    holders.map_or((&[], &[]), |found| (&found.mapped, &found.locked))
+}
+
 fn count(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Result<Counts, Unknown>, Error> {
     unless_told(query(fd, pages.bytes(page_size())))
 }
@@ -165,9 +253,7 @@ fn why(
         // What the caller may not map, as without the right to read, it does not find with others either.
         stayed.holders = holders::find(fd, pages).ok();
     }
-    let (all_mapped, all_locked) = stayed.holders.as_ref().map_or((&[][..], &[][..]), |found| {
-        (found.mapped.as_slice(), found.locked.as_slice())
-    });
+    let (all_mapped, all_locked) = held(stayed.holders.as_ref());
     let around = folio::around(&left, pages, inode, |range| {
         Ok(count(fd, range)?.is_ok_and(|counts| counts.is_full()))
     })?;

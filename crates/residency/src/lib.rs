@@ -71,7 +71,7 @@ mod watch;
 
 pub use counts::{Counts, Source, States};
 pub use error::Error;
-pub use evict::{EvictOptions, Evicted, Stayed, evict};
+pub use evict::{EvictOptions, Evicted, Stayed, WouldEvict, evict, would_evict};
 pub use holders::{Holder, Holders, holders};
 pub use inode::Inode;
 pub use limiter::Limiter;
