@@ -15,7 +15,7 @@ use cachewise_view::RowWriter;
 use crate::cli::Drop;
 use crate::columns::fields;
 use crate::machine;
-use crate::output::{Sink, Stream, tell};
+use crate::output::{self, Sink, Stream, tell};
 use crate::signals::{self, Caught};
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -48,23 +48,15 @@ impl From<Caught> for Event {
 /// Drops, unless the user says no, and shows the memory before and after.
 pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     let kernel = Kernel::new();
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
-    let what = What::of(arguments.what);
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let what = What::of(arguments.what, !arguments.no_sync);
     let before = machine::system(&kernel)?;
     if !arguments.dry_run {
         // Asked first: a question that ends in "permission denied" is no question.
-        fs::OpenOptions::new()
-            .write(true)
-            .open(DROP_CACHES)
-            .with_context(|| {
-                format!(
-                    "cannot drop anything: {DROP_CACHES} takes root, outside of containers; `cachewise evict` \
-                     puts out files of your own"
-                )
-            })?;
+        is_allowed()?;
         if !arguments.yes && !agreed(&what, &before)? {
             tell("nothing was dropped");
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitCode::from(output::NO));
         }
     }
     let mut rows = vec![row("before", before.clone())];
@@ -82,17 +74,45 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     rows.iter()
         .try_for_each(|row| writer.write(row))
         .and_then(|()| writer.finish(None))
-        .with_context(|| format!("cannot write to {name}"))?;
+        .with_context(|| format!("cannot write to {name}"))?
+        .keep()?;
     tell(&match &rows[..] {
         [before, after] => what.went(&before.system, &after.system),
         _ => format!(
             "nothing was dropped; at most {} of {} would go, less what is {}",
-            what.of_machine(&before),
+            amount(what.of_machine(&before)),
             what.name,
-            what.stays
+            what.stays()
         ),
     });
+    if arguments.dry_run
+        && let Err(error) = is_allowed()
+    {
+        tell(&format!(
+            "note: without --dry-run: {}",
+            output::explain(&error)
+        ));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this process may drop anything.
+fn is_allowed() -> Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(DROP_CACHES)
+        .with_context(|| {
+            format!(
+                "cannot drop anything: {DROP_CACHES} takes root, outside of containers; `cachewise evict` puts out \
+                 files of your own"
+            )
+        })?;
+    Ok(())
+}
+
+/// So many bytes, if they are known.
+fn amount(bytes: Option<Bytes>) -> String {
+    bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string())
 }
 
 fn row(note: &str, system: System) -> Row {
@@ -110,47 +130,74 @@ fn row(note: &str, system: System) -> Row {
 /// What is dropped.
 struct What {
     name: &'static str,
-    /// Of its own, what stays.
-    stays: &'static str,
+    /// Dirty pages are written back first, so that they go.
+    is_synced: bool,
     pages: bool,
     slab: bool,
 }
 
 impl What {
     /// As /proc/sys/vm/drop_caches numbers it.
-    fn of(number: u8) -> What {
+    fn of(number: u8, is_synced: bool) -> What {
         let (pages, slab) = (number & 1 != 0, number & 2 != 0);
-        let (name, stays) = match (pages, slab) {
-            (_, false) => ("page cache", "mapped, locked, dirty or shared memory"),
-            (false, _) => ("cached names and inodes", "in use"),
-            (true, _) => (
-                "page cache, names and inodes",
-                "mapped, locked, dirty, shared memory or in use",
-            ),
+        let name = match (pages, slab) {
+            (_, false) => "page cache",
+            (false, _) => "cached names and inodes",
+            (true, _) => "page cache, names and inodes",
         };
         What {
             name,
-            stays,
+            is_synced,
             pages,
             slab,
         }
     }
 
-    /// How much there is of it.
-    fn of_machine(&self, system: &System) -> Bytes {
-        let known = |count: Measured<u64>| count.known().unwrap_or_default();
-        let pages = known(system.cached_bytes) + known(system.buffers_bytes);
-        let slab = known(system.slab_reclaimable_bytes);
-        Bytes(u64::from(self.pages) * pages + u64::from(self.slab) * slab)
+    /// Of its own, what stays.
+    fn stays(&self) -> String {
+        let reasons = [
+            (self.pages, "mapped"),
+            (self.pages, "locked"),
+            (self.pages && !self.is_synced, "dirty"),
+            (self.pages, "shared memory"),
+            (self.slab, "in use"),
+        ];
+        let true_ones: Vec<&str> = reasons
+            .into_iter()
+            .filter_map(|(is_true, reason)| is_true.then_some(reason))
+            .collect();
+        match &true_ones[..] {
+            [others @ .., last] if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            all => all.concat(),
+        }
+    }
+
+    /// How much there is of it; `None` where the kernel does not tell.
+    fn of_machine(&self, system: &System) -> Option<Bytes> {
+        let wanted = [
+            (self.pages, system.cached_bytes),
+            (self.pages, system.buffers_bytes),
+            (self.slab, system.slab_reclaimable_bytes),
+        ];
+        let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+        wanted
+            .map(|(_, count)| count.known())
+            .sum::<Option<u64>>()
+            .map(Bytes)
     }
 
     fn went(&self, before: &System, after: &System) -> String {
         let (had, has) = (self.of_machine(before), self.of_machine(after));
+        let went = had.zip(has).map(|(had, has)| had.saturating_sub(has));
         format!(
-            "dropped {} of {had} {}; {has} stayed, or came anew: {}",
-            had.saturating_sub(has),
+            "dropped {} of {} {}; {} stayed, or came anew: {}",
+            amount(went),
+            amount(had),
             self.name,
-            self.stays
+            amount(has),
+            self.stays()
         )
     }
 }
@@ -166,7 +213,7 @@ fn agreed(what: &What, before: &System) -> Result<bool> {
         io::stderr(),
         "Drop the {} of the whole machine, {}? Programs will read from disk again. [y/N] ",
         what.name,
-        what.of_machine(before)
+        amount(what.of_machine(before))
     );
     let mut answer = String::new();
     io::stdin()
@@ -214,4 +261,45 @@ fn synced(sender: &Sender<Event>) {
     rustix::fs::sync();
     // Whoever waited may have gone.
     let _ = sender.send(Event::Synced);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn system(slab: Measured<u64>) -> System {
+        System {
+            cached_bytes: Measured::Exact(5 << 20),
+            buffers_bytes: Measured::Exact(1 << 20),
+            slab_reclaimable_bytes: slab,
+            ..System::default()
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_tell_is_not_zero() {
+        let untold = system(Measured::not_offered("this kernel does not tell it apart"));
+        assert_eq!(
+            What::of(1, true).of_machine(&untold),
+            Some(Bytes(6 << 20)),
+            "pages are told"
+        );
+        for number in [2, 3] {
+            let what = What::of(number, true);
+            assert_eq!(what.of_machine(&untold), None, "the rest is not");
+            let line = what.went(&untold, &untold);
+            assert!(line.starts_with("dropped ? of ? "), "{line}");
+        }
+        let told = system(Measured::Exact(1 << 20));
+        assert_eq!(What::of(3, true).of_machine(&told), Some(Bytes(7 << 20)));
+    }
+
+    #[test]
+    fn dirty_pages_stay_only_where_they_are_not_written_first() {
+        let stays = |number, is_synced| What::of(number, is_synced).stays();
+        assert_eq!(stays(1, true), "mapped, locked or shared memory");
+        assert_eq!(stays(1, false), "mapped, locked, dirty or shared memory");
+        assert_eq!(stays(2, false), "in use");
+        assert_eq!(stays(3, true), "mapped, locked, shared memory or in use");
+    }
 }

@@ -1,13 +1,16 @@
 //! What both commands ask of the machine around them.
 
+use std::ffi::OsStr;
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::output::explain;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Hierarchy, Kernel, Pressure, Resource as Pressed};
 use cachewise_model::{Measured, System};
 use cachewise_probe::{Error, ErrorKind};
-use cachewise_units::Ratio;
+use cachewise_units::{Ratio, escaped};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 
@@ -79,6 +82,29 @@ impl Followed {
                 Err(_) => return true,
             }
         }
+    }
+}
+
+/// A process by its number, and its name where that can be read.
+pub fn named(pid: u32) -> String {
+    match fs::read(format!("/proc/{pid}/comm")) {
+        Ok(name) => format!(
+            "{pid} ({})",
+            escaped(OsStr::from_bytes(name.trim_ascii_end()))
+        ),
+        Err(_) => pid.to_string(),
+    }
+}
+
+/// Who may look at what a process has, as the kernel's rule for tracing it goes; root without the capabilities that
+/// the process has may not.
+pub fn who_may_look(pid: u32) -> String {
+    match rustix::process::geteuid().is_root() {
+        true => format!(
+            "even root needs the capabilities that process {pid} has (CapPrm of /proc/{pid}/status), or CAP_SYS_PTRACE; \
+             `capsh --print` shows yours"
+        ),
+        false => "ask as its owner or as root".to_owned(),
     }
 }
 

@@ -1,20 +1,25 @@
 //! Where output goes: standard streams or a file, in a format, with or without colour.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::fs::{self, File, Permissions};
+use std::io::{self, IsTerminal, Seek, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
+use cachewise_units::escaped;
 use cachewise_view::{Format, RowOptions, Style};
 use rustix::termios::tcgetwinsize;
 
 use crate::cli::{Color, Output};
 use crate::machine;
 
-/// The exit status for what could not be done.
+/// The exit status where the answer is no: less is resident than was asked for, or nothing was to be dropped.
+pub const NO: u8 = 1;
+
+/// The exit status for what could not be done, or is not known.
 pub const FAILED: u8 = 2;
 
 /// The exit status of work that was done, or of which something could not be.
@@ -103,7 +108,7 @@ fn of_file(file: &Path) -> Result<(Format, Ending), String> {
         (None, None) => Err(format!(
             "neither a format ({}) nor a file with an ending; for a file of this name write table={}",
             Format::NAMES.join(", "),
-            file.display()
+            escaped(file)
         )),
     }
 }
@@ -161,11 +166,112 @@ pub struct Sink {
     pub is_terminal: bool,
     name: String,
     writer: Box<dyn Write>,
+    /// The file that what is written is going to be.
+    replaced: Option<Replaced>,
+}
+
+/// A file that takes its place when it is complete: until then, what was there stays.
+struct Replaced {
+    /// Without a name, so that nothing is left of it however we end.
+    draft: File,
+    /// Where links lead to.
+    path: PathBuf,
+    /// Those of what is there.
+    permissions: Option<Permissions>,
+}
+
+impl Replaced {
+    /// Begins one; `None` where writing into what is there is the only way to keep it what it is: a device or a
+    /// pipe, another's file, one with several names, or one in a directory where nothing can be made.
+    fn begin(path: &Path) -> io::Result<Option<Replaced>> {
+        // What a descriptor of ours leads to has a place in it, too.
+        if path.starts_with("/dev") || directory(path).ends_with("fd") {
+            return Ok(None);
+        }
+        let (path, is_there) = match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => match fs::canonicalize(path) {
+                Ok(path) => (path, true),
+                Err(_) => return Ok(None),
+            },
+            Ok(_) => (path.to_owned(), true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), false),
+            Err(_) => return Ok(None),
+        };
+        let mut permissions = None;
+        if is_there {
+            let found = fs::metadata(&path)?;
+            let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+            let is_ours = found.uid() == user.as_raw() && found.gid() == group.as_raw();
+            if !found.is_file() || found.nlink() > 1 || !is_ours {
+                return Ok(None);
+            }
+            // Who may not write to it may not replace it either.
+            File::options().write(true).open(&path)?;
+            permissions = Some(found.permissions());
+        }
+        let draft = tempfile::tempfile_in(directory(&path));
+        Ok(draft.ok().map(|draft| Replaced {
+            draft,
+            path,
+            permissions,
+        }))
+    }
+
+    /// Has it take its place.
+    fn finish(mut self) -> io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .prefix(".cachewise-")
+            // As any new file: the umask takes from it.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory(&self.path))?;
+        self.draft.rewind()?;
+        io::copy(&mut self.draft, &mut file)?;
+        if let Some(permissions) = self.permissions {
+            file.as_file().set_permissions(permissions)?;
+        }
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// The directory that a file is in.
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 impl Sink {
-    /// Opens the target, before anything is run: a file that cannot be made should not cost a run.
+    /// Opens the target for what is written as it comes, before anything is done: a file that cannot be made should
+    /// not cost a run.
     pub fn open(output: &Output, stream: Stream) -> Result<Self> {
+        Sink::with(output, stream, |path| Ok((File::create(path)?, None)))
+    }
+
+    /// Opens the target for what is of use only as a whole: a file takes its place, and another's, with
+    /// [`keep`](Self::keep).
+    pub fn open_whole(output: &Output, stream: Stream) -> Result<Self> {
+        Sink::with(output, stream, |path| match Replaced::begin(path)? {
+            Some(replaced) => Ok((replaced.draft.try_clone()?, Some(replaced))),
+            None => Ok((File::create(path)?, None)),
+        })
+    }
+
+    /// What was written is complete.
+    pub fn keep(mut self) -> Result<()> {
+        let kept = self.writer.flush().and_then(|()| match self.replaced {
+            Some(replaced) => replaced.finish(),
+            None => Ok(()),
+        });
+        kept.with_context(|| format!("cannot write to {}", self.name))
+    }
+
+    fn with(
+        output: &Output,
+        stream: Stream,
+        make: impl FnOnce(&Path) -> io::Result<(File, Option<Replaced>)>,
+    ) -> Result<Self> {
         let format = if output.json {
             Format::Json
         } else {
@@ -179,16 +285,18 @@ impl Sink {
             ..
         } = &target
         {
-            let path = path.display();
+            let path = escaped(path);
             tell(&format!(
                 "note: {path} has the ending of no format, so it gets the table; for another write json={path}"
             ));
         }
+        let mut replaced = None;
         let (name, width, writer): (_, _, Box<dyn Write>) = match &target.file {
             Some(path) => {
-                let file = File::create(path)
-                    .with_context(|| format!("cannot create the output file {}", path.display()))?;
-                (path.display().to_string(), None, Box::new(file))
+                let (file, made) = make(path)
+                    .with_context(|| format!("cannot create the output file {}", escaped(path)))?;
+                replaced = made;
+                (escaped(path).into_owned(), None, Box::new(file))
             }
             None => (stream.name().into(), stream.width(), stream.writer()),
         };
@@ -210,6 +318,7 @@ impl Sink {
             is_terminal,
             name,
             writer,
+            replaced,
         })
     }
 
@@ -271,7 +380,11 @@ impl Failures {
     /// Has the number of the rest told, and returns how many there were in all.
     pub fn end(&self, tell: impl FnOnce(&str)) -> u64 {
         if self.0 > TOLD {
-            tell(&format!("and {} more", self.0 - TOLD));
+            let more = self.0 - TOLD;
+            tell(&match more {
+                1 => "and 1 more that failed".to_owned(),
+                _ => format!("and {more} more that failed"),
+            });
         }
         self.0
     }
@@ -290,17 +403,11 @@ pub fn explain(error: &anyhow::Error) -> String {
     text
 }
 
-/// The text with its control characters escaped, but for the ends of lines.
+/// The text with its control characters escaped, but for the ends of lines: some texts have several, so a name that
+/// has them is escaped where it enters.
 pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && character != '\n' {
-            shown.extend(character.escape_default());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
+    let lines: Vec<_> = text.split('\n').map(escaped).collect();
+    lines.join("\n")
 }
 
 /// Whether the reader of our output has gone, which is not a failure.
@@ -366,7 +473,7 @@ mod tests {
     fn what_a_terminal_would_act_on_is_shown() {
         assert_eq!(
             printable("a\x1b[31m\nb\u{9b}"),
-            "a\\u{1b}[31m\nb\\u{9b}",
+            "a\\x1b[31m\nb\\u{9b}",
             "escaped, lines kept"
         );
     }

@@ -4,8 +4,10 @@ mod support;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -80,6 +82,16 @@ fn ranges() {
             .expect(2, "that is no part of any file")
             .says(&format!("'{value}'"), "the message names the value")
             .says(why, "and says what is wrong with it");
+    }
+    for arguments in [["evict", "--range", "-1:5"], ["warm", "--rate", "-1"]] {
+        let ended = Ended::of(cachewise(arguments).arg("/nonexistent"))
+            .expect(2, "nothing is negative")
+            .says(&format!("'{}'", arguments[2]), "the value is what is wrong");
+        assert!(
+            !ended.err().contains("--help' -- ") && !ended.err().contains("use '-- "),
+            "and not where it stands: {}",
+            ended.err()
+        );
     }
 }
 
@@ -185,7 +197,7 @@ fn beyond_the_end() {
         assert_eq!(ended.out(), "", "{verb}: nothing was done");
         let ended = Ended::of(&mut act(verb, &[&range], scratch.directory()))
             .expect(0, "in a tree, some files are shorter than others")
-            .says("1 file", "those are counted");
+            .says("1 file ends before", "those are counted");
         assert!(
             ended.out().contains(&*long.to_string_lossy()),
             "{verb}: and the others done: {}",
@@ -202,12 +214,15 @@ fn range_of_a_file() {
         // From within a page to within another: each is meant as a whole.
         let range = format!("--range={}:{}", page_size() + 5, 2 * page_size());
         let (warmed, _) = change(&mut act("warm", &[&range], &file));
-        let there = resident(&file);
-        let (evicted, _) = change(&mut act("evict", &[&range], &file));
-        (warmed == (0, 3) && there == 3 && evicted.0 == 3).then(|| {
-            assert_eq!(evicted.1, 0, "the pages that were brought in go again");
-        })
+        (resident(&file) == 3).then(|| assert_eq!(warmed, (0, 3), "three pages were brought in"))
     });
+    let range = format!("--range={}:{}", page_size() + 5, 2 * page_size());
+    let (evicted, _) = change(&mut act("evict", &[&range], &file));
+    assert!(
+        evicted.0 <= 3 && evicted.1 == 0,
+        "those, and they go again: {evicted:?}"
+    );
+    assert_eq!(resident(&file), 0, "and the kernel says so too");
 }
 
 fn reads_what_is_missing() {
@@ -215,19 +230,24 @@ fn reads_what_is_missing() {
     const SIZE: u64 = 16 << 20;
     let file = scratch.file("half", SIZE);
     let pages = pages_of(&file);
-    undisturbed(|| {
+    let _half = undisturbed(|| {
         evict(&file);
-        let (half, first) = change(&mut act("warm", &["--range", "8M:"], &file));
-        let (all, second) = change(&mut act("warm", &["-j", "2"], &file));
-        let (again, third) = change(&mut act("warm", &[], &file));
-        let lasted = half == (0, pages / 2) && all == (pages / 2, pages) && again == (pages, pages);
-        lasted.then(|| {
-            first.says("read 8.0 MiB", "the range, and no more");
-            second.says("read 8.0 MiB", "the missing half alone");
-            third.says("read 0 B", "nothing is missing any more");
-            assert_eq!(resident(&file), pages, "and the kernel says so too");
-        })
+        let (half, first) = change(&mut act("warm", &["--range", "0:8M"], &file));
+        (resident(&file) == pages / 2).then(|| {
+            assert_eq!(half, (0, pages / 2), "the range, and no more");
+            first.says("read 8.0 MiB", "as many bytes");
+        })?;
+        let pinned = pin(&file, pages / 2);
+        (resident(&file) == pages / 2).then_some(pinned)
     });
+    let (all, second) = change(&mut act("warm", &["-j", "2"], &file));
+    assert_eq!(all.0, pages / 2, "pinned pages are there");
+    second.says("read 8.0 MiB", "the missing half alone");
+    let pinned = pin(&file, pages);
+    let (again, third) = change(&mut act("warm", &[], &file));
+    assert_eq!(again, (pages, pages), "nothing is missing any more");
+    third.says("read 0 B", "so nothing is read");
+    drop(pinned);
 }
 
 fn leaves_holes_out() {
@@ -245,29 +265,61 @@ fn leaves_holes_out() {
 fn dry_run() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 16 * page_size());
-    undisturbed(|| {
-        evict(&file);
-        let (none, ended) = change(&mut act("warm", &["-N"], &file));
-        ended.says(
-            &format!("would read {}", cachewise_units::Bytes(16 * page_size())),
-            "what is missing",
-        );
-        assert_eq!(
-            (none, resident(&file)),
-            ((0, 0), 0),
-            "nothing was read for a question"
-        );
-        warm(&file);
-        let (all, ended) = change(&mut act("evict", &["-N"], &file));
-        ended.says("nothing was put out", "it says so");
-        (all == (16, 16) && resident(&file) == 16).then_some(())
-    });
-    dirty(&file);
+    evict(&file);
+    let (none, ended) = change(&mut act("warm", &["-N"], &file));
+    ended.says(
+        &format!("would read {}", cachewise_units::Bytes(16 * page_size())),
+        "what is missing",
+    );
+    assert_eq!(
+        (none, resident(&file)),
+        ((0, 0), 0),
+        "nothing was read for a question"
+    );
+    let pinned = pin(&file, 16);
+    let (all, ended) = change(&mut act("evict", &["-N"], &file));
+    ended.says("nothing was put out", "it says so");
+    assert_eq!(
+        (all, resident(&file)),
+        ((16, 16), 16),
+        "nor was anything put out for one"
+    );
     let ended = Ended::of(&mut act("evict", &["-N"], &file)).expect(0, "it can be asked");
-    // Somebody else may have it written meanwhile.
-    if !ended.out().contains("dirty") {
-        assert_eq!(ended.out().matches("--sync").count(), 0, "nothing to sync");
-    }
+    let by = "would stay: 16 locked by acts";
+    assert!(
+        ended.out().contains(by) && ended.out().contains(&format!("({})", std::process::id())),
+        "who holds it is known before: {}",
+        ended.out()
+    );
+    ended.says("show when it is done", "and what is not is said");
+    drop(pinned);
+    undisturbed(|| {
+        dirty(&file);
+        let stays = Ended::of(&mut act("evict", &["-N"], &file)).expect(0, "it can be asked");
+        let synced = Ended::of(&mut act("evict", &["-N", "--sync"], &file));
+        let synced = synced.expect(0, "it can be asked").out();
+        // Pages are written, and none becomes dirty by itself.
+        (states(&file).dirty.0 == 16).then(|| {
+            assert!(
+                stays
+                    .out()
+                    .contains("would stay: 16 dirty (--sync writes them)"),
+                "dirty pages stay: {}",
+                stays.out()
+            );
+            assert!(
+                synced.contains("16 dirty pages would be written first")
+                    && !synced.contains("stay"),
+                "unless they are written first: {synced}"
+            );
+        })
+    });
+}
+
+/// The pages of a file, as the kernel counts them.
+fn states(path: &Path) -> cachewise_sys::CacheStat {
+    let file = fs::File::open(path).expect("it is there");
+    cachewise_sys::cachestat(std::os::fd::AsFd::as_fd(&file), None).expect("root may ask")
 }
 
 /// Writes to all pages, and has nothing of it on the disk.
@@ -291,19 +343,37 @@ fn dirty_and_mapped() {
             Some(&b"mapped\n"[..]),
             "it maps all of it"
         );
-        dirty(&file);
-        let stayed = Ended::of(&mut act("evict", &[], &file)).expect(0, "what stays is no failure");
+        // Somebody writes all the time: a disk may be fast.
+        let is_done = AtomicBool::new(false);
+        let (stayed, unwritten) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    dirty(&file);
+                }
+            });
+            let stayed = Ended::of(&mut act("evict", &[], &file));
+            let unwritten = states(&file);
+            is_done.store(true, Ordering::Relaxed);
+            (stayed, unwritten)
+        });
+        let stayed = stayed.expect(0, "what stays is no failure");
         let synced =
             Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "what stays is no failure");
+        let kept = resident(&file);
         let by = format!("({})", holder.pid());
         drop(holder);
         let ended = Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "it can be done");
         let (stayed, synced) = (stayed.out(), synced.out());
-        // That it stays as long as it takes to write it, or to look, is up to the machine.
-        let lasted = ["dirty", "being written"]
-            .iter()
-            .any(|state| stayed.contains(state));
-        (lasted && synced.contains("mapped")).then(|| {
+        // By the kernel's count: there was something to stay, and nobody else took it.
+        let lasted = unwritten.dirty.0 + unwritten.writeback.0 > 0 && kept > 0;
+        lasted.then(|| {
+            assert!(
+                ["dirty", "being written"]
+                    .iter()
+                    .any(|state| stayed.contains(state))
+                    && synced.contains("mapped"),
+                "why it stayed is said: {stayed}{synced}"
+            );
             assert!(
                 stayed.contains("--sync"),
                 "what would help is said: {stayed}"
@@ -369,33 +439,54 @@ fn formats() {
 }
 
 /// Warms so slowly that it is still at it.
-fn slowly(scratch: &Scratch) -> Started {
+fn slowly(scratch: &Scratch) -> (Started, PathBuf) {
     let file = scratch.file("file", 32 << 20);
     evict(&file);
-    let mut started = Started::of(&mut act("warm", &["--rate", "64k"], &file));
+    let mut started = Started::of(&mut act("warm", &["--rate", RATE], &file));
     started.until_thread("interrupt");
     until("it has begun", || (resident(&file) > 0).then_some(()));
-    started
+    (started, file)
 }
+
+const RATE: &str = "64k";
 
 fn interrupted() {
     let scratch = Scratch::new();
-    let started = slowly(&scratch);
+    let begun = Instant::now();
+    let (started, file) = slowly(&scratch);
     started.signal(Signal::INT);
     let ended = started
         .wait()
         .expect(130, "Ctrl-C ends it")
         .says("interrupted", "which is said");
+    let elapsed = begun.elapsed();
+    let bytes = resident(&file) * page_size();
+    let out = ended.out();
     assert!(
-        ended.out().contains("cancelled") && ended.out().contains("read "),
-        "with what was done until then: {}",
-        ended.out()
+        out.contains("interrupted") && out.contains("read "),
+        "with what was done until then: {out}"
     );
+    // An eighth of a second's worth is read at a time, and the first of them at once.
+    let rate: cachewise_units::Bytes = RATE.parse().expect("it is one");
+    let allowed = (elapsed.as_secs_f64() + 1.0) * rate.0 as f64;
+    assert!(
+        bytes as f64 <= allowed,
+        "no more came in than the rate allows: {bytes} of {allowed} bytes in {elapsed:?}"
+    );
+    let row = out.lines().nth(1).expect("a header and a row");
+    let after: u64 = row
+        .split_whitespace()
+        .nth(3)
+        .expect("four numbers")
+        .parse()
+        .expect("it is known");
+    let said = format!("read {}", cachewise_units::Bytes(after * page_size()));
+    assert!(out.contains(&said), "{said:?} adds up with the row: {out}");
 }
 
 fn terminated() {
     let scratch = Scratch::new();
-    let started = slowly(&scratch);
+    let (started, _) = slowly(&scratch);
     started.signal(Signal::TERM);
     started.wait().expect(143, "as shells have it");
 }
@@ -455,21 +546,49 @@ fn nobody_is_told_so() {
         |arguments: &[&str]| Ended::of(as_nobody().arg(&binary).args(arguments).arg(&file));
     let ended = nobody(&["evict"]).expect(2, "that it went nobody can say");
     assert!(
-        ended.out().contains('?') && ended.out().contains("nobody tells what went"),
+        ended.out().contains('?')
+            && ended
+                .out()
+                .contains("asked the kernel to drop 1 file; what went is not shown to you"),
         "0 would be a lie, and 100 % too: {}",
         ended.out()
     );
-    let ended = nobody(&["warm"]).expect(0, "it was read, whatever was there");
     let size = cachewise_units::Bytes(8 * page_size()).to_string();
-    assert!(
-        ended.out().contains(&format!("read {size}")),
-        "all of it: {}",
-        ended.out()
-    );
-    let ended = nobody(&["warm", "-N"]).expect(0, "the same can be said before");
-    assert!(
-        ended.out().contains(&format!("would read {size}")),
-        "{}",
-        ended.out()
-    );
+    for (arguments, says) in [
+        (&["warm"][..], format!("asked for {size} of 1 file")),
+        (&["warm", "-N"], format!("would ask for {size} of 1 file")),
+        (
+            &["evict", "-N"],
+            "what is resident is not shown to you".into(),
+        ),
+    ] {
+        let ended = nobody(arguments).expect(2, "what there is, or was, is not told");
+        assert!(
+            ended.out().contains(&says),
+            "{arguments:?}: {}",
+            ended.out()
+        );
+        let total = ended.out();
+        let total = total
+            .lines()
+            .find(|line| line.ends_with("(all)"))
+            .expect("a total");
+        assert!(
+            total.contains('?') && total.contains("without 1 unknown"),
+            "{arguments:?}: what the parts do not tell, the total cannot: {total}"
+        );
+    }
+    let ended = nobody(&["warm", "--json"]).expect(2, "the same in JSON");
+    let document: Value = serde_json::from_slice(&ended.out).expect("it is JSON");
+    for row in [&document["rows"][0], &document["total"]] {
+        for id in ["resident_before_pages", "resident_after_pages"] {
+            assert!(
+                row[id].is_null()
+                    && row["reasons"][id]
+                        .as_str()
+                        .is_some_and(|reason| reason.contains("owns the file")),
+                "{id} has the reason: {row}"
+            );
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
             plain("follow::dump", dump),
             plain("follow::what_is_no_dump", what_is_no_dump),
             needs_root("nobody::is_told_the_limit", nobody_is_told_the_limit),
+            needs_root("nobody::is_told_of_the_dump", nobody_is_told_of_the_dump),
             needs_root("nobody::follows_its_own", nobody_follows_its_own),
         ],
     )
@@ -57,7 +59,9 @@ fn evicted(path: &Path) -> String {
 }
 
 fn what_goes_together() {
-    Ended::of(&mut lock(&[], &[])).expect(2, "there is nothing to lock");
+    Ended::of(&mut lock(&[], &[]))
+        .expect(2, "there is nothing to lock")
+        .says("lock [OPTIONS] --follow", "both ways are shown");
     for arguments in [
         &["--follow", "/bin"][..],
         &["--follow", "--resident"],
@@ -108,9 +112,12 @@ fn what_is_resident() {
         let mut locking = Started::of(&mut lock(&["--resident"], &[&file]));
         let line = until_line(&mut locking, "locked");
         let out = evicted(&file);
-        (line.contains("3 pages locked")).then(|| {
-            assert!(out.contains("3 locked by"), "those stay: {out}");
-            assert_eq!(resident(&file), 3, "and nothing was brought in");
+        (resident(&file) == 3).then(|| {
+            assert!(line.contains("3 pages locked"), "so many: {line}");
+            assert!(
+                out.contains("3 locked by"),
+                "those stay, and nothing was brought in: {out}"
+            );
         })
     });
 }
@@ -309,6 +316,23 @@ fn nobody_is_told_the_limit() {
             .says("ulimit -l 1024", "and what it should be")
             .says("LimitMEMLOCK=1048576", "for services, too");
     }
+    let other = scratch.file("other", 1 << 19);
+    let ended = Ended::of(nobody(&scratch, "64").args([&file, &other]).arg("--json"))
+        .expect(2, "none of them may be")
+        .says("2 files could not be locked", "of how many it is true")
+        .says("ulimit -l 1536", "and what all of them need together");
+    assert_eq!(
+        ended.err().matches("ulimit").count(),
+        1,
+        "it is said once: {}",
+        ended.err()
+    );
+    let document: serde_json::Value = serde_json::from_slice(&ended.out).expect("it is JSON");
+    assert_eq!(
+        number(&document["total"], "file_size_bytes"),
+        (1 << 20) + (1 << 19),
+        "their sizes, though nothing is locked: {document}"
+    );
     let mut locking = Started::of(nobody(&scratch, "64").arg(&file).arg(&small));
     until_line(&mut locking, "1 page is locked");
     locking.signal(Signal::INT);
@@ -316,6 +340,30 @@ fn nobody_is_told_the_limit() {
         .wait()
         .expect(2, "the rest of the work was done")
         .says(&file.display().to_string(), "the message names the file");
+}
+
+/// What the dump names need not run, and is told of all the same.
+fn nobody_is_told_of_the_dump() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", 1 << 20);
+    let dump = Scratch::new();
+    let path = dump.path("dump");
+    let mut names = file.as_os_str().as_bytes().to_vec();
+    names.push(0);
+    fs::write(&path, names).expect("it is ours");
+    fs::set_permissions(dump.directory(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("it is ours");
+    let mut command = nobody(&scratch, "64");
+    command.args(["--follow", "--period=50ms", "--include"]);
+    command.arg(&file).arg("--dump").arg(&path);
+    let mut following = Started::of(&mut command);
+    until_line(&mut following, "0 pages of 0 files");
+    following.signal(Signal::TERM);
+    following
+        .wait()
+        .expect(0, "that is how it ends")
+        .says("1 file could not be locked", "what was refused is said")
+        .says("RLIMIT_MEMLOCK", "and why");
 }
 
 fn nobody_follows_its_own() {
@@ -327,7 +375,7 @@ fn nobody_follows_its_own() {
         ended.err()
     );
     assert!(
-        ended.err().contains("only root or their owner")
+        ended.err().contains("ask as its owner or as root")
             || ended.err().contains("could not be locked"),
         "it says what is left out: {}",
         ended.err()

@@ -74,6 +74,13 @@ fn refuses_others_than_root() {
         .says("/proc/sys/vm/drop_caches", "what could not be done")
         .says("Permission denied", "why")
         .says("cachewise evict", "and what can be done instead");
+    Ended::of(cachewise_as_nobody(&scratch).args(["drop", "--dry-run"]))
+        .expect(0, "everybody may look")
+        .says("nothing was dropped", "it says so")
+        .says(
+            "without --dry-run: cannot drop anything",
+            "and that it would be refused",
+        );
 }
 
 fn dry_run_changes_nothing() {
@@ -99,8 +106,16 @@ fn dry_run_changes_nothing() {
         } else {
             "page cache"
         };
-        ended.says(of, "of what");
+        let ended = ended.says(of, "of what");
+        assert!(
+            !ended.err().contains("dirty"),
+            "what is written first does not stay: {}",
+            ended.err()
+        );
     }
+    Ended::of(&mut drop_caches(&["--dry-run", "--no-sync"]))
+        .expect(0, "looking is free")
+        .says("dirty", "without that it stays");
 }
 
 fn dry_run_in_every_format() {
@@ -152,6 +167,7 @@ fn drops_what_was_agreed_to() {
         ("\"$0\" drop --yes --no-sync 3", "3"),
         ("\"$0\" drop --dry-run 3", ""),
         ("! \"$0\" drop 3", ""),
+        ("\"$0\" drop -N 1", ""),
     ] {
         let (ended, written) = written(&scratch, script);
         ended.expect(0, script);
@@ -164,7 +180,8 @@ fn drops_what_was_agreed_to() {
         // `script` gives it a terminal, and types.
         let script = format!("echo {answer} | script -qec \"'$0' drop\" /dev/null");
         let (ended, written) = written(&scratch, &script);
-        let ended = ended.expect(0, "to say no is no failure");
+        let code = i32::from(expected.is_empty());
+        let ended = ended.expect(code, "a script is told that the answer was no");
         assert_eq!(written, expected, "answered {answer:?}");
         let shown = ended.out();
         assert!(

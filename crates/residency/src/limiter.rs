@@ -17,6 +17,9 @@ pub struct Limiter {
     next: Mutex<Option<Instant>>,
 }
 
+/// What is read at a time takes about this part of a second, so that it goes smoothly.
+pub(crate) const STEPS_PER_SECOND: u64 = 8;
+
 /// How long a thread sleeps at most before it looks whether it should stop.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -62,10 +65,13 @@ impl Limiter {
         }
     }
 
-    /// Returns what to read at a time: about an eighth of a second's worth, so that it goes smoothly.
+    /// Returns what to read at a time.
     pub(crate) fn step(&self, most: u64) -> u64 {
         let page = cachewise_sys::page_size();
-        let eighth = Bytes(self.per_second / 8).pages_floor(page).bytes(page).0;
+        let eighth = Bytes(self.per_second / STEPS_PER_SECOND)
+            .pages_floor(page)
+            .bytes(page)
+            .0;
         eighth.clamp(page.get().min(most), most)
     }
 

@@ -53,7 +53,8 @@ pub struct Warmed {
     pub after: Result<Pages, Unknown>,
     /// Pages of those that are resident now and were not before.
     pub brought_in: Result<Pages, Unknown>,
-    /// What was read. Of the device, unless somebody else brought it in meanwhile.
+    /// What was read. Of the device, unless somebody else brought it in meanwhile. Where it ended early, with what
+    /// the kernel had begun to bring in by then.
     pub read: Bytes,
     /// Pages that were not resident and not read, because nothing is stored there.
     pub holes: Pages,
@@ -84,16 +85,31 @@ pub enum Short {
     Evicted(Pages),
 }
 
+impl Short {
+    /// Returns it in a few words, without what to do.
+    #[must_use]
+    pub fn brief(&self) -> String {
+        match self {
+            Self::Failed { error, .. } => match error.os_error() {
+                Some(errno) => Errno::from_raw_os_error(errno).to_string(),
+                None => "it could not be read".to_owned(),
+            },
+            Self::Evicted(pages) => format!("{pages} pages did not stay"),
+            short => short.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cancelled => f.write_str("cancelled"),
+            Self::Cancelled => f.write_str("interrupted"),
             Self::Failed { at, error } => write!(f, "at byte {at}: {error}"),
             Self::Shrank { size } => write!(f, "the file was cut to {size} meanwhile"),
             Self::Evicted(pages) => write!(
                 f,
-                "{pages} pages were put out again at once: compare the size with MemAvailable of \
-                 /proc/meminfo and with the memory limit of the control group"
+                "{pages} pages did not stay: compare the size with MemAvailable of /proc/meminfo and with the \
+                 memory limit of the control group"
             ),
         }
     }
@@ -119,7 +135,7 @@ impl fmt::Display for Short {
 ///
 /// # Cost
 /// That of a [`map()`] before and after, a system call or two, and one for each MiB that is missing (near the end of
-/// a range, for each 128 KiB); 1 MiB of memory a thread, and 16 bytes for each range. Without `O_NOATIME` the
+/// a range, and with a slow limiter everywhere, for each 128 KiB); 1 MiB of memory a thread, and 16 bytes for each range. Without `O_NOATIME` the
 /// access time may be written.
 pub fn warm(
     file: impl AsFd,
@@ -138,6 +154,10 @@ pub fn warm(
     let read = read::all(fd, &inode, &stored, options);
 
     let after = resident(fd, &wanted)?;
+    let came = match (&before, &after, &read.ended) {
+        (Ok(before), Ok(after), Some(_)) => bytes_of(&both(&minus(after, before), &stored), &inode),
+        _ => Bytes::ZERO,
+    };
     let size = Inode::of(fd)?.size;
     let short = match read.ended {
         Some(ended) => Some(ended),
@@ -152,7 +172,7 @@ pub fn warm(
         },
         before: before.map(|pages| total(&pages)),
         after: after.map(|pages| total(&pages)),
-        read: read.bytes,
+        read: read.bytes.max(came),
         holes,
         short,
     })
@@ -184,24 +204,23 @@ pub fn would_warm(file: impl AsFd, ranges: &[ByteRange]) -> Result<Missing, Erro
     let fd = file.as_fd();
     let inode = Inode::of(fd)?;
     let look = look(fd, &inode, ranges)?;
+    Ok(Missing {
+        pages: total(&look.wanted),
+        before: look.before.map(|pages| total(&pages)),
+        absent: total(&look.stored),
+        read: bytes_of(&look.stored, &inode),
+        holes: total(&look.missing).saturating_sub(total(&look.stored)),
+    })
+}
+
+/// The bytes of pages, up to the end of the file.
+fn bytes_of(pages: &[PageRange], inode: &Inode) -> Bytes {
     let whole = ByteRange {
         start: 0,
         len: inode.size.0,
     };
     let bytes = |range: &PageRange| range.bytes(page_size()).intersection(whole);
-    Ok(Missing {
-        pages: total(&look.wanted),
-        before: look.before.map(|pages| total(&pages)),
-        absent: total(&look.stored),
-        read: Bytes(
-            look.stored
-                .iter()
-                .filter_map(bytes)
-                .map(|range| range.len)
-                .sum(),
-        ),
-        holes: total(&look.missing).saturating_sub(total(&look.stored)),
-    })
+    Bytes(pages.iter().filter_map(bytes).map(|range| range.len).sum())
 }
 
 /// Pages of a file before anything is done.

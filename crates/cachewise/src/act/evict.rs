@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, query};
+use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, would_evict};
 use cachewise_units::{ByteRange, Pages};
 
 use super::interrupt::Interrupt;
@@ -50,7 +50,7 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
         &job,
         &mut show,
         |path, file, inode| match target.dry_run {
-            true => would(path, file, inode, target.range(), arguments.sync),
+            true => would(path, file, inode, target.range(), &options),
             false => one(path, file, inode, target.range(), &options),
         },
         |done| {
@@ -62,19 +62,37 @@ pub fn evict(arguments: &Evict) -> Result<ExitCode> {
         return Ok(ExitCode::from(FAILED));
     };
     show.line(&came_of_it(&answer, target.dry_run))?;
-    if in_use > 0 && !options.holders {
+    show.keep()?;
+    if target.dry_run && answer.unknown < answer.files {
+        tell(match options.holders {
+            true => {
+                "note: what is read at that moment, and large folios of which a part is kept, show when it is done"
+            }
+            false => {
+                "note: what processes have mapped or locked is looked for where files are named, and not their \
+                 directory; what is read at that moment shows when it is done"
+            }
+        });
+    } else if in_use > 0 && !options.holders {
         tell("note: name a file, and not its directory, to see by whom it is in use");
     }
-    let is_unsure = answer.unknown > 0 && !target.dry_run;
-    Ok(status(&interrupt, answer.failed > 0 || is_unsure))
+    let is_failed = answer.failed > 0 || answer.unknown > 0;
+    Ok(status(&interrupt, is_failed))
 }
 
 fn came_of_it(answer: &Answer, dry_run: bool) -> String {
-    let (before, after) = (answer.before.unwrap_or(0), answer.counts.cached.0);
-    if answer.unknown == answer.files {
+    const ASK: &str = "is not shown to you (not the owner): ask as its owner or as root";
+    let (went, after) = match &answer.change {
+        Some(change) => (change.went, change.after.pages),
+        None => (0, 0),
+    };
+    if answer.files > 0 && answer.unknown == answer.files {
         return match dry_run {
-            true => "nobody tells what is resident; nothing was put out".to_owned(),
-            false => "the kernel was asked, and nobody tells what went".to_owned(),
+            true => format!("what is resident {ASK}; nothing was put out"),
+            false => format!(
+                "asked the kernel to drop {}; what went {ASK}",
+                number(answer.files, "file")
+            ),
         };
     }
     if dry_run {
@@ -84,12 +102,12 @@ fn came_of_it(answer: &Answer, dry_run: bool) -> String {
             number(after, "page")
         );
     }
-    let went = number(before.saturating_sub(after), "page");
+    let went = number(went, "page");
     match answer.unknown {
         0 => format!("{went} went, {after} stayed"),
         unknown => format!(
-            "{went} went, {after} stayed; of {} nobody tells",
-            number(unknown, "file")
+            "{went} went, {after} stayed; what went of {} {ASK}",
+            number(unknown, "other")
         ),
     }
 }
@@ -119,29 +137,28 @@ fn would(
     file: &File,
     inode: &Inode,
     range: ByteRange,
-    sync: bool,
+    options: &EvictOptions,
 ) -> Result<Done, Error> {
-    let counts = match query(file, range) {
-        Ok(counts) => Ok(counts),
-        Err(error) => match error.unknown() {
-            // It would be done all the same.
-            Some(why) if why.is_of_caller() => Err(reason(why)),
-            _ => return Err(error),
-        },
-    };
-    let dirty = counts
+    let would = would_evict(file, range, options)?;
+    let dirty = would
+        .before
         .ok()
         .and_then(|counts| counts.states)
         .map_or(0, |states| (states.dirty + states.writeback).0);
-    let pages = number(dirty, "dirty page");
+    let mut notes = Vec::new();
+    if options.sync && dirty > 0 {
+        let pages = number(dirty, "dirty page");
+        notes.push(format!("{pages} would be written first"));
+    }
+    if let Some(why) = would.stays.and_then(|stays| why(&stays, options.sync)) {
+        notes.push(format!("would stay: {why}"));
+    }
+    let counts = would.before.map_err(reason);
     Ok(Done {
         is_in_use: false,
         found: Found {
             before: Some(counts.map(|counts| counts.cached.0)),
-            note: (dirty > 0).then(|| match sync {
-                true => format!("{pages} would be written first"),
-                false => format!("{pages} would stay; --sync writes them"),
-            }),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
     })

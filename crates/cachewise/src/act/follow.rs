@@ -22,6 +22,7 @@ use super::listed::plan;
 use super::number;
 use crate::cli::Lock;
 use crate::files::{Found, Show};
+use crate::machine;
 use crate::output::{self, tell};
 
 /// Who a file is.
@@ -50,8 +51,9 @@ struct Held {
 #[derive(Default)]
 struct Scan {
     in_use: HashSet<Identity>,
-    /// Processes that may not be looked at.
+    /// Processes that may not be looked at, and the first of them.
     hidden: u64,
+    hidden_one: Option<u32>,
     /// Files that could not be locked, and why the first could not.
     refused: u64,
     why: Option<String>,
@@ -86,6 +88,7 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
     if let Some(path) = &arguments.dump {
         let (opened, paths) = Dump::open(path)?;
         for path in &paths {
+            // Refusals of these are kept: the first look adds to them.
             if guard.patterns.takes(path) {
                 guard.add(path, path, Pick::All);
             }
@@ -96,6 +99,9 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
     // What the dump names may not run yet: it is let go after the first period.
     let mut is_first = arguments.dump.is_some();
     loop {
+        if !is_first {
+            guard.scan = Scan::default();
+        }
         guard.look(&kernel)?;
         if !std::mem::take(&mut is_first) {
             guard.let_go();
@@ -131,7 +137,6 @@ pub fn follow(arguments: &Lock) -> Result<ExitCode> {
 impl Guard<'_> {
     /// Locks what processes have mapped to be executed.
     fn look(&mut self, kernel: &Kernel) -> Result<()> {
-        self.scan = Scan::default();
         let own = std::process::id();
         let mut seen: HashSet<(Device, u64)> = HashSet::new();
         for entry in fs::read_dir("/proc").context("cannot list processes in /proc")? {
@@ -149,7 +154,10 @@ impl Guard<'_> {
                 Ok(files) => files.files,
                 // Processes end meanwhile.
                 Err(error) => {
-                    self.scan.hidden += u64::from(error.kind() == ErrorKind::Denied);
+                    if error.kind() == ErrorKind::Denied {
+                        self.scan.hidden += 1;
+                        self.scan.hidden_one.get_or_insert(pid);
+                    }
                     continue;
                 }
             };
@@ -273,6 +281,7 @@ impl Guard<'_> {
     fn refused(&self) -> Option<String> {
         let Scan {
             hidden,
+            hidden_one,
             refused,
             why,
             ..
@@ -281,9 +290,14 @@ impl Guard<'_> {
             let files = number(*refused, "file");
             return Some(format!("{files} could not be locked; the first: {why}"));
         }
-        (*hidden > 0).then(|| {
-            "note: processes are left out whose files only root or their owner may see".to_owned()
-        })
+        let hidden_one = (*hidden_one)?;
+        let one = machine::named(hidden_one);
+        let left_out = match hidden {
+            1 => format!("process {one} is left out"),
+            _ => format!("{hidden} processes are left out, as {one}"),
+        };
+        let who = machine::who_may_look(hidden_one);
+        Some(format!("note: {left_out}: {who}"))
     }
 
     /// Shows what would be locked.
@@ -308,6 +322,7 @@ impl Guard<'_> {
         }
         listing.finish()?;
         show.line(&format!("{line}; nothing was locked"))?;
+        show.keep()?;
         if let Some(refused) = refused {
             tell(&refused);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use cachewise_model::Field;
 use cachewise_residency::{Error, Inode};
-use cachewise_units::{ByteRange, Bytes};
+use cachewise_units::{ByteRange, Bytes, escaped};
 
 use super::interrupt::Interrupt;
 use super::pool::{Done, each_file};
@@ -86,7 +86,7 @@ pub fn each_listed<T: Send>(
             false => Done::File(work(path, file, &inode)?),
             true if paths.iter().any(|named| named == path) => Done::Failed(format!(
                 "{}: --range begins at byte {}, and the file has {}: name a part that it has",
-                path.display(),
+                escaped(path),
                 target.range().start,
                 inode.size.0
             )),
@@ -117,7 +117,12 @@ pub fn each_listed<T: Send>(
     let answer = listing.finish()?;
     if beyond > 0 {
         tell(&format!(
-            "note: {beyond} files end before --range begins, and were left alone"
+            "note: {} before --range begins, and {} left alone",
+            match beyond {
+                1 => "1 file ends".to_owned(),
+                _ => format!("{beyond} files end"),
+            },
+            if beyond == 1 { "was" } else { "were" },
         ));
     }
     if answer.files > 0 || interrupt.status().is_some() {
@@ -138,8 +143,8 @@ fn is_beyond(range: ByteRange, size: Bytes) -> bool {
 pub fn nothing(verb: &str, select: &Select, paths: &[PathBuf]) -> String {
     let picked = select.picked();
     let place = match paths {
-        [one] => one.display().to_string(),
-        [first, others @ ..] => format!("{} and {} other paths", first.display(), others.len()),
+        [one] => escaped(one).into_owned(),
+        [first, others @ ..] => format!("{} and {} other paths", escaped(first), others.len()),
         [] => "nowhere".to_owned(),
     };
     format!("nothing to {verb}: there is no file{picked} under {place}")

@@ -1,15 +1,16 @@
 //! `lock`: keeps files in memory for as long as it runs.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use cachewise_residency::{
-    Counts, Error, Inode, Lock as Locked, LockOptions, Pick, Watch, lock as pin, may_lock,
-    would_warm,
+    Counts, Error, Inode, Lock as Locked, LockOptions, MemlockLimit, Pick, Watch, lock as pin,
+    may_lock, would_warm,
 };
-use cachewise_units::{ByteRange, Pages};
+use cachewise_sys::page_size;
+use cachewise_units::{ByteRange, Pages, escaped};
 
 use super::interrupt::Interrupt;
 use super::listed::{Job, each_listed, open};
@@ -25,6 +26,43 @@ struct Done {
     /// Pages that are, or would be, locked.
     pages: Pages,
     lock: Option<Locked>,
+    refused: Option<MemlockLimit>,
+}
+
+/// Files for which the limit is too small: what it should be is told for all of them, at the end.
+#[derive(Default)]
+struct Refused {
+    files: u64,
+    pages: Pages,
+    first: Option<(PathBuf, MemlockLimit)>,
+}
+
+impl Refused {
+    fn add(&mut self, path: &Path, limit: MemlockLimit) {
+        self.files += 1;
+        self.pages += limit.wanted.pages_ceil(page_size());
+        self.first.get_or_insert_with(|| (path.to_owned(), limit));
+    }
+
+    /// What to set, so that all may be locked.
+    fn told(self) -> Option<String> {
+        let (path, first) = self.first?;
+        let limit = match may_lock(self.pages) {
+            // With what is locked by now.
+            Err(Error::Memlock(limit)) => limit,
+            _ => MemlockLimit {
+                wanted: self.pages.bytes(page_size()),
+                ..first
+            },
+        };
+        Some(match self.files {
+            1 => format!("{} could not be locked: {limit}", escaped(&path)),
+            files => format!(
+                "{files} files could not be locked, the first is {}: {limit}",
+                escaped(&path)
+            ),
+        })
+    }
 }
 
 /// Locks them, shows what is locked, and waits to be ended.
@@ -50,6 +88,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     };
     let mut locks: Vec<Locked> = Vec::new();
     let mut pages = Pages::ZERO;
+    let mut refused = Refused::default();
     let job = Job {
         verb: "lock",
         target,
@@ -67,6 +106,9 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         },
         |done| {
             pages += done.pages;
+            if let Some(limit) = done.refused {
+                refused.add(&done.found.path, limit);
+            }
             locks.extend(done.lock);
             done.found
         },
@@ -74,29 +116,38 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     let Some(answer) = answer else {
         return Ok(ExitCode::from(FAILED));
     };
-    let is_failed = answer.failed > 0;
+    let is_failed = answer.failed > 0 || refused.files > 0;
+    let is_unknown = answer.unknown > 0;
     let locked = number(pages.0, "page");
     if target.dry_run {
         show.line(&format!("{locked} would be locked; nothing was locked"))?;
+        show.keep()?;
         let allowed = may_lock(pages);
         if let Err(error) = &allowed {
             tell(&error.to_string());
         }
-        return Ok(status(&interrupt, is_failed || allowed.is_err()));
+        let is_failed = is_failed || is_unknown || allowed.is_err();
+        return Ok(status(&interrupt, is_failed));
     }
     let verb = if pages == Pages(1) { "is" } else { "are" };
     show.line(&format!("{locked} {verb} locked"))?;
+    // It is waited for the end now.
+    show.keep()?;
+    if let Some(refused) = refused.told() {
+        tell(&refused);
+    }
     if let Some(status) = interrupt.status() {
         tell("interrupted: nothing stays locked");
         return Ok(status);
     }
     if pages == Pages::ZERO {
-        tell(match arguments.resident {
-            true => {
-                "nothing of that is resident, so there is nothing to keep; without --resident it is brought in"
-            }
-            false => "there is nothing to keep",
-        });
+        match arguments.resident {
+            _ if is_failed => {}
+            true => tell(
+                "nothing of that is resident, so there is nothing to keep; without --resident it is brought in",
+            ),
+            false => tell("there is nothing to keep"),
+        }
         return Ok(ExitCode::from(FAILED));
     }
     tell("they stay locked as long as this runs; Ctrl-C lets them go");
@@ -112,7 +163,11 @@ fn one(
     range: ByteRange,
     options: &LockOptions<'_>,
 ) -> Result<Done, Error> {
-    let lock = pin(file, range, options)?;
+    let lock = match pin(file, range, options) {
+        Ok(lock) => lock,
+        Err(Error::Memlock(limit)) => return refused(path, file, inode, range, limit),
+        Err(error) => return Err(error),
+    };
     let locked = lock.locked()?;
     let counts = Counts {
         total: lock.pages(),
@@ -127,6 +182,33 @@ fn one(
         },
         pages: locked,
         lock: Some(lock),
+        refused: None,
+    })
+}
+
+/// A file that the limit has no room for: it is as it was.
+fn refused(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    limit: MemlockLimit,
+) -> Result<Done, Error> {
+    let missing = would_warm(file, &[range])?;
+    let counts = missing.before.map_err(reason).map(|before| Counts {
+        total: missing.pages,
+        cached: before,
+        states: None,
+    });
+    Ok(Done {
+        found: Found {
+            before: Some(counts.map(|counts| counts.cached.0)),
+            note: Some("not locked: RLIMIT_MEMLOCK is too small".to_owned()),
+            ..Found::new(path.to_owned(), inode.size.0, counts)
+        },
+        pages: Pages::ZERO,
+        lock: None,
+        refused: Some(limit),
     })
 }
 
@@ -156,5 +238,6 @@ fn would(
         },
         pages,
         lock: None,
+        refused: None,
     })
 }

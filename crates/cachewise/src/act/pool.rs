@@ -4,9 +4,9 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use cachewise_residency::{Error, Found as Met, Unknown, open};
@@ -59,11 +59,13 @@ pub fn each_file<T: Send>(
     let threads = threads(select.threads).get();
     let (found, waiting) = sync_channel::<PathBuf>(WAITING);
     let (done, results) = sync_channel::<Done<T>>(WAITING);
-    let waiting = Mutex::new(waiting);
+    // The workers' alone: when none is left, whoever finds files is told so.
+    let waiting = Arc::new(Mutex::new(waiting));
     let is_cancelled = || cancel.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (done, waiting, work, failed) = (done.clone(), &waiting, &work, &failed);
+            let (done, waiting) = (done.clone(), Arc::clone(&waiting));
+            let (work, failed) = (&work, &failed);
             scope.spawn(move || {
                 loop {
                     // Poisoned only if another worker panicked while it waited: then nobody works on.
@@ -77,10 +79,6 @@ pub fn each_file<T: Send>(
                     let result = open(&path).and_then(|file| work(&path, &file));
                     let result = match result {
                         Ok(result) => result,
-                        // The limit is the process's, and does not say for which file it was too small.
-                        Err(error @ Error::Memlock(_)) => {
-                            Done::Failed(format!("{}: {error}", path.display()))
-                        }
                         Err(error) => failed(&error.with_path(&path)),
                     };
                     if done.send(result).is_err() {
@@ -89,6 +87,7 @@ pub fn each_file<T: Send>(
                 }
             });
         }
+        drop(waiting);
         scope.spawn(move || {
             walk.run(|met| {
                 let is_taken = match met {
@@ -123,4 +122,40 @@ pub fn threads(asked: Option<u16>) -> NonZeroUsize {
     asked.unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(NonZeroUsize::MIN, |cpus| cpus.min(MOST))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_workers_that_have_gone() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        for number in 0..3 * WAITING {
+            fs::write(directory.path().join(number.to_string()), "x").expect("it is ours");
+        }
+        let paths = [directory.path().to_owned()];
+        let select = Select {
+            one_file_system: false,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            threads: Some(2),
+        };
+        let (sender, ended) = channel();
+        // Not joined: if it hangs, it is to be a failure.
+        std::thread::spawn(move || {
+            let work = |_: &Path, _: &File| -> Result<Done<()>, Error> { panic!("a bug") };
+            let all = std::panic::AssertUnwindSafe(|| {
+                each_file(&paths, &select, &AtomicBool::new(false), work, |_| Ok(()))
+            });
+            let _ = sender.send(std::panic::catch_unwind(all).is_err());
+        });
+        let panicked = ended.recv_timeout(Duration::from_secs(60));
+        assert_eq!(panicked, Ok(true), "the panic is passed on");
+        drop(directory);
+    }
 }

@@ -326,6 +326,7 @@ fn compare(
         line += &format!("; of {} nobody tells", number(totals.unknown, "other"));
     }
     show.line(&line)?;
+    show.keep()?;
     Ok(output::status(totals.unknown > 0))
 }
 

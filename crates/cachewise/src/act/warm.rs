@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use cachewise_residency::{
-    Counts, Error, Inode, Limiter, Short, WarmOptions, Watch, warm as bring_in, would_warm,
+    Counts, Error, Inode, Limiter, Short, Unknown, WarmOptions, Watch, warm as bring_in, would_warm,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
 
@@ -23,6 +23,8 @@ use crate::progress::Meter;
 struct Warmed {
     found: Found,
     read: Bytes,
+    /// What was asked for of a file of which it is not told what was there.
+    asked: Bytes,
     /// Less of it is resident than was asked for.
     is_short: bool,
 }
@@ -43,7 +45,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
             progress: Some(&progress),
         },
     };
-    let (mut read, mut short) = (Bytes::ZERO, 0u64);
+    let (mut read, mut asked, mut short) = (Bytes::ZERO, Bytes::ZERO, 0u64);
     let job = Job {
         verb: "warm",
         target,
@@ -61,6 +63,7 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
         },
         |warmed| {
             read += warmed.read;
+            asked += warmed.asked;
             short += u64::from(warmed.is_short);
             warmed.found
         },
@@ -68,17 +71,40 @@ pub fn warm(arguments: &Warm) -> Result<ExitCode> {
     let Some(answer) = answer else {
         return Ok(ExitCode::from(FAILED));
     };
-    show.line(&match target.dry_run {
-        true => format!("would read {read}; nothing was read"),
-        false => format!("read {read}"),
-    })?;
+    show.line(&came_of_it(read, asked, answer.unknown, target.dry_run))?;
+    show.keep()?;
     if short > 0 {
         tell(&format!(
-            "of {} less is resident than was asked for: --columns note,path says why",
+            "of {} less is resident than was asked for: -o json says in full why",
             number(short, "file")
         ));
     }
-    Ok(status(&interrupt, answer.failed > 0 || short > 0))
+    let is_failed = answer.failed > 0 || answer.unknown > 0 || short > 0;
+    Ok(status(&interrupt, is_failed))
+}
+
+/// What was read; of files of which it is not told what was there, it may all have been there.
+fn came_of_it(read: Bytes, asked: Bytes, unknown: u64, dry_run: bool) -> String {
+    let of_unknown = format!(
+        "{asked} of {}; what of that was there already is not shown to you",
+        number(unknown, "file")
+    );
+    match (dry_run, unknown) {
+        (false, 0) => format!("read {read}"),
+        (false, _) if read == Bytes::ZERO => format!("asked for {of_unknown}"),
+        (false, _) => format!("read {read}, and asked for {of_unknown}"),
+        (true, 0) => format!("would read {read}; nothing was read"),
+        (true, _) if read == Bytes::ZERO => format!("would ask for {of_unknown}; nothing was read"),
+        (true, _) => format!("would read {read}, and ask for {of_unknown}; nothing was read"),
+    }
+}
+
+/// Bytes that were read, and those that were asked for where it is not told what was there.
+fn apart<T>(bytes: Bytes, before: Result<T, Unknown>) -> (Bytes, Bytes) {
+    match before {
+        Ok(_) => (bytes, Bytes::ZERO),
+        Err(_) => (Bytes::ZERO, bytes),
+    }
 }
 
 fn one(
@@ -99,13 +125,16 @@ fn one(
         (None, Pages::ZERO) => None,
         (None, holes) => Some(format!("{} in holes", number(holes.0, "page"))),
     };
+    let (read, asked) = apart(warmed.read, warmed.before);
     Ok(Warmed {
         found: Found {
+            brief: warmed.short.as_ref().map(Short::brief),
             before: Some(warmed.before.map(|pages| pages.0).map_err(reason)),
             note,
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
-        read: warmed.read,
+        read,
+        asked,
         is_short: !matches!(warmed.short, None | Some(Short::Cancelled)),
     })
 }
@@ -114,11 +143,14 @@ fn one(
 fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Warmed, Error> {
     let missing = would_warm(file, &[range])?;
     let pages = missing.absent;
+    let (read, asked) = apart(missing.read, missing.before);
     Ok(Warmed {
         found: Found {
             before: Some(missing.before.map(|pages| pages.0).map_err(reason)),
-            note: (pages > Pages::ZERO)
-                .then(|| format!("{} would be read", number(pages.0, "page"))),
+            note: (pages > Pages::ZERO).then(|| match missing.before {
+                Ok(_) => format!("{} would be read", number(pages.0, "page")),
+                Err(_) => format!("{} would be asked for", number(pages.0, "page")),
+            }),
             ..Found::new(
                 path.to_owned(),
                 inode.size.0,
@@ -129,7 +161,8 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
                 }),
             )
         },
-        read: missing.read,
+        read,
+        asked,
         is_short: false,
     })
 }

@@ -15,7 +15,7 @@ use crate::columns::fields;
 #[derive(Debug, Args)]
 pub struct Target {
     /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end
-    #[arg(long, value_name = "RANGE", value_parser = parse_range)]
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
     pub range: Option<ByteRange>,
     #[command(flatten)]
     pub select: Select,
@@ -60,6 +60,8 @@ impl Target {
 #[command(
     after_help = "What is resident already is left out, and so are holes. Pages that did not stay are said: memory, or \
     the control group's limit, is too small for them.\n\n\
+    Exit status: 0 done; 2 something could not be read, did not stay, or is not shown to you: of others' files you \
+    are not told what is resident; 128+N ended by signal N, what was done is shown.\n\n\
     Examples:\n  \
     cachewise warm /var/lib/db/users.ibd\n  \
     cachewise warm --rate 200M --include '*.idx' /srv/search"
@@ -69,7 +71,7 @@ pub struct Warm {
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     /// Read no faster than this: bytes a second (200M).
-    #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
     pub rate: Option<Bytes>,
     #[command(flatten)]
     pub target: Target,
@@ -78,8 +80,11 @@ pub struct Warm {
 /// `cachewise evict`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is lost: dirty pages stay unless --sync writes them to the disk first. What stays is said, with \
-    the reason: dirty, being written, locked, mapped (and by whom), at the edge of a range, in memory only.\n\n\
+    after_help = "Nothing is lost. The kernel sets dirty pages off to the disk; what is dirty or being written at that \
+    moment stays, unless --sync waits for it first. What stays is said, with the reason: dirty, being written, locked, \
+    mapped (and by whom), at the edge of a range, in memory only.\n\n\
+    Exit status: 0 done, also where pages stay; 2 something could not be done, or is not shown to you: of others' \
+    files you are not told what is resident; 128+N ended by signal N, what was done is shown.\n\n\
     Examples:\n  \
     cachewise evict --sync backup.tar\n  \
     cachewise evict --dry-run /var/log"
@@ -95,13 +100,19 @@ pub struct Evict {
     pub target: Target,
 }
 
+const LOCK_USAGE: &str = "cachewise lock [OPTIONS] <PATH>...
+       cachewise lock [OPTIONS] --follow";
+
 /// `cachewise lock`.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = LOCK_USAGE,
     after_help = "Pages stay locked as long as this runs: Ctrl-C or SIGTERM lets them go. The limit is RLIMIT_MEMLOCK, unless \
     run as root; an error says what to set.\n\n\
     --follow keeps the programs and libraries of running processes in memory, so that a machine short of memory stays \
     responsive: only their resident pages are locked, and what processes map later follows with the next scan.\n\n\
+    Exit status: 0 let go by a signal; 2 something could not be locked, or there is nothing to lock; with --dry-run \
+    also what is not shown to you; 128+N ended by signal N before all was locked.\n\n\
     Examples:\n  \
     cachewise lock /usr/bin/sshd /lib/x86_64-linux-gnu/libc.so.6\n  \
     cachewise lock --resident /var/lib/db/hot.idx\n  \
@@ -155,6 +166,7 @@ pub struct Lock {
 #[command(
     after_help = "A snapshot holds which pages of which files are resident, not their content. It is text: a line of JSON \
     a file.\n\n\
+    Exit status: 0 done; 2 something could not be done, or is not known; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise snapshot save before.snap /var/lib/db\n  \
     cachewise snapshot restore before.snap\n  \
@@ -187,7 +199,7 @@ pub enum SnapshotCommand {
         #[arg(long)]
         anyway: bool,
         /// Read no faster than this: bytes a second (200M).
-        #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+        #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
         rate: Option<Bytes>,
         /// How many threads read; as many as there are CPUs, up to 8.
         #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]

@@ -10,7 +10,9 @@ use super::output::Output;
     after_help = "Every program of the machine reads from its disks again after this: it is for measuring cold \
     starts, not for making memory available, which the kernel does by itself. To put out some files only, \
     see `cachewise evict`.\n\n\
-    Mapped, locked, dirty and shared memory stays; the table shows what went.\n\n\
+    Dirty pages are written back first, so that they go too, unless --no-sync leaves them. Mapped, locked and shared \
+    memory stays; the table shows what went.\n\n\
+    Exit status: 0 done; 1 you said no; 2 nothing could be dropped.\n\n\
     Examples:\n  \
     cachewise drop --dry-run\n  \
     cachewise drop --yes\n  \
@@ -27,7 +29,7 @@ pub struct Drop {
     #[arg(short, long)]
     pub yes: bool,
     /// Show what there is to drop, and drop nothing.
-    #[arg(long, conflicts_with = "yes")]
+    #[arg(short = 'N', long, conflicts_with = "yes")]
     pub dry_run: bool,
     #[command(flatten)]
     pub output: Output,

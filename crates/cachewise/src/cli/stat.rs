@@ -16,6 +16,7 @@ use crate::columns::fields;
     read-ahead had just fetched (READAHEAD): it is the share that cost no I/O.\n\n\
     Ctrl-C ends with the totals; a second one ends at once. A terminal that is too narrow gets fewer \
     columns, and is told which are left out; --columns shows what it names, whatever the width.\n\n\
+    Exit status: 0 done, also by Ctrl-C; 2 something could not be watched, or rows were lost.\n\n\
     Examples:\n  \
     cachewise stat 1 5\n  \
     cachewise stat --file /var/lib/db/data 1\n  \

@@ -8,6 +8,7 @@ use cachewise_kstat::{Kernel, Mounts};
 use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
 use cachewise_residency::{Counts, Entry, Tree};
 use cachewise_sys::page_size;
+use cachewise_units::{Bytes, Pages};
 
 use super::counting::Answer;
 use super::found::{Found, Identity, MEMORY, told_by};
@@ -49,8 +50,19 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
         },
         ..Options::default()
     };
-    let report = census.take(&options).context("cannot take the census")?;
-    let sums = Sums::of_kernel(kernel).context("cannot read the kernel's own sums")?;
+    let mut look = || -> Result<_> {
+        let report = census.take(&options).context("cannot take the census")?;
+        let sums = Sums::of_kernel(kernel).context("cannot read the kernel's own sums")?;
+        Ok((report, sums))
+    };
+    let (mut report, mut sums) = look()?;
+    let adds_up = |summary: &Summary, sums: &Sums| {
+        set_beside(summary, sums).is_none_or(|all| all.iter().all(|(_, one, other)| one == other))
+    };
+    if !arguments.evicted && !adds_up(&report.summary, &sums) {
+        // More often than not something came or went that moment.
+        (report, sums) = look()?;
+    }
     let patterns = arguments.select.patterns()?;
     let seen = Seen {
         kernel,
@@ -69,7 +81,7 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
         listed(arguments, inodes, &seen, show.begin()?)?
     };
     if !arguments.evicted {
-        compare(&report.summary, sums, show)?;
+        compare(&report.summary, &sums, show)?;
     }
     told(&report.summary, show)?;
     Ok(answer)
@@ -91,7 +103,9 @@ fn listed<'a>(
         } else {
             Ok(counts(inode))
         };
-        listing.file(inode.size.0, counts, || seen.found(inode, counts))?;
+        let (size, counted) = in_sums(inode, counts);
+        listing.counting().add(size, counted);
+        listing.again(inode.size.0, counts, || seen.found(inode, counts))?;
     }
     if arguments.evicted {
         // Of a file that cannot be asked, it is known that it is one of them.
@@ -109,13 +123,15 @@ fn summed<'a>(
 ) -> Result<Answer> {
     let mut tree = Tree::new(arguments.depth);
     for inode in inodes {
-        let (shown, counts) = (seen.shown(inode), counts(inode));
-        listing.counting().add(inode.size.0, Ok(counts));
+        let shown = seen.shown(inode);
+        let (size, counts) = in_sums(inode, Ok(counts(inode)));
+        listing.counting().add(size, counts);
+        let Ok(counts) = counts else { continue };
         tree.add(&Entry {
             root: &shown.root,
             directory: shown.path.parent().unwrap_or(&shown.root),
             name: shown.path.file_name().unwrap_or_default(),
-            size: inode.size,
+            size: Bytes(size),
             counts: Ok(counts),
         });
     }
@@ -130,7 +146,8 @@ fn browsed<'a>(
 ) -> Result<Answer> {
     let mut counting = show.count();
     let files = inodes.map(|inode| {
-        counting.add(inode.size.0, Ok(counts(inode)));
+        let (size, counts) = in_sums(inode, Ok(counts(inode)));
+        counting.add(size, counts);
         Sized {
             path: Path::new(ROOT).join(seen.shown(inode).path),
             size: inode.size.0,
@@ -151,6 +168,24 @@ fn counts(inode: &CachedInode) -> Counts {
         total,
         cached: inode.pages,
         states: None,
+    }
+}
+
+/// Size and pages as sums have them: of a block device only what is resident, for a disk is no file that could be
+/// in memory as a whole, and what is on it is counted already.
+fn in_sums(
+    inode: &CachedInode,
+    counts: Result<Counts, &'static str>,
+) -> (u64, Result<Counts, &'static str>) {
+    match inode.is_block_device() {
+        false => (inode.size.0, counts),
+        true => {
+            let resident = |counts: Counts| Counts {
+                total: counts.cached,
+                ..counts
+            };
+            (0, counts.map(resident))
+        }
     }
 }
 
@@ -238,15 +273,18 @@ fn identity(inode: &CachedInode) -> Identity {
     }
 }
 
-/// Sets the sums beside the kernel's own.
-fn compare(summary: &Summary, kernel: Sums, show: &mut Show) -> Result<()> {
-    let Some(census) = summary.sums else {
-        return Ok(());
-    };
-    for (name, counted, told) in [
+/// What was counted, and the kernel's own sum of it.
+fn set_beside(summary: &Summary, kernel: &Sums) -> Option<[(&'static str, Pages, Pages); 2]> {
+    let census = summary.sums?;
+    Some([
         ("Cached", census.cached, kernel.cached),
         ("Buffers", census.buffers, kernel.buffers),
-    ] {
+    ])
+}
+
+/// Sets the sums beside the kernel's own.
+fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
+    for (name, counted, told) in set_beside(summary, kernel).into_iter().flatten() {
         let bytes = counted.bytes(page_size());
         let difference = i128::from(counted.0) - i128::from(told.0);
         show.line(&match difference {

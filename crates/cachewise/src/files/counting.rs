@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cachewise_model::Measured;
 use cachewise_residency::Counts;
 
 use super::notes::Notes;
@@ -19,8 +20,8 @@ pub struct Answer {
     pub failed: u64,
     pub size: u64,
     pub counts: Counts,
-    /// Pages that were resident before something was done.
-    pub before: Option<u64>,
+    /// What was done to them came to this; `None` where they were only looked at.
+    pub change: Option<Change>,
     /// Why there are more files than these.
     pub partial: Option<&'static str>,
 }
@@ -32,9 +33,58 @@ impl Answer {
         failed: 0,
         size: 0,
         counts: Counts::ZERO,
-        before: None,
+        change: None,
         partial: None,
     };
+}
+
+/// Pages that were resident before and after something was done.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    pub before: Sum,
+    pub after: Sum,
+    /// How many there are fewer, of the files of which both are known.
+    pub went: u64,
+}
+
+impl Change {
+    /// Takes in a file.
+    pub fn add(&mut self, before: Result<u64, &'static str>, after: Result<u64, &'static str>) {
+        self.before.add(before);
+        self.after.add(after);
+        if let (Ok(before), Ok(after)) = (before, after) {
+            self.went += before.saturating_sub(after);
+        }
+    }
+}
+
+/// A sum of what is known.
+#[derive(Debug, Clone, Default)]
+pub struct Sum {
+    pub pages: u64,
+    /// Why the first of the others is not.
+    unknown: Option<&'static str>,
+}
+
+impl Sum {
+    fn add(&mut self, pages: Result<u64, &'static str>) {
+        match pages {
+            Ok(pages) => self.pages += pages,
+            Err(reason) => {
+                self.unknown.get_or_insert(reason);
+            }
+        }
+    }
+
+    /// As a total has it: what is known alone is an estimate of all, and where nothing is, nobody knows.
+    pub fn measured(&self) -> Measured<u64> {
+        match self.unknown {
+            None => Measured::Exact(self.pages),
+            // Next to what is not known, a sum of 0 would read as none.
+            Some(reason) if self.pages == 0 => Measured::unknown(reason),
+            Some(reason) => Measured::Estimated(self.pages, reason),
+        }
+    }
 }
 
 /// Counts what comes, and tells of what cannot be looked at.
@@ -144,5 +194,39 @@ impl Counting {
             ));
         }
         self.answer.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Told = Result<u64, &'static str>;
+    const HIDDEN: &str = "not told";
+
+    #[test]
+    fn a_sum_says_what_it_is_of() {
+        let of = |changes: &[(Told, Told)]| {
+            let mut sum = Change::default();
+            for (before, after) in changes {
+                sum.add(*before, *after);
+            }
+            (sum.before.measured(), sum.after.measured(), sum.went)
+        };
+        assert_eq!(
+            of(&[(Ok(3), Ok(1)), (Ok(2), Ok(0))]),
+            (Measured::Exact(5), Measured::Exact(1), 4),
+            "all is known"
+        );
+        assert_eq!(
+            of(&[(Ok(3), Ok(1)), (Err(HIDDEN), Ok(7))]),
+            (Measured::Estimated(3, HIDDEN), Measured::Exact(8), 2),
+            "what came of the second is known, and not what it was"
+        );
+        assert_eq!(
+            of(&[(Err(HIDDEN), Err(HIDDEN)), (Ok(0), Ok(0))]),
+            (Measured::unknown(HIDDEN), Measured::unknown(HIDDEN), 0),
+            "nothing beside the unknown is not nothing"
+        );
     }
 }

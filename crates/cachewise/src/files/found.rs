@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cachewise_model::{Labels, Measured, Missing, Residency, Row, Subject};
 use cachewise_residency::{Counts, Inode, map, open, query};
 use cachewise_sys::page_size;
-use cachewise_units::{ByteRange, PageRange, Ratio};
+use cachewise_units::{ByteRange, PageRange, Pages, Ratio};
 
 const NOT_ASKED: Missing =
     Missing::NotOffered("only cachestat(2) tells it, and it was not asked or knows nothing here");
@@ -29,6 +29,8 @@ pub struct Found {
     pub before: Option<Result<u64, &'static str>>,
     pub filesystem: Option<String>,
     pub note: Option<String>,
+    /// The note in a few words, for tables, where it is long.
+    pub brief: Option<String>,
     /// Its pages were counted from elsewhere: the file itself can tell the states of its pages.
     pub is_to_be_asked: bool,
     /// Where the resident pages are, in so many stretches, if that was asked for.
@@ -65,6 +67,7 @@ impl Found {
             before: None,
             filesystem: None,
             note: None,
+            brief: None,
             is_to_be_asked: false,
             strip: None,
         }
@@ -157,6 +160,7 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
             let unknown = Measured::Missing(Missing::Unknown(reason));
             return Residency {
                 files: Measured::Exact(1),
+                unknown_files: Measured::Exact(1),
                 file_pages: unknown,
                 resident_pages: unknown,
                 resident_bytes: unknown,
@@ -175,6 +179,7 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
     };
     Residency {
         files: Measured::Exact(1),
+        unknown_files: Measured::Exact(0),
         file_pages: Measured::Exact(counts.total.0),
         resident_pages: Measured::Exact(counts.cached.0),
         resident_bytes: Measured::Exact(counts.cached.bytes(page_size()).0),
@@ -189,18 +194,20 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
 /// Numbers of many files, of which so many are unknown and not in the counts: then the rest is no more than
 /// an estimate, and no part of anything.
 pub fn sum(files: u64, unknown: u64, counts: &Counts) -> Residency {
-    const NONE_KNOWN: &str = "residency is known of none of the files";
+    const NONE_KNOWN: &str = "residency is known of none of the files that have pages";
     const SOME_KNOWN: &str = "of those files alone whose residency is known";
     const NO_WHOLE: &str = "residency is not known of all files";
     let mut sum = match unknown {
         0 => residency(&Ok(*counts)),
-        _ if unknown == files => residency(&Err(NONE_KNOWN)),
+        // Next to what is not known, a sum of 0 would read as none.
+        _ if unknown == files || counts.cached == Pages::ZERO => residency(&Err(NONE_KNOWN)),
         _ => Residency {
             file_pages: Measured::unknown(NO_WHOLE),
             ..residency(&Ok(*counts)).estimated(SOME_KNOWN)
         },
     };
     sum.files = Measured::Exact(files);
+    sum.unknown_files = Measured::Exact(unknown);
     sum
 }
 

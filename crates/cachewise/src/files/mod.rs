@@ -23,9 +23,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
+use cachewise_units::escaped;
 
 use crate::cli::{Files, SortKey};
-use crate::output::{FAILED, tell};
+use crate::output::{self, FAILED, tell};
 use crate::signals::{self, Caught};
 
 pub use counting::Answer;
@@ -33,9 +34,6 @@ pub use found::Found;
 pub use order::Order;
 pub use show::{Plan, Show};
 pub use walk::{plan, reason};
-
-/// The answer is no: less is resident than was asked for.
-const TOO_LITTLE: u8 = 1;
 
 /// Shows them once, or again and again.
 pub fn files(arguments: &Files) -> Result<ExitCode> {
@@ -45,16 +43,18 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
         );
     }
     let Some(interval) = arguments.watch else {
-        return once(
-            arguments,
-            &mut Show::open(&arguments.output, shown(arguments))?,
-        );
+        let mut show = Show::open(&arguments.output, shown(arguments))?;
+        let (status, is_complete) = once(arguments, &mut show)?;
+        if is_complete {
+            show.keep()?;
+        }
+        return Ok(status);
     };
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let mut show = Show::open(&arguments.output, shown(arguments))?;
     loop {
-        let status = once(arguments, &mut show)?;
+        let (status, _) = once(arguments, &mut show)?;
         match interrupts.recv_timeout(interval.get()) {
             Ok(_) => return show.close().map(|()| status),
             Err(RecvTimeoutError::Timeout) => {}
@@ -92,7 +92,8 @@ fn shown(arguments: &Files) -> Plan {
     }
 }
 
-fn once(arguments: &Files, show: &mut Show) -> Result<ExitCode> {
+/// Shows them, and says whether there is anything that should take the place of an older report.
+fn once(arguments: &Files, show: &mut Show) -> Result<(ExitCode, bool)> {
     let answer = if arguments.all || arguments.evicted {
         census::show(arguments, &Kernel::new(), show)?
     } else if !arguments.pid.is_empty() {
@@ -100,7 +101,9 @@ fn once(arguments: &Files, show: &mut Show) -> Result<ExitCode> {
     } else {
         walk::show(arguments, show)?
     };
-    Ok(status(arguments, &answer))
+    let may_be_none = arguments.evicted || !arguments.pid.is_empty();
+    let is_complete = answer.files > 0 || may_be_none && answer.failed == 0;
+    Ok((status(arguments, &answer), is_complete))
 }
 
 fn status(arguments: &Files, answer: &Answer) -> ExitCode {
@@ -110,7 +113,7 @@ fn status(arguments: &Files, answer: &Answer) -> ExitCode {
     match (arguments.fail_below, answer.counts.ratio()) {
         // Of files without pages nothing is missing; but of no files, nothing is known.
         (_, None) if answer.files == 0 && !arguments.evicted => nothing(arguments),
-        (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(TOO_LITTLE),
+        (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(output::NO),
         _ => ExitCode::SUCCESS,
     }
 }
@@ -130,7 +133,7 @@ fn nothing(arguments: &Files) -> ExitCode {
     }
     let mut place = String::from("anywhere");
     if let [first, others @ ..] = &arguments.paths[..] {
-        place = format!("under {}", first.display());
+        place = format!("under {}", escaped(first));
         if !others.is_empty() {
             place += &format!(" or {} other paths", others.len());
         }

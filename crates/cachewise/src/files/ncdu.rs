@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use cachewise_residency::{Found as Met, Walk};
 use cachewise_sys::page_size;
+use cachewise_units::escaped;
 
 use super::counting::Answer;
 use super::show::Show;
@@ -34,7 +35,7 @@ pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
         bail!("ncdu browses one directory: give one PATH with --ncdu");
     };
     if !root.is_dir() {
-        bail!("ncdu browses a directory, and {} is none", root.display());
+        bail!("ncdu browses a directory, and {} is none", escaped(root));
     }
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let mut files = Vec::new();

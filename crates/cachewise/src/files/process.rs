@@ -9,13 +9,14 @@ use anyhow::Result;
 use cachewise_kstat::{ErrorKind, Hold, Kernel, ProcessFile};
 use cachewise_residency::{Inode, open, query};
 use cachewise_sys::ErrorKind as SysKind;
-use cachewise_units::ByteRange;
+use cachewise_units::{ByteRange, escaped};
 
 use super::counting::Answer;
 use super::found::{Found, Identity, MEMORY};
 use super::show::{Listing, Show};
 use super::walk::reason;
 use crate::cli::Files;
+use crate::machine;
 
 /// Shows each file once, however many descriptors and mappings it has.
 pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
@@ -43,7 +44,11 @@ fn why(pid: u32, error: &cachewise_kstat::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => format!("process {pid} does not exist; `pgrep NAME` finds it"),
         ErrorKind::Denied => {
-            format!("cannot list the files of process {pid}: {error}; ask as its owner or as root")
+            format!(
+                "cannot list the files of process {}: {error}; {}",
+                machine::named(pid),
+                machine::who_may_look(pid)
+            )
         }
         _ => format!("cannot list the files of process {pid}: {error}"),
     }
@@ -60,7 +65,7 @@ fn held(
         Err(error) if error.unknown().is_some() => return Ok(()),
         Err(error) if error.kind() == SysKind::NotFound => return Ok(()),
         Err(error) => {
-            listing.failed(&format!("{}: {error}", file.path.display()));
+            listing.failed(&format!("{}: {error}", escaped(&file.path)));
             return Ok(());
         }
     };
@@ -76,7 +81,7 @@ fn held(
             Some(cachewise_residency::Unknown::MadeUp) => return Ok(()),
             Some(why) => Err(reason(why)),
             None => {
-                listing.failed(&format!("{}: {error}", file.path.display()));
+                listing.failed(&format!("{}: {error}", escaped(&file.path)));
                 return Ok(());
             }
         },

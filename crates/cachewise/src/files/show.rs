@@ -30,6 +30,8 @@ const NARROW: usize = 80;
 /// Where rows go, and which.
 pub struct Show {
     sink: Option<Sink>,
+    /// What has a document that is no table: nothing more is written to it.
+    raw: Option<Sink>,
     name: String,
     format: Format,
     room: Option<usize>,
@@ -71,11 +73,18 @@ pub struct Plan {
 impl Show {
     /// Opens the output.
     pub fn open(output: &Output, mut plan: Plan) -> Result<Show> {
-        let sink = Sink::open(output, output::Stream::Stdout)?;
+        let sink = match plan.repeated {
+            true => Sink::open(output, output::Stream::Stdout)?,
+            false => Sink::open_whole(output, output::Stream::Stdout)?,
+        };
         let is_table = sink.format == Format::Table;
         if plan.repeated && matches!(sink.format, Format::Csv | Format::Json) {
             // Rows of different looks stand in one document.
             plan.columns.splice(0..0, cachewise_model::field("time"));
+        }
+        if sink.format == Format::OpenMetrics {
+            // A series that is not there has no room for a reason; a sum of a part has to say so.
+            plan.columns.extend(cachewise_model::field("unknown_files"));
         }
         // Whatever is under a directory is too much for a table.
         let is_cut = is_table && !plan.all_are_named;
@@ -93,6 +102,7 @@ impl Show {
             // A screen that is drawn anew has to have all notes anew.
             notes: Notes::new(plan.repeated && !(is_table && sink.is_terminal)),
             sink: Some(sink),
+            raw: None,
             order: is_ordered.then_some(plan.order),
             most,
             plan,
@@ -124,9 +134,18 @@ impl Show {
     pub fn raw(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
         let sink = self.sink.take().context("the output is closed")?;
         let mut out = BufWriter::new(sink);
-        write(&mut out)
-            .and_then(|()| out.flush())
-            .with_context(|| format!("cannot write to {}", self.name))
+        let written = write(&mut out).and_then(|()| {
+            let ended = out.into_inner();
+            ended.map_err(std::io::IntoInnerError::into_error)
+        });
+        self.raw = Some(written.with_context(|| format!("cannot write to {}", self.name))?);
+        Ok(())
+    }
+
+    /// What was shown is complete: a file takes its place. Without this, what was there stays.
+    pub fn keep(&mut self) -> Result<()> {
+        let sink = self.sink.take().or(self.raw.take());
+        sink.map_or(Ok(()), Sink::keep)
     }
 
     /// Adds a line below a table.
@@ -252,20 +271,23 @@ impl Listing<'_> {
     /// Takes in a file to which something was done, and its place by the pages before and after.
     pub fn changed(&mut self, found: Found, rank: fn(u64, u64) -> u64) -> Result<()> {
         self.counting.add(found.size, found.counts);
-        if let (Some(Ok(before)), Ok(after)) = (found.before, found.counts) {
-            *self.counting.answer.before.get_or_insert(0) += before;
-            let rank = rank(before, after.cached.0);
-            if let Some(first) = &mut self.first {
-                self.candidates += 1;
-                first.offer(Some(rank.into()), || found);
-                return Ok(());
-            }
-        } else if let Some(first) = &mut self.first {
-            self.candidates += 1;
-            first.offer(None, || found);
-            return Ok(());
+        let after = found.counts.map(|counts| counts.cached.0);
+        if let Some(before) = found.before {
+            let change = self.counting.answer.change.get_or_insert_default();
+            change.add(before, after);
         }
-        self.write(found)
+        match &mut self.first {
+            Some(first) => {
+                self.candidates += 1;
+                let known = found.before.and_then(Result::ok).zip(after.ok());
+                first.offer(
+                    known.map(|(before, after)| rank(before, after).into()),
+                    || found,
+                );
+                Ok(())
+            }
+            None => self.write(found),
+        }
     }
 
     /// Takes in what could not be looked at.
@@ -314,7 +336,10 @@ impl Listing<'_> {
             }
             hidden.0 = self.candidates - found.len() as u64;
             if !self.show.plan.maps {
-                found.iter().for_each(|found| self.writer.fit(&found.row()));
+                for found in &mut found {
+                    self.abbreviate(found);
+                    self.writer.fit(&found.row());
+                }
             }
             for found in found {
                 self.write(found)?;
@@ -358,7 +383,21 @@ impl Listing<'_> {
         Ok(answer)
     }
 
+    /// In a table, notes are short; why something is unknown is told below it, once.
+    fn abbreviate(&self, found: &mut Found) {
+        if self.show.format != Format::Table {
+            return;
+        }
+        if found.counts.is_err() && found.note.is_none() {
+            found.note = Some("not told".to_owned());
+        }
+        if let Some(brief) = found.brief.take() {
+            found.note = Some(brief);
+        }
+    }
+
     fn write(&mut self, mut found: Found) -> Result<()> {
+        self.abbreviate(&mut found);
         if self.show.plan.maps {
             return self.write_ranges(&found);
         }
@@ -427,9 +466,9 @@ fn total(answer: &Answer) -> Row {
     if answer.unknown > 0 {
         row.labels.note = Measured::Exact(format!("without {} unknown", answer.unknown));
     }
-    if let Some(before) = answer.before {
-        row.subject.resident_before_pages = Measured::Exact(before);
-        row.subject.resident_after_pages = Measured::Exact(answer.counts.cached.0);
+    if let Some(change) = &answer.change {
+        row.subject.resident_before_pages = change.before.measured();
+        row.subject.resident_after_pages = change.after.measured();
     }
     row
 }

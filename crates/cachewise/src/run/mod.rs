@@ -36,7 +36,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         return Ok(cli::answer(&error));
     }
     let kernel = Kernel::new();
-    let sink = Sink::open(&arguments.output, Stream::Stderr)?;
+    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
     let scope = match arguments.pid {
         Some(pid) if !kernel.process_exists(pid) => bail!("process {pid} does not exist"),
         Some(pid) => Scope::Process(pid),
@@ -148,6 +148,7 @@ fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
     let status = exit_status(report);
     match write_report(&mut sink, format, report, options)
         .with_context(|| format!("cannot write the report to {}", sink.name()))
+        .and_then(|()| sink.keep())
     {
         Ok(()) => Ok(ExitCode::from(status)),
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),

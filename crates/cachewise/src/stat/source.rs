@@ -8,6 +8,7 @@ use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{Count, Counter, Ledger, Measured, Missing, System};
 use cachewise_probe::options::{CgroupFilter, WantedFile};
 use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_units::escaped;
 
 use crate::cli::Stat;
 use crate::machine;
@@ -152,11 +153,11 @@ fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
 fn wanted(path: &Path) -> Result<WantedFile> {
     let stat = path
         .metadata()
-        .with_context(|| format!("cannot watch the file {}", path.display()))?;
+        .with_context(|| format!("cannot watch the file {}", escaped(path)))?;
     if is_on_overlay(path) {
         bail!(
             "{} is on an overlay, and its pages belong to the file in the layer below: name that one",
-            path.display()
+            escaped(path)
         );
     }
     let kind = stat.file_type();
@@ -167,7 +168,7 @@ fn wanted(path: &Path) -> Result<WantedFile> {
     } else {
         bail!(
             "{} is neither a file nor a block device: nothing of it is in the page cache",
-            path.display()
+            escaped(path)
         );
     };
     let Device { major, minor } = Device::from_stat(device);

@@ -350,3 +350,96 @@ pub fn made_and_deleted_meanwhile() {
         }
     });
 }
+
+pub fn reports_take_their_place_when_complete() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", page_size());
+    let report = scratch.path("rep.csv");
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(scratch.directory())
+            .expect("it is ours")
+            .map(|entry| entry.expect("it is there").file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let of = |path: &Path, report: &Path| Ended::of(files([path]).arg("-o").arg(report));
+    of(&file, &report).expect(0, "it can be written");
+    let old = fs::read(&report).expect("it is there");
+    assert!(
+        old.starts_with(b"file_size_bytes,") && old.ends_with(b"\n"),
+        "the report"
+    );
+    fs::set_permissions(&report, fs::Permissions::from_mode(0o640)).expect("it is ours");
+    of(&scratch.path("none"), &report).expect(2, "there is no such file");
+    fs::create_dir(scratch.path("empty")).expect("a directory can be made");
+    of(&scratch.path("empty"), &report).expect(2, "there is no file");
+    let now = fs::read(&report).expect("it is there");
+    assert_eq!(now, old, "the old one stays");
+
+    let link = scratch.path("link.csv");
+    std::os::unix::fs::symlink("rep.csv", &link).expect("a link can be made");
+    let other = scratch.file("other", 3 * page_size());
+    of(&other, &link).expect(0, "it can be written");
+    assert!(link.is_symlink(), "a link stays one");
+    let now = fs::read_to_string(&report).expect("it is there");
+    assert!(now.contains("/other,"), "the new one is there: {now}");
+    let mode = report.metadata().expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640, "with its mode");
+    assert_eq!(
+        names(),
+        ["empty", "file", "link.csv", "other", "rep.csv"],
+        "and nothing beside it"
+    );
+    let made = scratch.path("new.json");
+    of(&file, &made).expect(0, "it can be written");
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    let mode = made.metadata().expect("it is there").permissions().mode();
+    assert_eq!(
+        mode & 0o777,
+        0o666 & !umask.bits(),
+        "a new one is as any new file"
+    );
+}
+
+pub fn a_full_disk_leaves_the_old_report() {
+    let scratch = Scratch::new();
+    let script = "mount -t tmpfs -o size=64k none \"$0\"; echo old >\"$0/rep.json\"; \
+                  dd if=/dev/zero of=\"$0/fill\" bs=4k 2>/dev/null || true";
+    let elsewhere = Elsewhere::with(&scratch, "full", script);
+    let report = elsewhere.reached().join("rep.json");
+    for number in 0..200 {
+        scratch.file(format!("{number:0200}"), 1);
+    }
+    let mut command = files([scratch.directory()]);
+    Ended::of(command.arg("-o").arg(&report))
+        .expect(2, "there is no room")
+        .says("No space left", "which is said");
+    let now = fs::read_to_string(&report).expect("it is there");
+    assert_eq!(now, "old\n", "the old one stays");
+}
+
+/// A name must not look like a message of ours.
+pub fn names_begin_no_lines() {
+    let scratch = Scratch::new();
+    let evil = scratch.path("x\ncachewise: all is well\x1b[1m");
+    for arguments in [
+        &["files"][..],
+        &["files", "--ncdu"],
+        &["warm"],
+        &["evict"],
+        &["lock"],
+    ] {
+        let ended = Ended::of(cachewise(arguments).arg(&evil)).expect(2, "there is no such file");
+        let err = ended.err();
+        assert!(
+            err.contains(r"x\ncachewise: all is well\x1b[1m") && err.lines().count() <= 2,
+            "{arguments:?}: it is one word of one line: {err:?}"
+        );
+        assert!(
+            !err.lines().any(|line| line.starts_with("cachewise: all")),
+            "{arguments:?}: {err:?}"
+        );
+    }
+}

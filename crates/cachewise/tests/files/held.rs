@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::fs::MemfdFlags;
 
@@ -137,6 +137,24 @@ pub fn by_others() {
     .expect(2, "it is root's")
     .says("Permission denied", "why")
     .says("as its owner or as root", "and what to do");
+    // Root without the right to look into others, as in a container.
+    let mut held = Command::new("sleep");
+    let held = Started::of(held.arg("1000"));
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"])
+        .arg(env!("CARGO_BIN_EXE_cachewise"))
+        .args(["files", "-p", &held.pid().to_string()]);
+    let ended = Ended::of(command.stdin(Stdio::null())).expect(2, "the kernel refuses");
+    assert!(
+        !ended.err().contains("as root"),
+        "root is not told to be root: {}",
+        ended.err()
+    );
+    ended
+        .says(&format!("{} (sleep)", held.pid()), "of which process")
+        .says("CAP_SYS_PTRACE", "and what it takes");
+    drop(held);
     // The first kernel thread.
     Ended::of(&mut files(["-p", "2"]))
         .expect(0, "that it holds nothing is an answer")

@@ -185,6 +185,33 @@ pub fn tree_and_ncdu() {
     );
 }
 
+/// A disk is no file that could be in memory as a whole.
+pub fn block_devices_are_in_no_size() {
+    const PAGES: u64 = 64;
+    let scratch = Scratch::new();
+    let device = LoopDevice::over(&scratch.file("image", 8 << 20));
+    let pinned = pin(&device.path, PAGES);
+    let include = device.path.display().to_string();
+    let document = all(&["--include", &include]);
+    let row = row_of(&document, &device.path);
+    assert_eq!(
+        row["file_size_bytes"],
+        8 << 20,
+        "its own row has its size: {row}"
+    );
+    assert!(
+        number(row, "resident_bytes") >= PAGES * page_size(),
+        "what of it is resident is there: {row}"
+    );
+    let total = &document["total"];
+    assert_eq!(total["file_size_bytes"], 0, "sums have none: {total}");
+    assert_eq!(
+        total["resident_bytes"], row["resident_bytes"],
+        "what is resident counts: {total}"
+    );
+    drop(pinned);
+}
+
 pub fn patterns() {
     let scratch = Scratch::new();
     let wanted = scratch.file("wanted.idx", 3 * page_size());
@@ -262,6 +289,20 @@ pub fn without_the_right() {
         .says("this is a walk", "it says what it is")
         .says("deleted files", "what is missing")
         .says("CAP_BPF", "and how to get it");
+    let metrics = Ended::of(
+        files_as_nobody(&scratch)
+            .args(["--all", "--exclude", "/[!e]*"])
+            .args(["-o", "openmetrics"]),
+    );
+    let unknown = metrics.out();
+    let unknown = unknown
+        .lines()
+        .find_map(|line| line.strip_prefix("cachewise_unknown_files "));
+    assert!(
+        unknown.is_some_and(|files| files != "0"),
+        "of how many nothing is known is in the metrics: {}",
+        metrics.out()
+    );
     let total = &document(&ended)["total"];
     let id = "resident_bytes";
     let is_marked = total[id].is_null()

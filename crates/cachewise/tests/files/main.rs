@@ -40,6 +40,15 @@ fn main() -> ExitCode {
             plain("bad::in_a_tree", bad::in_a_tree),
             plain("bad::names", bad::names),
             plain("bad::nothing", bad::nothing),
+            plain("bad::names_begin_no_lines", bad::names_begin_no_lines),
+            plain(
+                "bad::reports_take_their_place_when_complete",
+                bad::reports_take_their_place_when_complete,
+            ),
+            needs_root(
+                "bad::a_full_disk_leaves_the_old_report",
+                bad::a_full_disk_leaves_the_old_report,
+            ),
             plain("bad::arguments", bad::arguments),
             plain("bad::outputs", bad::outputs),
             needs_root("bad::no_permission", bad::no_permission),
@@ -72,6 +81,10 @@ fn main() -> ExitCode {
             needs_root("machine::adds_up", machine::adds_up),
             needs_root("machine::lists_all", machine::lists_all),
             needs_root("machine::tree_and_ncdu_add_up", machine::tree_and_ncdu),
+            needs_root(
+                "machine::block_devices_are_in_no_size",
+                machine::block_devices_are_in_no_size,
+            ),
             needs_root("machine::patterns", machine::patterns),
             needs_root("machine::evicted", machine::evicted),
             needs_root("machine::without_the_right", machine::without_the_right),

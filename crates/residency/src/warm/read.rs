@@ -8,6 +8,7 @@ use cachewise_sys::{fadvise_will_need_range, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange};
 
 use super::{Short, WarmOptions};
+use crate::limiter::STEPS_PER_SECOND;
 use crate::sysfs::read_ahead;
 use crate::{Inode, Limiter, Progress};
 
@@ -40,7 +41,13 @@ pub(super) fn all(
             ended: None,
         };
     }
-    let parts = parts(inode, pages);
+    // Reads alone would bring in as much more as the kernel reads ahead: advice of all that is read keeps it from that,
+    // at the price of small folios. Where the limit is well above, a window more or less is no lump.
+    let advises_all = options.limiter.is_some_and(|limiter| {
+        let window = read_ahead(inode.device).0;
+        limiter.per_second().0 / STEPS_PER_SECOND < 2 * window
+    });
+    let parts = parts(inode, pages, !advises_all);
     let planned: u64 = parts.iter().map(|part| part.range.len).sum();
     options.watch.tell(Progress::Planned(Bytes(planned)));
     let jobs = planned.div_ceil(JOB);
@@ -48,6 +55,7 @@ pub(super) fn all(
     let reader = Reader {
         fd,
         options,
+        advises_all,
         parts: Mutex::new(Parts {
             all: parts,
             next: 0,
@@ -79,8 +87,8 @@ struct Part {
     is_tail: bool,
 }
 
-/// Divides each stretch of pages into its body and its tail. At the end of the file read-ahead ends by itself.
-fn parts(inode: &Inode, pages: &[PageRange]) -> Vec<Part> {
+/// Divides each stretch of pages into its body and its tail, if that is told apart. At the end of the file read-ahead ends by itself.
+fn parts(inode: &Inode, pages: &[PageRange], has_tails: bool) -> Vec<Part> {
     let file = ByteRange {
         start: 0,
         len: inode.size.0,
@@ -93,6 +101,7 @@ fn parts(inode: &Inode, pages: &[PageRange]) -> Vec<Part> {
         };
         let tail = match range.end() == file.end() {
             true => 0,
+            false if !has_tails => 0,
             // As little as the kernel might ever read ahead.
             false if range.len <= ADVICE => range.len,
             // One window begins where the last one's mark is hit, and that may be the last page of the body.
@@ -151,6 +160,8 @@ impl Parts {
 struct Reader<'a> {
     fd: BorrowedFd<'a>,
     options: &'a WarmOptions<'a>,
+    /// Whether the kernel is asked for all before it is read, and not for tails alone.
+    advises_all: bool,
     parts: Mutex<Parts>,
     bytes: AtomicU64,
     stop: AtomicBool,
@@ -182,17 +193,32 @@ impl Reader<'_> {
     fn job(&self, job: &[Part], buffer: &mut Vec<u8>) -> Result<(), Short> {
         for tail in job.iter().filter(|part| part.is_tail) {
             self.in_steps(tail.range, ADVICE, self.options.limiter, |step| {
-                // Advice that is not taken costs nothing but pages beyond the range: reading follows.
-                let _ = fadvise_will_need_range(self.fd, step);
+                self.advise(step);
                 Ok(step.len)
             })?;
         }
         for part in job {
             // The kernel has begun with a tail, so that its time is paid for.
             let limiter = self.options.limiter.filter(|_| !part.is_tail);
-            self.in_steps(part.range, CALL, limiter, |step| self.read(step, buffer))?;
+            self.in_steps(part.range, CALL, limiter, |step| {
+                if self.advises_all {
+                    self.advise(step);
+                }
+                self.read(step, buffer)
+            })?;
         }
         Ok(())
+    }
+
+    /// Asks for what is going to be read.
+    fn advise(&self, step: ByteRange) {
+        let mut start = step.start;
+        while start < step.end() {
+            let len = ADVICE.min(step.end() - start);
+            // Advice that is not taken costs nothing but pages beyond the range: reading follows.
+            let _ = fadvise_will_need_range(self.fd, ByteRange { start, len });
+            start += len;
+        }
     }
 
     /// Goes through a range, no faster than is allowed, until the file ends or it is to stop.
