@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         vec![
             plain("usage::ranges", ranges),
             plain("usage::rates", rates),
+            plain("usage::exit_statuses", exit_statuses),
             plain("paths::without_pages", paths_without_pages),
             plain("paths::nothing_matches", nothing_matches),
             plain("paths::patterns", patterns),
@@ -93,6 +94,31 @@ fn ranges() {
             ended.err()
         );
     }
+}
+
+fn exit_statuses() {
+    for (command, says) in [
+        ("warm", "2 something could not be read"),
+        ("evict", "0 done, also where pages stay"),
+        ("lock", "0 let go by a signal"),
+        ("snapshot", "2 something could not be done"),
+        ("files", "1 less is resident"),
+        ("drop", "1 you said no"),
+        ("stat", "0 done"),
+    ] {
+        let help = Ended::of(&mut cachewise([command, "--help"])).expect(0, "it is help");
+        let help = help.out().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            help.contains("Exit status: ") && help.contains(says),
+            "{command}: {help}"
+        );
+    }
+    let help = Ended::of(&mut cachewise(["--help"])).expect(0, "it is help");
+    assert!(
+        help.out().contains("1 the answer is no"),
+        "the first page has all of them: {}",
+        help.out()
+    );
 }
 
 fn rates() {
