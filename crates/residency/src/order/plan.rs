@@ -101,15 +101,17 @@ pub struct Plan {
 pub struct Prediction {
     /// All that is to be read.
     pub total: Bytes,
-    /// What of it is resident.
+    /// What of it is known to be resident.
     pub resident: Bytes,
-    /// What of that comes from the cache if nothing disturbs: chunks that are resident as a whole. This is
+    /// What of it nobody knows: it may be resident or not.
+    pub unknown: Bytes,
+    /// What of the resident comes from the cache if nothing disturbs: chunks that are resident as a whole. This is
     /// what is saved against an order that hits nothing, as that of a cycle larger than the cache.
     pub planned_hits: Bytes,
     /// What stays in the cache of what is brought in.
     pub admitted: Bytes,
     /// What no order can save: the total without what the cache holds, which is the most
-    /// that was ever seen resident.
+    /// that was ever seen resident, and without what is unknown.
     pub bound: Bytes,
 }
 
@@ -159,19 +161,34 @@ impl Snapshot {
     }
 
     /// Returns the files, as indexes, in the order that hits most where only whole files can be read: those first of
-    /// which the largest part is resident, of equal ones the one that was read last. Each file once.
+    /// which the largest part is resident, of equal ones the one that was read last. Those of which nobody knows come,
+    /// in the caller's order, before those of which nothing is resident. Each file once.
     #[must_use]
     pub fn hottest_first(&self, history: &History) -> Vec<usize> {
-        let heat = |file: &FileState| {
-            let resident = file.resident_in(file.whole()).unwrap_or_default();
+        /// The later, the sooner.
+        #[derive(PartialEq, Eq, PartialOrd, Ord)]
+        enum Rank {
+            Cold,
+            Unknown,
+            Warm,
+        }
+        let place = |index: usize| {
+            let file = &self.files[index];
+            let Some(resident) = file.resident_in(file.whole()) else {
+                return (Rank::Unknown, 0, None, usize::MAX - index);
+            };
+            let rank = match resident {
+                Bytes::ZERO => Rank::Cold,
+                _ => Rank::Warm,
+            };
             let part = u128::from(resident.0) * 1_000_000 / u128::from(file.size.0.max(1));
             let last_read = (file.chunks(self.chunk))
                 .map(|range| history.last_read(file.id, range.start))
                 .max();
-            (part, last_read)
+            (rank, part, last_read, index)
         };
         let mut files: Vec<_> = self.distinct().map(|(index, _)| index).collect();
-        files.sort_by_cached_key(|&index| Reverse((heat(&self.files[index]), index)));
+        files.sort_by_cached_key(|&index| Reverse(place(index)));
         files
     }
 
@@ -199,7 +216,7 @@ impl Snapshot {
 pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
     let mut chunks = chunks(snapshot, history, options);
     let mut prediction = predict(&chunks, history);
-    let declined = decline(&chunks, &prediction, history, options);
+    let declined = decline(&prediction, history, options);
     if declined.is_some() {
         if let Mode::Shuffle(seed) = options.mode {
             Shuffle::new(seed).shuffle(&mut chunks);
@@ -295,30 +312,28 @@ fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chun
 fn predict(chunks: &[Chunk], history: &History) -> Prediction {
     let total = chunks.iter().map(|chunk| Bytes(chunk.range.len)).sum();
     let resident: Bytes = chunks.iter().map(|chunk| chunk.resident).sum();
+    let unknown: Bytes = (chunks.iter())
+        .filter(|chunk| chunk.class == Class::Unknown)
+        .map(|chunk| Bytes(chunk.range.len))
+        .sum();
     let hits = chunks.iter().filter(|chunk| chunk.class == Class::Hit);
     Prediction {
         total,
         resident,
+        unknown,
         planned_hits: hits.map(|chunk| chunk.resident).sum(),
         admitted: Bytes::ZERO,
-        bound: total.saturating_sub(history.peak().max(resident)),
+        bound: total
+            .saturating_sub(history.peak().max(resident))
+            .min(total.saturating_sub(resident + unknown)),
     }
 }
 
-fn decline(
-    chunks: &[Chunk],
-    prediction: &Prediction,
-    history: &History,
-    options: &Options,
-) -> Option<Why> {
-    let unknown = |chunk: &&Chunk| chunk.class == Class::Unknown && !chunk.range.is_empty();
-    let unknown: Bytes = (chunks.iter().filter(unknown))
-        .map(|chunk| Bytes(chunk.range.len))
-        .sum();
+fn decline(prediction: &Prediction, history: &History, options: &Options) -> Option<Why> {
     match prediction.resident {
         // Of nothing, everything is resident.
         resident if resident == prediction.total => Some(Why::AllResident),
-        _ if unknown == prediction.total => Some(Why::ResidencyUnknown),
+        _ if prediction.unknown == prediction.total => Some(Why::ResidencyUnknown),
         Bytes::ZERO => Some(Why::NothingResident),
         _ if (options.mode, options.keep) == (Mode::Fixed, Keep::Share) => {
             Some(Why::NothingToDecide)

@@ -23,6 +23,8 @@ pub struct Survey {
     pub paths: Vec<Arc<Path>>,
     /// What could not be opened, or is no file, with the path of each. It is not in the snapshot.
     pub skipped: Vec<Error>,
+    /// Why nobody knows what of a file is resident, with the path of each that is in the snapshot as unknown.
+    pub unknown: Vec<Error>,
     /// What the files of the snapshot looked like.
     pub(super) inodes: Vec<Inode>,
     /// How far the kernel reads ahead on the device of each.
@@ -52,6 +54,7 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
         },
         paths: Vec::new(),
         skipped: Vec::new(),
+        unknown: Vec::new(),
         inodes: Vec::new(),
         read_ahead: Vec::new(),
     };
@@ -62,6 +65,9 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
                 let ahead = *devices
                     .entry(inode.device)
                     .or_insert_with(|| read_ahead(inode.device));
+                let resident = resident
+                    .map_err(|error| survey.unknown.push(error.with_path(path)))
+                    .ok();
                 survey.snapshot.files.push(FileState {
                     id: inode.into(),
                     size: inode.size,
@@ -82,17 +88,18 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
     survey
 }
 
-fn look(path: &Path) -> Result<(Inode, Option<Vec<ByteRange>>), Error> {
+/// Any failure to learn what is resident leaves the file readable.
+fn look(path: &Path) -> Result<(Inode, Result<Vec<ByteRange>, Error>), Error> {
     let file = open(path)?;
     let inode = Inode::of(file.as_fd())?;
     Ok((inode, resident(&file)))
 }
 
-/// The resident ranges. Any failure to learn them leaves the file readable.
-fn resident(file: &File) -> Option<Vec<ByteRange>> {
-    let found = map(file, ByteRange::starting_at(0)).ok()?;
+/// The resident ranges.
+fn resident(file: &File) -> Result<Vec<ByteRange>, Error> {
+    let found = map(file, ByteRange::starting_at(0))?;
     let ranges = found.ranges.iter().map(|range| range.bytes(page_size()));
-    Some(ranges.collect())
+    Ok(ranges.collect())
 }
 
 impl Survey {

@@ -251,6 +251,36 @@ fn whole_files_are_ranked_by_the_part_that_is_resident() {
     );
 }
 
+#[test]
+fn what_is_unknown_keeps_the_callers_order() {
+    let unknown = |number| FileState {
+        resident: None,
+        ..file(number, 100, &[])
+    };
+    let mixed = snapshot(vec![
+        file(1, 100, &[]),
+        unknown(2),
+        file(3, 100, &[(0, 50)]),
+        unknown(4),
+    ]);
+    assert_eq!(
+        mixed.hottest_first(&History::default()),
+        [2, 1, 3, 0],
+        "after what is known to be there, before what is known not to be"
+    );
+    let told = plan(
+        &mixed,
+        &History::default(),
+        &options(Mode::Free, Keep::Share),
+    )
+    .prediction;
+    assert_eq!(
+        (told.resident, told.unknown, told.bound),
+        (Bytes(50), Bytes(200), Bytes(150)),
+        "what may be resident is not said to be missing"
+    );
+}
+
 proptest! {
     #[test]
     fn every_byte_is_read_exactly_once(
@@ -328,12 +358,16 @@ proptest! {
         (snapshot, history) in strategies::snapshots(), options in strategies::options(),
     ) {
         let options = Options { each_link: false, ..options };
-        let Prediction { total, resident, planned_hits, admitted, bound } =
+        let Prediction { total, resident, unknown, planned_hits, admitted, bound } =
             plan(&snapshot, &history, &options).prediction;
         prop_assert_eq!(total, snapshot.total(), "all files");
         prop_assert_eq!(resident, snapshot.resident(), "what is there");
         prop_assert!(planned_hits <= resident && resident <= total, "parts of the whole");
-        prop_assert!(bound <= total.saturating_sub(resident), "what is there need not be read");
+        prop_assert!(resident + unknown <= total, "nothing is both");
+        prop_assert!(
+            bound <= total.saturating_sub(resident + unknown),
+            "what is there, or may be, need not be read"
+        );
         prop_assert!(admitted <= total.saturating_sub(resident), "only misses are admitted");
     }
 }
