@@ -182,6 +182,11 @@ fn files_that_went_or_changed_are_counted_and_left_alone() {
         };
         let restored = back(&kept, &options);
         assert_eq!(restored.skipped.changed, 0, "changed files too");
+        assert_eq!(
+            (restored.pages, restored.beyond),
+            (Pages(120), Pages(30)),
+            "what was cut off is still wanted"
+        );
         let cached = left.map(|path| told(path).0.cached);
         match cached {
             [Pages(40), Pages(40), Pages(10)] => Ok(()),
@@ -370,6 +375,20 @@ fn a_file_is_looked_at_to_its_end_before_anything_is_done() {
     let error = Reader::open(&directory.path().join("none")).unwrap_err();
     assert_eq!(error.kind(), cachewise_sys::ErrorKind::NotFound, "{error}");
     assert!(Reader::open(directory.path()).is_err(), "a directory");
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let error = Reader::open(&fifo).unwrap_err();
+    assert!(
+        error.to_string().contains("a FIFO, not a snapshot"),
+        "nobody is waited for: {error}"
+    );
 }
 
 #[test]
@@ -416,10 +435,27 @@ fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
     save(&path, &[]);
     assert_eq!(Reader::open(&path).unwrap().count(), 0, "then the new one");
     assert_eq!(entries(), 1, "and nothing beside it");
-    let reference = directory.path().join("reference");
-    File::create(&reference).unwrap();
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
-    assert_eq!(mode(&path), mode(&reference), "with the umask's rights");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600, "it lists paths that are nobody's else");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+    save(&path, &[]);
+    assert_eq!(
+        mode(&path),
+        0o664,
+        "but what the old one was, the new one is"
+    );
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("kept", &link).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for there in ["nothing", "a snapshot"] {
+        save(&link, &[]);
+        assert!(
+            link.is_symlink() && !path.is_symlink(),
+            "it leads to {there}"
+        );
+        assert_eq!(Reader::open(&path).unwrap().count(), 0, "which is written");
+    }
+    std::fs::remove_file(&link).unwrap();
 
     let error = Writer::create(&directory.path().join("none/kept")).unwrap_err();
     assert!(error.to_string().contains("none/kept"), "where: {error}");
@@ -471,7 +507,8 @@ fn entry(name: &str, modified: i64, ranges: &[PageRange]) -> Entry {
     Entry {
         path: name.into(),
         device: (8, 1),
-        inode: 7,
+        // Another one for each name.
+        inode: name.bytes().fold(7, |sum, byte| 31 * sum + u64::from(byte)),
         size: Bytes(bytes(100)),
         modified: (modified, 0),
         ranges: ranges.to_vec(),
@@ -507,7 +544,8 @@ fn two_snapshots_are_compared_whatever_their_order() {
         ],
     );
     let mut found = Vec::new();
-    let totals = diff(&first, &second, |diff: FileDiff| {
+    let open = |path: &Path| Reader::open(path).unwrap();
+    let totals = diff(open(&first), open(&second), |diff: FileDiff| {
         let fate = match diff.fate {
             Fate::Same => "same",
             Fate::Changed => "changed",
@@ -543,6 +581,56 @@ fn two_snapshots_are_compared_whatever_their_order() {
         (totals.before + totals.gained, totals.after + totals.lost),
         (Pages(32 + 17), Pages(35 + 14)),
         "and it adds up"
+    );
+}
+
+#[test]
+fn a_file_is_the_same_by_any_of_its_names() {
+    let directory = directory();
+    let (first, second) = (directory.path().join("1"), directory.path().join("2"));
+    let of = |name: &str, inode: u64, modified: i64| Entry {
+        inode,
+        ..entry(name, modified, &[pages(0, 10)])
+    };
+    written(
+        &first,
+        &[of("/a", 1, 0), of("/both", 2, 0), of("/old", 3, 0)],
+    );
+    written(
+        &second,
+        &[
+            of("/hard_a", 1, 0),
+            of("/both", 2, 0),
+            of("/both_too", 2, 0),
+            of("/new", 3, 9),
+        ],
+    );
+    let fates = |one: &Path, two: &Path| {
+        let mut found = Vec::new();
+        let (one, two) = (Reader::open(one).unwrap(), Reader::open(two).unwrap());
+        let totals = diff(one, two, |diff: FileDiff| {
+            found.push(format!("{} {:?}", diff.path.display(), diff.fate));
+        });
+        (found, totals.unwrap().different)
+    };
+    assert_eq!(
+        fates(&first, &second),
+        (
+            ["/a Same", "/both Same", "/old Gone", "/new Added"]
+                .map(String::from)
+                .into(),
+            2
+        ),
+        "but an inode that was given to another file is another file"
+    );
+    let (found, different) = fates(&second, &first);
+    assert_eq!(
+        (&found[..3], different),
+        (
+            &["/hard_a Same", "/both Same", "/both_too Same"].map(String::from)[..],
+            2
+        ),
+        "and the other way round"
     );
 }
 
@@ -590,13 +678,15 @@ fn what_nobody_may_know_or_open_is_said() {
             load(path, &(0..10).collect());
         }
         save(&kept, &[shown.clone(), hidden.clone()]);
+        std::fs::set_permissions(&kept, Permissions::from_mode(0o644)).unwrap();
         evict(&shown);
         let Some(answer) = place.ask("restore_as_nobody", "", &kept) else {
             return Ok(());
         };
         assert_eq!(
-            answer, "1 warmed, 1 unknown, 1 denied, 0 pages; 2 of 0 unknown now; no_permission",
-            "what is not known is not counted"
+            answer,
+            "1 warmed, 1 unknown, 1 denied, 10 pages; 2 and 0 known now, 20 pages then; no_permission",
+            "what is not known is not counted, and what the snapshot says is"
         );
         match told(&shown).0.cached {
             Pages(10) => Ok(()),
@@ -613,13 +703,14 @@ fn restore_as_nobody() {
     let totals = diff_now(Reader::open(&kept).unwrap(), |_| {}).unwrap();
     let shown = Entry::of(&kept.with_file_name("shown")).unwrap_err();
     answer(format_args!(
-        "{} warmed, {} unknown, {} denied, {} pages; {} of {} unknown now; {}",
+        "{} warmed, {} unknown, {} denied, {} pages; {} and {} known now, {} pages then; {}",
         restored.files,
         restored.unknown,
         restored.skipped.denied,
         restored.pages,
         totals.unknown,
         totals.files,
+        totals.before,
         shown.unknown().unwrap().id(),
     ));
 }

@@ -1,5 +1,7 @@
 //! `snapshot`: what is resident, kept in a file, brought back and compared.
 
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use cachewise_residency::snapshot::{
-    Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, Writer, diff,
-    diff_now, restore,
+    Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, SnapshotError,
+    Writer, diff, diff_now, restore,
 };
-use cachewise_residency::{Counts, Inode, Limiter, Watch, map};
+use cachewise_residency::{Counts, Inode, Limiter, Short, Unknown, Watch, map};
 use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
@@ -68,27 +70,42 @@ impl<'a> Telling<'a> {
     }
 
     fn tell(&self, text: &str) {
-        self.failures()
-            .add(text, |text| self.meter.aside(|| tell(text)));
+        locked(&self.failures).add(text, |text| self.meter.aside(|| tell(text)));
     }
 
     /// Ends it, and returns how many there were.
     fn end(self) -> u64 {
         self.meter.end();
-        self.failures().end(tell)
-    }
-
-    fn failures(&self) -> MutexGuard<'_, Failures> {
-        // A poisoned count is still a count.
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.failures).end(tell)
     }
 }
 
+/// The name that stands for a standard stream.
+const STREAM: &str = "-";
+
 fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
-    let meter = Meter::new();
-    let mut writer = Writer::create(file)?;
+    let among = (paths, select, &interrupt);
+    if file == Path::new(STREAM) {
+        let out = BufWriter::with_capacity(1 << 16, io::stdout());
+        let name = "the snapshot on standard output";
+        return write(Writer::new(out)?, &[], name, among, |_| Ok(()));
+    }
+    let writer = Writer::create(file)?;
     let own = writer.own();
+    let name = file.display().to_string();
+    write(writer, &own, &name, among, |whole| whole.commit())
+}
+
+/// Writes what is resident, and has the whole take its place.
+fn write<W: Write>(
+    mut writer: Writer<W>,
+    own: &[Inode],
+    name: &str,
+    (paths, select, interrupt): (&[PathBuf], &Select, &Interrupt),
+    commit: impl FnOnce(W) -> Result<(), SnapshotError>,
+) -> Result<ExitCode> {
+    let meter = Meter::new();
     let telling = Telling::new(&meter);
     let mut empty = 0u64;
     let look = |path: &Path, file: &std::fs::File| {
@@ -114,9 +131,8 @@ fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
         Ok(())
     })?;
     let failed = telling.end();
-    let path = file.display();
     if let Some(status) = interrupt.status() {
-        tell(&format!("interrupted: {path} was not written"));
+        tell(&format!("interrupted: {name} was not written"));
         return Ok(status);
     }
     let totals = writer.totals();
@@ -124,12 +140,12 @@ fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
         if failed == 0 {
             tell(&nothing("save", select, paths));
         }
-        tell(&format!("{path} was not written"));
+        tell(&format!("{name} was not written"));
         return Ok(ExitCode::from(FAILED));
     }
-    writer.finish()?.commit()?;
+    commit(writer.finish()?)?;
     tell(&format!(
-        "{path}: {} resident ({}), of {}; {} had none",
+        "{name}: {} resident ({}), of {}; {} had none",
         number(totals.pages.0, "page"),
         totals.pages.bytes(page_size()),
         number(totals.files, "file"),
@@ -138,24 +154,43 @@ fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
     Ok(output::status(failed > 0))
 }
 
+/// Opens a snapshot. Whatever has to be waited for is waited for before signals are caught: one of them ends it.
+fn read(file: &Path) -> Result<Reader<BufReader<File>>> {
+    if file != Path::new(STREAM) {
+        return Ok(Reader::open(file)?);
+    }
+    // Whether it is complete is known at its end, and something is done before that.
+    let mut all = tempfile::tempfile().context("cannot make a temporary file")?;
+    io::copy(&mut io::stdin().lock(), &mut all).context("cannot read standard input")?;
+    Reader::of(all).context("of standard input")
+}
+
 fn bring_back(
     file: &Path,
     anyway: bool,
     rate: Option<Bytes>,
     asked: Option<u16>,
 ) -> Result<ExitCode> {
+    let reader = read(file)?;
     let interrupt = Interrupt::catch()?;
     let limiter = rate.and_then(Limiter::new);
     let meter = Meter::new();
     let progress = moving(&meter);
     let telling = Telling::new(&meter);
+    let nobody_tells = Mutex::new(None);
     let each = |entry: &Entry, outcome: FileOutcome<'_>| {
         meter.file();
         match outcome {
             FileOutcome::Skipped(why) => telling.tell(&skipped(&entry.path, why)),
             FileOutcome::Warmed(warmed) => {
-                if let Some(short) = &warmed.short {
+                // That it was interrupted is said once.
+                if let Some(short) = &warmed.short
+                    && !matches!(short, Short::Cancelled)
+                {
                     telling.tell(&format!("{}: {short}", entry.path.display()));
+                }
+                if let Err(why) = warmed.after.and(warmed.before) {
+                    *locked(&nobody_tells) = Some(why);
                 }
             }
         }
@@ -170,31 +205,56 @@ fn bring_back(
         },
         each: Some(&each),
     };
-    let restored = restore(Reader::open(file)?, &options);
+    let restored = restore(reader, &options);
     telling.end();
-    let nobody_tells = match restored.unknown {
-        0 => String::new(),
-        unknown => format!(
-            "; of {} nobody tells what is resident",
-            number(unknown, "file")
-        ),
+    let known = |pages: Pages| match restored.unknown {
+        0 => pages.to_string(),
+        _ => "?".to_owned(),
     };
-    tell(&format!(
-        "{} of {} resident again, {} were before; read {} of {}{nobody_tells}",
-        restored.after,
+    let mut line = format!(
+        "{} of {} resident again, {} were before; read {} of {}",
+        known(restored.after),
         number(restored.pages.0, "page"),
-        restored.before,
+        known(restored.before),
         restored.read,
         number(restored.files, "file")
-    ));
+    );
+    line += &beyond(restored.beyond);
+    tell(&line);
+    if let Some(why) = *locked(&nobody_tells) {
+        tell(&unknown_of(restored.unknown, why));
+    }
     left_alone(&restored.skipped);
     if let Some(damage) = restored.damage {
         return Err(damage).context("what comes later in the snapshot was left alone");
     }
     Ok(status(
         &interrupt,
-        restored.skipped.total() + restored.short > 0,
+        restored.skipped.total() + restored.short + restored.unknown > 0,
     ))
+}
+
+/// What of the snapshot no file has any more.
+fn beyond(pages: Pages) -> String {
+    match pages {
+        Pages::ZERO => String::new(),
+        Pages(1) => "; 1 is beyond the end of a file that was cut".to_owned(),
+        pages => format!("; {pages} are beyond the end of files that were cut"),
+    }
+}
+
+/// Why numbers are `?`.
+fn unknown_of(files: u64, why: Unknown) -> String {
+    format!(
+        "what of {} is resident is unknown: {why}; {}",
+        number(files, "file"),
+        why.advice()
+    )
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What was noted before a panic is still true.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Errors know their files; other reasons do not.
@@ -229,9 +289,10 @@ fn left_alone(skipped: &Skipped) {
 fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     let meter = Meter::new();
     let telling = Telling::new(&meter);
-    let (mut pages, mut absent, mut files, mut unknown) = (Pages::ZERO, Pages::ZERO, 0u64, 0u64);
+    let (mut pages, mut absent, mut cut) = (Pages::ZERO, Pages::ZERO, Pages::ZERO);
+    let (mut files, mut unknown, mut nobody_tells) = (0u64, 0u64, None);
     let mut left = Skipped::default();
-    diff_now(Reader::open(file)?, |difference| {
+    diff_now(read(file)?, |difference| {
         meter.file();
         let path = difference.path.display();
         match &difference.fate {
@@ -245,26 +306,32 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
                 telling.tell(&format!("{path}: it is gone"));
                 return;
             }
-            Fate::Unknown(error) if error.unknown().is_some_and(|why| why.is_of_caller()) => {
-                unknown += 1;
-                absent += difference.before;
-            }
-            Fate::Unknown(error) => {
-                match error.kind() {
-                    ErrorKind::Denied => left.denied += 1,
-                    _ => left.failed += 1,
+            Fate::Unknown(error) => match error.unknown() {
+                Some(why) if why.is_of_caller() => {
+                    unknown += 1;
+                    nobody_tells = Some(why);
+                    absent += difference.before;
                 }
-                telling.tell(&error.to_string());
-                return;
+                _ => {
+                    match error.kind() {
+                        ErrorKind::Denied => left.denied += 1,
+                        _ => left.failed += 1,
+                    }
+                    telling.tell(&error.to_string());
+                    return;
+                }
+            },
+            _ => {
+                cut += difference.beyond;
+                absent += difference.lost.saturating_sub(difference.beyond);
             }
-            _ => absent += difference.lost,
         }
         files += 1;
         pages += difference.before;
     })?;
     telling.end();
     left_alone(&left);
-    let nobody_tells = match unknown {
+    let all_of_unknown = match unknown {
         0 => String::new(),
         unknown => format!(
             "; of {} nobody tells what is resident, so all of it",
@@ -272,13 +339,17 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
         ),
     };
     tell(&format!(
-        "would read {} of {} ({}) in {}{nobody_tells}; nothing was read",
+        "would read {} of {} ({}) in {}{all_of_unknown}{}; nothing was read",
         absent,
         number(pages.0, "page"),
         absent.bytes(page_size()),
-        number(files, "file")
+        number(files, "file"),
+        beyond(cut)
     ));
-    Ok(output::status(left.total() > 0))
+    if let Some(why) = nobody_tells {
+        tell(&unknown_of(unknown, why));
+    }
+    Ok(output::status(left.total() + unknown > 0))
 }
 
 fn compare(
@@ -293,6 +364,8 @@ fn compare(
         "note",
         "path",
     ];
+    let first = read(file)?;
+    let second = other.map(read).transpose()?;
     let mut show = Show::open(output, plan(fields(&COLUMNS), top))?;
     let mut listing = show.begin()?;
     let mut result = Ok(());
@@ -303,9 +376,9 @@ fn compare(
             result = listing.changed(found(difference), u64::abs_diff);
         }
     };
-    let totals = match other {
-        Some(other) => diff(file, other, each),
-        None => diff_now(Reader::open(file)?, each),
+    let totals = match second {
+        Some(second) => diff(first, second, each),
+        None => diff_now(first, each),
     }?;
     result?;
     listing.finish()?;
@@ -313,19 +386,22 @@ fn compare(
         Some(_) => "in the other",
         None => "now",
     };
-    let mut line = format!(
-        "{} of {} differ: {} came, {} went; {} resident then, {} {when}",
-        totals.different,
-        number(totals.files, "file"),
-        number(totals.gained.0, "page"),
-        totals.lost,
-        totals.before,
-        totals.after,
-    );
-    if totals.unknown > 0 {
-        line += &format!("; of {} nobody tells", number(totals.unknown, "other"));
-    }
-    show.line(&line)?;
+    let (before, different) = (totals.before, totals.different);
+    show.line(&match totals.unknown {
+        0 => format!(
+            "{different} of {} differ: {} came, {} went; {before} resident then, {} {when}",
+            number(totals.files, "file"),
+            number(totals.gained.0, "page"),
+            totals.lost,
+            totals.after,
+        ),
+        // Of some of them a sum would look like one of all.
+        unknown => format!(
+            "{different} of {} differ, of {} nobody tells: ? pages came, ? went; {before} resident then, ? {when}",
+            number(totals.files, "known file"),
+            number(unknown, "other"),
+        ),
+    })?;
     show.keep()?;
     Ok(output::status(totals.unknown > 0))
 }

@@ -165,7 +165,8 @@ pub struct Lock {
 #[derive(Debug, Args)]
 #[command(
     after_help = "A snapshot holds which pages of which files are resident, not their content. It is text: a line of JSON \
-    a file.\n\n\
+    a file. Its paths are not for everybody: a new one has mode 0600, and one that is replaced passes on its mode. What is \
+    neither a snapshot nor empty is never replaced.\n\n\
     Exit status: 0 done; 2 something could not be done, or is not known; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise snapshot save before.snap /var/lib/db\n  \
@@ -183,7 +184,8 @@ pub struct Snapshot {
 pub enum SnapshotCommand {
     /// Write down what of files and trees is resident.
     Save {
-        /// The file to write; it takes its place when it is complete.
+        /// The file to write; it takes its place when it is complete. `-` is standard output. A new one is readable by
+        /// its owner alone.
         file: PathBuf,
         /// Files and directories.
         #[arg(value_name = "PATH", required = true)]
@@ -193,7 +195,7 @@ pub enum SnapshotCommand {
     },
     /// Bring in again what was resident.
     Restore {
-        /// The file that was saved.
+        /// The file that was saved; `-` is standard input.
         file: PathBuf,
         /// Files that have changed since, too: the pages at the same places.
         #[arg(long)]
@@ -210,7 +212,7 @@ pub enum SnapshotCommand {
     },
     /// Compare with another snapshot, or with now.
     Diff {
-        /// The earlier one.
+        /// The earlier one; `-` is standard input.
         file: PathBuf,
         /// The later one; without it, what is resident now.
         other: Option<PathBuf>,

@@ -1,15 +1,16 @@
 //! [`diff()`]: what came and what went between two snapshots, or since one.
 
+use std::fs::File;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::io::BufRead;
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use cachewise_sys::ErrorKind;
-use cachewise_units::{ByteRange, PageRange, Pages};
+use cachewise_sys::{ErrorKind, page_size};
+use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
 
 use super::{Entry, Reader, SnapshotError};
-use crate::ranges::{minus, total};
+use crate::ranges::{both, minus, total};
 use crate::{Error, Inode, map, open};
 
 /// What came and what went of a file.
@@ -19,12 +20,15 @@ pub struct FileDiff {
     pub path: PathBuf,
     /// Pages that were resident then.
     pub before: Pages,
-    /// Pages that are resident in the second, or now; 0 where [`fate`](Self::fate) says why nobody knows.
+    /// Pages that are resident in the second, or now. This and the numbers below are 0 and mean nothing where
+    /// [`fate`](Self::fate) says why nobody knows.
     pub after: Pages,
     /// Pages of `after` that were not resident then.
     pub gained: Pages,
     /// Pages of `before` that are not resident any more.
     pub lost: Pages,
+    /// Pages of `lost` that lie beyond the end that the file has in the second, or now.
+    pub beyond: Pages,
     /// What became of the file itself.
     pub fate: Fate,
 }
@@ -48,11 +52,12 @@ pub enum Fate {
 /// All differences together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffTotals {
-    /// Files in either.
+    /// Files in either, but for the unknown ones.
     pub files: u64,
     /// Files of those with pages that came or went.
     pub different: u64,
-    /// Files of those of which nobody knows: in no other number.
+    /// Other files, of which nobody knows what is resident now: of these, only what was resident then is in any of
+    /// the numbers. With one of them `after`, `gained` and `lost` are not those of all.
     pub unknown: u64,
     /// Pages that were resident then.
     pub before: Pages,
@@ -66,13 +71,13 @@ pub struct DiffTotals {
 
 impl DiffTotals {
     fn add(&mut self, diff: &FileDiff) {
+        self.before += diff.before;
         if let Fate::Unknown(_) = diff.fate {
             self.unknown += 1;
             return;
         }
         self.files += 1;
         self.different += u64::from(diff.gained + diff.lost > Pages::ZERO);
-        self.before += diff.before;
         self.after += diff.after;
         self.gained += diff.gained;
         self.lost += diff.lost;
@@ -80,13 +85,26 @@ impl DiffTotals {
 }
 
 impl FileDiff {
-    fn of(path: PathBuf, before: &[PageRange], after: &[PageRange], fate: Fate) -> Self {
+    /// `size` is that of the second, or now.
+    fn of(
+        path: PathBuf,
+        before: &[PageRange],
+        after: &[PageRange],
+        size: Bytes,
+        fate: Fate,
+    ) -> Self {
+        let end = size.0.div_ceil(page_size().get());
+        let beyond = PageRange {
+            start: end,
+            end: u64::MAX,
+        };
         Self {
             path,
             before: total(before),
             after: total(after),
             gained: total(&minus(after, before)),
             lost: total(&minus(before, after)),
+            beyond: total(&both(&minus(before, after), &[beyond])),
             fate,
         }
     }
@@ -94,17 +112,19 @@ impl FileDiff {
 
 /// Compares two snapshots: the files of the first, in its order, then those that only the second has.
 ///
+/// A file is found by its path, or else by another of its names: the same device and inode, with the same size and
+/// time, for the inode of a file that is gone is given to another one.
+///
 /// # Errors
 /// Those of [`Reader`], for either.
 ///
 /// # Cost
-/// The second is read twice, and memory is taken for 24 bytes of each of its files.
+/// The second is read twice, and memory is taken for 40 bytes of each of its files.
 pub fn diff(
-    first: &Path,
-    second: &Path,
+    first: Reader<BufReader<File>>,
+    second: Reader<BufReader<File>>,
     mut each: impl FnMut(FileDiff),
 ) -> Result<DiffTotals, SnapshotError> {
-    let first = Reader::open(first)?;
     let mut index = Index::of(second)?;
     let mut totals = DiffTotals::default();
     let mut tell = |diff: FileDiff| {
@@ -113,17 +133,24 @@ pub fn diff(
     };
     for entry in first {
         let entry = entry?;
-        tell(match index.take(&entry.path)? {
-            None => FileDiff::of(entry.path, &entry.ranges, &[], Fate::Gone),
+        tell(match index.take(&entry)? {
+            None => FileDiff::of(entry.path, &entry.ranges, &[], entry.size, Fate::Gone),
             Some(other) => {
                 let is_same = (entry.size, entry.modified) == (other.size, other.modified);
                 let fate = if is_same { Fate::Same } else { Fate::Changed };
-                FileDiff::of(entry.path, &entry.ranges, &other.ranges, fate)
+                FileDiff::of(entry.path, &entry.ranges, &other.ranges, other.size, fate)
             }
         });
     }
     index.left(|entry| {
-        tell(FileDiff::of(entry.path, &[], &entry.ranges, Fate::Added));
+        let size = entry.size;
+        tell(FileDiff::of(
+            entry.path,
+            &[],
+            &entry.ranges,
+            size,
+            Fate::Added,
+        ));
     })?;
     Ok(totals)
 }
@@ -151,39 +178,47 @@ pub fn diff_now<R: BufRead>(
 fn since(entry: Entry) -> FileDiff {
     let now = || -> Result<_, Error> {
         let file = open(&entry.path)?;
-        let fate = match entry.is_same(&Inode::of(file.as_fd())?) {
+        let inode = Inode::of(file.as_fd())?;
+        let fate = match entry.is_same(&inode) {
             true => Fate::Same,
             false => Fate::Changed,
         };
-        Ok((fate, map(&file, ByteRange::starting_at(0))?.ranges))
+        Ok((
+            fate,
+            inode.size,
+            map(&file, ByteRange::starting_at(0))?.ranges,
+        ))
     };
     match now() {
-        Ok((fate, ranges)) => FileDiff::of(entry.path, &entry.ranges, &ranges, fate),
+        Ok((fate, size, ranges)) => FileDiff::of(entry.path, &entry.ranges, &ranges, size, fate),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            FileDiff::of(entry.path, &entry.ranges, &[], Fate::Gone)
+            FileDiff::of(entry.path, &entry.ranges, &[], entry.size, Fate::Gone)
         }
         Err(error) => FileDiff {
             before: total(&entry.ranges),
             after: Pages::ZERO,
             gained: Pages::ZERO,
             lost: Pages::ZERO,
+            beyond: Pages::ZERO,
             fate: Fate::Unknown(error.with_path(&entry.path)),
             path: entry.path,
         },
     }
 }
 
-/// Where in a snapshot each path is.
+/// Where in a snapshot each file is.
 struct Index {
-    reader: Reader<std::io::BufReader<std::fs::File>>,
+    reader: Reader<BufReader<File>>,
     state: RandomState,
-    path: PathBuf,
     /// By the hash of their paths.
     places: Vec<Place>,
+    /// The indexes of the places, by the hash of who the files are.
+    by_identity: Vec<usize>,
 }
 
 struct Place {
-    hash: u64,
+    path: u64,
+    identity: u64,
     offset: u64,
     /// The line, with the highest bit set once it was taken.
     line: u64,
@@ -192,42 +227,79 @@ struct Place {
 const TAKEN: u64 = 1 << 63;
 
 impl Index {
-    fn of(path: &Path) -> Result<Self, SnapshotError> {
-        let mut reader = Reader::open(path)?;
+    fn of(mut reader: Reader<BufReader<File>>) -> Result<Self, SnapshotError> {
         let state = RandomState::new();
         let mut places = Vec::new();
         loop {
             let (offset, line) = (reader.offset, reader.number());
             let Some(entry) = reader.next() else { break };
-            let hash = hash(&state, &entry?.path);
-            places.push(Place { hash, offset, line });
+            let entry = entry?;
+            places.push(Place {
+                path: hash(&state, &entry.path),
+                identity: state.hash_one(identity(&entry)),
+                offset,
+                line,
+            });
         }
-        places.sort_unstable_by_key(|place| place.hash);
+        places.sort_unstable_by_key(|place| place.path);
+        let mut by_identity: Vec<usize> = (0..places.len()).collect();
+        by_identity.sort_by_key(|&index| places[index].identity);
         Ok(Self {
             reader,
             state,
-            path: path.to_owned(),
             places,
+            by_identity,
         })
     }
 
-    /// Finds a file, and notes that it was found.
-    fn take(&mut self, path: &Path) -> Result<Option<Entry>, SnapshotError> {
-        let wanted = hash(&self.state, path);
-        let first = self.places.partition_point(|place| place.hash < wanted);
-        for place in &mut self.places[first..] {
-            if place.hash != wanted {
+    /// Finds a file, and notes that it was found, under all of its names.
+    fn take(&mut self, wanted: &Entry) -> Result<Option<Entry>, SnapshotError> {
+        let by_path = hash(&self.state, &wanted.path);
+        let first = self.places.partition_point(|place| place.path < by_path);
+        let mut found = None;
+        for index in first..self.places.len() {
+            if self.places[index].path != by_path {
                 break;
             }
-            let found = self.reader.entry_at(place.offset, place.line & !TAKEN);
-            if let Some(found) = found.map_err(|error| error.at(&self.path))?
-                && found.path == path
-            {
-                place.line |= TAKEN;
-                return Ok(Some(found));
+            if self.take_if(index, |entry| entry.path == wanted.path, &mut found)? {
+                break;
             }
         }
-        Ok(None)
+        let by_identity = self.state.hash_one(identity(wanted));
+        let places = &self.places;
+        let first = (self.by_identity).partition_point(|&at| places[at].identity < by_identity);
+        for at in first..self.by_identity.len() {
+            let index = self.by_identity[at];
+            if self.places[index].identity != by_identity {
+                break;
+            }
+            // Most have one name, which is found by now.
+            if found.is_none() || self.places[index].line & TAKEN == 0 {
+                self.take_if(
+                    index,
+                    |entry| identity(entry) == identity(wanted),
+                    &mut found,
+                )?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Notes that a file was found, if it is the one; says whether it is.
+    fn take_if(
+        &mut self,
+        index: usize,
+        is_it: impl FnOnce(&Entry) -> bool,
+        found: &mut Option<Entry>,
+    ) -> Result<bool, SnapshotError> {
+        let place = &mut self.places[index];
+        let entry = self.reader.entry_at(place.offset, place.line & !TAKEN)?;
+        let Some(entry) = entry.filter(is_it) else {
+            return Ok(false);
+        };
+        place.line |= TAKEN;
+        found.get_or_insert(entry);
+        Ok(true)
     }
 
     /// Goes through the files that were not taken.
@@ -235,8 +307,7 @@ impl Index {
         self.places.retain(|place| place.line & TAKEN == 0);
         self.places.sort_unstable_by_key(|place| place.offset);
         for place in &self.places {
-            let found = self.reader.entry_at(place.offset, place.line);
-            if let Some(found) = found.map_err(|error| error.at(&self.path))? {
+            if let Some(found) = self.reader.entry_at(place.offset, place.line)? {
                 each(found);
             }
         }
@@ -244,9 +315,12 @@ impl Index {
     }
 }
 
+/// Who a file is, by whatever name.
+fn identity(entry: &Entry) -> impl Hash + PartialEq + use<> {
+    (entry.device, entry.inode, entry.size, entry.modified)
+}
+
 fn hash(state: &RandomState, path: &Path) -> u64 {
     // The bytes: `Path` compares, and hashes, by components.
-    let mut hasher = state.build_hasher();
-    path.as_os_str().hash(&mut hasher);
-    std::hash::Hasher::finish(&hasher)
+    state.hash_one(path.as_os_str())
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cachewise_sys::ErrorKind;
+use cachewise_sys::{ErrorKind, FileKind};
 
 /// Why a snapshot cannot be read or written, and where.
 #[derive(Debug)]
@@ -31,12 +31,17 @@ pub enum SnapshotFault {
     /// There is nothing in it.
     #[error("it is empty: save it again")]
     Empty,
+    /// It is no file.
+    #[error(
+        "it is {0}, not a snapshot: name a file that `snapshot save` wrote; - is standard input"
+    )]
+    NotAFile(FileKind),
     /// It is something else.
     #[error("this is no snapshot of cachewise ({0}): name a file that `snapshot save` wrote")]
     Other(String),
     /// Something else is in the place of the one to be written.
     #[error(
-        "there is something else of this name, which is left alone: name a new file, or a snapshot"
+        "there is something else of this name, which is left alone: name a new file, an empty one, or a snapshot"
     )]
     InTheWay,
     /// A later program wrote it.
@@ -85,6 +90,26 @@ impl SnapshotError {
             },
             SnapshotFault::Newer(_) => ErrorKind::Unsupported,
             _ => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// Of opening it; the path is added by who knows it.
+impl From<cachewise_sys::Error> for SnapshotError {
+    fn from(error: cachewise_sys::Error) -> Self {
+        use cachewise_sys::Error::{Denied, Io, NotAFile, Unsupported};
+        match error {
+            NotAFile { kind, .. } => Self::new(None, SnapshotFault::NotAFile(kind)),
+            Io {
+                operation, source, ..
+            }
+            | Denied {
+                operation, source, ..
+            }
+            | Unsupported {
+                operation, source, ..
+            } => Self::io(operation, source),
+            other => Self::io("open", std::io::Error::other(other)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cachewise_sys::open_quietly;
 use cachewise_units::{PageSize, Pages};
 
 use super::{End, Entry, FORMAT, Head, Line, SnapshotError, SnapshotFault, Totals, VERSION};
@@ -33,34 +34,32 @@ pub struct Reader<R> {
 const LONGEST: u64 = 256 << 20;
 
 impl Reader<BufReader<File>> {
-    /// Opens a snapshot, and sees to it that it has an end, before anything is done with it.
+    /// Opens a snapshot, and sees to it that it has an end, before anything is done with it. Nobody is waited for.
     ///
     /// # Errors
-    /// That it cannot be read, is empty, none at all, of a later version, or was cut off.
+    /// That it cannot be read, is no file (a FIFO, a directory), is empty, none at all, of a later version, or was cut off.
     pub fn open(path: &Path) -> Result<Self, SnapshotError> {
-        let open = || {
-            let failed = |source| SnapshotError::io("open", source);
-            let mut file = File::open(path).map_err(failed)?;
-            let is_file = file.metadata().map_err(failed)?.is_file();
-            let end = match is_file {
-                true => {
-                    Some(last_line(&mut file).map_err(|source| SnapshotError::io("read", source))?)
-                }
-                // A pipe has an end once one is there.
-                false => None,
-            };
-            let mut reader = Self::new(BufReader::with_capacity(1 << 16, file))?;
-            if let Some(end) = end {
-                let end = end
-                    .as_deref()
-                    .and_then(|line| serde_json::from_slice(line).ok());
-                let end: End = end.ok_or_else(|| reader.first_fault())?;
-                reader.announced = Some(end.totals());
-            }
-            Ok(reader)
-        };
-        let mut reader = open().map_err(|error: SnapshotError| error.at(path))?;
+        // Quietly: a FIFO has nobody wait for its other end.
+        let mut reader = open_quietly(path)
+            .map_err(SnapshotError::from)
+            .and_then(Self::of)
+            .map_err(|error| error.at(path))?;
         reader.path = Some(path.to_owned());
+        Ok(reader)
+    }
+
+    /// Takes a file that is open, as [`open`](Self::open) does.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), without a path.
+    pub fn of(mut file: File) -> Result<Self, SnapshotError> {
+        let end = last_line(&mut file).map_err(|source| SnapshotError::io("read", source))?;
+        let mut reader = Self::new(BufReader::with_capacity(1 << 16, file))?;
+        let end = end
+            .as_deref()
+            .and_then(|line| serde_json::from_slice(line).ok());
+        let end: End = end.ok_or_else(|| reader.first_fault())?;
+        reader.announced = Some(end.totals());
         Ok(reader)
     }
 
@@ -72,13 +71,14 @@ impl Reader<BufReader<File>> {
     ) -> Result<Option<Entry>, SnapshotError> {
         self.reader
             .seek(SeekFrom::Start(offset))
-            .map_err(|source| SnapshotError::io("seek", source))?;
+            .map_err(|source| self.located(SnapshotError::io("seek", source)))?;
         (self.offset, self.number, self.has_ended) = (offset, number, false);
         // What is counted is only right from the first line to the last.
-        self.next_line().map(|line| match line {
-            Found::Entry(entry) => Some(entry),
-            Found::End(_) => None,
-        })
+        match self.next_line() {
+            Ok(Found::Entry(entry)) => Ok(Some(entry)),
+            Ok(Found::End(_)) => Ok(None),
+            Err(error) => Err(self.located(error)),
+        }
     }
 }
 
@@ -151,7 +151,7 @@ impl<R: BufRead> Reader<R> {
         self.created
     }
 
-    /// Returns how much there is in all, where that was looked at: by [`Reader::open`], of a file.
+    /// Returns how much there is in all, where that was looked at: by [`Reader::open`] and [`Reader::of`].
     #[must_use]
     pub fn announced(&self) -> Option<Totals> {
         self.announced
@@ -189,6 +189,13 @@ impl<R: BufRead> Reader<R> {
                 Some(self.number),
                 SnapshotFault::Truncated,
             )),
+        }
+    }
+
+    fn located(&self, error: SnapshotError) -> SnapshotError {
+        match &self.path {
+            Some(path) => error.at(path),
+            None => error,
         }
     }
 
@@ -250,10 +257,7 @@ impl<R: BufRead> Iterator for Reader<R> {
         if self.has_ended {
             return None;
         }
-        let step = self.step().map_err(|error| match &self.path {
-            Some(path) => error.at(path),
-            None => error,
-        });
+        let step = self.step().map_err(|error| self.located(error));
         self.has_ended = !matches!(step, Ok(Some(_)));
         step.transpose()
     }

@@ -108,10 +108,13 @@ pub struct Restored {
     pub skipped: Skipped,
     /// Files of those warmed of which less is resident than was asked for: [`Warmed::short`] says why.
     pub short: u64,
-    /// Files of those warmed of which nobody may know what is resident: they are in no number below but `read`.
+    /// Files of those warmed of which nobody may know what is resident. With one of them `before`, `after` and
+    /// `brought_in` are not those of all.
     pub unknown: u64,
-    /// Pages asked for, of the files warmed.
+    /// Pages that the snapshot has of the files warmed.
     pub pages: Pages,
+    /// Pages of those that lie beyond the end that their file has now: [`RestoreOptions::anyway`].
+    pub beyond: Pages,
     /// Pages of those that were resident before.
     pub before: Pages,
     /// Pages of those that are resident now: each file's when it was done.
@@ -195,7 +198,7 @@ impl<R: BufRead> Work<'_, R> {
         }
         let mut restored = locked(&self.restored);
         match &done {
-            Ok(warmed) => restored.add(warmed),
+            Ok(warmed) => restored.add(entry.cached(), warmed),
             Err(skip) => restored.skipped.add(skip),
         }
     }
@@ -255,13 +258,15 @@ impl Skipped {
 }
 
 impl Restored {
-    fn add(&mut self, warmed: &Warmed) {
+    /// Adds a file of which the snapshot has so many pages.
+    fn add(&mut self, pages: Pages, warmed: &Warmed) {
         self.files += 1;
+        self.pages += pages;
+        self.beyond += pages.saturating_sub(warmed.pages);
         self.read += warmed.read;
         self.short += u64::from(warmed.short.is_some());
         match (&warmed.before, &warmed.after, &warmed.brought_in) {
             (Ok(before), Ok(after), Ok(brought_in)) => {
-                self.pages += warmed.pages;
                 self.before += *before;
                 self.after += *after;
                 self.brought_in += *brought_in;

@@ -1,13 +1,14 @@
 //! [`Writer`]: a snapshot is written.
 
-use std::fs::{File, Permissions};
-use std::io::{BufWriter, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Metadata, Permissions};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cachewise_sys::page_size;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 use tempfile::TempPath;
 
@@ -31,14 +32,17 @@ pub struct Writer<W> {
 
 impl Writer<Replacement> {
     /// Begins a snapshot that is going to be, or to replace, the file at `path`: nothing is there, or what was
-    /// there is, until [`Replacement::commit`].
+    /// there is, until [`Replacement::commit`]. Where `path` is a symbolic link, the file is the one it leads to.
+    ///
+    /// A new file is its owner's alone (mode 0600), for it lists paths that others may not see. The one that is
+    /// replaced passes on its mode, and its owner and group as far as the caller may give files away.
     ///
     /// # Errors
-    /// No file can be made in that directory; what is there is something else than a snapshot, which nobody
-    /// means to lose.
+    /// No file can be made in that directory; what is there is neither a snapshot nor empty, and nobody means to
+    /// lose it.
     pub fn create(path: &Path) -> Result<Self, SnapshotError> {
-        may_be_replaced(path).map_err(|error| error.at(path))?;
-        let mut new = Self::new(Replacement::of(path)?).map_err(|error| error.at(path))?;
+        let create = || Self::new(Replacement::of(&place(path)?)?);
+        let mut new = create().map_err(|error| error.at(path))?;
         new.path = Some(path.to_owned());
         Ok(new)
     }
@@ -130,24 +134,40 @@ impl<W: Write> Writer<W> {
 }
 
 /// A file that takes its place only when it is complete. Dropped before, it leaves nothing behind.
+///
+/// Where the file system knows files without a name (`O_TMPFILE`), it has none until then, so that a process that is
+/// killed leaves nothing either. Only a file that replaces another one has a name of its own (`.cachewise-XXXXXX`,
+/// in the same directory) between two system calls of [`commit`](Self::commit), because no name can be given to a
+/// file while another one has it. On other file systems (NFS, FAT) it has that name from the beginning.
 #[derive(Debug)]
 pub struct Replacement {
     file: BufWriter<File>,
-    /// Dropped, it removes the file.
-    name: TempPath,
+    /// Dropped, it removes the file; `None` of a file without a name.
+    name: Option<TempPath>,
     path: PathBuf,
 }
 
+/// What a new snapshot may be used for: read and written by its owner.
+const PRIVATE: u32 = 0o600;
+
 impl Replacement {
     fn of(path: &Path) -> Result<Self, SnapshotError> {
-        let (file, name) = tempfile::Builder::new()
-            .prefix(".cachewise-")
-            // What the umask leaves of it, as of any other new file.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory(path))
-            .map_err(|error| why_not(directory(path), error))
-            .map_err(|source| SnapshotError::io("create a file in its directory", source).at(path))?
-            .into_parts();
+        let replaced = may_be_replaced(path)?;
+        let (file, name) = match nameless(directory(path)) {
+            Some(file) => (file, None),
+            None => {
+                let made = named().tempfile_in(directory(path));
+                let (file, name) = made
+                    .map_err(|error| why_not(directory(path), error))
+                    .map_err(|source| SnapshotError::io("create a file in its directory", source))?
+                    .into_parts();
+                (file, Some(name))
+            }
+        };
+        if let Some(replaced) = replaced {
+            pass_on(&replaced, &file)
+                .map_err(|source| SnapshotError::io("keep its mode", source))?;
+        }
         Ok(Self {
             file: BufWriter::with_capacity(1 << 16, file),
             name,
@@ -159,37 +179,123 @@ impl Replacement {
     /// the one or the other.
     ///
     /// # Errors
-    /// The disk does not take it; the name is a directory's.
+    /// The disk does not take it; the name is a directory's, or that of something that came meanwhile and is no
+    /// snapshot.
     pub fn commit(self) -> Result<(), SnapshotError> {
-        let commit = || -> std::io::Result<()> {
-            let file = self.file.into_inner().map_err(|error| error.into_error())?;
-            file.sync_all()?;
-            let persisted = self.name.persist(&self.path);
-            persisted.map_err(|error| error.error)?;
-            File::open(directory(&self.path))?.sync_all()
+        let Self { file, name, path } = self;
+        let failed = |source| SnapshotError::io("write", source).at(&path);
+        let file = file
+            .into_inner()
+            .map_err(|error| failed(error.into_error()))?;
+        file.sync_all().map_err(failed)?;
+        let name = match name {
+            Some(name) => Some(name),
+            None => match link(&file, &path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    let linked = named().make_in(directory(&path), |name| link(&file, name));
+                    Some(linked.map_err(failed)?.into_temp_path())
+                }
+                linked => linked.map(|()| None).map_err(failed)?,
+            },
         };
-        commit().map_err(|source| SnapshotError::io("write", source).at(&self.path))
+        if let Some(name) = name {
+            may_be_replaced(&path).map_err(|error| error.at(&path))?;
+            name.persist(&path).map_err(|error| failed(error.error))?;
+        }
+        let synced = File::open(directory(&path)).and_then(|directory| directory.sync_all());
+        synced.map_err(failed)
     }
 }
 
-/// Only a snapshot, or an empty file, gives its place to another.
-fn may_be_replaced(path: &Path) -> Result<(), SnapshotError> {
+/// Where a path leads: where there is no file yet, through symbolic links that lead nowhere.
+fn place(path: &Path) -> Result<PathBuf, SnapshotError> {
+    /// As many as the kernel follows.
+    const LINKS: usize = 40;
+    let failed = |source| SnapshotError::io("look at its place", source);
+    match std::fs::metadata(path) {
+        Ok(_) => std::fs::canonicalize(path).map_err(failed),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let mut path = path.to_owned();
+            for _ in 0..LINKS {
+                match std::fs::read_link(&path) {
+                    Ok(target) => path = directory(&path).join(target),
+                    Err(_) => break,
+                }
+            }
+            Ok(path)
+        }
+        // The kernel does not follow everybody's links in everybody's directories: nor do we.
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A file without a name, where it can be given one later.
+fn nameless(directory: &Path) -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    // Why not is said by the attempt with a name.
+    let file = rustix::fs::open(directory, flags, Mode::from_raw_mode(PRIVATE)).ok()?;
+    let file = File::from(file);
+    // Without /proc there is no way to it.
+    std::fs::metadata(by_descriptor(&file)).ok()?;
+    Some(file)
+}
+
+fn by_descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Gives a file without a name one that nobody has.
+fn link(file: &File, name: &Path) -> std::io::Result<()> {
+    let flags = AtFlags::SYMLINK_FOLLOW;
+    Ok(rustix::fs::linkat(
+        CWD,
+        by_descriptor(file),
+        CWD,
+        name,
+        flags,
+    )?)
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut named = tempfile::Builder::new();
+    named
+        .prefix(".cachewise-")
+        .permissions(Permissions::from_mode(PRIVATE));
+    named
+}
+
+/// Gives a file the mode of the one whose place it takes, and its owner and group where that is allowed.
+fn pass_on(replaced: &Metadata, file: &File) -> std::io::Result<()> {
+    let mut mode = replaced.mode() & 0o777;
+    // The group alone may be changed by who is in both.
+    let kept = fchown(file, Some(replaced.uid()), Some(replaced.gid()))
+        .or_else(|_| fchown(file, None, Some(replaced.gid())));
+    if kept.is_err() {
+        // What the one group was allowed is not for another.
+        mode &= !0o070;
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Only a snapshot, or an empty file, gives its place to another: it is looked at, if there is one.
+fn may_be_replaced(path: &Path) -> Result<Option<Metadata>, SnapshotError> {
     let found = match std::fs::metadata(path) {
         // What is not there, or not seen, shows when the new one takes its place.
-        Err(_) => return Ok(()),
+        Err(_) => return Ok(None),
         Ok(found) => found,
     };
+    let in_the_way = || Err(SnapshotError::new(None, SnapshotFault::InTheWay));
     if !found.is_file() {
-        return Err(SnapshotError::new(None, SnapshotFault::InTheWay));
+        return in_the_way();
     }
-    let Err(error) = Reader::open(path) else {
-        return Ok(());
-    };
-    match error.fault {
-        SnapshotFault::Empty | SnapshotFault::Newer(_) => Ok(()),
-        // Damaged as it may be, it begins as one.
-        _ if error.line > Some(1) => Ok(()),
-        _ => Err(SnapshotError::new(None, SnapshotFault::InTheWay)),
+    match Reader::open(path) {
+        Ok(_) => Ok(Some(found)),
+        Err(error) => match error.fault {
+            SnapshotFault::Empty | SnapshotFault::Newer(_) => Ok(Some(found)),
+            // Damaged as it may be, it begins as one.
+            _ if error.line > Some(1) => Ok(Some(found)),
+            _ => in_the_way(),
+        },
     }
 }
 
@@ -198,6 +304,11 @@ fn why_not(directory: &Path, error: std::io::Error) -> std::io::Error {
     use rustix::fs::Access;
     match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {
         Err(errno) => errno.into(),
+        // The file systems of the kernel itself say so.
+        Ok(()) if error.kind() == ErrorKind::NotFound => std::io::Error::other(format!(
+            "nobody can make files in {}: name another place",
+            directory.display()
+        )),
         Ok(()) => error.kind().into(),
     }
 }
