@@ -5,7 +5,9 @@ mod support;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -176,4 +178,150 @@ fn a_reader_that_has_gone_is_no_failure() {
     let mut started = Started::of(command.current_dir(scratch.directory()));
     started.close_output();
     started.wait().expect(0, "as with cat(1) before head(1)");
+}
+
+/// As another user, who may read these files and not know what of them is resident; `None` where nobody else can be.
+fn done_as_nobody(arguments: &[&str], scratch: &Scratch) -> Option<Ended> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: order and cat of others' files: needs root");
+        return None;
+    }
+    let mut command = cachewise_as_nobody(scratch);
+    command.args(arguments).current_dir(scratch.directory());
+    Some(Ended::of(&mut command))
+}
+
+#[test]
+fn what_is_unknown_stays_in_the_order_given_and_is_said() {
+    let scratch = Scratch::new();
+    for (seed, name) in ["a", "b"].into_iter().enumerate() {
+        cold_file(&scratch.path(name), seed as u8);
+    }
+    let Some(ended) = done_as_nobody(&["order", "--explain", "a", "b"], &scratch) else {
+        return;
+    };
+    let ended = (ended.expect(2, "as with `files`"))
+        .says("unknown of 2 of 2 files", "of how many")
+        .says("owns the file", "why")
+        .says("as root", "and what to do")
+        .says("? of it resident", "it is not 0");
+    assert_eq!(ended.out(), "a\nb\n", "the order given");
+    let err = ended.err();
+    assert!(
+        !err.contains("not in the cache") && !err.contains("0 B"),
+        "nothing is said to be missing: {err}"
+    );
+    let ended = done_as_nobody(&["order", "-o", "json", "a", "b"], &scratch).expect("as above");
+    let document: Value = serde_json::from_slice(&ended.out).expect("it is JSON");
+    for row in document["rows"].as_array().expect("rows") {
+        assert!(
+            row["resident_bytes"].is_null() && row["reasons"]["resident_bytes"].is_string(),
+            "not known, for a reason: {row}"
+        );
+    }
+}
+
+#[test]
+fn cat_with_keep_says_what_it_cannot_keep() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    cold_file(&path, 5);
+    let Some(ended) = done_as_nobody(&["cat", "--keep", "file"], &scratch) else {
+        return;
+    };
+    let ended = (ended.expect(2, "what was promised cannot be kept"))
+        .says("residency of file is unknown", "it says so")
+        .says("nothing of it is dropped", "and what becomes of it")
+        .says("as root", "and what to do");
+    assert!(ended.out == fs::read(&path).unwrap(), "it is written");
+}
+
+#[test]
+fn cat_with_keep_leaves_nothing_behind_when_it_is_interrupted() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let scratch = Scratch::new();
+        let path = scratch.path("file");
+        cold_file(&path, 7);
+        // Nobody ever reads from it.
+        let pipe = FullPipe::new(&scratch);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$0\" cat --keep \"$1\" >\"$2\""])
+            .arg(env!("CARGO_BIN_EXE_cachewise"))
+            .args([&path, &pipe.path])
+            .stdin(Stdio::null());
+        let cat = Started::of(&mut command);
+        until("something is brought in", || {
+            (resident(&path) > 0).then_some(())
+        });
+        cat.signal(signal);
+        let ended = cat.wait().expect(code, "one signal ends it");
+        ended.says("interrupted", "it says so");
+        assert_eq!(resident(&path), 0, "the cache is as it was found");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_called_what_it_is() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("d")).unwrap();
+    done(&["cat", "d"], &scratch)
+        .expect(2, "it cannot be read")
+        .says("d is a directory: name a regular file", "and what to do");
+}
+
+#[test]
+fn an_empty_file_has_no_range() {
+    let scratch = Scratch::new();
+    scratch.file("empty", 0);
+    cold_file(&scratch.path("file"), 1);
+    for arguments in [
+        &["order", "--unit", "range", "-o", "csv", "empty", "file"][..],
+        &["order", "--unit", "range", "empty", "file"],
+    ] {
+        let out = done(arguments, &scratch).expect(0, "all is known").out();
+        assert!(!out.contains("empty"), "there is nothing to read: {out}");
+        assert!(out.contains("file"), "but of the other: {out}");
+    }
+}
+
+#[test]
+fn a_shuffle_of_whole_files_is_refused() {
+    let scratch = Scratch::new();
+    cold_file(&scratch.path("file"), 1);
+    done(&["order", "--shuffle", "3", "file"], &scratch)
+        .expect(2, "it would do nothing")
+        .says("--unit range", "it says what to add");
+    done(
+        &["order", "--shuffle", "3", "--unit", "range", "file"],
+        &scratch,
+    )
+    .expect(0, "with it, it is done");
+    done(
+        &["order", "--shuffle", "3", "--simulate", "1M", "file"],
+        &scratch,
+    )
+    .expect(0, "a simulation has a row for it");
+}
+
+#[test]
+fn what_vanishes_under_a_walk_is_no_failure() {
+    let scratch = Scratch::new();
+    cold_file(&scratch.path("stable"), 1);
+    let outcomes: Vec<Ended> = std::thread::scope(|scope| {
+        let orders = scope.spawn(|| (0..20).map(|_| done(&["order", "."], &scratch)).collect());
+        let directory = scratch.path("churn");
+        while !orders.is_finished() {
+            fs::create_dir(&directory).expect("a directory can be made");
+            for number in 0..100 {
+                fs::write(directory.join(number.to_string()), "x").expect("a file, too");
+            }
+            fs::remove_dir_all(&directory).expect("it is ours");
+        }
+        orders.join().expect("it ends by itself")
+    });
+    for outcome in outcomes {
+        let outcome = outcome.expect(0, "nobody asked for those by name");
+        assert!(outcome.out().contains("stable"), "the rest is there");
+    }
 }

@@ -13,7 +13,7 @@ use crate::{MemlockLimit, Unknown};
 #[non_exhaustive]
 pub enum Error {
     /// Nobody can say, or not to this caller.
-    #[error("residency{} is unknown: {why}; {}", of(path), why.advice())]
+    #[error("{}", unknown(path.as_deref(), *why))]
     Unknown {
         /// The file, where the caller gave one by path.
         path: Option<PathBuf>,
@@ -42,10 +42,19 @@ pub enum Error {
     Sys(#[from] cachewise_sys::Error),
 }
 
-fn of(path: &Option<PathBuf>) -> String {
-    path.as_ref()
-        .map(|path| format!(" of {}", escaped(path)))
-        .unwrap_or_default()
+fn unknown(path: Option<&Path>, why: Unknown) -> String {
+    let advice = why.advice();
+    match (path, why) {
+        // What it is says more than that it has no pages.
+        (Some(path), Unknown::NotAFile(kind)) => {
+            format!("{} is {kind}: {advice}", escaped(path))
+        }
+        (Some(path), _) => format!(
+            "residency of {} is unknown: {why}; {advice}",
+            escaped(path)
+        ),
+        (None, _) => format!("residency is unknown: {why}; {advice}"),
+    }
 }
 
 impl Error {
@@ -128,5 +137,12 @@ mod tests {
             assert!(text.contains(part), "{part:?} should be in {text:?}");
         }
         assert_eq!(error.kind(), ErrorKind::Denied, "others may know");
+        let kind = cachewise_sys::FileKind::Fifo;
+        let error = Error::from(Unknown::NotAFile(kind)).with_path(Path::new("pipe"));
+        let text = error.to_string();
+        assert!(
+            text.starts_with("pipe is a FIFO: name a regular file"),
+            "what it is comes first: {text}"
+        );
     }
 }

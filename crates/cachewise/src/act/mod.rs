@@ -22,9 +22,9 @@ use cachewise_residency::Progress;
 
 use crate::output::{self, tell};
 use crate::progress::Meter;
-use interrupt::Interrupt;
 
 pub use evict::evict;
+pub use interrupt::Interrupt;
 pub use lock::lock;
 pub use snapshot::snapshot;
 pub use warm::warm;

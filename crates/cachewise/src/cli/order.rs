@@ -14,6 +14,8 @@ use super::select::Select;
 #[command(
     after_help = "Files that are read again and again and do not all fit into memory are never hit in their usual order: each \
     page is thrown out just before it is wanted. What is resident read first costs only what does not fit.\n\n\
+    Files of which nobody tells this user what is resident keep the order given; that is said, with the reason, and the \
+    status is 2.\n\n\
     Examples:\n  \
     cachewise order -0 /data/*.bin | xargs -0 sha256sum\n  \
     cachewise order --explain --unit range /data\n  \
@@ -29,7 +31,7 @@ pub struct OrderFiles {
     /// What is put in order.
     #[arg(long, value_enum, default_value_t = Unit::File)]
     pub unit: Unit,
-    /// With --unit range: a random order by this seed, resident chunks first.
+    /// With --unit range: a random order by this seed, resident chunks first; with --simulate, the seed of its row.
     #[arg(long, value_name = "SEED")]
     pub shuffle: Option<u64>,
     /// Say what the order saves, on standard error.
@@ -57,7 +59,8 @@ pub enum Unit {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Like cat(1), in the order given. With --keep what it brings in does not throw out what others use: it is \
-    dropped once it has been written, and what was resident before stays.\n\n\
+    dropped once it has been written, and what was resident before stays: also when Ctrl-C or SIGTERM ends it. Where nobody \
+    tells this user what was resident, nothing can be dropped; that is said, and the status is 2.\n\n\
     Examples:\n  \
     cachewise cat --keep /var/backups/db.dump | zstd > /mnt/db.dump.zst"
 )]

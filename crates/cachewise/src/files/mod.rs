@@ -29,11 +29,12 @@ use crate::cli::{Files, SortKey};
 use crate::output::{self, FAILED, tell};
 use crate::signals::{self, Caught};
 
-pub use counting::Answer;
+pub use counting::{Answer, Counting};
 pub use found::Found;
+pub use notes::Notes;
 pub use order::Order;
 pub use show::{Plan, Show};
-pub use walk::{plan, reason};
+pub use walk::{plan, reason, skipped};
 
 /// Shows them once, or again and again.
 pub fn files(arguments: &Files) -> Result<ExitCode> {

@@ -1,37 +1,51 @@
 //! `order` and `cat`: reading in the order that costs the least I/O.
 
 mod simulated;
+mod stdout;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Measured, Row};
-use cachewise_residency::Found as Met;
-use cachewise_residency::order::{Class, History, Mode, Plan, Scanner, Survey, plan, survey};
-use cachewise_units::ByteRange;
+use cachewise_residency::order::{
+    Class, History, Keep, Mode, Plan, Scanner, Step, Survey, plan, survey,
+};
+use cachewise_residency::{Error, Found as Met};
+use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{RowOptions, RowWriter};
 
+use crate::act::Interrupt;
 use crate::cli::{Cat, OrderFiles, Unit};
 use crate::columns::fields;
-use crate::files::plan as plan_walk;
-use crate::output::{Failures, Sink, Stream, status, tell};
+use crate::files::{Counting, Notes, plan as plan_walk, skipped};
+use crate::output::{Sink, Stream, status, tell};
+use stdout::Stdout;
 
 /// Prints files, or ranges of them, in the order in which to read them.
 pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
-    let mut failures = Failures::default();
-    let paths = expanded(arguments, &mut failures)?;
+    if arguments.shuffle.is_some() && arguments.unit == Unit::File && arguments.simulate.is_none() {
+        bail!("--shuffle is of ranges, and whole files are put in order: add --unit range");
+    }
+    let mut counting = Counting::new(Notes::new(false));
+    counting.quietly();
+    let paths = expanded(arguments, &mut counting)?;
     let survey = survey(&paths, None);
     for error in &survey.skipped {
-        failures.add(&error.to_string(), tell);
+        skipped(&arguments.paths, error, &mut counting);
     }
-    let failed = failures.end(tell);
+    let is_failed = counting.finish().failed > 0;
     if let Some(memory) = arguments.simulate {
+        // By their sizes, whatever is resident.
         simulated::show(arguments, &survey, memory)?;
-        return Ok(status(failed > 0));
+        return Ok(status(is_failed));
+    }
+    for note in unknown(&survey.unknown, &survey.paths.len().to_string()) {
+        tell(&format!("{note} They keep the order given."));
     }
     let plan = plan(&survey.snapshot, &History::default(), &arguments.options());
     if arguments.explain {
@@ -46,11 +60,11 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
         write_rows(sink, arguments, &survey, &plan)
     }
     .with_context(|| format!("cannot write to {name}"))?;
-    Ok(status(failed > 0))
+    Ok(status(is_failed || !survey.unknown.is_empty()))
 }
 
 /// The files that were given, and those under directories, in the order of their paths.
-fn expanded(arguments: &OrderFiles, failures: &mut Failures) -> Result<Vec<PathBuf>> {
+fn expanded(arguments: &OrderFiles, counting: &mut Counting) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in &arguments.paths {
         // What is no directory is named for itself: the survey says what is wrong with it.
@@ -62,7 +76,7 @@ fn expanded(arguments: &OrderFiles, failures: &mut Failures) -> Result<Vec<PathB
         plan_walk(&arguments.select, &[path])?.run(|met| {
             match met {
                 Met::File(entry) => all.push(entry.path()),
-                Met::Skipped(error) => failures.add(&error.to_string(), tell),
+                Met::Skipped(error) => skipped(&arguments.paths, error, counting),
             }
             ControlFlow::Continue(())
         });
@@ -82,7 +96,7 @@ fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan)
             }
         }
         Unit::Range => {
-            for run in plan.runs() {
+            for run in ranges(plan) {
                 out.write_all(survey.paths[run.file].as_os_str().as_bytes())?;
                 let (start, len) = (run.range.start, run.range.len);
                 write!(out, "\t{start}\t{len}\t{}", class(run.class))?;
@@ -120,7 +134,7 @@ fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) 
             }
         }
         Unit::Range => {
-            for run in plan.runs() {
+            for run in ranges(plan) {
                 let mut row = row_of(run.file);
                 row.residency.offset = Measured::Exact(run.range.start);
                 row.residency.length = Measured::Exact(run.range.len);
@@ -151,17 +165,39 @@ fn class(class: Class) -> &'static str {
     }
 }
 
+/// What there is to read; of an empty file that is nothing.
+fn ranges(plan: &Plan) -> impl Iterator<Item = Step> {
+    plan.runs().filter(|run| !run.range.is_empty())
+}
+
 /// What the order saves, and what none could.
 fn explain(plan: &Plan) {
     let told = plan.prediction;
-    tell(&format!(
-        "{} to read, {} of it resident: in this order {} need not be read from a device",
-        told.total, told.resident, told.planned_hits
-    ));
-    tell(&format!(
-        "no order reads less than {}, which is not in the cache",
-        told.bound
-    ));
+    let (total, resident, hits) = (told.total, told.resident, told.planned_hits);
+    match told.unknown {
+        Bytes::ZERO => {
+            tell(&format!(
+                "{total} to read, {resident} of it resident: in this order {hits} need not be read from a device"
+            ));
+            tell(&format!(
+                "no order reads less than {}, which is not in the cache",
+                told.bound
+            ));
+        }
+        unknown if unknown == total => tell(&format!(
+            "{total} to read; ? of it resident, so what an order saves is unknown"
+        )),
+        unknown => {
+            tell(&format!(
+                "{total} to read, {resident} of it resident, {unknown} unknown: in this order at least {hits} need not \
+                 be read from a device"
+            ));
+            tell(&format!(
+                "no order reads less than {}, which is known not to be in the cache",
+                told.bound
+            ));
+        }
+    }
     if let Some(why) = plan.declined {
         tell(&format!(
             "the order stays that in which they were given: {why}"
@@ -169,25 +205,51 @@ fn explain(plan: &Plan) {
     }
 }
 
+/// Of how many files nobody tells what is resident, for which reason, and what to do about it: a line for each.
+fn unknown(errors: &[Error], of: &str) -> Vec<String> {
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
+    for error in errors {
+        let reason = match error.unknown() {
+            Some(why) => format!("{why}; {}", why.advice()),
+            None => error.to_string(),
+        };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let line =
+        |(reason, files)| format!("residency is unknown of {files} of {of} files: {reason}.");
+    reasons.into_iter().map(line).collect()
+}
+
 /// Writes files to standard output, one after the other.
 pub fn cat(arguments: &Cat) -> Result<ExitCode> {
+    let keep = Keep::from(arguments.keep);
+    // Where nothing is to be put right, a signal ends it as it ends cat(1).
+    let interrupt = match keep {
+        Keep::Share => None,
+        Keep::Keep | Keep::AsFound => Some(Interrupt::catch()?),
+    };
     let mut scanner = Scanner::new(&arguments.paths)
         .mode(Mode::Fixed)
-        .keep(arguments.keep.into())
+        .keep(keep)
         .each_link();
-    let mut out = io::stdout().lock();
+    let mut out = Stdout::new(interrupt.as_ref().map(Interrupt::flag));
     let mut failed = 0u64;
     let mut scan = scanner.scan();
+    if keep != Keep::Share {
+        failed += cannot_keep(scan.survey());
+    }
     for block in scan.by_ref() {
         match block {
-            Ok(block) => {
-                out.write_all(block.bytes())
-                    .context("cannot write to standard output")?;
-            }
+            Ok(block) => out
+                .write(block.bytes())
+                .context("cannot write to standard output")?,
             Err(error) => {
                 failed += 1;
                 tell(&error.to_string());
             }
+        }
+        if out.is_interrupted() {
+            break;
         }
     }
     let report = scan.finish();
@@ -195,6 +257,25 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
         failed += 1;
         tell(&error.to_string());
     }
-    out.flush().context("cannot write to standard output")?;
+    if let Some(status) = interrupt.as_ref().and_then(Interrupt::status) {
+        tell("interrupted: the rest was not written; what was to be dropped is dropped");
+        return Ok(status);
+    }
     Ok(status(failed > 0))
+}
+
+/// Says of which files what was resident before is unknown, so that nothing of them is dropped: how many.
+fn cannot_keep(survey: &Survey) -> u64 {
+    let mut files = 0;
+    for error in &survey.unknown {
+        // What the page cache is not used for leaves nothing there.
+        if error.unknown().is_none_or(|why| why.is_of_caller()) {
+            files += 1;
+            // What was there is not to be told from what is brought in.
+            tell(&format!(
+                "{error}; nothing of it is dropped, what is read stays in the cache"
+            ));
+        }
+    }
+    files
 }
