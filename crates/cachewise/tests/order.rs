@@ -267,7 +267,24 @@ fn what_is_no_file_is_called_what_it_is() {
     fs::create_dir(scratch.path("d")).unwrap();
     done(&["cat", "d"], &scratch)
         .expect(2, "it cannot be read")
-        .says("d is a directory: name a regular file", "and what to do");
+        .says("d is a directory", "so it is said")
+        .says("name a regular file", "and what to do");
+}
+
+/// What cannot be improved is not changed, as `--explain` says.
+#[test]
+fn what_is_cold_stays_in_the_order_given() {
+    let scratch = Scratch::new();
+    for (seed, name) in ["a", "b", "c"].into_iter().enumerate() {
+        cold_file(&scratch.path(name), seed as u8);
+    }
+    let ended = done(&["order", "--explain", "b", "a", "c", "a"], &scratch)
+        .expect(0, "all is known")
+        .says(
+            "the order stays that in which they were given",
+            "it says so",
+        );
+    assert_eq!(ended.out(), "b\na\nc\n", "and so it does, each once");
 }
 
 #[test]

@@ -45,9 +45,9 @@ pub enum Error {
 fn unknown(path: Option<&Path>, why: Unknown) -> String {
     let advice = why.advice();
     match (path, why) {
-        // What it is says more than that it has no pages.
+        // What it is comes first.
         (Some(path), Unknown::NotAFile(kind)) => {
-            format!("{} is {kind}: {advice}", escaped(path))
+            format!("{} is {kind}: {why}; {advice}", escaped(path))
         }
         (Some(path), _) => format!(
             "residency of {} is unknown: {why}; {advice}",
@@ -141,7 +141,7 @@ mod tests {
         let error = Error::from(Unknown::NotAFile(kind)).with_path(Path::new("pipe"));
         let text = error.to_string();
         assert!(
-            text.starts_with("pipe is a FIFO: name a regular file"),
+            text.starts_with("pipe is a FIFO: a FIFO has no page cache; name a regular file"),
             "what it is comes first: {text}"
         );
     }

@@ -90,7 +90,7 @@ fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan)
     let end = if arguments.null { b'\0' } else { b'\n' };
     match arguments.unit {
         Unit::File => {
-            for file in survey.snapshot.hottest_first(&History::default()) {
+            for file in files(survey, plan) {
                 out.write_all(survey.paths[file].as_os_str().as_bytes())?;
                 out.write_all(&[end])?;
             }
@@ -122,7 +122,7 @@ fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) 
     };
     match arguments.unit {
         Unit::File => {
-            for file in survey.snapshot.hottest_first(&History::default()) {
+            for file in files(survey, plan) {
                 let state = &survey.snapshot.files[file];
                 let mut row = row_of(file);
                 row.subject.file_size_bytes = Measured::Exact(state.size.0);
@@ -163,6 +163,16 @@ fn class(class: Class) -> &'static str {
         Class::Unknown => "unknown",
         Class::Miss => "absent",
     }
+}
+
+/// The files, each once: as they were given, where the plan says so.
+fn files(survey: &Survey, plan: &Plan) -> Vec<usize> {
+    if plan.declined.is_none() {
+        return survey.snapshot.hottest_first(&History::default());
+    }
+    let mut files: Vec<usize> = plan.steps.iter().map(|step| step.file).collect();
+    files.dedup();
+    files
 }
 
 /// What there is to read; of an empty file that is nothing.

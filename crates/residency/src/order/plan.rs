@@ -123,7 +123,7 @@ pub enum Why {
     NothingResident,
     /// There is nothing to miss.
     AllResident,
-    /// What is resident cannot be known, of any of the files.
+    /// What is resident cannot be known: of some files nobody tells, and of the others nothing is.
     ResidencyUnknown,
     /// The order is fixed, and nothing may be dropped ([`Mode::Fixed`] with [`Keep::Share`]): there is nothing to decide.
     NothingToDecide,
@@ -333,7 +333,7 @@ fn decline(prediction: &Prediction, history: &History, options: &Options) -> Opt
     match prediction.resident {
         // Of nothing, everything is resident.
         resident if resident == prediction.total => Some(Why::AllResident),
-        _ if prediction.unknown == prediction.total => Some(Why::ResidencyUnknown),
+        Bytes::ZERO if prediction.unknown > Bytes::ZERO => Some(Why::ResidencyUnknown),
         Bytes::ZERO => Some(Why::NothingResident),
         _ if (options.mode, options.keep) == (Mode::Fixed, Keep::Share) => {
             Some(Why::NothingToDecide)
