@@ -49,10 +49,7 @@ fn unknown(path: Option<&Path>, why: Unknown) -> String {
         (Some(path), Unknown::NotAFile(kind)) => {
             format!("{} is {kind}: {why}; {advice}", escaped(path))
         }
-        (Some(path), _) => format!(
-            "residency of {} is unknown: {why}; {advice}",
-            escaped(path)
-        ),
+        (Some(path), _) => format!("residency of {} is unknown: {why}; {advice}", escaped(path)),
         (None, _) => format!("residency is unknown: {why}; {advice}"),
     }
 }
