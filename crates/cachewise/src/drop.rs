@@ -50,7 +50,7 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let what = What::of(arguments.what, !arguments.no_sync);
-    let before = machine::system(&kernel)?;
+    let before = state(&kernel)?;
     if !arguments.dry_run {
         // Asked first: a question that ends in "permission denied" is no question.
         is_allowed()?;
@@ -66,7 +66,7 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
         }
         fs::write(DROP_CACHES, arguments.what.to_string())
             .with_context(|| format!("cannot write to {DROP_CACHES}"))?;
-        rows.push(row("after", machine::system(&kernel)?));
+        rows.push(row("after", state(&kernel)?));
     }
     let (name, format) = (sink.name().to_owned(), sink.format);
     let options = sink.row_options();
@@ -239,13 +239,10 @@ fn write_back(kernel: &Kernel) -> Result<()> {
                 bail!("interrupted while dirty pages were written back; nothing was dropped")
             }
             Err(RecvTimeoutError::Timeout) if !told => {
-                let dirty = machine::system(kernel)?
-                    .dirty_bytes
-                    .known()
-                    .unwrap_or_default();
+                let dirty = kernel.meminfo().map(|memory| memory.dirty);
                 tell(&format!(
                     "writing {} back first; Ctrl-C ends it, --no-sync leaves it out",
-                    Bytes(dirty)
+                    dirty.unwrap_or_default()
                 ));
                 told = true;
             }
@@ -255,6 +252,10 @@ fn write_back(kernel: &Kernel) -> Result<()> {
             }
         }
     }
+}
+
+fn state(kernel: &Kernel) -> Result<System> {
+    machine::system(kernel, &kernel.vmstat().unwrap_or_default())
 }
 
 fn synced(sender: &Sender<Event>) {

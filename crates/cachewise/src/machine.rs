@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::output::explain;
 use anyhow::{Context, Result, bail};
-use cachewise_kstat::{Hierarchy, Kernel, Pressure, Resource as Pressed};
-use cachewise_model::{Measured, System};
+use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
+use cachewise_model::{Count, Measured, Missing, System};
 use cachewise_probe::{Error, ErrorKind};
-use cachewise_units::{Ratio, escaped};
+use cachewise_units::{Bytes, Pages, escaped};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 
@@ -123,55 +123,71 @@ pub fn hostname(kernel: &Kernel) -> String {
     kernel.hostname().unwrap_or_else(|_| "?".into())
 }
 
-/// The state of the machine, as far as it can be read.
-pub fn system(kernel: &Kernel) -> Result<System> {
+/// The state of the machine, as far as it can be read, and what has happened to its memory since boot.
+pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
+    const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not tell it apart");
     let memory = kernel
         .meminfo()
         .context("cannot read the state of memory")?;
+    let count = |number: Option<u64>| number.map_or(Measured::Missing(NOT_TOLD), Measured::Exact);
+    let bytes = |number: Option<Bytes>| count(number.map(|bytes| bytes.0));
+    let pages = |number: Option<Pages>| count(number.map(|pages| pages.0));
     let mut system = System {
+        memory_total_bytes: Measured::Exact(memory.total.0),
+        free_bytes: Measured::Exact(memory.free.0),
+        available_bytes: bytes(memory.available),
         buffers_bytes: Measured::Exact(memory.buffers.0),
         cached_bytes: Measured::Exact(memory.cached.0),
         dirty_bytes: Measured::Exact(memory.dirty.0),
         writeback_bytes: Measured::Exact(memory.writeback.0),
-        slab_reclaimable_bytes: memory.slab_reclaimable.map_or(
-            Measured::not_offered("this kernel does not tell it apart"),
-            |bytes| Measured::Exact(bytes.0),
-        ),
-        free_bytes: Measured::Exact(memory.free.0),
-        available_bytes: memory.available.map_or(
-            Measured::not_offered("this kernel does not estimate it"),
-            |bytes| Measured::Exact(bytes.0),
-        ),
+        active_file_bytes: bytes(memory.active_file),
+        inactive_file_bytes: bytes(memory.inactive_file),
+        mapped_bytes: Measured::Exact(memory.mapped.0),
+        shmem_bytes: bytes(memory.shmem),
+        anon_bytes: bytes(memory.anon),
+        mlocked_bytes: bytes(memory.mlocked),
+        unevictable_bytes: bytes(memory.unevictable),
+        slab_reclaimable_bytes: bytes(memory.slab_reclaimable),
+        swap_total_bytes: Measured::Exact(memory.swap_total.0),
+        swap_used_bytes: Measured::Exact(memory.swap_total.0.saturating_sub(memory.swap_free.0)),
+        page_faults: count(vmstat.pgfault),
+        major_faults: count(vmstat.pgmajfault),
+        file_refault_pages: pages(vmstat.workingset_refault_file),
+        anon_refault_pages: pages(vmstat.workingset_refault_anon),
+        scanned_pages: pages(vmstat.pgscan),
+        reclaimed_pages: pages(vmstat.pgsteal),
+        swap_in_pages: pages(vmstat.pswpin),
+        swap_out_pages: pages(vmstat.pswpout),
+        written_back_pages: pages(vmstat.nr_written),
+        oom_kills: count(vmstat.oom_kill),
         ..System::default()
     };
     for (resource, some, full) in [
+        (Pressed::Cpu, &mut system.psi_cpu_some_seconds, None),
         (
             Pressed::Memory,
-            &mut system.psi_memory_some,
-            &mut system.psi_memory_full,
+            &mut system.psi_memory_some_seconds,
+            Some(&mut system.psi_memory_full_seconds),
         ),
         (
             Pressed::Io,
-            &mut system.psi_io_some,
-            &mut system.psi_io_full,
+            &mut system.psi_io_some_seconds,
+            Some(&mut system.psi_io_full_seconds),
         ),
     ] {
         let pressure = kernel.pressure(resource).ok().flatten();
-        *some = share(pressure.as_ref(), |pressure| {
-            pressure.some.as_ref().map(|stall| stall.avg10)
-        });
-        *full = share(pressure.as_ref(), |pressure| {
-            pressure.full.as_ref().map(|stall| stall.avg10)
-        });
+        *some = stalled(pressure.and_then(|pressure| pressure.some));
+        if let Some(full) = full {
+            *full = stalled(pressure.and_then(|pressure| pressure.full));
+        }
     }
     Ok(system)
 }
 
-fn share(pressure: Option<&Pressure>, pick: impl Fn(&Pressure) -> Option<f64>) -> Measured<Ratio> {
-    const PARTS: u64 = 1_000_000;
-    match pressure.and_then(pick) {
-        Some(share) => Ratio::of((share * PARTS as f64) as u64, PARTS)
-            .map_or(Measured::unknown("not a share"), Measured::Exact),
-        None => Measured::not_offered("this kernel has no pressure stall information"),
-    }
+/// The time lost to waiting so far, in microseconds.
+pub fn stalled(stall: Option<Stall>) -> Count {
+    stall.map_or(
+        Measured::not_offered("this kernel has no pressure stall information"),
+        |stall| Measured::Exact(u64::try_from(stall.total.as_micros()).unwrap_or(u64::MAX)),
+    )
 }

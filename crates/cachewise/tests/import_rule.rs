@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 11] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -58,6 +58,21 @@ const RULES: [Rule; 8] = [
         may_be_unsafe: false,
     },
     Rule {
+        folder: "tui",
+        may_import: &["units", "model", "view"],
+        may_be_unsafe: false,
+    },
+    Rule {
+        folder: "recording",
+        may_import: &["units", "model"],
+        may_be_unsafe: false,
+    },
+    Rule {
+        folder: "web",
+        may_import: &["units", "model", "view"],
+        may_be_unsafe: false,
+    },
+    Rule {
         folder: "cachewise",
         may_import: &[
             "units",
@@ -67,6 +82,9 @@ const RULES: [Rule; 8] = [
             "probe",
             "residency",
             "view",
+            "tui",
+            "recording",
+            "web",
         ],
         may_be_unsafe: false,
     },

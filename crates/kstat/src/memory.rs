@@ -75,6 +75,14 @@ pub struct VmStat {
     pub pgmajfault: Option<u64>,
     /// Pages of files that were read again soon after they had been evicted.
     pub workingset_refault_file: Option<Pages>,
+    /// Anonymous pages that were swapped in again soon after they had been put out.
+    pub workingset_refault_anon: Option<Pages>,
+    /// Pages brought in from swap.
+    pub pswpin: Option<Pages>,
+    /// Pages put out to swap.
+    pub pswpout: Option<Pages>,
+    /// Processes killed for want of memory.
+    pub oom_kill: Option<u64>,
     /// Pages that became dirty.
     pub nr_dirtied: Option<Pages>,
     /// Pages that were written back.
@@ -156,6 +164,10 @@ impl Kernel {
             pgfault: count("pgfault"),
             pgmajfault: count("pgmajfault"),
             workingset_refault_file: pages("workingset_refault_file"),
+            workingset_refault_anon: pages("workingset_refault_anon"),
+            pswpin: pages("pswpin"),
+            pswpout: pages("pswpout"),
+            oom_kill: count("oom_kill"),
             nr_dirtied: pages("nr_dirtied"),
             nr_written: pages("nr_written"),
             pgscan: sum("pgscan"),

@@ -10,6 +10,7 @@ use crate::counter::{COUNTER_FIELDS, Counter};
 use crate::fields::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
 use crate::residency::RESIDENCY_FIELDS;
 use crate::row::{NOT_HERE, Row};
+use crate::system::{PRESSURE_FIELDS, SYSTEM_FIELDS};
 use crate::unit::Unit;
 use crate::value::Value;
 
@@ -84,17 +85,21 @@ const FIELD_COUNT: usize = LABEL_FIELDS.len()
     + Counter::COUNT
     + DERIVED_FIELDS.len()
     + RESIDENCY_FIELDS.len()
-    + GAUGE_FIELDS.len();
+    + GAUGE_FIELDS.len()
+    + SYSTEM_FIELDS.len()
+    + PRESSURE_FIELDS.len();
 
 /// Every field.
 pub static FIELDS: [Field; FIELD_COUNT] = {
     // `concat` on arrays is not const, hence the loop.
-    let parts: [&[Field]; 5] = [
+    let parts: [&[Field]; 7] = [
         &LABEL_FIELDS,
         &COUNTER_FIELDS,
         &DERIVED_FIELDS,
         &RESIDENCY_FIELDS,
         &GAUGE_FIELDS,
+        &SYSTEM_FIELDS,
+        &PRESSURE_FIELDS,
     ];
     let mut all = [LABEL_FIELDS[0]; FIELD_COUNT];
     let (mut next, mut part) = (0, 0);

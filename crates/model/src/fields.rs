@@ -9,7 +9,7 @@ use crate::row::NOT_HERE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-pub(crate) const LABEL_FIELDS: [Field; 11] = fields! {
+pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
     "time", "TIME", ["timestamp"], Time, Label,
         |row| row.labels.time.clone().map(Datum::Time),
         "When the row was taken, RFC 3339";
@@ -22,12 +22,21 @@ pub(crate) const LABEL_FIELDS: [Field; 11] = fields! {
     "command", "COMMAND", ["comm"], Text, Label,
         |row| row.labels.command.clone().map(Datum::Text),
         "Name of the program";
+    "command_line", "ARGS", ["cmdline"], Text, Label,
+        |row| row.labels.command_line.clone().map(Datum::Text),
+        "The program with its arguments";
+    "started", "STARTED", [], Id, Label,
+        |row| row.labels.started.map(Datum::Id),
+        "Start of the process in nanoseconds since boot: tells apart what had the same id one after the other";
     "path", "PATH", ["file"], Text, Label,
         |row| row.labels.path.clone().map(Datum::Path),
         "Path of the file, the last known one if it was deleted";
     "cgroup", "CGROUP", [], Text, Label,
         |row| row.labels.cgroup.clone().map(Datum::Text),
         "Control group of the task";
+    "unit", "UNIT", ["container"], Text, Label,
+        |row| row.labels.unit.clone().map(Datum::Text),
+        "Service, session, container or pod that the control group is of";
     "filesystem", "FILESYSTEM", ["fs"], Text, Label,
         |row| row.labels.filesystem.clone().map(Datum::Text),
         "Type of the file system";
@@ -84,7 +93,7 @@ pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {
         "Average size of a read request";
 };
 
-pub(crate) const GAUGE_FIELDS: [Field; 18] = fields! {
+pub(crate) const GAUGE_FIELDS: [Field; 7] = fields! {
     "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
         |row| match row.elapsed.as_secs_f64() {
             0.0 => Value::Missing(NOT_HERE),
@@ -109,37 +118,4 @@ pub(crate) const GAUGE_FIELDS: [Field; 18] = fields! {
     "file_size_bytes", "SIZE", [], Bytes, Gauge,
         |row| row.subject.file_size_bytes.bytes(),
         "Size of the file";
-    "buffers_bytes", "BUFFERS", [], Bytes, Gauge,
-        |row| row.system.buffers_bytes.bytes(),
-        "Page cache of block devices: file-system metadata and raw device access";
-    "cached_bytes", "CACHED", [], Bytes, Gauge,
-        |row| row.system.cached_bytes.bytes(),
-        "Page cache of files, shared memory and tmpfs included";
-    "dirty_bytes", "DIRTY", [], Bytes, Gauge,
-        |row| row.system.dirty_bytes.bytes(),
-        "Page cache waiting to be written back";
-    "writeback_bytes", "WRITEBACK", [], Bytes, Gauge,
-        |row| row.system.writeback_bytes.bytes(),
-        "Page cache being written back";
-    "slab_reclaimable_bytes", "SLAB-REC", [], Bytes, Gauge,
-        |row| row.system.slab_reclaimable_bytes.bytes(),
-        "Kernel memory that reclaim can have back: mostly cached names and inodes";
-    "free_bytes", "FREE", [], Bytes, Gauge,
-        |row| row.system.free_bytes.bytes(),
-        "Memory that nobody uses";
-    "available_bytes", "AVAILABLE", [], Bytes, Gauge,
-        |row| row.system.available_bytes.bytes(),
-        "Memory that could be had without swapping, as the kernel estimates it";
-    "psi_memory_some_ratio", "MEM-SOME%", [], Ratio, Gauge,
-        |row| Value::ratio(row.system.psi_memory_some),
-        "Part of the time in which some task waited for memory (PSI)";
-    "psi_memory_full_ratio", "MEM-FULL%", [], Ratio, Gauge,
-        |row| Value::ratio(row.system.psi_memory_full),
-        "Part of the time in which all tasks waited for memory (PSI)";
-    "psi_io_some_ratio", "IO-SOME%", [], Ratio, Gauge,
-        |row| Value::ratio(row.system.psi_io_some),
-        "Part of the time in which some task waited for I/O (PSI)";
-    "psi_io_full_ratio", "IO-FULL%", [], Ratio, Gauge,
-        |row| Value::ratio(row.system.psi_io_full),
-        "Part of the time in which all tasks waited for I/O (PSI)";
 };

@@ -19,6 +19,8 @@
 //! - `counter`, `ledger`, `derived`: what was asked of the page cache, and what follows from it.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
+//! - `system`: numbers of the machine or a control group.
+//! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
 //! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
 //! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
@@ -40,6 +42,8 @@ mod parts;
 mod report;
 mod residency;
 mod row;
+mod stretch;
+mod system;
 mod unit;
 mod value;
 
@@ -53,9 +57,11 @@ pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
 pub use lookup::{STAT_COLUMNS, columns, field, suggest};
 pub use measured::{Count, Measured, Missing};
-pub use parts::{CgroupRow, FileRow, ProcessRow};
+pub use parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
-pub use row::{Labels, NOT_HERE, Row, Subject, System};
+pub use row::{Labels, NOT_HERE, Row, Subject};
+pub use stretch::{Stretch, Use};
+pub use system::System;
 pub use unit::Unit;
 pub use value::{Datum, Value};

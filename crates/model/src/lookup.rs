@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(near("miss"), "misses flt-miss", "half a name");
         assert_eq!(
             near("fault"),
-            "faults refaults fault_hit_pages",
+            "faults refaults maj-faults",
             "no more than three"
         );
         assert_eq!(near("pat"), "", "what such rows do not have is no help");
@@ -206,7 +206,7 @@ mod tests {
             "no list that fills the screen"
         );
         assert!(
-            told("fault").contains("`faults`, `refaults` or `fault_hit_pages`?"),
+            told("fault").contains("`faults`, `refaults` or `maj-faults`?"),
             "several are a choice"
         );
         assert!(

@@ -1,4 +1,4 @@
-//! The parts of a report: files, processes, control groups; each is also a [`Row`] of the one table.
+//! The parts of a report: files, processes, control groups, devices; each is also a [`Row`] of the one table.
 
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
 use crate::row::{Labels, Row, Subject};
+use crate::system::System;
 
 /// One file that was used.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +78,8 @@ impl FileRow {
 pub struct ProcessRow {
     /// Process id (thread group).
     pub pid: u32,
+    /// Its start in nanoseconds since boot.
+    pub started: Measured<u64>,
     /// Its parent.
     pub ppid: Measured<u32>,
     /// The program's name.
@@ -108,6 +111,7 @@ impl ProcessRow {
         Row {
             labels: Labels {
                 pid: Measured::Exact(self.pid),
+                started: self.started,
                 ppid: self.ppid,
                 command: self.command.clone(),
                 cgroup: self.cgroup.clone(),
@@ -134,8 +138,12 @@ impl ProcessRow {
 pub struct CgroupRow {
     /// Its path below the root of the hierarchy.
     pub path: Measured<String>,
+    /// The service, session, container or pod that it is made for.
+    pub unit: Measured<String>,
     /// What its processes asked of the page cache.
     pub ledger: Ledger,
+    /// What is charged to it, and to those under it.
+    pub system: System,
 }
 
 impl CgroupRow {
@@ -144,11 +152,52 @@ impl CgroupRow {
     pub fn row(&self) -> Row {
         let labels = Labels {
             cgroup: self.path.clone(),
+            unit: self.unit.clone(),
             ..Labels::default()
         };
         Row {
             labels,
             ledger: self.ledger.clone(),
+            system: self.system.clone(),
+            ..Row::default()
+        }
+    }
+}
+
+/// One storage device, or a file system without one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceRow {
+    /// Its number, `major:minor`, as files name the device that they are on.
+    pub device: String,
+    /// Its name, `/dev/vda1`.
+    pub path: Measured<PathBuf>,
+    /// The type of the file system on it.
+    pub filesystem: Measured<String>,
+    /// What was asked of the files on it, and of itself as a file.
+    pub ledger: Ledger,
+    /// Bytes that it read, whoever asked.
+    pub device_read_bytes: Count,
+    /// Bytes that it wrote.
+    pub device_write_bytes: Count,
+}
+
+impl DeviceRow {
+    /// This device as a row of the one table.
+    #[must_use]
+    pub fn row(&self) -> Row {
+        Row {
+            labels: Labels {
+                device: Measured::Exact(self.device.clone()),
+                path: self.path.clone(),
+                filesystem: self.filesystem.clone(),
+                ..Labels::default()
+            },
+            ledger: self.ledger.clone(),
+            subject: Subject {
+                device_read_bytes: self.device_read_bytes,
+                device_write_bytes: self.device_write_bytes,
+                ..Subject::default()
+            },
             ..Row::default()
         }
     }

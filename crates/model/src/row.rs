@@ -5,16 +5,16 @@
 //!
 //! # Layout
 //! - [`Row`]: labels, ledger, and the two groups of numbers beside the ledger.
-//! - [`Labels`]: names. [`Subject`]: numbers of a process or file. [`System`]: of the machine.
+//! - [`Labels`]: names. [`Subject`]: numbers of a process, file or device. [`System`]: of the machine or a
+//!   control group, in `system`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cachewise_units::Ratio;
-
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
 use crate::residency::Residency;
+use crate::system::System;
 
 /// The reason that stands behind a `-` where a row is about something else; documents that show
 /// everything leave such fields out.
@@ -31,7 +31,7 @@ pub struct Row {
     pub subject: Subject,
     /// What is resident at the end of the stretch.
     pub residency: Residency,
-    /// Numbers of the machine at the end of the stretch.
+    /// Numbers of the machine or of a control group, over the stretch or at its end.
     pub system: System,
     /// How long the stretch was; zero where a row has none.
     pub elapsed: Duration,
@@ -46,8 +46,12 @@ pub struct Labels {
     pub pid: Measured<u32>,
     pub ppid: Measured<u32>,
     pub command: Measured<String>,
+    pub command_line: Measured<String>,
+    /// Nanoseconds since boot.
+    pub started: Measured<u64>,
     pub path: Measured<PathBuf>,
     pub cgroup: Measured<String>,
+    pub unit: Measured<String>,
     pub filesystem: Measured<String>,
     /// `major:minor`.
     pub device: Measured<String>,
@@ -69,24 +73,6 @@ pub struct Subject {
     pub resident_before_pages: Count,
     pub resident_after_pages: Count,
     pub file_size_bytes: Count,
-}
-
-/// Numbers of the machine.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the table of fields describes each")]
-pub struct System {
-    pub buffers_bytes: Count,
-    pub cached_bytes: Count,
-    pub dirty_bytes: Count,
-    pub writeback_bytes: Count,
-    pub slab_reclaimable_bytes: Count,
-    pub free_bytes: Count,
-    pub available_bytes: Count,
-    /// Pressure: the share of the stretch in which some or all tasks waited.
-    pub psi_memory_some: Measured<Ratio>,
-    pub psi_memory_full: Measured<Ratio>,
-    pub psi_io_some: Measured<Ratio>,
-    pub psi_io_full: Measured<Ratio>,
 }
 
 /// The reason behind the numbers of a row that only shows its kind.
@@ -145,7 +131,6 @@ impl Row {
     #[must_use]
     pub fn of_system() -> Row {
         let count = Measured::Missing(NOT_YET);
-        let share = Measured::Missing(NOT_YET);
         Row {
             labels: Labels {
                 time: Measured::Missing(NOT_YET),
@@ -156,19 +141,7 @@ impl Row {
                 device_write_bytes: count,
                 ..Subject::default()
             },
-            system: System {
-                buffers_bytes: count,
-                cached_bytes: count,
-                dirty_bytes: count,
-                writeback_bytes: count,
-                slab_reclaimable_bytes: count,
-                free_bytes: count,
-                available_bytes: count,
-                psi_memory_some: share,
-                psi_memory_full: share,
-                psi_io_some: share,
-                psi_io_full: share,
-            },
+            system: System::all_missing(NOT_YET),
             elapsed: Duration::from_secs(1),
             ..Row::default()
         }
@@ -182,8 +155,11 @@ impl Default for Labels {
             pid: Measured::Missing(NOT_HERE),
             ppid: Measured::Missing(NOT_HERE),
             command: Measured::Missing(NOT_HERE),
+            command_line: Measured::Missing(NOT_HERE),
+            started: Measured::Missing(NOT_HERE),
             path: Measured::Missing(NOT_HERE),
             cgroup: Measured::Missing(NOT_HERE),
+            unit: Measured::Missing(NOT_HERE),
             filesystem: Measured::Missing(NOT_HERE),
             device: Measured::Missing(NOT_HERE),
             inode: Measured::Missing(NOT_HERE),
@@ -203,24 +179,6 @@ impl Default for Subject {
             resident_before_pages: Measured::Missing(NOT_HERE),
             resident_after_pages: Measured::Missing(NOT_HERE),
             file_size_bytes: Measured::Missing(NOT_HERE),
-        }
-    }
-}
-
-impl Default for System {
-    fn default() -> Self {
-        System {
-            buffers_bytes: Measured::Missing(NOT_HERE),
-            cached_bytes: Measured::Missing(NOT_HERE),
-            dirty_bytes: Measured::Missing(NOT_HERE),
-            writeback_bytes: Measured::Missing(NOT_HERE),
-            slab_reclaimable_bytes: Measured::Missing(NOT_HERE),
-            free_bytes: Measured::Missing(NOT_HERE),
-            available_bytes: Measured::Missing(NOT_HERE),
-            psi_memory_some: Measured::Missing(NOT_HERE),
-            psi_memory_full: Measured::Missing(NOT_HERE),
-            psi_io_some: Measured::Missing(NOT_HERE),
-            psi_io_full: Measured::Missing(NOT_HERE),
         }
     }
 }

@@ -97,6 +97,24 @@ pub struct ProcessInfo {
     pub major_faults: u64,
 }
 
+impl ProcessInfo {
+    fn since(&self, earlier: &ProcessInfo) -> ProcessInfo {
+        let bytes = |now: Bytes, then: Bytes| Bytes(now.0.saturating_sub(then.0));
+        ProcessInfo {
+            cpu_time: self.cpu_time.saturating_sub(earlier.cpu_time),
+            user_time: self.user_time.saturating_sub(earlier.user_time),
+            system_time: self.system_time.saturating_sub(earlier.system_time),
+            read_call_bytes: bytes(self.read_call_bytes, earlier.read_call_bytes),
+            write_call_bytes: bytes(self.write_call_bytes, earlier.write_call_bytes),
+            device_read: bytes(self.device_read, earlier.device_read),
+            device_written: bytes(self.device_written, earlier.device_written),
+            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
+            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
+            ..self.clone()
+        }
+    }
+}
+
 /// One process's account on one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -136,6 +154,18 @@ impl Lost {
     pub fn is_nothing(&self) -> bool {
         *self == Lost::default()
     }
+
+    fn since(&self, earlier: &Lost) -> Lost {
+        Lost {
+            rows: self.rows.saturating_sub(earlier.rows),
+            tasks: self.tasks.saturating_sub(earlier.tasks),
+            names: self.names.saturating_sub(earlier.names),
+            prefetch_pages: self.prefetch_pages.saturating_sub(earlier.prefetch_pages),
+            direct_requests: self.direct_requests.saturating_sub(earlier.direct_requests),
+            processes: self.processes.saturating_sub(earlier.processes),
+            skipped: self.skipped.saturating_sub(earlier.skipped),
+        }
+    }
 }
 
 /// Everything that a probe has counted since it was attached.
@@ -156,6 +186,46 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What was counted since `earlier`, a snapshot of the same probe: rows with something in them, and
+    /// processes that were alive at its time. Files and gauges are those of the later one.
+    #[must_use]
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let key = |row: &Row| (row.process, row.file, row.cgroup);
+        let before: HashMap<_, &Ledger> = earlier
+            .rows
+            .iter()
+            .map(|row| (key(row), &row.ledger))
+            .collect();
+        let rows = self.rows.iter().map(|row| Row {
+            ledger: match before.get(&key(row)) {
+                Some(ledger) => row.ledger.since(ledger),
+                None => row.ledger.clone(),
+            },
+            ..row.clone()
+        });
+        let before: HashMap<ProcessId, &ProcessInfo> = earlier
+            .processes
+            .iter()
+            .map(|process| (process.id, process))
+            .collect();
+        let processes = self
+            .processes
+            .iter()
+            .filter_map(|process| match before.get(&process.id) {
+                Some(earlier) if earlier.exit_status.is_some() => None,
+                Some(earlier) => Some(process.since(earlier)),
+                None => Some(process.clone()),
+            });
+        Snapshot {
+            total: self.total.since(&earlier.total),
+            rows: rows.filter(|row| !row.ledger.is_zero()).collect(),
+            files: self.files.clone(),
+            processes: processes.collect(),
+            direct_in_flight: self.direct_in_flight,
+            lost: self.lost.since(&earlier.lost),
+        }
+    }
+
     /// One file's account: the sum over processes and over generations of its inode number.
     #[must_use]
     pub fn file(&self, major: u32, minor: u32, inode: u64) -> Ledger {

@@ -11,10 +11,13 @@ use std::time::Duration;
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
     CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
+    System,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
+use cachewise_units::PageSize;
 
 use super::child::Course;
+use crate::watch::unit;
 
 /// Why the rest of the read calls is not exact.
 const NOT_ALL_CALLS: &str =
@@ -30,11 +33,16 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
     report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
-    report.files = files(report, snapshot, kernel);
+    report.files = file_rows(snapshot, report.page_size, kernel, RESIDENCY_OF)
+        .map(|(_, row)| row)
+        .collect();
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
-    report.processes = processes(snapshot, &cgroup_names);
-    report.cgroups = cgroups(snapshot, &cgroup_names, report.page_size.get());
+    report.processes = process_rows(snapshot, &cgroup_names)
+        .into_iter()
+        .map(|(_, row)| row)
+        .collect();
+    report.cgroups = cgroup_rows(snapshot, &cgroup_names, report.page_size);
     report.lost = lost(snapshot);
 }
 
@@ -85,20 +93,27 @@ fn weight(ledger: &Ledger, page: u64) -> u64 {
         + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
 }
 
-fn files(report: &Report, snapshot: &Snapshot, kernel: &Kernel) -> Vec<FileRow> {
+/// The files of a snapshot, the heaviest first; so many of them are looked at as they are now.
+pub fn file_rows(
+    snapshot: &Snapshot,
+    page: PageSize,
+    kernel: &Kernel,
+    looked_at: usize,
+) -> impl Iterator<Item = (Option<FileId>, FileRow)> {
     let sums = sums(&snapshot.rows, |row| Some(row.file));
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
-    files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, report.page_size.get())), *id));
-    let info =
-        |id: Option<FileId>| id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
+    files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, page.get())), *id));
     files
         .into_iter()
         .enumerate()
-        .map(|(place, (id, ledger))| match info(id) {
-            Some((id, info)) => file(id, info, ledger, place < RESIDENCY_OF),
-            None => nameless(id, ledger, kernel),
+        .map(move |(place, (id, ledger))| {
+            let info = id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
+            let row = match info {
+                Some((id, info)) => file(id, info, ledger, place < looked_at),
+                None => nameless(id, ledger, kernel),
+            };
+            (id, row)
         })
-        .collect()
 }
 
 fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow {
@@ -230,25 +245,33 @@ impl Now {
     }
 }
 
-fn processes(snapshot: &Snapshot, names: &HashMap<u64, String>) -> Vec<ProcessRow> {
+/// The processes of a snapshot.
+pub fn process_rows(
+    snapshot: &Snapshot,
+    names: &HashMap<u64, String>,
+) -> Vec<(ProcessId, ProcessRow)> {
     let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
-    let mut rows: Vec<ProcessRow> = snapshot
+    let mut rows: Vec<(ProcessId, ProcessRow)> = snapshot
         .processes
         .iter()
-        .map(|process| ProcessRow {
-            pid: process.pid,
-            ppid: Measured::Exact(process.parent),
-            command: Measured::Exact(process.command.clone()),
-            cgroup: names
-                .get(&process.cgroup)
-                .map_or(Measured::unknown("the group is gone"), |name| {
-                    Measured::Exact(name.clone())
-                }),
-            exit: process.exit_status.map_or(Exit::Running, exit),
-            cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
-            device_read_bytes: Measured::Exact(process.device_read.0),
-            device_write_bytes: Measured::Exact(process.device_written.0),
-            ledger: sums.remove(&process.id).unwrap_or_default(),
+        .map(|process| {
+            let row = ProcessRow {
+                pid: process.pid,
+                started: Measured::Exact(process.id.start),
+                ppid: Measured::Exact(process.parent),
+                command: Measured::Exact(process.command.clone()),
+                cgroup: names
+                    .get(&process.cgroup)
+                    .map_or(Measured::unknown("the group is gone"), |name| {
+                        Measured::Exact(name.clone())
+                    }),
+                exit: process.exit_status.map_or(Exit::Running, exit),
+                cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
+                device_read_bytes: Measured::Exact(process.device_read.0),
+                device_write_bytes: Measured::Exact(process.device_written.0),
+                ledger: sums.remove(&process.id).unwrap_or_default(),
+            };
+            (process.id, row)
         })
         .collect();
     // The row of what found no room in the table belongs to nobody in particular.
@@ -262,16 +285,20 @@ fn processes(snapshot: &Snapshot, names: &HashMap<u64, String>) -> Vec<ProcessRo
         sums.insert(ProcessId { tgid: 0, start: 0 }, others);
     }
     // A row whose process found no room in the process table still counts.
-    rows.extend(sums.into_iter().map(|(id, ledger)| ProcessRow {
-        pid: id.tgid,
-        ppid: Measured::unknown("what found no room in the tables"),
-        command: Measured::unknown("what found no room in the tables"),
-        cgroup: Measured::unknown("what found no room in the tables"),
-        exit: Exit::Unknown("what found no room in the tables"),
-        cpu_seconds: Measured::unknown("what found no room in the tables"),
-        device_read_bytes: Measured::unknown("what found no room in the tables"),
-        device_write_bytes: Measured::unknown("what found no room in the tables"),
-        ledger,
+    rows.extend(sums.into_iter().map(|(id, ledger)| {
+        let row = ProcessRow {
+            pid: id.tgid,
+            started: Measured::Exact(id.start),
+            ppid: Measured::unknown("what found no room in the tables"),
+            command: Measured::unknown("what found no room in the tables"),
+            cgroup: Measured::unknown("what found no room in the tables"),
+            exit: Exit::Unknown("what found no room in the tables"),
+            cpu_seconds: Measured::unknown("what found no room in the tables"),
+            device_read_bytes: Measured::unknown("what found no room in the tables"),
+            device_write_bytes: Measured::unknown("what found no room in the tables"),
+            ledger,
+        };
+        (id, row)
     }));
     rows
 }
@@ -284,7 +311,12 @@ fn exit(status: u32) -> Exit {
     }
 }
 
-fn cgroups(snapshot: &Snapshot, names: &HashMap<u64, String>, page: u64) -> Vec<CgroupRow> {
+/// The control groups of a snapshot's processes, the heaviest first.
+pub fn cgroup_rows(
+    snapshot: &Snapshot,
+    names: &HashMap<u64, String>,
+    page: PageSize,
+) -> Vec<CgroupRow> {
     let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
     let sums = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
     let mut rows: Vec<CgroupRow> = sums
@@ -295,10 +327,17 @@ fn cgroups(snapshot: &Snapshot, names: &HashMap<u64, String>, page: u64) -> Vec<
                 .map_or(Measured::unknown("the group is gone"), |name| {
                     Measured::Exact((*name).clone())
                 }),
+            unit: names
+                .get(&id)
+                .and_then(|name| unit::of(name))
+                .map_or(Measured::not_offered("the group is no unit's"), |unit| {
+                    Measured::Exact(unit.to_owned())
+                }),
             ledger,
+            system: System::default(),
         })
         .collect();
-    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, page)));
+    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, page.get())));
     rows
 }
 

@@ -93,7 +93,7 @@ impl source::Sample {
                 device_write_bytes: self.device_written.minus(earlier.device_written),
                 ..Subject::default()
             },
-            system: self.system.clone(),
+            system: self.system.since(&earlier.system),
             elapsed,
             ..Row::default()
         }

@@ -66,11 +66,11 @@ impl Source {
 
     /// What was counted up to now.
     pub fn sample(&mut self, kernel: &Kernel) -> Result<Sample> {
-        let system = machine::system(kernel)?;
         let time = machine::timestamp();
         let vmstat = kernel
             .vmstat()
             .context("cannot read the machine's counters")?;
+        let system = machine::system(kernel, &vmstat)?;
         let count = |number: Option<u64>| match number {
             Some(number) if self.whole_system => Measured::Exact(number),
             Some(_) => Measured::not_offered("it is counted for the whole machine only"),

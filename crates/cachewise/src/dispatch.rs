@@ -1,0 +1,35 @@
+//! From the command that was typed to the module that does it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command};
+use crate::{act, columns, drop, files, order, run, stat};
+
+/// Does it.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Stat(arguments) => stat::stat(arguments),
+        Command::Files(arguments) => files::files(&arguments),
+        Command::Warm(arguments) => act::warm(&arguments),
+        Command::Evict(arguments) => act::evict(&arguments),
+        Command::Lock(arguments) => act::lock(&arguments),
+        Command::Snapshot(arguments) => act::snapshot(&arguments),
+        Command::Order(arguments) => order::order(&arguments),
+        Command::Cat(arguments) => order::cat(&arguments),
+        Command::Drop(arguments) => drop::drop_caches(arguments),
+        Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut script);
+            let written = io::stdout().write_all(&script);
+            written
+                .map(|()| ExitCode::SUCCESS)
+                .context("cannot write to standard output")
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Recordings: what a machine did over time, on a disk.
+
+#![forbid(unsafe_code)]

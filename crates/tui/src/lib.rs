@@ -1,0 +1,3 @@
+//! cachewise's live view on a terminal.
+
+#![forbid(unsafe_code)]

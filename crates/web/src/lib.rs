@@ -1,0 +1,3 @@
+//! Metrics, a web page and JSON over HTTP.
+
+#![forbid(unsafe_code)]
