@@ -29,6 +29,7 @@
 //! - `object`: loading the programs, with fall-back where some are refused
 //! - `kernel_types`: what the programs need to know of the kernel's types
 //! - `probe`: the attached probe and its snapshots
+//! - `stretches`: what is kept from one snapshot to the next where each has its own stretch of time
 //! - `record`: the kernel's structures as bytes
 //! - `table`: whole tables of the kernel's
 //! - `names`: the files' records from the ring buffer
@@ -47,6 +48,7 @@ pub mod options;
 mod probe;
 mod record;
 pub mod snapshot;
+mod stretches;
 mod table;
 
 pub use census::Census;

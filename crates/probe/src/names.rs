@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cachewise_kstat::{Device, Kernel};
+use cachewise_kstat::{Device, Kernel, Mounts};
 use cachewise_units::{Bytes, Pages};
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
@@ -40,10 +40,23 @@ struct FileRecord {
     path: Option<PathBuf>,
 }
 
+/// A file that has been named.
+struct Known {
+    info: FileInfo,
+    /// The stretch in which it was used last.
+    used: u64,
+    /// The kernel's side has it no more.
+    is_forgotten: bool,
+}
+
 /// The records that have come so far.
 #[derive(Default)]
 struct Records {
-    files: HashMap<FileId, FileRecord>,
+    /// Not looked at so far.
+    arrived: HashMap<FileId, FileRecord>,
+    files: HashMap<FileId, Known>,
+    /// Stretches so far.
+    stretch: u64,
     /// Those that were not as this crate was built to read them.
     unreadable: u64,
 }
@@ -52,9 +65,80 @@ impl Records {
     fn take(&mut self, bytes: &[u8]) {
         match parse(bytes) {
             Ok((id, record)) => {
-                self.files.insert(id, record);
+                self.arrived.insert(id, record);
             }
             Err(_) => self.unreadable += 1,
+        }
+    }
+
+    /// Names what has arrived, as this process sees the file systems mounted now.
+    fn resolve(&mut self, writes_seen: &[u64]) {
+        if self.arrived.is_empty() {
+            return;
+        }
+        let kernel = Kernel::new();
+        let mounts = kernel.mounts(None).ok();
+        for (id, record) in self.arrived.drain() {
+            let mut info = record.resolve(id, &kernel, mounts.as_ref(), writes_seen);
+            if let Some(known) = self.files.get(&id) {
+                // Names change; what was there before the first event does not.
+                info.resident_before = known.info.resident_before;
+            }
+            let known = Known {
+                info,
+                used: self.stretch,
+                is_forgotten: false,
+            };
+            self.files.insert(id, known);
+        }
+    }
+}
+
+impl FileRecord {
+    fn resolve(
+        self,
+        id: FileId,
+        kernel: &Kernel,
+        mounts: Option<&Mounts>,
+        writes_seen: &[u64],
+    ) -> FileInfo {
+        let device = Device {
+            major: self.super_device.0,
+            minor: self.super_device.1,
+        };
+        let kind = match self.mode & S_IFMT {
+            S_IFBLK => FileKind::BlockDevice,
+            _ if self.path.is_none() => FileKind::Internal,
+            _ => FileKind::File,
+        };
+        let path = match kind {
+            FileKind::BlockDevice => kernel.block_device_name(Device {
+                major: id.major,
+                minor: id.minor,
+            }),
+            FileKind::Internal => None,
+            FileKind::File => {
+                // Of what was cut, nobody can say below which mount it is.
+                let whole = self.path.as_ref().filter(|path| path.is_absolute());
+                whole
+                    .zip(mounts)
+                    .and_then(|(path, mounts)| mounts.resolve(device, path))
+            }
+        };
+        FileInfo {
+            path,
+            path_in_file_system: self.path,
+            deleted: self.unlinked,
+            kind,
+            file_system: mounts.and_then(|mounts| {
+                let mut mounts = mounts.as_slice().iter();
+                mounts
+                    .find(|mount| mount.dev == device)
+                    .map(|mount| mount.fs_type.clone())
+            }),
+            size: Bytes(self.size),
+            resident_before: Pages(self.resident),
+            writes_are_seen: writes_seen.contains(&self.magic),
         }
     }
 }
@@ -96,62 +180,68 @@ impl Names {
         })
     }
 
-    /// Every file seen so far, named as this process sees the file systems mounted now; and how many
-    /// could not be named, their records being unreadable.
-    pub(crate) fn files(
+    /// Every file seen so far; and how many could not be named, their records being unreadable.
+    pub(crate) fn all(
         &self,
         writes_seen: &[u64],
     ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
-        let records = self.shared.drain()?;
-        let kernel = Kernel::new();
-        let mounts = kernel.mounts(None).ok();
-        let files = records
+        let mut records = self.shared.drain()?;
+        records.resolve(writes_seen);
+        let files = records.files.iter();
+        let files = files.map(|(id, known)| (*id, known.info.clone())).collect();
+        Ok((files, records.unreadable))
+    }
+
+    /// The files used in a stretch, which ends with this; and how many could not be named since the start.
+    pub(crate) fn used(
+        &self,
+        used: impl Iterator<Item = FileId>,
+        writes_seen: &[u64],
+    ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
+        let mut records = self.shared.drain()?;
+        records.stretch += 1;
+        records.resolve(writes_seen);
+        let stretch = records.stretch;
+        let mut files: HashMap<FileId, FileInfo> = HashMap::new();
+        for id in used {
+            if let Some(known) = records.files.get_mut(&id) {
+                known.used = stretch;
+                files.entry(id).or_insert_with(|| known.info.clone());
+            }
+        }
+        records
+            .files
+            .retain(|_, known| !known.is_forgotten || known.used == stretch);
+        Ok((files, records.unreadable))
+    }
+
+    /// If more than three quarters of so many places are taken, the files that are to give up theirs: those
+    /// unused for longest, down to a half. Their names are kept for one stretch more, as one of them may be
+    /// used at this moment.
+    pub(crate) fn unused(&self, places: usize) -> Result<Vec<FileId>, Error> {
+        let mut records = self.shared.drain()?;
+        let stretch = records.stretch;
+        let taken = records.files.len() + records.arrived.len();
+        if taken <= places / 4 * 3 {
+            return Ok(Vec::new());
+        }
+        let mut idle: Vec<(u64, FileId)> = records
             .files
             .iter()
-            .map(|(id, record)| {
-                let device = Device {
-                    major: record.super_device.0,
-                    minor: record.super_device.1,
-                };
-                let kind = match record.mode & S_IFMT {
-                    S_IFBLK => FileKind::BlockDevice,
-                    _ if record.path.is_none() => FileKind::Internal,
-                    _ => FileKind::File,
-                };
-                let path = match kind {
-                    FileKind::BlockDevice => kernel.block_device_name(Device {
-                        major: id.major,
-                        minor: id.minor,
-                    }),
-                    FileKind::Internal => None,
-                    FileKind::File => {
-                        // Of what was cut, nobody can say below which mount it is.
-                        let whole = record.path.as_ref().filter(|path| path.is_absolute());
-                        whole
-                            .zip(mounts.as_ref())
-                            .and_then(|(path, mounts)| mounts.resolve(device, path))
-                    }
-                };
-                let info = FileInfo {
-                    path,
-                    path_in_file_system: record.path.clone(),
-                    deleted: record.unlinked,
-                    kind,
-                    file_system: mounts.as_ref().and_then(|mounts| {
-                        mounts
-                            .as_slice()
-                            .iter()
-                            .find(|mount| mount.dev == device)
-                            .map(|mount| mount.fs_type.clone())
-                    }),
-                    size: Bytes(record.size),
-                    resident_before: Pages(record.resident),
-                    writes_are_seen: writes_seen.contains(&record.magic),
-                };
-                (*id, info)
-            })
+            .filter(|(_, known)| known.used < stretch && !known.is_forgotten)
+            .map(|(id, known)| (known.used, *id))
             .collect();
-        Ok((files, records.unreadable))
+        let too_many = (taken - places / 2).min(idle.len());
+        if too_many > 0 && too_many < idle.len() {
+            idle.select_nth_unstable(too_many);
+        }
+        idle.truncate(too_many);
+        for (_, id) in &idle {
+            if let Some(known) = records.files.get_mut(id) {
+                known.is_forgotten = true;
+            }
+        }
+        Ok(idle.into_iter().map(|(_, id)| id).collect())
     }
 }
 
@@ -256,6 +346,6 @@ mod tests {
             records.unreadable, 2,
             "those that are too short, and nothing is read past their end"
         );
-        assert_eq!(records.files.len(), 1, "the others are the same file");
+        assert_eq!(records.arrived.len(), 1, "the others are the same file");
     }
 }

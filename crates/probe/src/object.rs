@@ -366,18 +366,10 @@ impl Programs {
             operation: "prepare the probe's maps",
             source,
         };
-        let maps = &self.skeleton().maps;
         if options.detail == Detail::Rows {
-            // Events that find the table full are booked here, so that sums stay whole.
-            let zero = |size: u32| vec![0u8; size as usize];
-            maps.rows
-                .update(
-                    &zero(maps.rows.key_size()),
-                    &zero(maps.rows.value_size()),
-                    MapFlags::ANY,
-                )
-                .map_err(map_error)?;
+            self.make_overflow_rows()?;
         }
+        let maps = &self.skeleton().maps;
         for file in &options.files {
             let mut key = Vec::with_capacity(16);
             key.extend(kernel_device(file.major, file.minor).to_ne_bytes());
@@ -388,6 +380,43 @@ impl Programs {
                 .map_err(map_error)?;
         }
         Ok(())
+    }
+
+    /// Events that find the table full are booked on a row of its own, so that sums stay whole.
+    pub(crate) fn make_overflow_rows(&self) -> Result<(), Error> {
+        let maps = &self.skeleton().maps;
+        let zero = |size: u32| vec![0u8; size as usize];
+        let key = zero(maps.rows.key_size());
+        let value = zero(maps.rows.value_size());
+        for made in [
+            maps.rows.update(&key, &value, MapFlags::NO_EXIST),
+            maps.rows_other.update(&key, &value, MapFlags::NO_EXIST),
+        ] {
+            match made {
+                Err(source) if source.kind() != libbpf_rs::ErrorKind::AlreadyExists => {
+                    return Err(Error::Map {
+                        operation: "prepare the probe's maps",
+                        source,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Has rows be made on the other side from now on; returns whether it was the second side so far.
+    pub(crate) fn turn_over(&mut self) -> Result<bool, Error> {
+        let Some(bss) = self.skeleton_mut().maps.bss_data.as_deref_mut() else {
+            return Err(Error::Shape {
+                what: "state",
+                found: 0,
+                expected: size_of::<u32>(),
+            });
+        };
+        let other = bss.side != 0;
+        bss.side = u32::from(!other);
+        Ok(other)
     }
 
     fn attach(&mut self) -> Result<(), Error> {
@@ -545,12 +574,18 @@ fn configure(
     // Memory for a table's buckets is taken when it is made, needed or not.
     let maps = &mut open.maps;
     let sized = if rows {
+        let most = options.max_rows.max(1);
         [&mut maps.rows, &mut maps.files]
             .into_iter()
-            .try_for_each(|map| map.set_max_entries(options.max_rows.max(1)))
+            .try_for_each(|map| map.set_max_entries(most))
+            .and_then(|()| {
+                let other = if options.stretches { most } else { 1 };
+                maps.rows_other.set_max_entries(other)
+            })
     } else {
         [
             &mut maps.rows,
+            &mut maps.rows_other,
             &mut maps.files,
             &mut maps.processes,
             &mut maps.gone,
@@ -581,6 +616,7 @@ fn configure(
         config.cgroup_level = cgroup.level;
         config.cgroup_id = cgroup.id;
     }
+    config.stretches = (rows && options.stretches).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())
 }

@@ -58,6 +58,10 @@ pub struct Options {
     pub mounted_only: bool,
     /// Room for so many rows; what does not fit is summed up on one row, and said.
     pub max_rows: u32,
+    /// Each snapshot has what was counted since the one before, not since the start. The tables of rows
+    /// are emptied each time, so that they have room for as long as the watch goes on; it takes twice
+    /// the memory.
+    pub stretches: bool,
 }
 
 impl Options {
@@ -78,6 +82,7 @@ impl Options {
             files: Vec::new(),
             mounted_only: false,
             max_rows: Options::MAX_ROWS,
+            stretches: false,
         }
     }
 }

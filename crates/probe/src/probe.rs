@@ -14,7 +14,8 @@ use crate::object::{Programs, types};
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Raw};
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
-use crate::table::each;
+use crate::stretches::Stretches;
+use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
 const RUN_ON_CPU: u32 = 1;
@@ -25,6 +26,7 @@ pub struct Probe {
     programs: Programs,
     detail: Detail,
     per_file_evictions: bool,
+    stretches: Option<Stretches>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -73,7 +75,12 @@ impl Probe {
             programs,
             detail: options.detail,
             per_file_evictions,
+            stretches: options.stretches.then(Stretches::new).transpose()?,
         };
+        if options.scope == Scope::System && options.detail == Detail::Rows {
+            // What tasks did before is not to be booked when they first have a row.
+            probe.walk(0)?;
+        }
         if let Scope::Process(pid) = options.scope {
             if !cachewise_kstat::Kernel::new().process_exists(pid) {
                 return Err(Error::NoProcess(pid));
@@ -93,13 +100,14 @@ impl Probe {
             .collect()
     }
 
-    /// Everything counted so far.
+    /// Everything counted so far; or since the last snapshot, with [`Options::stretches`].
     ///
     /// # Errors
     /// [`Error::Map`] if the kernel does not give out what was counted.
     ///
     /// # Cost
-    /// One system call for each CPU and one for each thousand rows.
+    /// One system call for each CPU and one for each thousand rows; with [`Options::stretches`] it waits
+    /// some 10 to 30 ms, without using a CPU, until running programs have ended.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let mut snapshot = match self.detail {
             Detail::Totals => self.totals()?,
@@ -131,7 +139,7 @@ impl Probe {
         Ok(snapshot)
     }
 
-    fn totals(&self) -> Result<Snapshot, Error> {
+    fn totals(&mut self) -> Result<Snapshot, Error> {
         let cpus = self
             .programs
             .skeleton()
@@ -163,22 +171,85 @@ impl Probe {
                 "refaults are counted by file; see workingset_refault_file in vmstat",
             ),
         );
+        let mut lost = self.lost();
+        if let Some(earlier) = &mut self.stretches {
+            let (total_so_far, lost_so_far) = (total.clone(), lost);
+            total = total.since(&std::mem::replace(&mut earlier.total, total_so_far));
+            lost = lost.since(&std::mem::replace(&mut earlier.lost, lost_so_far));
+        }
         Ok(Snapshot {
             total,
             rows: Vec::new(),
             files: HashMap::new(),
             processes: Vec::new(),
             direct_in_flight: 0,
-            lost: self.lost(),
+            lost,
         })
     }
 
     fn rows(&mut self) -> Result<Snapshot, Error> {
+        // In this order all that a process asked for which is found to have ended is in the rows.
         self.walk(0)?;
+        let mut processes: Vec<ProcessInfo> = Vec::new();
+        each(&self.programs.skeleton().maps.processes, |key, value| {
+            processes.push(record::process(key, value)?);
+            Ok(())
+        })?;
+        processes.sort_by_key(|process| (process.id.start, process.id.tgid));
         let stuck = self.flush()?;
+        let rows = self.take_rows()?;
+        let mut direct_in_flight = 0;
+        each(&self.programs.skeleton().maps.direct_requests, |_, _| {
+            direct_in_flight += 1;
+            Ok(())
+        })?;
+        let mut total = Ledger::default();
+        for row in &rows {
+            total += &row.ledger;
+        }
+        let mut lost = self.lost();
+        lost.skipped += stuck;
         let maps = &self.programs.skeleton().maps;
+        let mut files = HashMap::new();
+        if let Some(names) = &self.names {
+            let seen = &self.programs.writes_seen;
+            let unreadable;
+            (files, unreadable) = match &mut self.stretches {
+                None => names.all(seen)?,
+                Some(stretches) => {
+                    let named = names.used(rows.iter().filter_map(|row| row.file), seen)?;
+                    let unused = names.unused(maps.files.max_entries() as usize)?;
+                    stretches.forget(&maps.files, &unused);
+                    named
+                }
+            };
+            lost.names += unreadable;
+        }
+        if let Some(stretches) = &mut self.stretches {
+            let with_rows = rows.iter().filter_map(|row| row.process);
+            processes = stretches.processes(&maps.processes, processes, with_rows)?;
+            lost.forgotten = stretches.forgotten;
+            lost = lost.since(&std::mem::replace(&mut stretches.lost, lost));
+            if stretches.names_are_old()
+                && let Some(bss) = self.programs.skeleton_mut().maps.bss_data.as_deref_mut()
+            {
+                bss.naming_round = bss.naming_round.wrapping_add(1);
+            }
+        }
+        Ok(Snapshot {
+            total,
+            rows,
+            files,
+            processes,
+            direct_in_flight,
+            lost,
+        })
+    }
+
+    /// Reads the rows, and in stretches takes them out.
+    fn take_rows(&mut self) -> Result<Vec<Row>, Error> {
         let mut rows = Vec::new();
-        each(&maps.rows, |key, value| {
+        let read = |key: &[u8], value: &[u8]| {
             let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             let value = Raw::new(value, "row", size_of::<types::ledger>())?;
             let ledger = record::ledger(value, 0);
@@ -195,37 +266,21 @@ impl Probe {
                 ledger,
             });
             Ok(())
-        })?;
-        let mut processes: Vec<ProcessInfo> = Vec::new();
-        each(&maps.processes, |key, value| {
-            processes.push(record::process(key, value)?);
-            Ok(())
-        })?;
-        processes.sort_by_key(|process| (process.id.start, process.id.tgid));
-        let mut direct_in_flight = 0;
-        each(&maps.direct_requests, |_, _| {
-            direct_in_flight += 1;
-            Ok(())
-        })?;
-        let mut lost = self.lost();
-        lost.skipped += stuck;
-        let mut total = Ledger::default();
-        for row in &rows {
-            total += &row.ledger;
-        }
-        let (files, unreadable) = match &self.names {
-            Some(names) => names.files(&self.programs.writes_seen)?,
-            None => (HashMap::new(), 0),
         };
-        lost.names += unreadable;
-        Ok(Snapshot {
-            total,
-            rows,
-            files,
-            processes,
-            direct_in_flight,
-            lost,
-        })
+        let Some(stretches) = &self.stretches else {
+            each(&self.programs.skeleton().maps.rows, read)?;
+            return Ok(rows);
+        };
+        let other = self.programs.turn_over()?;
+        stretches.wait_for_programs()?;
+        let maps = &self.programs.skeleton().maps;
+        if other {
+            take_each(&maps.rows_other, read)?;
+        } else {
+            take_each(&maps.rows, read)?;
+        }
+        self.programs.make_overflow_rows()?;
+        Ok(rows)
     }
 
     /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.

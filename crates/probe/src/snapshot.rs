@@ -62,7 +62,8 @@ pub struct FileInfo {
     pub writes_are_seen: bool,
 }
 
-/// A process's own account, since the probe follows it.
+/// A process's own account, since the probe follows it; of the whole system since the probe was attached,
+/// or since the process began, whichever was later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     /// Which process.
@@ -98,7 +99,8 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    fn since(&self, earlier: &ProcessInfo) -> ProcessInfo {
+    /// What it has used since it was looked at before.
+    pub(crate) fn since(&self, earlier: &ProcessInfo) -> ProcessInfo {
         let bytes = |now: Bytes, then: Bytes| Bytes(now.0.saturating_sub(then.0));
         ProcessInfo {
             cpu_time: self.cpu_time.saturating_sub(earlier.cpu_time),
@@ -141,8 +143,11 @@ pub struct Lost {
     pub prefetch_pages: u64,
     /// Direct requests whose completion cannot be matched.
     pub direct_requests: u64,
-    /// Processes that found no room in the process table.
+    /// Times that a process found no room in the process table.
     pub processes: u64,
+    /// Files unused for long that gave their place to others: what becomes of their pages is not counted
+    /// until they are used again.
+    pub forgotten: u64,
     /// Events during which a program was already running on that CPU, so that the kernel skipped it; and
     /// CPUs that were so busy that what they hold back could not be booked.
     pub skipped: u64,
@@ -155,8 +160,9 @@ impl Lost {
         *self == Lost::default()
     }
 
-    fn since(&self, earlier: &Lost) -> Lost {
+    pub(crate) fn since(&self, earlier: &Lost) -> Lost {
         Lost {
+            forgotten: self.forgotten.saturating_sub(earlier.forgotten),
             rows: self.rows.saturating_sub(earlier.rows),
             tasks: self.tasks.saturating_sub(earlier.tasks),
             names: self.names.saturating_sub(earlier.names),
@@ -168,7 +174,8 @@ impl Lost {
     }
 }
 
-/// Everything that a probe has counted since it was attached.
+/// Everything that a probe has counted since it was attached; or since the last snapshot, of a probe that
+/// hands out [stretches](crate::Options::stretches).
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The sum of all rows.
@@ -177,7 +184,8 @@ pub struct Snapshot {
     pub rows: Vec<Row>,
     /// Files that have a row.
     pub files: HashMap<FileId, FileInfo>,
-    /// Processes that were followed.
+    /// Processes that were followed; of the whole system those that have had a row since the start. In
+    /// stretches one that has ended is told of once.
     pub processes: Vec<ProcessInfo>,
     /// Direct requests that have begun and not been seen to end.
     pub direct_in_flight: u64,
@@ -186,46 +194,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What was counted since `earlier`, a snapshot of the same probe: rows with something in them, and
-    /// processes that were alive at its time. Files and gauges are those of the later one.
-    #[must_use]
-    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
-        let key = |row: &Row| (row.process, row.file, row.cgroup);
-        let before: HashMap<_, &Ledger> = earlier
-            .rows
-            .iter()
-            .map(|row| (key(row), &row.ledger))
-            .collect();
-        let rows = self.rows.iter().map(|row| Row {
-            ledger: match before.get(&key(row)) {
-                Some(ledger) => row.ledger.since(ledger),
-                None => row.ledger.clone(),
-            },
-            ..row.clone()
-        });
-        let before: HashMap<ProcessId, &ProcessInfo> = earlier
-            .processes
-            .iter()
-            .map(|process| (process.id, process))
-            .collect();
-        let processes = self
-            .processes
-            .iter()
-            .filter_map(|process| match before.get(&process.id) {
-                Some(earlier) if earlier.exit_status.is_some() => None,
-                Some(earlier) => Some(process.since(earlier)),
-                None => Some(process.clone()),
-            });
-        Snapshot {
-            total: self.total.since(&earlier.total),
-            rows: rows.filter(|row| !row.ledger.is_zero()).collect(),
-            files: self.files.clone(),
-            processes: processes.collect(),
-            direct_in_flight: self.direct_in_flight,
-            lost: self.lost.since(&earlier.lost),
-        }
-    }
-
     /// One file's account: the sum over processes and over generations of its inode number.
     #[must_use]
     pub fn file(&self, major: u32, minor: u32, inode: u64) -> Ledger {

@@ -1,5 +1,6 @@
 //! Reading a whole hash table of the kernel's, a batch of entries to a system call.
 
+use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 
 use libbpf_rs::{MapCore, libbpf_sys};
@@ -13,6 +14,33 @@ const BATCH: u32 = 4096;
 /// Calls `visit` with the key and value of each entry. Entries that come or go meanwhile may be missed
 /// or met, each at most once.
 pub(crate) fn each(
+    map: &impl MapCore,
+    visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    batches(libbpf_sys::bpf_map_lookup_batch, map, visit)
+}
+
+/// As [`each`], and takes the entries out. Nobody else may write to the table meanwhile: what is added to
+/// an entry that was taken out is lost.
+pub(crate) fn take_each(
+    map: &impl MapCore,
+    visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    batches(libbpf_sys::bpf_map_lookup_and_delete_batch, map, visit)
+}
+
+type BatchCall = unsafe extern "C" fn(
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut u32,
+    *const libbpf_sys::bpf_map_batch_opts,
+) -> c_int;
+
+fn batches(
+    call: BatchCall,
     map: &impl MapCore,
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -33,7 +61,7 @@ pub(crate) fn each(
         // SAFETY: the buffers have room for `count` keys and values of this map's sizes, the positions
         // are the u32 that hash tables use, and all outlive the call.
         let status = unsafe {
-            libbpf_sys::bpf_map_lookup_batch(
+            call(
                 map.as_fd().as_raw_fd(),
                 from,
                 (&raw mut next).cast(),

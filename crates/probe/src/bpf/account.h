@@ -122,18 +122,27 @@ ONCE int announce(struct subject *subject)
 	struct hlist_node *alias;
 	struct inode *inode;
 	struct file_id id;
-	u32 zero = 0, known = 1, used;
+	u32 zero = 0, round = naming_round, used, *known;
 	u64 resident;
+	long failed;
 
 	if (!subject || !cpu)
 		return 0;
 	inode = PLAIN(inode, (void *)subject->inode);
 	file_of(inode, &id);
-	if (bpf_map_lookup_elem(&files, &id))
+	known = bpf_map_lookup_elem(&files, &id);
+	if (known && *known == round)
 		return 0;
 	walk.record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!walk.record || cpu->naming || bpf_map_update_elem(&files, &id, &known, BPF_NOEXIST))
+	if (!walk.record || cpu->naming)
 		return 0;
+	if (known) {
+		*known = round; /* two CPUs at once: the record comes twice */
+	} else if ((failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST))) {
+		if (failed != -EEXIST)
+			__sync_fetch_and_add(&lost.names, 1);
+		return 0;
+	}
 	cpu->naming = 1;
 	barrier();
 	resident = inode->i_mapping->nrpages;
@@ -165,31 +174,51 @@ ONCE int announce(struct subject *subject)
 			       __builtin_offsetof(struct file_record, names) + used,
 			       BPF_RB_NO_WAKEUP)) {
 		__sync_fetch_and_add(&lost.names, 1);
-		bpf_map_delete_elem(&files, &id); /* the next row of this file tries again */
+		/* the next row of this file tries again; of one that has a name, in the next round */
+		if (!known)
+			bpf_map_delete_elem(&files, &id);
 	}
 	barrier();
 	cpu->naming = 0;
 	return 0;
 }
 
+/* Which of the two tables rows are made in. It may change at any time: ask once, and stay with it. */
+static __always_inline bool on_other_side(void)
+{
+	return config.stretches && *(volatile u32 *)&side;
+}
+
+static __always_inline struct ledger *find_row(bool other, const struct row_key *key)
+{
+	return other ? bpf_map_lookup_elem(&rows_other, key) : bpf_map_lookup_elem(&rows, key);
+}
+
+static __always_inline long make_row(bool other, const struct row_key *key, const struct ledger *ledger)
+{
+	return other ? bpf_map_update_elem(&rows_other, key, ledger, BPF_NOEXIST) :
+		       bpf_map_update_elem(&rows, key, ledger, BPF_NOEXIST);
+}
+
 static __noinline struct ledger *row_of(struct row_key *key)
 {
 	static const struct ledger empty;
 	static const struct row_key overflow;
+	bool other = on_other_side();
 	struct ledger *row;
 
 	if (!key)
 		return NULL;
-	row = bpf_map_lookup_elem(&rows, key);
+	row = find_row(other, key);
 	if (row)
 		return row;
-	bpf_map_update_elem(&rows, key, &empty, BPF_NOEXIST);
-	row = bpf_map_lookup_elem(&rows, key);
+	make_row(other, key, &empty);
+	row = find_row(other, key);
 	if (row)
 		return row;
 	/* The table is full. User space made this row at the start, so that sums stay whole. */
 	__sync_fetch_and_add(&lost.rows, 1);
-	return bpf_map_lookup_elem(&rows, &overflow);
+	return find_row(other, &overflow);
 }
 
 /* The ledger for what `task` does to `inode`; NULL: not to be counted. */
@@ -205,12 +234,13 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 		return cpu ? &cpu->total : NULL;
 	}
 	process_of(task, &key->process);
-	struct ledger *row = bpf_map_lookup_elem(&rows, key);
+	struct ledger *row = find_row(on_other_side(), key);
 
 	if (row)
 		return row;
 	struct subject subject = { (u64)inode, just_added };
 
+	meet_row();
 	announce(&subject);
 	return row_of(key);
 }
@@ -229,13 +259,14 @@ static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 ONCE int empty_slot(struct slot *slot)
 {
 	struct ledger *row, fresh = {};
+	bool other = on_other_side();
 	struct row_key key;
 
 	/* a later chunk of a call that began on another CPU leaves pages here without a request */
 	if (!slot || !(slot->requests | slot->pages | slot->misses | slot->ahead))
 		return 0;
 	key = slot->key; /* a map's key has to be on the stack */
-	row = bpf_map_lookup_elem(&rows, &key);
+	row = find_row(other, &key);
 	if (!row) {
 		/* mostly a short-lived process's only reads of a file: one step instead of three */
 		fresh.read_requests = slot->requests;
@@ -244,7 +275,7 @@ ONCE int empty_slot(struct slot *slot)
 		fresh.read_miss_pages = slot->misses;
 		fresh.readahead_pages = slot->ahead;
 		fresh.readahead_used_pages = slot->used;
-		if (!bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST))
+		if (!make_row(other, &key, &fresh))
 			goto booked;
 		row = row_of(&key);
 	}
@@ -278,6 +309,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	if (!is_wanted(&key.file))
 		return 0;
 	process_of(task, &key.process);
+	meet_row();
 	announce(subject);
 	slot->key = key;
 	slot->mapping = (u64)inode->i_mapping;

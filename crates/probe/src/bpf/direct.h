@@ -121,8 +121,10 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 		key.file.dev = bio->bi_bdev->bd_dev;
 		if (!is_wanted(&key.file))
 			return 0;
-		if (config.detail == DETAIL_ROWS)
+		if (config.detail == DETAIL_ROWS) {
 			process_of(task, &key.process);
+			meet_row();
+		}
 		ledger = ledger_of_key(&key);
 		again = false;
 	} else {

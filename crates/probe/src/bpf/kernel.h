@@ -51,6 +51,8 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
+#define EEXIST 17
+
 #define S_IFMT 0170000
 #define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
 #define S_ISBLK(mode) (((mode) & S_IFMT) == 0060000)
@@ -61,6 +63,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 /* task_struct.flags */
+#define PF_EXITING 0x00000004
 #define PF_IO_WORKER 0x00000010
 #define PF_MEMALLOC 0x00000800
 #define PF_KSWAPD 0x00020000

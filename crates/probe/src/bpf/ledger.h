@@ -105,6 +105,7 @@ struct config {
 	u32 cgroup_filter; /* only tasks under the cgroup below */
 	u32 cgroup_level;
 	u32 file_filter; /* only files in the map `wanted` */
+	u32 stretches;	 /* rows are in one of two tables by turns: the other is read and emptied */
 	u64 cgroup_id;
 };
 
@@ -115,7 +116,7 @@ struct lost {
 	u64 names;	 /* files that could not be named: ring buffer full */
 	u64 prefetch;	 /* pages whose read-ahead state could not be kept */
 	u64 direct;	 /* direct requests whose completion cannot be matched */
-	u64 processes;	 /* processes that found no room in the process table */
+	u64 processes;	 /* times that a process found no room in the process table */
 };
 
 #endif

@@ -52,13 +52,30 @@ struct {
 	__type(value, struct ledger);
 } rows SEC(".maps");
 
-/* Files that have a row, and so a record in the ring. */
+/*
+ * With config.stretches rows are made in this table when `side` is 1. User space turns `side` over, waits
+ * until no program runs any more that saw the old value, and then has a table to itself: what is counted
+ * in the meantime is in the other one, and nothing has to be subtracted or can be lost.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct row_key);
+	__type(value, struct ledger);
+} rows_other SEC(".maps");
+
+u32 side = 0;
+
+/* Files that have had a row, and so a record in the ring; with the round of naming that it was sent in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, struct file_id);
 	__type(value, u32);
 } files SEC(".maps");
+
+/* Raised by user space now and then: files in use send their records again, as names change. */
+u32 naming_round = 0;
 
 /* The files that are asked for by name (config.file_filter); generation is 0 here. */
 struct {
@@ -119,7 +136,9 @@ struct task_state {
 	struct call bio; /* on a block device: one call, maybe several bios */
 	u32 epoch;
 	u32 uring_counted;
-	/* booked in the process table so far */
+	/* booked in the process table so far; or, before the first time, as it was when the probe came */
+	u32 settled;
+	u32 padding;
 	u64 cpu_time, user_time, system_time, minor_faults, major_faults;
 	u64 rchar, wchar, read_bytes, write_bytes, cancelled_write_bytes;
 };
@@ -149,6 +168,9 @@ struct slot {
 struct cpu {
 	u32 busy;
 	u32 naming;
+	u64 met_start; /* the process that was entered last in the table of processes */
+	u32 met_tgid;
+	u32 padding;
 	u64 requests, pages, bytes; /* DETAIL_TOTALS: reads that went the short way */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */

@@ -3,19 +3,6 @@
 #ifndef CACHEWISE_PROCESS_H
 #define CACHEWISE_PROCESS_H
 
-/* The process that the probe is for. Process ids are numbers of its PID namespace to user space. */
-struct owner {
-	u64 namespace;
-	u32 level;
-	u32 tgid;
-} owner = {};
-
-static __always_inline struct upid *upid_of(struct pid *pid, u32 level)
-{
-	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-	       level * bpf_core_type_size(struct upid);
-}
-
 /* Run once by the owner itself. */
 SEC("raw_tp")
 int meet_owner(void *context)
@@ -28,50 +15,40 @@ int meet_owner(void *context)
 	owner.tgid = task->tgid;
 	owner.level = level;
 	owner.namespace = (u64)BPF_CORE_READ(upid, ns);
+	owner.since = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* The id by which the owner knows the thread group of a task, by its address; 0: by none. */
-ONCE u32 seen_tgid(u64 *address)
-{
-	struct task_struct *task;
-	struct pid *pid;
-	struct upid *upid;
-
-	if (!address)
-		return 0;
-	task = PLAIN(task_struct, (void *)*address);
-	if (!owner.level)
-		return task->tgid;
-	pid = BPF_CORE_READ(task, group_leader, thread_pid);
-	upid = upid_of(pid, owner.level);
-	if (BPF_CORE_READ(pid, level) < owner.level || (u64)BPF_CORE_READ(upid, ns) != owner.namespace)
-		return 0;
-	return BPF_CORE_READ(upid, nr);
-}
-
-/* Books what a thread has done since it was last booked. */
+/*
+ * Books what a thread has done since it was last booked; or since the probe came, of a thread that is
+ * older. In SCOPE_SYSTEM only of processes that have had a row.
+ */
 static __noinline int settle(struct task_struct *task, struct task_state *state, bool book)
 {
 	static const struct process empty;
 	struct process_id id = {};
 	struct process *process;
-	u64 address;
 
 	if (!state)
+		return 0;
+	/* a thread that has not run has done nothing */
+	if (config.scope == SCOPE_SYSTEM && state->settled &&
+	    state->cpu_time == task->se.sum_exec_runtime)
 		return 0;
 	if (book) {
 		id.tgid = task->tgid;
 		id.start = task->group_leader->start_time;
 		process = bpf_map_lookup_elem(&processes, &id);
-		if (!process) {
+		if (!process && config.scope == SCOPE_TREE) {
 			bpf_map_update_elem(&processes, &id, &empty, BPF_NOEXIST);
 			process = bpf_map_lookup_elem(&processes, &id);
+			if (!process)
+				__sync_fetch_and_add(&lost.processes, 1);
 		}
-		if (!process) {
-			__sync_fetch_and_add(&lost.processes, 1);
+		if (!state->settled && task->start_time < owner.since)
+			goto settled;
+		if (!process)
 			return 0;
-		}
 #define SETTLE(field, value) __sync_fetch_and_add(&process->field, (value) - state->field)
 		SETTLE(cpu_time, task->se.sum_exec_runtime);
 		SETTLE(user_time, task->utime);
@@ -84,13 +61,10 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 		SETTLE(write_bytes, task->ioac.write_bytes);
 		SETTLE(cancelled_write_bytes, task->ioac.cancelled_write_bytes);
 #undef SETTLE
-		address = (u64)task;
-		process->pid = seen_tgid(&address);
-		address = (u64)task->real_parent;
-		process->parent = seen_tgid(&address);
-		process->cgroup = cgroup_id_of(task);
-		bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
+		identify(process, task);
 	}
+settled:
+	state->settled = 1;
 	state->cpu_time = task->se.sum_exec_runtime;
 	state->user_time = task->utime;
 	state->system_time = task->stime;
@@ -160,10 +134,11 @@ int walk(struct bpf_iter__task *context)
 		return 0;
 	task = PLAIN(task_struct, trusted);
 	if (!walk_root) {
-		if (config.scope == SCOPE_TREE && is_followed(task->tgid)) {
-			state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-			settle(task, state, true);
-		}
+		/* one that ends settles by itself, maybe at this moment */
+		if (task->flags & PF_EXITING || (config.scope == SCOPE_TREE && !is_followed(task->tgid)))
+			return 0;
+		state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		settle(task, state, true);
 		return 0;
 	}
 	ancestor = task;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Who a process is, to the one who watches; and the table of those that have had a row. */
+#ifndef CACHEWISE_IDENTITY_H
+#define CACHEWISE_IDENTITY_H
+
+/* The process that the probe is for. Process ids are numbers of its PID namespace to user space. */
+struct owner {
+	u64 namespace;
+	u32 level;
+	u32 tgid;
+	u64 since; /* when it came, on the monotonic clock */
+} owner = {};
+
+static __always_inline struct upid *upid_of(struct pid *pid, u32 level)
+{
+	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	       level * bpf_core_type_size(struct upid);
+}
+
+/* The id by which the owner knows the thread group of a task, by its address; 0: by none. */
+ONCE u32 seen_tgid(u64 *address)
+{
+	struct task_struct *task;
+	struct pid *pid;
+	struct upid *upid;
+
+	if (!address)
+		return 0;
+	task = PLAIN(task_struct, (void *)*address);
+	if (!owner.level)
+		return task->tgid;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	upid = upid_of(pid, owner.level);
+	if (BPF_CORE_READ(pid, level) < owner.level || (u64)BPF_CORE_READ(upid, ns) != owner.namespace)
+		return 0;
+	return BPF_CORE_READ(upid, nr);
+}
+
+/* Writes down who a process is, by one of its threads. */
+static __always_inline void identify(struct process *process, struct task_struct *task)
+{
+	u64 address = (u64)task;
+
+	process->pid = seen_tgid(&address);
+	address = (u64)task->real_parent;
+	process->parent = seen_tgid(&address);
+	process->cgroup = cgroup_id_of(task);
+	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->group_leader->comm);
+}
+
+/*
+ * Enters the current process among those that have a row: called when one is made, so that a process is
+ * known that has ended before anybody looks. What it uses is booked by settle(), when it ends or is walked
+ * over.
+ */
+ONCE int meet(void)
+{
+	CURRENT(trusted, task);
+	struct cpu *cpu = this_cpu();
+	struct process_id id = {};
+	struct process fresh = {};
+
+	if (!cpu)
+		return 0;
+	id.tgid = task->tgid;
+	id.start = task->group_leader->start_time;
+	if (cpu->met_tgid == id.tgid && cpu->met_start == id.start)
+		return 0;
+	if (!bpf_map_lookup_elem(&processes, &id)) {
+		identify(&fresh, task);
+		if (bpf_map_update_elem(&processes, &id, &fresh, BPF_NOEXIST) &&
+		    !bpf_map_lookup_elem(&processes, &id))
+			__sync_fetch_and_add(&lost.processes, 1);
+	}
+	cpu->met_tgid = id.tgid;
+	cpu->met_start = id.start;
+	return 0;
+}
+
+/* In a tree the one who follows knows them already. */
+static __always_inline void meet_row(void)
+{
+	if (config.scope == SCOPE_SYSTEM)
+		meet();
+}
+
+#endif

@@ -1,0 +1,228 @@
+//! What a probe keeps that hands out stretches: so that each snapshot has what was counted since the one
+//! before, and tables do not fill up however long it goes on.
+//!
+//! Rows are not subtracted: there are two tables of them, of which the programs write to one. It changes
+//! sides, and when no program runs any more that saw the old side, the table there is read and emptied.
+
+use std::collections::HashMap;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use cachewise_kstat::Kernel;
+use cachewise_model::Ledger;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+
+use crate::error::Error;
+use crate::object::types;
+use crate::record::{self, kernel_device};
+use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
+
+/// Files in use are asked for their names again after this long: logs are rotated, and new files renamed
+/// to the old one's name.
+const NAMES_LAST: Duration = Duration::from_secs(60);
+
+/// Kept from one stretch to the next.
+pub(crate) struct Stretches {
+    grace: Grace,
+    /// Totals up to the last stretch.
+    pub(crate) total: Ledger,
+    /// What was lost up to the last stretch.
+    pub(crate) lost: Lost,
+    /// Those alive, as they were.
+    alive: HashMap<ProcessId, ProcessInfo>,
+    /// Those told of as ended in the last stretch: what the kernel does for them afterwards has a name.
+    ended: HashMap<ProcessId, ProcessInfo>,
+    named: Instant,
+    /// Files that gave up their place, since the start.
+    pub(crate) forgotten: u64,
+}
+
+impl Stretches {
+    pub(crate) fn new() -> Result<Self, Error> {
+        Ok(Stretches {
+            grace: Grace::new()?,
+            total: Ledger::default(),
+            lost: Lost::default(),
+            alive: HashMap::new(),
+            ended: HashMap::new(),
+            named: Instant::now(),
+            forgotten: 0,
+        })
+    }
+
+    /// Waits for the programs that run now.
+    pub(crate) fn wait_for_programs(&self) -> Result<(), Error> {
+        self.grace.wait()
+    }
+
+    /// Whether it is time for files to say their names again.
+    pub(crate) fn names_are_old(&mut self) -> bool {
+        let old = self.named.elapsed() >= NAMES_LAST;
+        if old {
+            self.named = Instant::now();
+        }
+        old
+    }
+
+    /// What processes did since the last stretch, from their accounts as they are now. Those that have
+    /// ended are taken out of the table, and of those that have rows without being in `found` the account
+    /// is looked up.
+    pub(crate) fn processes(
+        &mut self,
+        table: &impl MapCore,
+        found: Vec<ProcessInfo>,
+        with_rows: impl Iterator<Item = ProcessId>,
+    ) -> Result<Vec<ProcessInfo>, Error> {
+        let alive = std::mem::take(&mut self.alive);
+        let ended = std::mem::take(&mut self.ended);
+        let since = |now: &ProcessInfo| match alive.get(&now.id) {
+            Some(then) => now.since(then),
+            None => now.clone(),
+        };
+        let mut told: HashMap<ProcessId, ProcessInfo> = HashMap::with_capacity(found.len());
+        for now in found {
+            let id = now.id;
+            told.insert(id, since(&now));
+            if now.exit_status.is_some() {
+                // A table that lost an entry has room for another.
+                let _ = table.delete(&process_key(id));
+                self.ended.insert(id, now);
+            } else {
+                self.alive.insert(id, now);
+            }
+        }
+        for id in with_rows {
+            if told.contains_key(&id) {
+                continue;
+            }
+            let late = table
+                .lookup(&process_key(id), MapFlags::ANY)
+                .map_err(|source| Error::Map {
+                    operation: "read a process's account",
+                    source,
+                })?;
+            if let Some(value) = late {
+                // It came after the others were read. If it has ended too, the next stretch tells.
+                let mut now = record::process(&process_key(id), &value)?;
+                now.exit_status = None;
+                told.insert(id, since(&now));
+                self.alive.insert(id, now);
+            } else if let Some(then) = ended.get(&id) {
+                told.insert(id, then.since(then));
+            }
+        }
+        self.make_room(table);
+        let mut told: Vec<ProcessInfo> = told.into_values().collect();
+        told.sort_by_key(|process| (process.id.start, process.id.tgid));
+        Ok(told)
+    }
+
+    /// Takes those out whose end was not seen, when room gets scarce.
+    fn make_room(&mut self, table: &impl MapCore) {
+        if self.alive.len() <= table.max_entries() as usize / 4 * 3 {
+            return;
+        }
+        let kernel = Kernel::new();
+        self.alive.retain(|id, process| {
+            let is_there = process.pid == 0 || kernel.process_exists(process.pid);
+            if !is_there {
+                let _ = table.delete(&process_key(*id));
+            }
+            is_there
+        });
+    }
+
+    /// Takes files out of the table of those known.
+    pub(crate) fn forget(&mut self, table: &impl MapCore, files: &[FileId]) {
+        for file in files {
+            // One that is not there any more has given up its place already.
+            let _ = table.delete(&file_key(*file));
+        }
+        self.forgotten += files.len() as u64;
+    }
+}
+
+fn process_key(id: ProcessId) -> [u8; size_of::<types::process_id>()] {
+    let mut key = [0; size_of::<types::process_id>()];
+    put(
+        &mut key,
+        offset_of!(types::process_id, start),
+        &id.start.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::process_id, tgid),
+        &id.tgid.to_ne_bytes(),
+    );
+    key
+}
+
+fn file_key(id: FileId) -> [u8; size_of::<types::file_id>()] {
+    let mut key = [0; size_of::<types::file_id>()];
+    let dev = kernel_device(id.major, id.minor);
+    put(
+        &mut key,
+        offset_of!(types::file_id, dev),
+        &dev.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::file_id, generation),
+        &id.generation.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::file_id, inode),
+        &id.inode.to_ne_bytes(),
+    );
+    key
+}
+
+fn put(key: &mut [u8], offset: usize, bytes: &[u8]) {
+    if let Some(place) = key.get_mut(offset..offset + bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+/// A way to wait until every program has ended that runs now: the kernel does so before it comes back from
+/// changing a map of maps, "so that userspace, when we return to it, knows that all programs that could be
+/// running use the new map value" (`maybe_wait_bpf_programs` in kernel/bpf/syscall.c, since 4.19). The
+/// system call for that, membarrier(2), refuses on machines with `nohz_full`.
+struct Grace {
+    outer: MapHandle,
+    inner: MapHandle,
+}
+
+impl Grace {
+    fn new() -> Result<Self, Error> {
+        let map_error = |source| Error::Map {
+            operation: "make a map to wait with",
+            source,
+        };
+        let plain = || libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let name = Some("cachewise_wait");
+        let inner =
+            MapHandle::create(MapType::Array, name, 4, 4, 1, &plain()).map_err(map_error)?;
+        let opts = libbpf_sys::bpf_map_create_opts {
+            inner_map_fd: inner.as_fd().as_raw_fd() as u32,
+            ..plain()
+        };
+        let outer =
+            MapHandle::create(MapType::ArrayOfMaps, name, 4, 4, 1, &opts).map_err(map_error)?;
+        Ok(Grace { outer, inner })
+    }
+
+    fn wait(&self) -> Result<(), Error> {
+        let inner = self.inner.as_fd().as_raw_fd().to_ne_bytes();
+        self.outer
+            .update(&0u32.to_ne_bytes(), &inner, MapFlags::ANY)
+            .map_err(|source| Error::Map {
+                operation: "wait for running programs",
+                source,
+            })
+    }
+}
