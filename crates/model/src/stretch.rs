@@ -5,6 +5,8 @@
 //! process's stretches says is what a run over the same time would have said, to the page. Gauges are those
 //! at its end.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::ledger::Ledger;
@@ -100,5 +102,212 @@ impl Stretch {
     /// The devices as rows of the one table.
     pub fn device_rows(&self) -> impl Iterator<Item = Row> {
         self.devices.iter().map(|part| self.dated(part.row()))
+    }
+}
+
+impl Stretch {
+    /// Adds the stretch that came right after this one: counts are summed by process, file, group and
+    /// device, gauges and names are the later ones.
+    pub fn append(&mut self, later: Stretch) {
+        self.time = later.time;
+        self.elapsed += later.elapsed;
+        self.ledger += later.ledger;
+        self.system = self.system.followed_by(&later.system);
+        self.device_read_bytes = self.device_read_bytes.plus(later.device_read_bytes);
+        self.device_write_bytes = self.device_write_bytes.plus(later.device_write_bytes);
+        let processes = join(
+            &mut self.processes,
+            later.processes,
+            |row| (row.pid, row.started.known()),
+            |row, later| {
+                let cpu = row.cpu_seconds.zip(later.cpu_seconds, |a, b| a + b);
+                let read = row.device_read_bytes.plus(later.device_read_bytes);
+                let written = row.device_write_bytes.plus(later.device_write_bytes);
+                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
+                *row = later;
+                (row.cpu_seconds, row.ledger) = (cpu, ledger);
+                (row.device_read_bytes, row.device_write_bytes) = (read, written);
+            },
+        );
+        let files = join(
+            &mut self.files,
+            later.files,
+            |row| (row.device.clone(), row.inode, row.path.clone().known()),
+            |row, later| {
+                let before = row.resident_before_pages;
+                let direct = row.direct || later.direct;
+                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
+                *row = later;
+                (row.resident_before_pages, row.direct, row.ledger) = (before, direct, ledger);
+            },
+        );
+        join(
+            &mut self.cgroups,
+            later.cgroups,
+            |row| row.path.clone().known(),
+            |row, later| {
+                let system = row.system.followed_by(&later.system);
+                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
+                *row = later;
+                (row.system, row.ledger) = (system, ledger);
+            },
+        );
+        join(
+            &mut self.devices,
+            later.devices,
+            |row| row.device.clone(),
+            |row, later| {
+                let read = row.device_read_bytes.plus(later.device_read_bytes);
+                let written = row.device_write_bytes.plus(later.device_write_bytes);
+                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
+                *row = later;
+                (row.device_read_bytes, row.device_write_bytes) = (read, written);
+                row.ledger = ledger;
+            },
+        );
+        let uses = later.uses.into_iter().map(|used| Use {
+            process: used.process.and_then(|place| processes.get(place).copied()),
+            file: files.get(used.file).copied().unwrap_or(used.file),
+            ledger: used.ledger,
+        });
+        join(
+            &mut self.uses,
+            uses.collect(),
+            |used| (used.process, used.file),
+            |used, later| used.ledger += later.ledger,
+        );
+        join(
+            &mut self.lost,
+            later.lost,
+            |lost| lost.id,
+            |lost, later| lost.count = lost.count.saturating_add(later.count),
+        );
+    }
+}
+
+/// Adds the later rows to those of the same key; returns the places where they went.
+fn join<T, K: Hash + Eq>(
+    rows: &mut Vec<T>,
+    later: Vec<T>,
+    key: impl Fn(&T) -> K,
+    add: impl Fn(&mut T, T),
+) -> Vec<usize> {
+    let mut places: HashMap<K, usize> = HashMap::with_capacity(rows.len());
+    for (place, row) in rows.iter().enumerate() {
+        places.entry(key(row)).or_insert(place);
+    }
+    later
+        .into_iter()
+        .map(|row| match places.entry(key(&row)) {
+            std::collections::hash_map::Entry::Occupied(place) => {
+                add(&mut rows[*place.get()], row);
+                *place.get()
+            }
+            std::collections::hash_map::Entry::Vacant(place) => {
+                rows.push(row);
+                *place.insert(rows.len() - 1)
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter::Counter;
+    use crate::exit::Exit;
+    use crate::findings::sample;
+
+    fn process(pid: u32, started: u64, pages: u64) -> ProcessRow {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadPages, pages);
+        ProcessRow {
+            pid,
+            started: Measured::Exact(started),
+            ppid: Measured::Exact(1),
+            command: Measured::Exact("dd".into()),
+            cgroup: Measured::Exact("/".into()),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Exact(0.5),
+            device_read_bytes: Measured::Exact(1),
+            device_write_bytes: Measured::unknown("not read"),
+            ledger,
+        }
+    }
+
+    fn stretch(processes: Vec<ProcessRow>, cached: u64) -> Stretch {
+        let ledger: Ledger = processes.iter().map(|process| &process.ledger).sum();
+        let uses = processes.iter().enumerate().map(|(place, process)| Use {
+            process: Some(place),
+            file: 0,
+            ledger: process.ledger.clone(),
+        });
+        Stretch {
+            time: cached.to_string(),
+            elapsed: Duration::from_secs(1),
+            uses: uses.collect(),
+            ledger,
+            system: System {
+                cached_bytes: Measured::Exact(cached),
+                oom_kills: Measured::Exact(2),
+                ..System::default()
+            },
+            device_read_bytes: Measured::Exact(3),
+            device_write_bytes: Measured::Exact(4),
+            processes,
+            files: vec![sample::file("/data", cached)],
+            cgroups: Vec::new(),
+            devices: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn counts_add_up_and_gauges_are_the_later_ones() {
+        let mut sum = stretch(vec![process(7, 1, 10)], 100);
+        sum.append(stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200));
+        assert_eq!(sum.elapsed, Duration::from_secs(2), "both together");
+        assert_eq!(sum.ledger[Counter::ReadPages], 35, "of everybody");
+        assert_eq!(sum.system.cached_bytes, Measured::Exact(200), "the later");
+        assert_eq!(sum.system.oom_kills, Measured::Exact(4), "two and two");
+        assert_eq!(sum.processes.len(), 2, "one of them was there before");
+        assert_eq!(sum.processes[0].ledger[Counter::ReadPages], 30, "its sum");
+        assert_eq!(
+            sum.processes[0].cpu_seconds,
+            Measured::Exact(1.0),
+            "its time"
+        );
+        assert!(
+            sum.processes[0].device_write_bytes.missing().is_some(),
+            "what was not known in a part is not known in the whole"
+        );
+        assert_eq!(sum.files.len(), 1, "the same file");
+        assert_eq!(
+            sum.files[0].size_bytes,
+            Measured::Exact(200),
+            "as it is now"
+        );
+        let used: u64 = sum
+            .uses
+            .iter()
+            .map(|used| used.ledger[Counter::ReadPages])
+            .sum();
+        assert_eq!(
+            (sum.uses.len(), used),
+            (2, 35),
+            "who used it, at their new places"
+        );
+        assert_eq!(
+            sum.uses[1].process,
+            Some(1),
+            "the new one is the second now"
+        );
+    }
+
+    #[test]
+    fn a_pid_that_was_given_again_is_another_process() {
+        let mut sum = stretch(vec![process(7, 1, 10)], 100);
+        sum.append(stretch(vec![process(7, 2, 20)], 100));
+        assert_eq!(sum.processes.len(), 2, "it started at another time");
     }
 }

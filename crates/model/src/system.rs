@@ -40,6 +40,15 @@ macro_rules! numbers {
                 },)+ }
             }
 
+            /// This stretch and the one after it as one: counters are summed, gauges are the later ones.
+            #[must_use]
+            pub fn followed_by(&self, later: &System) -> System {
+                System { $($name: match Kind::$kind {
+                    Kind::Counter => self.$name.plus(later.$name),
+                    Kind::Gauge | Kind::Label => later.$name,
+                },)+ }
+            }
+
             /// Every number; times in microseconds.
             #[must_use]
             pub const fn numbers(&self) -> [Count; System::IDS.len()] {
