@@ -25,17 +25,20 @@
 //! - `pressure`: [`Pressure`] of a [`Resource`].
 //! - `process`: [`ProcessIo`], and what else is known of a process.
 //! - `process_files`: [`ProcessFiles`], the files that a process holds.
-//! - `device`: [`Device`] numbers and names of block devices.
+//! - `device`: [`Device`] numbers and names of block devices; `disks`: [`DiskStat`], and their read-ahead.
+//! - `reclaim`: [`Mglru`], [`Damon`], [`Swap`], [`Zswap`], [`Zram`], huge pages.
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.
 //! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`];
-//!   `limit`: [`MemoryLimit`].
+//!   `limit`: [`MemoryLimit`]; `cgroup_memory`: [`CgroupMemory`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod cgroup_memory;
 mod device;
+mod disks;
 mod error;
 #[cfg(test)]
 mod fixture;
@@ -48,9 +51,12 @@ mod mounts;
 mod pressure;
 mod process;
 mod process_files;
+mod reclaim;
 
 pub use cgroup::Cgroup;
+pub use cgroup_memory::CgroupMemory;
 pub use device::Device;
+pub use disks::DiskStat;
 pub use error::{Error, ErrorKind};
 pub use hierarchy::Hierarchy;
 pub use kernel::Kernel;
@@ -61,3 +67,4 @@ pub use mounts::Mounts;
 pub use pressure::{Pressure, Resource, Stall};
 pub use process::{OpenProcessIo, ProcessIo};
 pub use process_files::{Hold, ProcessFile, ProcessFiles};
+pub use reclaim::{Damon, Mglru, Swap, Zram, Zswap};

@@ -95,7 +95,7 @@ impl Kernel {
             .transpose()
     }
 
-    fn limit(&self, path: &Path) -> Result<Option<Bytes>, Error> {
+    pub(crate) fn limit(&self, path: &Path) -> Result<Option<Bytes>, Error> {
         let Some(line) = found(self.line(path))? else {
             return Ok(None);
         };
@@ -108,7 +108,7 @@ impl Kernel {
         Ok(Some(Bytes(bytes)).filter(|bytes| *bytes < UNLIMITED_V1))
     }
 
-    fn reached(&self, path: &Path, line: Option<&str>) -> Result<Option<u64>, Error> {
+    pub(crate) fn reached(&self, path: &Path, line: Option<&str>) -> Result<Option<u64>, Error> {
         let Some(text) = found(self.text(path))? else {
             return Ok(None);
         };

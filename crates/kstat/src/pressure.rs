@@ -1,5 +1,6 @@
 //! [`Pressure`]: how long work stood still for want of a resource.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kernel::found;
@@ -69,7 +70,29 @@ impl Kernel {
     /// # Kernel
     /// Since 4.20 (interrupts: 6.1), where it is not off by build or by `psi=0`.
     pub fn pressure(&self, resource: Resource) -> Result<Option<Pressure>, Error> {
-        let path = self.proc("pressure").join(resource.name());
+        self.pressure_in(self.proc("pressure").join(resource.name()), resource)
+    }
+
+    /// Returns the pressure on a resource that the group of this directory has felt, with those below it;
+    /// `None` where this kernel does not tell, or the group is gone.
+    ///
+    /// # Errors
+    /// What reading the file says.
+    ///
+    /// # Kernel
+    /// Groups of version 2 only.
+    pub fn cgroup_pressure(
+        &self,
+        group: &Path,
+        resource: Resource,
+    ) -> Result<Option<Pressure>, Error> {
+        self.pressure_in(
+            group.join(format!("{}.pressure", resource.name())),
+            resource,
+        )
+    }
+
+    fn pressure_in(&self, path: PathBuf, resource: Resource) -> Result<Option<Pressure>, Error> {
         let text = match found(self.text(&path)) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(None),
@@ -155,6 +178,22 @@ mod tests {
                 .is_some(),
             "for I/O all can"
         );
+    }
+
+    #[test]
+    fn a_group_has_its_own_pressure() {
+        let kernel = captured("linux-6.1");
+        let mount = kernel.cgroup_hierarchy().unwrap();
+        let group = mount.mount().unwrap().join("system.slice/db.service");
+        let felt = |resource| kernel.cgroup_pressure(&group, resource).unwrap();
+        let memory = felt(Resource::Memory).unwrap();
+        assert_eq!(
+            memory.full.unwrap().total,
+            Duration::from_micros(48_114_201),
+            "all its tasks waited"
+        );
+        assert!(felt(Resource::Io).is_some(), "for I/O as well");
+        assert_eq!(felt(Resource::Irq), None, "not told there");
     }
 
     #[test]
