@@ -144,6 +144,8 @@ numbers! {
         "Time in which some task waited for I/O (PSI)";
     psi_io_full_seconds, "psi_io_full_seconds", "IO-FULL", Seconds, Counter,
         "Time in which all tasks waited for I/O (PSI)";
+    memory_limit_reached, "memory_limit_reached", "LIMIT-HIT", Count, Counter,
+        "Times that the control group came up against its own limit, so that pages had to go";
 }
 
 impl Default for System {
