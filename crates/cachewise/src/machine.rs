@@ -126,6 +126,7 @@ pub fn hostname(kernel: &Kernel) -> String {
 /// The state of the machine, as far as it can be read, and what has happened to its memory since boot.
 pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
     const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not tell it apart");
+    const OF_A_GROUP: Missing = Missing::NotOffered("only control groups have it");
     let memory = kernel
         .meminfo()
         .context("cannot read the state of memory")?;
@@ -134,6 +135,9 @@ pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
     let pages = |number: Option<Pages>| count(number.map(|pages| pages.0));
     let mut system = System {
         memory_total_bytes: Measured::Exact(memory.total.0),
+        memory_used_bytes: Measured::Missing(OF_A_GROUP),
+        memory_limit_bytes: Measured::Missing(OF_A_GROUP),
+        memory_limit_reached: Measured::Missing(OF_A_GROUP),
         free_bytes: Measured::Exact(memory.free.0),
         available_bytes: bytes(memory.available),
         buffers_bytes: Measured::Exact(memory.buffers.0),

@@ -337,8 +337,21 @@ pub fn cgroup_rows(
             system: System::default(),
         })
         .collect();
-    rows.sort_by_cached_key(|row| Reverse(weight(&row.ledger, page.get())));
+    heaviest_groups_first(&mut rows, page);
     rows
+}
+
+/// Puts control groups in the order of what was done in them; those that did nothing by their memory.
+pub fn heaviest_groups_first(rows: &mut [CgroupRow], page: PageSize) {
+    rows.sort_by_cached_key(|row| {
+        let memory = row.system.memory_used_bytes.known().unwrap_or(0);
+        let name = row.path.clone().known();
+        (
+            Reverse(weight(&row.ledger, page.get())),
+            Reverse(memory),
+            name,
+        )
+    });
 }
 
 /// What could not be counted, in sentences; empty is what exactness looks like.
@@ -380,6 +393,11 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
             "skipped",
             lost.skipped,
             "not counted, a program running on that CPU already",
+        ),
+        (
+            "forgotten",
+            lost.forgotten,
+            "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
         ),
     ]
     .into_iter()

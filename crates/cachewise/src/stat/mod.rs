@@ -1,10 +1,10 @@
 //! `stat`: the page cache at work, a row an interval.
 //!
 //! # Layout
-//! - `source`: where the numbers come from: the probe, or vmstat where there is none
-//! - this file: the clock, and what ends it
+//! - `watched`: what to watch, from what was typed
+//! - this file: the clock, and what ends it; the numbers are a `Watch`'s
 
-mod source;
+mod watched;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Labels, Measured, Row, Subject};
+use cachewise_model::{Lost, Stretch};
 use cachewise_view::{Format, RowOptions, RowWriter};
 
 use crate::cli::Stat;
 use crate::machine::Followed;
-use crate::output::{Sink, Stream};
+use crate::output::{Sink, Stream, tell};
 use crate::signals::{self, Caught};
-use source::Source;
+use crate::watch::Watch;
 
 /// The header is written again after so many rows, on a terminal.
 const HEADER_EVERY: usize = 20;
@@ -32,7 +32,10 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let mut source = Source::open(&arguments, &kernel)?;
+    let mut watch = Watch::open(&watched::options(&arguments, &kernel)?, kernel.clone())?;
+    for note in &watch.backend().notes {
+        tell(&format!("note: {note}"));
+    }
     let options = RowOptions {
         header_every: sink.is_terminal.then_some(HEADER_EVERY),
         ..sink.row_options()
@@ -45,10 +48,9 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let cannot_write = || format!("cannot write to {name}");
     let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
 
-    let begin = Instant::now();
-    let first = source.sample(&kernel)?;
-    let (mut earlier, mut earlier_at) = (first.clone(), begin);
-    let mut due = begin;
+    let mut due = Instant::now();
+    let mut total: Option<Stretch> = None;
+    let mut lost: Vec<Lost> = Vec::new();
     for shown in 1.. {
         due += arguments.interval.get();
         let wait = due.saturating_duration_since(Instant::now());
@@ -61,41 +63,44 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             // The terminal shows ^C where the row goes, which would not fit behind it.
             let _ = std::io::stdout().write_all(b"\r");
         }
-        let now = Instant::now();
-        let sample = source.sample(&kernel)?;
+        let stretch = watch.stretch()?;
+        tell_lost(&mut lost, &stretch.lost);
         let over = interrupted || followed.as_ref().is_some_and(Followed::has_ended);
-        let row = sample.row_since(&earlier, now - earlier_at);
+        let row = stretch.row();
+        match &mut total {
+            Some(total) => total.append(stretch),
+            None => total = Some(stretch),
+        }
         // Terminals change their size.
         writer.set_room(if fits { Stream::Stdout.width() } else { None });
         writer.write(&row).with_context(cannot_write)?;
         if over || arguments.count == Some(shown) {
-            let total = sample.row_since(&first, now - begin);
-            writer.finish(Some(&total)).with_context(cannot_write)?;
+            let total = total.as_ref().map(Stretch::row);
+            writer.finish(total.as_ref()).with_context(cannot_write)?;
             break;
         }
-        (earlier, earlier_at) = (sample, now);
         // A machine that slept, or an interval shorter than a sample takes: no rush to catch up.
-        due = due.max(now);
+        due = due.max(Instant::now());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl source::Sample {
-    fn row_since(&self, earlier: &source::Sample, elapsed: std::time::Duration) -> Row {
-        Row {
-            labels: Labels {
-                time: Measured::Exact(self.time.clone()),
-                ..Labels::default()
-            },
-            ledger: self.ledger.since(&earlier.ledger),
-            subject: Subject {
-                device_read_bytes: self.device_read.minus(earlier.device_read),
-                device_write_bytes: self.device_written.minus(earlier.device_written),
-                ..Subject::default()
-            },
-            system: self.system.since(&earlier.system),
-            elapsed,
-            ..Row::default()
-        }
+/// Says what was lost, with what was lost before.
+fn tell_lost(so_far: &mut Vec<Lost>, lost: &[Lost]) {
+    for lost in lost {
+        let count = match so_far.iter_mut().find(|known| known.id == lost.id) {
+            Some(known) => {
+                known.count = known.count.saturating_add(lost.count);
+                known.count
+            }
+            None => {
+                so_far.push(*lost);
+                lost.count
+            }
+        };
+        tell(&format!(
+            "incomplete, {}: {count} {}",
+            lost.id, lost.meaning
+        ));
     }
 }

@@ -1,8 +1,9 @@
 //! Watching the machine over time: what everybody did since it was last asked. The ground of `top`, `record`
-//! and `serve`.
+//! and `serve`, and of `stat` and `doctor`.
 //!
 //! # Layout
 //! - [`Watch`]: the probe and the kernel's own numbers, a [`Stretch`] at a time.
+//! - `groups`: control groups; `devices`: storage devices.
 //! - `unit`: names of services and containers.
 
 use std::collections::HashMap;
@@ -10,45 +11,62 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::{Kernel, VmStat};
-use cachewise_model::{
-    Backend, Count, Counter, DeviceRow, Ledger, Measured, Missing, Stretch, System, Use,
-};
-use cachewise_probe::{FileId, Options, Probe, ProcessId, Snapshot};
+use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Stretch, System, Use};
+use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine;
 use crate::run::account;
+use devices::Devices;
+use groups::Groups;
 
+mod devices;
+mod groups;
 pub mod unit;
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
+const OF_THE_MACHINE: Missing = Missing::NotOffered("it is counted for the whole machine only");
 
-/// Watches the machine until it is dropped.
+/// Watches the machine, or a part of it, until it is dropped.
 pub struct Watch {
     kernel: Kernel,
     probe: Option<Probe>,
     backend: Backend,
+    /// Everybody, and all files.
+    is_whole: bool,
     earlier: Moment,
+    /// Who did what is known too.
+    parts: Option<Parts>,
 }
 
-/// Everything as it was counted up to one moment.
+/// What is kept for the parts of a stretch.
+struct Parts {
+    groups: Groups,
+    devices: Devices,
+}
+
+/// The kernel's own numbers up to one moment.
 struct Moment {
     at: Duration,
-    snapshot: Option<Snapshot>,
-    ledger: Ledger,
+    vmstat: VmStat,
     system: System,
-    device_read: Count,
-    device_written: Count,
 }
 
 impl Watch {
-    /// Begins to watch; where programs cannot be loaded into the kernel, with what it counts by itself.
+    /// Begins to watch; where programs cannot be loaded into the kernel, with what it counts by itself, if
+    /// that is asked for: that is the whole machine.
     ///
     /// # Errors
-    /// If not even that can be read.
+    /// If not even that can be read, or a part of the system is asked for.
     pub fn open(options: &Options, kernel: Kernel) -> Result<Watch> {
-        let (mut probe, backend) = match Probe::attach(options) {
+        let is_whole =
+            options.scope == Scope::System && options.cgroup.is_none() && options.files.is_empty();
+        let options = Options {
+            stretches: true,
+            ..options.clone()
+        };
+        let (mut probe, backend) = match Probe::attach(&options) {
             Ok(probe) => {
                 let notes = probe.notes().into_iter().map(str::to_owned).collect();
                 let backend = Backend {
@@ -58,7 +76,7 @@ impl Watch {
                 };
                 (Some(probe), backend)
             }
-            Err(error) => {
+            Err(error) if is_whole => {
                 let backend = Backend {
                     name: "procfs".into(),
                     exact: false,
@@ -66,13 +84,27 @@ impl Watch {
                 };
                 (None, backend)
             }
+            Err(error) => {
+                return Err(error)
+                    .context("a part of the system can be watched with the probe only");
+            }
         };
-        let earlier = Moment::take(&mut probe, &kernel)?;
+        let parts = (options.detail == Detail::Rows).then(|| Parts {
+            groups: Groups::open(&kernel),
+            devices: Devices::open(&kernel),
+        });
+        // What was counted while all this was set up belongs to no stretch.
+        if let Some(probe) = &mut probe {
+            probe.snapshot().context(CANNOT_READ)?;
+        }
+        let earlier = Moment::take(&kernel)?;
         Ok(Watch {
             kernel,
             probe,
             backend,
+            is_whole,
             earlier,
+            parts,
         })
     }
 
@@ -87,16 +119,27 @@ impl Watch {
     /// If the kernel does not give out what was counted.
     pub fn stretch(&mut self) -> Result<Stretch> {
         let time = machine::timestamp();
-        let now = Moment::take(&mut self.probe, &self.kernel)?;
+        let snapshot = self
+            .probe
+            .as_mut()
+            .map(Probe::snapshot)
+            .transpose()
+            .context(CANNOT_READ)?;
+        let now = Moment::take(&self.kernel)?;
         let then = std::mem::replace(&mut self.earlier, now);
         let now = &self.earlier;
+        let device = |of: fn(&VmStat) -> Option<u64>| match (of(&now.vmstat), of(&then.vmstat)) {
+            (Some(now), Some(then)) if self.is_whole => Measured::Exact(now.saturating_sub(then)),
+            (Some(_), Some(_)) => Measured::Missing(OF_THE_MACHINE),
+            _ => Measured::not_offered("this kernel does not count it"),
+        };
         let mut stretch = Stretch {
             time,
             elapsed: now.at.saturating_sub(then.at),
-            ledger: now.ledger.since(&then.ledger),
+            ledger: Ledger::default(),
             system: now.system.since(&then.system),
-            device_read_bytes: now.device_read.minus(then.device_read),
-            device_write_bytes: now.device_written.minus(then.device_written),
+            device_read_bytes: device(|vmstat| vmstat.pgpgin.map(|bytes| bytes.0)),
+            device_write_bytes: device(|vmstat| vmstat.pgpgout.map(|bytes| bytes.0)),
             processes: Vec::new(),
             files: Vec::new(),
             cgroups: Vec::new(),
@@ -104,64 +147,92 @@ impl Watch {
             uses: Vec::new(),
             lost: Vec::new(),
         };
-        if let (Some(now), Some(then)) = (&now.snapshot, &then.snapshot) {
-            parts(&mut stretch, &now.since(then), &self.kernel);
+        let refaults = since(&now.vmstat, &then.vmstat, |vmstat| {
+            vmstat.workingset_refault_file.map(|pages| pages.0)
+        });
+        match &snapshot {
+            Some(snapshot) => {
+                stretch.ledger = snapshot.total.clone();
+                stretch.lost = account::lost(snapshot);
+                // Nothing is lost: their bytes are those of the stretch in which they end.
+                stretch.lost.retain(|lost| lost.id != "direct_in_flight");
+                // Rows have it for the files that they name; of the machine vmstat has it.
+                if let Some(pages) = refaults.filter(|_| self.is_whole && self.parts.is_none()) {
+                    stretch
+                        .ledger
+                        .set_estimated(Counter::RefaultPages, pages, BY_VMSTAT);
+                }
+            }
+            None => stretch.ledger = estimates(&now.vmstat, &then.vmstat),
+        }
+        if let Some(parts) = &mut self.parts {
+            parts.fill(&mut stretch, snapshot.as_ref(), &self.kernel);
         }
         Ok(stretch)
     }
 }
 
+const CANNOT_READ: &str = "cannot read what was counted";
+
 impl Moment {
-    fn take(probe: &mut Option<Probe>, kernel: &Kernel) -> Result<Moment> {
+    fn take(kernel: &Kernel) -> Result<Moment> {
         let at = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
         let vmstat = kernel
             .vmstat()
             .context("cannot read the machine's counters")?;
         let system = machine::system(kernel, &vmstat)?;
-        let count = |number: Option<u64>| {
-            number.map_or(
-                Measured::not_offered("this kernel does not count it"),
-                Measured::Exact,
-            )
-        };
-        let snapshot = probe
-            .as_mut()
-            .map(Probe::snapshot)
-            .transpose()
-            .context("cannot read what was counted")?;
-        let ledger = match &snapshot {
-            Some(snapshot) => snapshot.total.clone(),
-            None => estimates(&vmstat),
-        };
-        Ok(Moment {
-            at,
-            snapshot,
-            ledger,
-            system,
-            device_read: count(vmstat.pgpgin.map(|bytes| bytes.0)),
-            device_written: count(vmstat.pgpgout.map(|bytes| bytes.0)),
-        })
+        Ok(Moment { at, vmstat, system })
     }
 }
 
+fn since(now: &VmStat, then: &VmStat, of: fn(&VmStat) -> Option<u64>) -> Option<u64> {
+    Some(of(now)?.saturating_sub(of(then)?))
+}
+
 /// What vmstat knows of a ledger.
-fn estimates(vmstat: &VmStat) -> Ledger {
+fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
     let mut ledger = Ledger::all_missing(NEEDS_PROBE);
-    for (counter, pages) in [
-        (Counter::DirtiedPages, vmstat.nr_dirtied),
-        (Counter::EvictedReclaimPages, vmstat.pgsteal),
-        (Counter::RefaultPages, vmstat.workingset_refault_file),
-    ] {
-        if let Some(pages) = pages {
-            ledger.set_estimated(counter, pages.0, BY_VMSTAT);
+    let of: [(Counter, fn(&VmStat) -> Option<u64>); 3] = [
+        (Counter::DirtiedPages, |vmstat| {
+            vmstat.nr_dirtied.map(|pages| pages.0)
+        }),
+        (Counter::EvictedReclaimPages, |vmstat| {
+            vmstat.pgsteal.map(|pages| pages.0)
+        }),
+        (Counter::RefaultPages, |vmstat| {
+            vmstat.workingset_refault_file.map(|pages| pages.0)
+        }),
+    ];
+    for (counter, of) in of {
+        if let Some(pages) = since(now, then, of) {
+            ledger.set_estimated(counter, pages, BY_VMSTAT);
         }
     }
     ledger
 }
 
-/// Fills in who did what.
-fn parts(stretch: &mut Stretch, snapshot: &Snapshot, kernel: &Kernel) {
-    let names = kernel.cgroup_names().unwrap_or_default();
+impl Parts {
+    /// Fills in who did what; without a probe, what is known of groups and devices.
+    fn fill(&mut self, stretch: &mut Stretch, snapshot: Option<&Snapshot>, kernel: &Kernel) {
+        let mut active: HashMap<u32, Ledger> = HashMap::new();
+        if let Some(snapshot) = snapshot {
+            for row in snapshot.rows.iter().filter(|row| row.process.is_some()) {
+                *active.entry(row.cgroup).or_default() += &row.ledger;
+            }
+        }
+        self.groups.refresh_names(kernel, active.keys().copied());
+        if let Some(snapshot) = snapshot {
+            uses(stretch, snapshot, self.groups.names(), kernel);
+        }
+        stretch.cgroups = self.groups.rows(kernel, active);
+        let page = cachewise_sys::page_size();
+        account::heaviest_groups_first(&mut stretch.cgroups, page);
+        stretch.devices = self.devices.rows(kernel, &stretch.files);
+    }
+}
+
+/// Fills in the processes and the files, and who used what.
+fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>, kernel: &Kernel) {
     let page = cachewise_sys::page_size();
     let mut file_places: HashMap<Option<FileId>, usize> = HashMap::new();
     for (id, row) in account::file_rows(snapshot, page, kernel, 0) {
@@ -169,43 +240,22 @@ fn parts(stretch: &mut Stretch, snapshot: &Snapshot, kernel: &Kernel) {
         stretch.files.push(row);
     }
     let mut process_places: HashMap<ProcessId, usize> = HashMap::new();
-    for (id, row) in account::process_rows(snapshot, &names) {
+    for (id, row) in account::process_rows(snapshot, names) {
         process_places.insert(id, stretch.processes.len());
         stretch.processes.push(row);
     }
+    let nobody = ProcessId { tgid: 0, start: 0 };
     stretch.uses = snapshot
         .rows
         .iter()
         .filter_map(|row| {
+            // What found no room in the table is on the row of all others.
+            let process = row.process.or(row.file.is_none().then_some(nobody));
             Some(Use {
-                process: row.process.and_then(|id| process_places.get(&id).copied()),
+                process: process.and_then(|id| process_places.get(&id).copied()),
                 file: *file_places.get(&row.file)?,
                 ledger: row.ledger.clone(),
             })
         })
         .collect();
-    stretch.cgroups = account::cgroup_rows(snapshot, &names, page);
-    stretch.devices = devices(stretch);
-    stretch.lost = account::lost(snapshot);
-}
-
-/// The files' devices, with the sums over their files.
-fn devices(stretch: &Stretch) -> Vec<DeviceRow> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    let mut devices: Vec<DeviceRow> = Vec::new();
-    for file in &stretch.files {
-        let place = *places.entry(&file.device).or_insert_with(|| {
-            devices.push(DeviceRow {
-                device: file.device.clone(),
-                path: Measured::unknown("its name is not looked up"),
-                filesystem: file.filesystem.clone(),
-                ledger: Ledger::default(),
-                device_read_bytes: Measured::unknown("not read"),
-                device_write_bytes: Measured::unknown("not read"),
-            });
-            devices.len() - 1
-        });
-        devices[place].ledger += &file.ledger;
-    }
-    devices
 }

@@ -4,6 +4,8 @@
 //! Processes are made by fork alone, without a program of their own, so that thousands of them take
 //! seconds: each reads some pages of some file, and ends with a status that tells how many.
 
+#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
+
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;

@@ -1,0 +1,75 @@
+//! What `stat` watches, as typed.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::{Device, Kernel};
+use cachewise_probe::options::{CgroupFilter, WantedFile};
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_units::escaped;
+
+use crate::cli::Stat;
+use crate::machine;
+
+/// The options of the watch.
+pub fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
+    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
+    let mut options = Options::new(scope, Detail::Totals);
+    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
+    if let Some(path) = &arguments.cgroup {
+        let cgroup = kernel
+            .resolve_cgroup(path)
+            .context("cannot watch a control group")?;
+        let Some(level) = cgroup.level else {
+            bail!(
+                "the depth of control group {} cannot be known from inside a cgroup namespace",
+                cgroup.name
+            );
+        };
+        options.cgroup = Some(CgroupFilter {
+            id: cgroup.id,
+            level,
+        });
+    }
+    options.files = arguments
+        .file
+        .iter()
+        .map(|path| wanted(path))
+        .collect::<Result<_>>()?;
+    Ok(options)
+}
+
+fn wanted(path: &Path) -> Result<WantedFile> {
+    let stat = path
+        .metadata()
+        .with_context(|| format!("cannot watch the file {}", escaped(path)))?;
+    if is_on_overlay(path) {
+        bail!(
+            "{} is on an overlay, and its pages belong to the file in the layer below: name that one",
+            escaped(path)
+        );
+    }
+    let kind = stat.file_type();
+    let (device, inode) = if kind.is_block_device() {
+        (stat.rdev(), 0)
+    } else if kind.is_file() {
+        (stat.dev(), stat.ino())
+    } else {
+        bail!(
+            "{} is neither a file nor a block device: nothing of it is in the page cache",
+            escaped(path)
+        );
+    };
+    let Device { major, minor } = Device::from_stat(device);
+    Ok(WantedFile {
+        major,
+        minor,
+        inode,
+    })
+}
+
+fn is_on_overlay(path: &Path) -> bool {
+    const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
+    rustix::fs::statfs(path).is_ok_and(|stat| stat.f_type as u64 == OVERLAYFS_SUPER_MAGIC)
+}
