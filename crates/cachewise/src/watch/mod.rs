@@ -22,6 +22,8 @@ use groups::Groups;
 
 mod devices;
 mod groups;
+#[cfg(test)]
+mod tests;
 pub mod unit;
 
 const BY_VMSTAT: &str = "the machine's vmstat";
@@ -192,20 +194,16 @@ fn since(now: &VmStat, then: &VmStat, of: fn(&VmStat) -> Option<u64>) -> Option<
 /// What vmstat knows of a ledger.
 fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
     let mut ledger = Ledger::all_missing(NEEDS_PROBE);
-    let of: [(Counter, fn(&VmStat) -> Option<u64>); 3] = [
-        (Counter::DirtiedPages, |vmstat| {
-            vmstat.nr_dirtied.map(|pages| pages.0)
-        }),
-        (Counter::EvictedReclaimPages, |vmstat| {
-            vmstat.pgsteal.map(|pages| pages.0)
-        }),
-        (Counter::RefaultPages, |vmstat| {
-            vmstat.workingset_refault_file.map(|pages| pages.0)
-        }),
-    ];
-    for (counter, of) in of {
-        if let Some(pages) = since(now, then, of) {
-            ledger.set_estimated(counter, pages, BY_VMSTAT);
+    let counted = |vmstat: &VmStat| {
+        [
+            (Counter::DirtiedPages, vmstat.nr_dirtied),
+            (Counter::EvictedReclaimPages, vmstat.pgsteal),
+            (Counter::RefaultPages, vmstat.workingset_refault_file),
+        ]
+    };
+    for ((counter, now), (_, then)) in counted(now).into_iter().zip(counted(then)) {
+        if let (Some(now), Some(then)) = (now, then) {
+            ledger.set_estimated(counter, now.0.saturating_sub(then.0), BY_VMSTAT);
         }
     }
     ledger

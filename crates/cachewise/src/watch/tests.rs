@@ -1,0 +1,310 @@
+//! Stretches beside the truth: processes of known doings on files of known residency.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cachewise_kstat::{Device, Kernel};
+use cachewise_model::{Counter, Ledger, Measured, Stretch};
+use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
+
+use super::Watch;
+use crate::machine;
+
+const FILE: u64 = 4 << 20;
+
+/// Why the whole system cannot be watched here, if it cannot.
+fn cannot_watch() -> Option<String> {
+    match Probe::attach(&Options::new(Scope::System, Detail::Totals)) {
+        Ok(_) => None,
+        Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unsupported) => {
+            Some(error.to_string())
+        }
+        Err(error) => panic!("the probe: {error}"),
+    }
+}
+
+fn watch() -> Watch {
+    let kernel = Kernel::new();
+    let options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(&kernel),
+        ..Options::new(Scope::System, Detail::Rows)
+    };
+    Watch::open(&options, kernel).unwrap()
+}
+
+/// A file on a disk, all of it in the page cache or nothing.
+struct Known {
+    path: PathBuf,
+    file: File,
+}
+
+impl Known {
+    fn new(directory: &Path, name: &str, warm: bool) -> Known {
+        let path = directory.join(name);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        file.write_all(&vec![9; FILE as usize]).unwrap();
+        file.sync_all().unwrap();
+        let known = Known { path, file };
+        known.cool();
+        if warm {
+            known.read_all();
+        }
+        known
+    }
+
+    fn cool(&self) {
+        rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
+    fn read_all(&self) {
+        let mut buffer = vec![0; 1 << 20];
+        for offset in (0..FILE).step_by(buffer.len()) {
+            self.file.read_exact_at(&mut buffer, offset).unwrap();
+        }
+    }
+
+    fn resident(&self) -> u64 {
+        cachewise_sys::cachestat(self.file.as_fd(), None).map_or(0, |stat| stat.cached.0)
+    }
+
+    /// What a stretch says of it, by process too.
+    fn told(&self, stretch: &Stretch) -> (Ledger, Vec<(u32, Ledger)>) {
+        let meta = self.file.metadata().unwrap();
+        let device = Device::from_stat(meta.dev()).to_string();
+        let place = stretch
+            .files
+            .iter()
+            .position(|row| (row.inode, &row.device) == (meta.ino(), &device));
+        let Some(place) = place else {
+            return Default::default();
+        };
+        let by_process = stretch
+            .uses
+            .iter()
+            .filter(|used| used.file == place)
+            .filter_map(|used| {
+                let process = &stretch.processes[used.process?];
+                Some((process.pid, used.ledger.clone()))
+            })
+            .collect();
+        (stretch.files[place].ledger.clone(), by_process)
+    }
+}
+
+/// `dd` of a file, which waits for a line before it begins and is reaped with this value.
+struct Reader(Child);
+
+impl Reader {
+    fn of(known: &Known, cgroup: Option<&Path>, flags: &str) -> Reader {
+        let join = cgroup.map_or(String::new(), |group| {
+            format!("echo $$ > {}/cgroup.procs; ", group.display())
+        });
+        let script = format!(
+            "{join}read line; exec dd if={} of=/dev/null bs=64K {flags} status=none",
+            known.path.display()
+        );
+        let child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Reader(child)
+    }
+
+    fn begin(&mut self) {
+        self.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn end(&mut self) {
+        assert!(self.0.wait().unwrap().success(), "dd reads the file");
+    }
+}
+
+/// A control group of the hierarchy that accounts memory, removed with this value.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Group> {
+        let hierarchy = Kernel::new().cgroup_hierarchy().ok()?;
+        let name = format!("cachewise-watch-{}", std::process::id());
+        let path = hierarchy.mount()?.join(name);
+        std::fs::create_dir(&path).ok()?;
+        Some(Group(path))
+    }
+
+    fn name(&self) -> String {
+        let name = self.0.file_name().unwrap().to_string_lossy();
+        format!("/{name}")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group with a zombie in it may stay until that is reaped; an empty one harms nobody.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
+    if let Some(reason) = cannot_watch() {
+        println!("skipped: agreement with the ground truth: {reason}");
+        return;
+    }
+    let place = std::env::var_os("CACHEWISE_TEST_DIR").map_or("/var/tmp".into(), PathBuf::from);
+    let directory = tempfile::tempdir_in(place).unwrap();
+    let page = cachewise_sys::page_size().get();
+    let pages = FILE / page;
+    let group = Group::new();
+    let mut watch = watch();
+    // A host may take pages out of the cache at any time: what was to be a hit is then none.
+    for attempt in 0.. {
+        let name = |what: &str| format!("{what}-{attempt}");
+        let hit = Known::new(directory.path(), &name("hit"), true);
+        let miss = Known::new(directory.path(), &name("miss"), false);
+        let direct = Known::new(directory.path(), &name("direct"), false);
+        let mut readers = [
+            Reader::of(&hit, group.as_ref().map(|group| &*group.0), ""),
+            Reader::of(&miss, None, ""),
+            Reader::of(&direct, None, "iflag=direct"),
+        ];
+        let pids = readers.each_ref().map(|reader| reader.0.id());
+        watch.stretch().unwrap();
+        let before = [hit.resident(), miss.resident(), direct.resident()];
+        let mut sum: Option<Stretch> = None;
+        readers.iter_mut().for_each(Reader::begin);
+        for _ in 0..3 {
+            let stretch = watch.stretch().unwrap();
+            match &mut sum {
+                Some(sum) => sum.append(stretch),
+                None => sum = Some(stretch),
+            }
+        }
+        readers.iter_mut().for_each(Reader::end);
+        let mut sum = sum.unwrap();
+        sum.append(watch.stretch().unwrap());
+        let told = [&hit, &miss, &direct].map(|known| known.told(&sum));
+        let evicted: u64 = told
+            .iter()
+            .map(|(ledger, _)| {
+                ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages]
+            })
+            .sum();
+        if (before != [pages, 0, 0] || evicted > 0) && attempt < 10 {
+            continue;
+        }
+        assert!(sum.lost.is_empty(), "nothing is lost: {:?}", sum.lost);
+        let [(hit, hit_by), (miss, miss_by), (direct, direct_by)] = told;
+        assert_eq!(
+            (
+                hit[Counter::ReadPages],
+                hit[Counter::ReadMissPages],
+                hit.inserted_pages()
+            ),
+            (pages, 0, Measured::Exact(0)),
+            "the file in the cache is hit, page for page"
+        );
+        assert_eq!(
+            (miss[Counter::ReadPages], miss.inserted_pages()),
+            (pages, Measured::Exact(pages)),
+            "the file on the disk comes in once"
+        );
+        assert!(
+            miss[Counter::ReadMissPages] > 0,
+            "which its reader waited for"
+        );
+        assert_eq!(
+            (
+                direct[Counter::DirectReadBytes],
+                direct[Counter::ReadPages],
+                direct.inserted_pages()
+            ),
+            (FILE, 0, Measured::Exact(0)),
+            "the third goes around the cache"
+        );
+        for (pid, by, ledger) in [
+            (pids[0], hit_by, &hit),
+            (pids[1], miss_by, &miss),
+            (pids[2], direct_by, &direct),
+        ] {
+            assert_eq!(by, [(pid, ledger.clone())], "by whom is told");
+            let row = sum.processes.iter().find(|row| row.pid == pid).unwrap();
+            assert_eq!(row.command, Measured::Exact("dd".into()), "by name");
+            assert_eq!(row.exit.to_string(), "0", "how it ended");
+            assert_eq!(row.ppid, Measured::Exact(std::process::id()), "its parent");
+            assert!(
+                row.ledger[Counter::ReadPages] >= ledger[Counter::ReadPages],
+                "the file is a part of what it read"
+            );
+        }
+        let miss_row = sum.processes.iter().find(|row| row.pid == pids[1]).unwrap();
+        assert!(
+            miss_row.device_read_bytes.known() >= Some(FILE),
+            "what missed came from the device: {:?}",
+            miss_row.device_read_bytes
+        );
+        if let Some(group) = &group {
+            let row = sum
+                .cgroups
+                .iter()
+                .find(|row| row.path == Measured::Exact(group.name()))
+                .expect("the group has a row");
+            let dd = sum.processes.iter().find(|row| row.pid == pids[0]).unwrap();
+            assert!(
+                row.ledger[Counter::ReadPages] >= dd.ledger[Counter::ReadPages]
+                    && row.ledger[Counter::ReadPages] < dd.ledger[Counter::ReadPages] + pages,
+                "what was done in the group is what the one in it did"
+            );
+            assert_eq!(dd.cgroup, Measured::Exact(group.name()), "where it ran");
+            assert!(
+                row.system.memory_used_bytes.known().is_some(),
+                "with its memory"
+            );
+        }
+        let rows: Ledger = sum.uses.iter().map(|used| &used.ledger).sum();
+        assert_eq!(rows, sum.ledger, "the whole is the sum of who used what");
+        return;
+    }
+}
+
+#[test]
+fn groups_with_memory_have_rows_and_disks_are_told_once() {
+    if let Some(reason) = cannot_watch() {
+        println!("skipped: groups and devices: {reason}");
+        return;
+    }
+    let mut watch = watch();
+    let stretch = watch.stretch().unwrap();
+    let names: Vec<_> = stretch
+        .cgroups
+        .iter()
+        .map(|row| row.path.clone().known())
+        .collect();
+    if Kernel::new()
+        .cgroup_hierarchy()
+        .is_ok_and(|found| found.mount().is_some())
+    {
+        assert!(!names.is_empty(), "somebody has memory");
+    }
+    for row in &stretch.cgroups {
+        let used = row.system.memory_used_bytes.known();
+        assert!(
+            used > Some(0) || !row.ledger.is_zero(),
+            "with memory or with something done: {:?}",
+            row.path
+        );
+    }
+    let devices: Vec<&str> = stretch.devices.iter().map(|row| &*row.device).collect();
+    let mut once = devices.clone();
+    once.dedup();
+    assert_eq!(devices, once, "each device has one row");
+}
