@@ -133,6 +133,8 @@ pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
     let count = |number: Option<u64>| number.map_or(Measured::Missing(NOT_TOLD), Measured::Exact);
     let bytes = |number: Option<Bytes>| count(number.map(|bytes| bytes.0));
     let pages = |number: Option<Pages>| count(number.map(|pages| pages.0));
+    let page = cachewise_sys::page_size();
+    let in_bytes = |number: Option<Pages>| bytes(number.map(|pages| pages.bytes(page)));
     let mut system = System {
         memory_total_bytes: Measured::Exact(memory.total.0),
         memory_used_bytes: Measured::Missing(OF_A_GROUP),
@@ -164,6 +166,8 @@ pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
         swap_out_pages: pages(vmstat.pswpout),
         written_back_pages: pages(vmstat.nr_written),
         oom_kills: count(vmstat.oom_kill),
+        dirty_limit_bytes: in_bytes(vmstat.dirty_threshold),
+        dirty_background_bytes: in_bytes(vmstat.dirty_background_threshold),
         ..System::default()
     };
     for (resource, some, full) in [

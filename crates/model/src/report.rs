@@ -16,6 +16,8 @@ use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::row::{Labels, Row, Subject};
+use crate::stretch::Stretch;
+use crate::system::System;
 
 /// The version of the JSON documents; goes up when a name or a meaning changes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -68,6 +70,10 @@ pub struct Report {
     pub cgroups: Vec<CgroupRow>,
     /// The machine around the run.
     pub surroundings: Surroundings,
+    /// The machine's own numbers over the time; missing where only a run was watched.
+    pub system: System,
+    /// No run, but the whole machine for a stretch of time.
+    pub is_of_machine: bool,
     /// What is wrong; made from the rest by [`crate::diagnose`].
     pub findings: Vec<Finding>,
 }
@@ -98,8 +104,32 @@ impl Report {
             processes: Vec::new(),
             cgroups: Vec::new(),
             surroundings: Surroundings::default(),
+            system: System::all_missing(NOT_MEASURED),
+            is_of_machine: false,
             findings: Vec::new(),
         }
+    }
+
+    /// Makes it a report of the whole machine in a stretch of time, with what [`diagnose`](crate::diagnose)
+    /// finds in it. One stretch may be several put together ([`Stretch::append`]): findings are about seconds
+    /// rather than moments.
+    #[must_use]
+    pub fn of_stretch(mut self, stretch: &Stretch) -> Report {
+        self.is_of_machine = true;
+        self.timestamp.clone_from(&stretch.time);
+        self.wall = stretch.elapsed;
+        self.exit = Exit::Running;
+        self.totals = stretch.ledger.clone();
+        self.device_read_bytes = stretch.device_read_bytes;
+        self.device_write_bytes = stretch.device_write_bytes;
+        self.files.clone_from(&stretch.files);
+        self.processes.clone_from(&stretch.processes);
+        self.cgroups.clone_from(&stretch.cgroups);
+        self.lost.clone_from(&stretch.lost);
+        self.system = stretch.system.clone();
+        self.surroundings = Surroundings::of_stretch(stretch);
+        self.findings = crate::diagnose(&self);
+        self
     }
 
     /// The totals as a row of the one table.
@@ -168,6 +198,33 @@ pub struct Surroundings {
     pub dirty_limit_bytes: Count,
     /// Dirty memory at which write-back starts (`nr_dirty_background_threshold`).
     pub dirty_background_bytes: Count,
+}
+
+impl Surroundings {
+    /// Of the limits on control groups that one which cost most: pages had to go, and came back.
+    fn of_stretch(stretch: &Stretch) -> Surroundings {
+        let system = &stretch.system;
+        let in_the_way = stretch
+            .cgroups
+            .iter()
+            .filter(|group| group.system.memory_limit_reached.exact() > Some(0))
+            .max_by_key(|group| group.system.file_refault_pages.exact());
+        let limit = in_the_way.map(|group| &group.system);
+        let none = Measured::not_offered("no control group came up against a limit of its own");
+        Surroundings {
+            memory_total_bytes: system.memory_total_bytes,
+            memory_available_bytes: system.available_bytes,
+            cgroup_limit_bytes: limit.map_or(none, |limit| limit.memory_limit_bytes),
+            cgroup_limit_path: in_the_way.map_or(
+                Measured::not_offered("no control group came up against a limit of its own"),
+                |group| group.path.clone().map(PathBuf::from),
+            ),
+            cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
+            dirty_bytes: system.dirty_bytes,
+            dirty_limit_bytes: system.dirty_limit_bytes,
+            dirty_background_bytes: system.dirty_background_bytes,
+        }
+    }
 }
 
 impl Default for Surroundings {

@@ -146,6 +146,10 @@ numbers! {
         "Time in which all tasks waited for I/O (PSI)";
     memory_limit_reached, "memory_limit_reached", "LIMIT-HIT", Count, Counter,
         "Times that the control group came up against its own limit, so that pages had to go";
+    dirty_limit_bytes, "dirty_limit_bytes", "DIRTY-MAX", Bytes, Gauge,
+        "Dirty page cache at which those who write are stopped";
+    dirty_background_bytes, "dirty_background_bytes", "DIRTY-BG", Bytes, Gauge,
+        "Dirty page cache at which write-back starts";
 }
 
 impl Default for System {

@@ -49,7 +49,11 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     vec![Finding {
         id: ID,
         severity: Severity::Info,
-        title: String::from("cold start: most of what was read was not in the page cache before"),
+        title: String::from(if report.is_of_machine {
+            "most of what was read was not in the page cache before"
+        } else {
+            "cold start: most of what was read was not in the page cache before"
+        }),
         figures: vec![
             ("cold_pages", count.pages()),
             ("read_bytes", report.totals.value(Counter::ReadBytes)),
@@ -96,11 +100,15 @@ fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> St
     let memory = memory.into_iter().filter_map(Measured::exact).min();
     if let Some(memory) = memory.filter(|memory| bytes.0 > *memory) {
         return format!(
-            "{bytes} do not fit into {} of memory: read less, or expect every run to be cold",
+            "{bytes} do not fit into {} of memory: read less, or expect it to be cold every time",
             Bytes(memory)
         );
     }
-    let mut step = String::from("run it again to measure it warm");
+    let mut step = if report.is_of_machine {
+        String::from("cachewise top shows who reads it, and whether it comes again")
+    } else {
+        String::from("run it again to measure it warm")
+    };
     if let (Some(path), false) = (largest.path.as_ref().known(), largest.deleted) {
         let path = shell_quoted(path);
         step +=

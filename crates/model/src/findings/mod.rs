@@ -6,6 +6,7 @@
 //! # Layout
 //! - [`RULES`], [`diagnose`]: the table, and running it.
 //! - one module per rule, each with its thresholds and the reasons for them.
+//! - `pressure`: what the rules about scarce memory share.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
@@ -20,12 +21,16 @@ mod cold_start;
 mod direct_io;
 mod dirty_backlog;
 mod fault_storm;
+mod group_limit;
+mod pressure;
 mod random_small_reads;
 mod readahead_wasted;
 mod reread_from_disk;
 #[cfg(test)]
 pub(crate) mod sample;
+mod thrashing;
 mod tiny_reads;
+mod who_misses;
 mod working_set;
 
 /// One rule.
@@ -41,6 +46,21 @@ pub struct Rule {
 
 /// Every rule.
 pub static RULES: &[Rule] = &[
+    Rule {
+        id: thrashing::ID,
+        help: "Tasks that wait for pages that were taken a moment ago",
+        check: thrashing::check,
+    },
+    Rule {
+        id: group_limit::ID,
+        help: "Control groups at their memory limit",
+        check: group_limit::check,
+    },
+    Rule {
+        id: who_misses::ID,
+        help: "Processes whose reads mostly come from the device, on a whole machine",
+        check: who_misses::check,
+    },
     Rule {
         id: direct_io::ID,
         help: "Reads that go around the page cache (O_DIRECT)",
@@ -126,14 +146,15 @@ mod tests {
 
     use super::*;
     use crate::counter::Counter;
-    use crate::measured::Missing;
+    use crate::measured::{Measured, Missing};
+    use crate::system::System;
     use crate::unit::Unit;
 
     #[test]
     fn rules_have_names_of_their_own() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
-        assert_eq!(RULES.len(), 10, "every rule file is in the table");
+        assert_eq!(RULES.len(), 13, "every rule file is in the table");
     }
 
     #[test]
@@ -179,6 +200,28 @@ mod tests {
             .files
             .iter_mut()
             .for_each(|file| guess(&mut file.ledger));
+        let nothing = System::all_missing(Missing::NotOffered("not read"));
+        let guessed = |system: &System| {
+            let numbers = system.numbers();
+            System::from_numbers(numbers.map(|number| match number.exact() {
+                Some(number) => Measured::Estimated(number, "a guess"),
+                None => number,
+            }))
+        };
+        blind.system = nothing.clone();
+        estimated.system = guessed(&estimated.system);
+        for group in &mut blind.cgroups {
+            group.system = nothing.clone();
+        }
+        for group in &mut estimated.cgroups {
+            group.system = guessed(&group.system);
+        }
+        for process in &mut blind.processes {
+            blindfold(&mut process.ledger);
+        }
+        for process in &mut estimated.processes {
+            guess(&mut process.ledger);
+        }
         assert_eq!(diagnose(&blind), [], "missing counters prove nothing");
         assert_eq!(diagnose(&estimated), [], "nor do estimated ones");
     }
@@ -214,7 +257,7 @@ mod tests {
                     finding.id
                 );
             }
-            for command in ["top", "record", "serve", "doctor", "guard", "bench"] {
+            for command in ["guard", "bench"] {
                 assert!(
                     !finding.next_step.contains(&format!("cachewise {command}")),
                     "{}: `cachewise {command}` does not exist yet",

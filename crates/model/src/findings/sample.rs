@@ -1,14 +1,17 @@
 //! Reports for tests: a quiet machine, a file of which nothing was asked, one where all goes wrong.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cachewise_units::PageSize;
 
 use crate::counter::Counter;
+use crate::exit::Exit;
 use crate::ledger::Ledger;
-use crate::measured::Measured;
-use crate::parts::FileRow;
+use crate::measured::{Measured, Missing};
+use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::report::Report;
+use crate::system::System;
 
 /// A machine with 8 GiB of memory, half of it free, on which nothing happened.
 pub(crate) fn report() -> Report {
@@ -44,6 +47,44 @@ pub(crate) fn file(path: &str, size: u64) -> FileRow {
         resident_after_pages: Measured::Exact(0),
         ledger: Ledger::default(),
         direct: false,
+    }
+}
+
+/// A control group of 64 MiB that is full, with so many refaults.
+pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
+    let unknown = System::all_missing(Missing::NotOffered("not in the sample"));
+    CgroupRow {
+        path: Measured::Exact(name.to_owned()),
+        unit: Measured::not_offered("no unit's"),
+        ledger: Ledger::default(),
+        system: System {
+            memory_used_bytes: Measured::Exact(64 << 20),
+            memory_limit_bytes: Measured::Exact(64 << 20),
+            memory_limit_reached: Measured::Exact(1000),
+            file_refault_pages: Measured::Exact(refaults),
+            oom_kills: Measured::Exact(0),
+            ..unknown
+        },
+    }
+}
+
+/// A process that goes on, with these counts.
+pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
+    let mut ledger = Ledger::default();
+    for (counter, count) in counts {
+        ledger.set(*counter, *count);
+    }
+    ProcessRow {
+        pid,
+        started: Measured::Exact(1),
+        ppid: Measured::Exact(1),
+        command: Measured::Exact("dd".into()),
+        cgroup: Measured::Exact("/".into()),
+        exit: Exit::Running,
+        cpu_seconds: Measured::Exact(0.5),
+        device_read_bytes: Measured::Exact(0),
+        device_write_bytes: Measured::Exact(0),
+        ledger,
     }
 }
 
@@ -89,5 +130,11 @@ pub(crate) fn every_rule_fires() -> Report {
     report.files[0].ledger.set(RefaultPages, 400_000);
     report.files.push(cold);
     report.surroundings.dirty_bytes = Measured::Exact(1000 << 20);
+    report.is_of_machine = true;
+    report.wall = Duration::from_secs(5);
+    report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+    report.cgroups.push(group("/db", 50_000));
+    let counts = [(ReadPages, 10_000), (ReadMissPages, 9_000)];
+    report.processes.push(process(7, &counts));
     report
 }

@@ -1,0 +1,62 @@
+//! What the rules about scarce memory share: which control groups stand for themselves.
+
+use crate::measured::Count;
+use crate::parts::CgroupRow;
+use crate::report::Report;
+
+/// Groups with a count of at least `worth` that is not for the most part that of one group below them: what
+/// is counted of a group is counted of those above it too.
+pub(super) fn of_their_own(
+    report: &Report,
+    worth: u64,
+    count: impl Fn(&CgroupRow) -> Count,
+) -> Vec<&CgroupRow> {
+    let counted: Vec<(&str, u64, &CgroupRow)> = report
+        .cgroups
+        .iter()
+        .filter_map(|group| {
+            let name = group.path.as_ref().exact()?;
+            let number = count(group).exact().filter(|number| *number >= worth)?;
+            // The root is the machine.
+            (name != "/").then_some((name.as_str(), number, group))
+        })
+        .collect();
+    let is_below = |name: &str, above: &str| {
+        name.strip_prefix(above)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    counted
+        .iter()
+        .filter(|(above, whole, _)| {
+            !counted
+                .iter()
+                .any(|(name, part, _)| is_below(name, above) && part.saturating_mul(2) >= *whole)
+        })
+        .map(|(.., group)| *group)
+        .collect()
+}
+
+/// Pages of files and anonymous ones that came back.
+pub(super) fn refaults(system: &crate::System) -> Count {
+    let anon = system.anon_refault_pages;
+    match anon.missing() {
+        // Not every kernel tells them apart.
+        Some(_) => system.file_refault_pages,
+        None => system.file_refault_pages.plus(anon),
+    }
+}
+
+/// Memory in use that is this close to the limit is at it: the kernel frees some pages ahead.
+const NEARLY: u64 = 90;
+
+/// Whether a group has used up its own limit.
+pub(super) fn is_at_limit(group: &CgroupRow) -> bool {
+    let system = &group.system;
+    match (
+        system.memory_used_bytes.exact(),
+        system.memory_limit_bytes.exact(),
+    ) {
+        (Some(used), Some(limit)) => used.saturating_mul(100) >= limit.saturating_mul(NEARLY),
+        _ => false,
+    }
+}

@@ -1,0 +1,189 @@
+//! Thrashing: tasks wait for pages that they had a moment ago.
+//!
+//! Refaults alone may cost little, and waiting for memory alone may be one large allocation: both together
+//! mean that the memory is too small for what is done in it.
+
+use cachewise_units::Bytes;
+
+use super::pressure::{is_at_limit, of_their_own, refaults};
+use crate::finding::{Finding, Severity};
+use crate::measured::{Count, Measured};
+use crate::parts::CgroupRow;
+use crate::report::Report;
+use crate::system::System;
+use crate::value::Value;
+
+pub(super) const ID: &str = "thrashing";
+
+/// As for `working_set`.
+const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
+/// One in this many parts of the time some task stood still for want of memory.
+const STALL_PART: u128 = 20;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    let worth = WORTH_REFAULTS.pages_ceil(report.page_size).0;
+    let mut found: Vec<Finding> = of_their_own(report, worth, |group| refaults(&group.system))
+        .into_iter()
+        .filter_map(|group| of_group(group, report))
+        .collect();
+    found.truncate(super::NAMED);
+    let machine = refaults(&report.system).exact();
+    if found.is_empty() && machine.is_some_and(|pages| pages >= worth) {
+        found.extend(of_machine(report));
+    }
+    found
+}
+
+/// Whether it is long enough to be felt.
+fn is_long(stall: Count, report: &Report) -> bool {
+    let elapsed = report.wall.as_micros();
+    elapsed > 0
+        && stall
+            .exact()
+            .is_some_and(|stall| u128::from(stall) * STALL_PART >= elapsed)
+}
+
+fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
+    let own = group.system.psi_memory_some_seconds;
+    // Version 1 does not tell it of groups; then that of the machine has to do.
+    let stall = match own.missing() {
+        None => own,
+        Some(_) => report.system.psi_memory_some_seconds,
+    };
+    if !is_long(stall, report) {
+        return None;
+    }
+    let name = group.path.as_ref().exact()?;
+    let limit = group.system.memory_limit_bytes;
+    let next_step = match limit.exact().filter(|_| is_at_limit(group)) {
+        Some(limit) => format!(
+            "give the control group {name} more memory than {}, or its processes less to do at a time; \
+             cachewise top shows which files come back",
+            Bytes(limit)
+        ),
+        None => format!(
+            "something else takes the memory of control group {name}: look at limits above it, and with \
+             cachewise top at who fills the page cache"
+        ),
+    };
+    let mut figures = figures(&group.system, stall, report);
+    figures.push(("memory_used_bytes", group.system.memory_used_bytes.bytes()));
+    figures.push(("memory_limit_bytes", limit.bytes()));
+    Some(finding(figures, next_step, Some(name.into())))
+}
+
+fn of_machine(report: &Report) -> Option<Finding> {
+    let stall = report.system.psi_memory_some_seconds;
+    if !is_long(stall, report) {
+        return None;
+    }
+    let mut figures = figures(&report.system, stall, report);
+    let available = report.surroundings.memory_available_bytes;
+    figures.push(("memory_available_bytes", available.bytes()));
+    let next_step = String::from(
+        "cachewise top shows who brings in most: give that one a limit (memory.max, memory.high), have it \
+         read what it needs once with POSIX_FADV_NOREUSE, or add memory",
+    );
+    Some(finding(figures, next_step, None))
+}
+
+fn finding(
+    figures: Vec<(&'static str, Value)>,
+    next_step: String,
+    subject: Option<std::path::PathBuf>,
+) -> Finding {
+    Finding {
+        id: ID,
+        severity: Severity::Warn,
+        title: String::from("thrashing: tasks wait for pages that were taken a moment ago"),
+        figures,
+        next_step,
+        subject,
+    }
+}
+
+fn figures(system: &System, stall: Count, report: &Report) -> Vec<(&'static str, Value)> {
+    let elapsed = u64::try_from(report.wall.as_micros()).unwrap_or(u64::MAX);
+    let part = stall
+        .map(|stall| stall.min(elapsed))
+        .ratio_of(Measured::Exact(elapsed));
+    vec![
+        ("refault_pages", refaults(system).pages()),
+        (
+            "memory_stall_seconds",
+            Value::seconds(stall.map(|stall| stall as f64 / 1e6)),
+        ),
+        ("memory_stall_ratio", Value::ratio(part)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::findings::sample;
+
+    /// Five seconds, one of them lost.
+    fn machine(groups: &[(&str, u64)]) -> Report {
+        let mut report = sample::report();
+        report.wall = Duration::from_secs(5);
+        report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+        report.cgroups = groups
+            .iter()
+            .map(|(name, pages)| sample::group(name, *pages))
+            .collect();
+        report
+    }
+
+    #[test]
+    fn the_group_that_thrashes_is_named_and_not_those_above() {
+        let found = check(&machine(&[
+            ("/", 90_000),
+            ("/a", 80_000),
+            ("/a/b", 70_000),
+            ("/a/c", 10_000),
+        ]));
+        let subjects: Vec<_> = found
+            .iter()
+            .filter_map(|one| one.subject.as_deref())
+            .collect();
+        assert_eq!(
+            subjects,
+            [Path::new("/a/b"), Path::new("/a/c")],
+            "where it happens, not where it is summed up"
+        );
+        assert!(
+            found[0].next_step.contains("/a/b") && found[0].next_step.contains("64.0 MiB"),
+            "what to raise: {}",
+            found[0].next_step
+        );
+    }
+
+    #[test]
+    fn without_groups_it_is_the_machine() {
+        let mut report = machine(&[]);
+        report.system.file_refault_pages = Measured::Exact(50_000);
+        let found = check(&report);
+        assert_eq!(found.len(), 1, "the machine as a whole");
+        assert_eq!(found[0].subject, None, "of nobody in particular");
+        report.system.psi_memory_some_seconds = Measured::Exact(1_000);
+        assert_eq!(check(&report), [], "nobody waited for them");
+    }
+
+    #[test]
+    fn one_without_the_other_is_none() {
+        let mut report = machine(&[("/a", 10)]);
+        assert_eq!(check(&report), [], "waiting, but for no refault");
+        report = machine(&[("/a", 90_000)]);
+        report.cgroups[0].system.psi_memory_some_seconds = Measured::Exact(10);
+        assert_eq!(
+            check(&report),
+            [],
+            "the group itself knows that it did not wait"
+        );
+        report.wall = Duration::ZERO;
+        assert_eq!(check(&report), [], "no time, no part of it");
+    }
+}

@@ -1,0 +1,149 @@
+//! Processes that wait for the device: most of what they ask for is not in the page cache.
+//!
+//! Of a run it is known whose work it is; of a whole machine that is the first question.
+
+use std::cmp::Reverse;
+
+use cachewise_units::Bytes;
+
+use crate::counter::Counter;
+use crate::finding::{Finding, Severity};
+use crate::measured::{Count, Measured};
+use crate::parts::ProcessRow;
+use crate::report::Report;
+use crate::value::{Datum, Value};
+
+pub(super) const ID: &str = "who_misses";
+
+/// A tenth of a second on the slowest device in use; as for `cold_start`.
+const WORTH: Bytes = Bytes(16 << 20);
+/// One in this many pages asked for came from the device.
+const PART: u64 = 2;
+
+pub(super) fn check(report: &Report) -> Vec<Finding> {
+    if !report.is_of_machine {
+        return Vec::new();
+    }
+    let worth = WORTH.pages_ceil(report.page_size).0;
+    let mut found: Vec<(u64, &ProcessRow)> = report
+        .processes
+        .iter()
+        .filter(|process| !process.is_all_others())
+        .filter_map(|process| {
+            let fetched = fetched(process).exact().filter(|pages| *pages >= worth)?;
+            let asked = asked(process).exact()?;
+            (fetched.saturating_mul(PART) >= asked).then_some((fetched, process))
+        })
+        .collect();
+    found.sort_by_key(|(fetched, process)| (Reverse(*fetched), process.pid));
+    let further = found.len().saturating_sub(super::NAMED) as u64;
+    let mut findings: Vec<Finding> = found
+        .into_iter()
+        .take(super::NAMED)
+        .map(|(_, process)| finding(process))
+        .collect();
+    if let (Some(last), true) = (findings.last_mut(), further > 0) {
+        last.figures
+            .push(("further_processes", Value::Exact(Datum::Count(further))));
+    }
+    findings
+}
+
+/// Pages that had to come from the device for it: missed, or brought in ahead just before.
+fn fetched(process: &ProcessRow) -> Count {
+    [
+        Counter::ReadMissPages,
+        Counter::ReadaheadUsedPages,
+        Counter::FaultMissPages,
+    ]
+    .iter()
+    .fold(Measured::Exact(0), |sum, counter| {
+        sum.plus(process.ledger.get(*counter))
+    })
+}
+
+fn asked(process: &ProcessRow) -> Count {
+    let reads = process.ledger.get(Counter::ReadPages);
+    reads.plus(process.ledger.get(Counter::FaultRequests))
+}
+
+fn finding(process: &ProcessRow) -> Finding {
+    let (fetched, asked) = (fetched(process), asked(process));
+    let name = process.command.as_ref().known().map_or_else(
+        || "?".to_owned(),
+        |name| crate::escaped(name.as_ref()).into_owned(),
+    );
+    let pid = process.pid;
+    Finding {
+        id: ID,
+        severity: Severity::Info,
+        title: format!("{name} ({pid}) mostly reads what is not in the page cache"),
+        figures: vec![
+            ("fetched_pages", fetched.pages()),
+            ("asked_pages", asked.pages()),
+            ("fetched_ratio", Value::ratio(fetched.ratio_of(asked))),
+            (
+                "read_miss_pages",
+                process.ledger.get(Counter::ReadMissPages).pages(),
+            ),
+            ("device_read_bytes", process.device_read_bytes.bytes()),
+        ],
+        next_step: if process.exit == crate::Exit::Running {
+            format!("see which files, and what to do: cachewise run -p {pid} -d 10")
+        } else {
+            String::from("it has ended; for its files run it under cachewise run -- COMMAND")
+        },
+        subject: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use crate::findings::sample;
+
+    fn machine(counts: &[(Counter, u64)]) -> Report {
+        let mut report = sample::report();
+        report.is_of_machine = true;
+        report.processes.push(sample::process(7, counts));
+        report
+    }
+
+    #[test]
+    fn who_fetches_most_of_it_is_named() {
+        use Counter::{ReadMissPages, ReadPages, ReadaheadUsedPages};
+        let counts = [
+            (ReadPages, 10_000),
+            (ReadMissPages, 100),
+            (ReadaheadUsedPages, 9_000),
+        ];
+        let mut report = machine(&counts);
+        let found = check(&report);
+        assert!(found[0].title.contains("dd (7)"), "{}", found[0].title);
+        assert!(found[0].next_step.contains("run -p 7"), "how to go on");
+        report.processes[0].exit = Exit::Code(0);
+        let found = check(&report);
+        assert!(
+            !found[0].next_step.contains("-p 7"),
+            "its number is somebody else's now"
+        );
+        report.is_of_machine = false;
+        assert_eq!(check(&report), [], "a run knows whose it is");
+    }
+
+    #[test]
+    fn hits_and_trifles_are_silent() {
+        use Counter::{ReadMissPages, ReadPages};
+        assert_eq!(
+            check(&machine(&[(ReadPages, 100_000), (ReadMissPages, 9_000)])),
+            [],
+            "mostly hits"
+        );
+        assert_eq!(
+            check(&machine(&[(ReadPages, 1_000), (ReadMissPages, 1_000)])),
+            [],
+            "4 MB"
+        );
+    }
+}
