@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel, Mounts};
 use cachewise_units::{Bytes, Pages};
-use libbpf_rs::{MapHandle, RingBufferBuilder};
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::error::Error;
 use crate::object::types;
@@ -49,19 +49,23 @@ struct Known {
     is_forgotten: bool,
 }
 
-/// The records that have come so far.
+/// Records as they come out of the ring, not looked at so far.
 #[derive(Default)]
-struct Records {
-    /// Not looked at so far.
+struct Arrivals {
     arrived: HashMap<FileId, FileRecord>,
-    files: HashMap<FileId, Known>,
-    /// Stretches so far.
-    stretch: u64,
     /// Those that were not as this crate was built to read them.
     unreadable: u64,
 }
 
-impl Records {
+/// The files that have been named so far.
+#[derive(Default)]
+struct Records {
+    files: HashMap<FileId, Known>,
+    /// Stretches so far.
+    stretch: u64,
+}
+
+impl Arrivals {
     fn take(&mut self, bytes: &[u8]) {
         match parse(bytes) {
             Ok((id, record)) => {
@@ -70,15 +74,17 @@ impl Records {
             Err(_) => self.unreadable += 1,
         }
     }
+}
 
+impl Records {
     /// Names what has arrived, as this process sees the file systems mounted now.
-    fn resolve(&mut self, writes_seen: &[u64]) {
-        if self.arrived.is_empty() {
+    fn resolve(&mut self, arrived: HashMap<FileId, FileRecord>, writes_seen: &[u64]) {
+        if arrived.is_empty() {
             return;
         }
         let kernel = Kernel::new();
         let mounts = kernel.mounts(None).ok();
-        for (id, record) in self.arrived.drain() {
+        for (id, record) in arrived {
             let mut info = record.resolve(id, &kernel, mounts.as_ref(), writes_seen);
             if let Some(known) = self.files.get(&id) {
                 // Names change; what was there before the first event does not.
@@ -146,22 +152,38 @@ impl FileRecord {
 /// Takes the records out of the ring in the background, so that it does not run full.
 pub(crate) struct Names {
     shared: Arc<Shared>,
+    records: Records,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    ring: MapHandle,
-    /// Held while the ring is read: it has one reader at a time.
-    records: Mutex<Records>,
+    /// Locked while it is read: it has one reader at a time.
+    ring: Mutex<RingBuffer<'static>>,
+    /// Where the ring puts what it has; never locked by anybody who then wants the ring.
+    arrivals: Arc<Mutex<Arrivals>>,
     stop: AtomicBool,
+    _map: MapHandle,
 }
 
 impl Names {
-    pub(crate) fn collect(ring: MapHandle) -> Result<Self, Error> {
+    pub(crate) fn collect(map: MapHandle) -> Result<Self, Error> {
+        let arrivals = Arc::new(Mutex::new(Arrivals::default()));
+        let inbox = Arc::clone(&arrivals);
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&map, move |bytes| {
+            inbox
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(bytes);
+            0
+        })
+        .map_err(map_error)?;
+        let ring = ring.build().map_err(map_error)?;
         let shared = Arc::new(Shared {
-            ring,
-            records: Mutex::new(Records::default()),
+            ring: Mutex::new(ring),
+            arrivals,
             stop: AtomicBool::new(false),
+            _map: map,
         });
         let collector = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -176,31 +198,42 @@ impl Names {
             .map_err(Error::Thread)?;
         Ok(Names {
             shared,
+            records: Records::default(),
             thread: Some(thread),
         })
     }
 
+    /// Names what has come; returns how many records could not be read since the start.
+    fn arrive(&mut self, writes_seen: &[u64]) -> Result<u64, Error> {
+        self.shared.drain()?;
+        let (arrived, unreadable) = {
+            let mut arrivals = self.shared.arrivals();
+            (std::mem::take(&mut arrivals.arrived), arrivals.unreadable)
+        };
+        self.records.resolve(arrived, writes_seen);
+        Ok(unreadable)
+    }
+
     /// Every file seen so far; and how many could not be named, their records being unreadable.
     pub(crate) fn all(
-        &self,
+        &mut self,
         writes_seen: &[u64],
     ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
-        let mut records = self.shared.drain()?;
-        records.resolve(writes_seen);
-        let files = records.files.iter();
+        let unreadable = self.arrive(writes_seen)?;
+        let files = self.records.files.iter();
         let files = files.map(|(id, known)| (*id, known.info.clone())).collect();
-        Ok((files, records.unreadable))
+        Ok((files, unreadable))
     }
 
     /// The files used in a stretch, which ends with this; and how many could not be named since the start.
     pub(crate) fn used(
-        &self,
+        &mut self,
         used: impl Iterator<Item = FileId>,
         writes_seen: &[u64],
     ) -> Result<(HashMap<FileId, FileInfo>, u64), Error> {
-        let mut records = self.shared.drain()?;
-        records.stretch += 1;
-        records.resolve(writes_seen);
+        self.records.stretch += 1;
+        let unreadable = self.arrive(writes_seen)?;
+        let records = &mut self.records;
         let stretch = records.stretch;
         let mut files: HashMap<FileId, FileInfo> = HashMap::new();
         for id in used {
@@ -212,18 +245,18 @@ impl Names {
         records
             .files
             .retain(|_, known| !known.is_forgotten || known.used == stretch);
-        Ok((files, records.unreadable))
+        Ok((files, unreadable))
     }
 
     /// If more than three quarters of so many places are taken, the files that are to give up theirs: those
     /// unused for longest, down to a half. Their names are kept for one stretch more, as one of them may be
     /// used at this moment.
-    pub(crate) fn unused(&self, places: usize) -> Result<Vec<FileId>, Error> {
-        let mut records = self.shared.drain()?;
+    pub(crate) fn unused(&mut self, places: usize) -> Vec<FileId> {
+        let records = &mut self.records;
         let stretch = records.stretch;
-        let taken = records.files.len() + records.arrived.len();
+        let taken = records.files.len();
         if taken <= places / 4 * 3 {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let mut idle: Vec<(u64, FileId)> = records
             .files
@@ -241,7 +274,7 @@ impl Names {
                 known.is_forgotten = true;
             }
         }
-        Ok(idle.into_iter().map(|(_, id)| id).collect())
+        idle.into_iter().map(|(_, id)| id).collect()
     }
 }
 
@@ -257,21 +290,20 @@ impl Drop for Names {
 }
 
 impl Shared {
-    fn drain(&self) -> Result<MutexGuard<'_, Records>, Error> {
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ring = RingBufferBuilder::new();
-        let map_error = |source| Error::Map {
-            operation: "read the files' names",
-            source,
-        };
-        ring.add(&self.ring, |bytes| {
-            records.take(bytes);
-            0
-        })
-        .map_err(map_error)?;
-        let read = ring.build().and_then(|ring| ring.consume());
-        read.map_err(map_error)?;
-        Ok(records)
+    fn drain(&self) -> Result<(), Error> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.consume().map_err(map_error)
+    }
+
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn map_error(source: libbpf_rs::Error) -> Error {
+    Error::Map {
+        operation: "read the files' names",
+        source,
     }
 }
 
@@ -337,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_counted() {
-        let mut records = Records::default();
+        let mut records = Arrivals::default();
         let shortest = vec![0; offset_of!(types::file_record, names)];
         for bytes in [&shortest[..], &shortest[1..], &[], &shortest[..]] {
             records.take(bytes);

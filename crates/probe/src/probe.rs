@@ -211,14 +211,14 @@ impl Probe {
         lost.skipped += stuck;
         let maps = &self.programs.skeleton().maps;
         let mut files = HashMap::new();
-        if let Some(names) = &self.names {
+        if let Some(names) = &mut self.names {
             let seen = &self.programs.writes_seen;
             let unreadable;
             (files, unreadable) = match &mut self.stretches {
                 None => names.all(seen)?,
                 Some(stretches) => {
                     let named = names.used(rows.iter().filter_map(|row| row.file), seen)?;
-                    let unused = names.unused(maps.files.max_entries() as usize)?;
+                    let unused = names.unused(maps.files.max_entries() as usize);
                     stretches.forget(&maps.files, &unused);
                     named
                 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// Entries to ask for at a time. The kernel goes bucket by bucket and may give fewer although more are
 /// left, so the end is known by ENOENT only (libbpf-rs takes any short batch for the last one).
-const BATCH: u32 = 4096;
+const BATCH: u32 = 1024;
 
 /// Calls `visit` with the key and value of each entry. Entries that come or go meanwhile may be missed
 /// or met, each at most once.

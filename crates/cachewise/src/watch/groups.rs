@@ -1,8 +1,9 @@
 //! Control groups over time: their names, memory and pressure, without reading all of it every second.
 //!
-//! Of each group it is asked how much memory it has, which costs little; its statistics are read again when
-//! that changed, when somebody in it used the page cache, when it had dirty pages, and in any case every
-//! [`ROUND`] stretches. Counters are those since the last reading, so that no count is missed.
+//! A group in which somebody used the page cache, or that has dirty pages, is read each time. Of the others
+//! it is asked every [`ASKED_EVERY`] how much memory they have, which costs little; their statistics are read
+//! when that changed, and in any case every [`READ_EVERY`]. Counters are those since the last reading, so that
+//! no count is missed; gauges of groups that do nothing may be as old as that.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use cachewise_units::{Bytes, Pages};
 use super::unit;
 use crate::machine::stalled;
 
-/// A group in which nothing happens is read again after so many stretches.
-const ROUND: u64 = 16;
+const ASKED_EVERY: Duration = Duration::from_secs(3);
+const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// Names are read again after this long; sooner when a group is met that has none.
 const NAMES_LAST: Duration = Duration::from_secs(10);
@@ -39,7 +40,6 @@ pub struct Groups {
     named: Instant,
     /// Numbers without a name when names were read last: groups that were gone by then.
     nameless: HashSet<u32>,
-    stretch: u64,
 }
 
 /// A group as it was read last.
@@ -49,6 +49,8 @@ struct Known {
     /// Counters since the group was made.
     last: System,
     is_dirty: bool,
+    asked: Instant,
+    read: Instant,
 }
 
 impl Groups {
@@ -60,11 +62,21 @@ impl Groups {
             known: HashMap::new(),
             named: Instant::now(),
             nameless: HashSet::new(),
-            stretch: 0,
         };
         groups.read_names(kernel, &HashSet::new());
-        for group in groups.known.values_mut() {
+        let count = groups.known.len().max(1) as u32;
+        for (place, group) in groups.known.values_mut().enumerate() {
             group.read(kernel, &groups.hierarchy);
+            // So that their times do not all come at once.
+            let spread = |every: Duration| every / count * place as u32;
+            group.asked = group
+                .asked
+                .checked_sub(spread(ASKED_EVERY))
+                .unwrap_or(group.asked);
+            group.read = group
+                .read
+                .checked_sub(spread(READ_EVERY))
+                .unwrap_or(group.read);
         }
         groups
     }
@@ -101,6 +113,8 @@ impl Groups {
                 used: None,
                 last: none_so_far(&self.hierarchy),
                 is_dirty: true,
+                asked: self.named,
+                read: self.named,
             });
             known.insert(id, group);
         }
@@ -115,7 +129,7 @@ impl Groups {
 
     /// Rows of all groups that did something, with what they did, and of those that have memory.
     pub fn rows(&mut self, kernel: &Kernel, mut active: HashMap<u32, Ledger>) -> Vec<CgroupRow> {
-        self.stretch += 1;
+        let now = Instant::now();
         let mut rows = Vec::with_capacity(self.known.len());
         let mut idle: Vec<(u64, CgroupRow)> = Vec::new();
         let names: HashMap<u32, &String> = self
@@ -126,17 +140,23 @@ impl Groups {
         for (id, group) in &mut self.known {
             let Some(name) = names.get(id) else { continue };
             let ledger = active.remove(id);
-            let in_turn = (u64::from(*id) + self.stretch).is_multiple_of(ROUND);
-            let used = kernel
-                .cgroup_memory_used(&self.hierarchy, &group.path)
-                .unwrap_or(None);
-            let system = if ledger.is_some() || in_turn || group.is_dirty || used != group.used {
+            let is_awake = ledger.is_some() || group.is_dirty;
+            let mut used = group.used;
+            if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY {
+                group.asked = now;
+                used = kernel
+                    .cgroup_memory_used(&self.hierarchy, &group.path)
+                    .unwrap_or(None);
+            }
+            let is_due = now.duration_since(group.read) >= READ_EVERY;
+            let system = if is_awake || is_due || used != group.used {
                 let then = group.last.clone();
                 group.read(kernel, &self.hierarchy);
                 group.last.since(&then)
             } else {
                 group.last.since(&group.last)
             };
+            let used = group.used;
             let memory = used.map_or(0, |used| used.0);
             let row = row(Some(name), ledger.unwrap_or_default(), system);
             if !row.ledger.is_zero() {
@@ -161,10 +181,12 @@ impl Groups {
 impl Known {
     fn read(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) {
         let Ok(Some(memory)) = kernel.cgroup_memory(hierarchy, &self.path) else {
-            // It may come back: a group is removed and made again under the same name and another number.
-            self.is_dirty = true;
+            // It is gone; when names are read again, it is taken out.
+            self.used = None;
             return;
         };
+        self.read = Instant::now();
+        self.asked = self.read;
         self.used = memory.used;
         let waiting = [memory.dirty, memory.writeback];
         self.is_dirty = waiting.iter().any(|bytes| *bytes > Some(Bytes(0)));
