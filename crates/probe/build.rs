@@ -7,7 +7,7 @@ use std::{env, fs};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::btf::{Btf, BtfType};
 
-const OBJECTS: [&str; 3] = ["ledger", "census", "empty"];
+const OBJECTS: [&str; 4] = ["ledger", "census", "empty", "trial"];
 
 fn main() {
     let source = PathBuf::from("src/bpf");

@@ -7,13 +7,14 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, drop, files, order, run, stat};
+use crate::{act, columns, doctor, drop, files, order, run, stat};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Files(arguments) => files::files(&arguments),
         Command::Warm(arguments) => act::warm(&arguments),
         Command::Evict(arguments) => act::evict(&arguments),

@@ -6,6 +6,7 @@ mod act;
 mod cli;
 mod columns;
 mod dispatch;
+mod doctor;
 mod drop;
 mod files;
 mod machine;

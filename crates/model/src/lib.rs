@@ -23,10 +23,12 @@
 //! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
 //! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
+//! - `checkup`: what a machine offers, and what is wrong on it.
 //! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
 
 #![forbid(unsafe_code)]
 
+mod checkup;
 mod counter;
 mod derived;
 mod exit;
@@ -48,6 +50,7 @@ mod unit;
 mod value;
 
 pub use cachewise_units::{escaped, shell_quoted};
+pub use checkup::{Check, Checkup, State};
 pub use counter::Counter;
 pub use exit::Exit;
 pub use field::{FIELDS, Field, Kind};

@@ -36,6 +36,7 @@
 //! - [`snapshot`]: what a probe has counted
 //! - [`census`]: every inode of the machine that has pages in the cache
 //! - [`bare`]: programs that do nothing, to measure the price of the hooks
+//! - `trial`: what this kernel lets a program hook into
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
 
 pub mod bare;
@@ -50,9 +51,11 @@ mod record;
 pub mod snapshot;
 mod stretches;
 mod table;
+mod trial;
 
 pub use census::Census;
 pub use error::{Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::Probe;
 pub use snapshot::{FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot};
+pub use trial::Way;

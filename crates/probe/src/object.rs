@@ -87,7 +87,7 @@ const DIRECT: &[Counter] = &[
     Counter::DirectWriteBytes,
 ];
 
-const GROUPS: [Group; 7] = [
+pub(crate) const GROUPS: [Group; 7] = [
     Group {
         name: "read-ahead ranges",
         programs: &[

@@ -10,7 +10,7 @@ use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
 use crate::error::Error;
 use crate::names::Names;
-use crate::object::{Programs, types};
+use crate::object::{GROUPS, Programs, types};
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Raw};
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
@@ -98,6 +98,16 @@ impl Probe {
             .iter()
             .map(|group| group.reason)
             .collect()
+    }
+
+    /// The groups of programs that a kernel may do without, by name, each with what is missing if this one
+    /// did.
+    pub fn groups(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+        GROUPS.iter().map(|group| {
+            let missing = self.programs.missing.iter();
+            let missing = missing.filter(|missing| missing.name == group.name);
+            (group.name, missing.map(|group| group.reason).next())
+        })
     }
 
     /// Everything counted so far; or since the last snapshot, with [`Options::stretches`].

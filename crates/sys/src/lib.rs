@@ -34,12 +34,14 @@
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`].
 //! - `spawn`: [`spawn_untouched`].
+//! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 mod advise;
 mod cachestat;
 mod close;
+mod counters;
 mod device;
 mod error;
 mod mapping;
@@ -53,6 +55,7 @@ mod usage;
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
 pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
 pub use close::close_together;
+pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
 pub use error::{Error, ErrorKind};
 pub use mapping::Mapping;

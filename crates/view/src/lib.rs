@@ -32,11 +32,13 @@
 //! - `format`, `style`: what the caller chose.
 //! - `rows`: a stream of rows, the output of `stat`.
 //! - `report`: a report of a run, the output of `run`.
+//! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format.
 
 #![forbid(unsafe_code)]
 
 mod cell;
+mod checkup;
 mod csv_text;
 mod format;
 mod json;
@@ -45,6 +47,7 @@ mod report;
 mod rows;
 mod style;
 
+pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use report::{ReportOptions, write_report};
 pub use rows::{RowOptions, RowWriter};

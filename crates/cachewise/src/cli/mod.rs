@@ -1,6 +1,7 @@
 //! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
 
 mod act;
+mod doctor;
 mod drop;
 mod files;
 mod order;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
+pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use order::{Cat, OrderFiles, Unit};
@@ -46,6 +48,8 @@ pub enum Command {
     Run(Run),
     /// Show the whole system's page cache at work, a row an interval.
     Stat(Stat),
+    /// Tell what this machine offers for looking at its caches, and what is wrong on it.
+    Doctor(Doctor),
     /// Show what of files, directories, processes or the whole machine is in the page cache.
     Files(Box<Files>),
     /// Bring files into the page cache, but for what is there already.

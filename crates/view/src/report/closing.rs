@@ -10,7 +10,7 @@ use crate::style::Style;
 /// The findings, each with its figures and the next step.
 ///
 /// The rules take exact numbers only: where there are none, nothing found means nothing.
-pub(super) fn findings(findings: &[Finding], exact: bool, style: Style) -> String {
+pub(crate) fn findings(findings: &[Finding], exact: bool, style: Style) -> String {
     if findings.is_empty() {
         let none = if exact {
             "none"
@@ -91,7 +91,7 @@ fn equation(law: &Law) -> String {
 }
 
 /// What could not be counted as it should, where something could not: lost, or in a sum only.
-pub(super) fn lost(report: &Report, style: Style) -> String {
+pub(crate) fn lost(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for lost in report.lost.iter().filter(|lost| lost.count > 0) {
         let what = format!("incomplete, {}:", lost.id.replace('_', " "));
@@ -102,7 +102,7 @@ pub(super) fn lost(report: &Report, style: Style) -> String {
 }
 
 /// What the back-end wants known.
-pub(super) fn notes(report: &Report) -> String {
+pub(crate) fn notes(report: &Report) -> String {
     let notes = report.backend.notes.iter();
     notes
         .map(|note| format!("note: {}\n", escaped(note)))

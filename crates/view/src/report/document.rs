@@ -72,7 +72,7 @@ pub(super) fn json(report: &Report) -> Json {
         .finish()
 }
 
-fn everything(row: &Row) -> Json {
+pub(crate) fn everything(row: &Row) -> Json {
     Object::new().everything(row).finish()
 }
 
@@ -91,7 +91,7 @@ fn exit(exit: Exit) -> Json {
     })
 }
 
-fn backend(report: &Report) -> Json {
+pub(crate) fn backend(report: &Report) -> Json {
     json!({
         "name": report.backend.name,
         "exact": report.backend.exact,
@@ -99,7 +99,7 @@ fn backend(report: &Report) -> Json {
     })
 }
 
-fn lost(lost: &cachewise_model::Lost) -> Json {
+pub(crate) fn lost(lost: &cachewise_model::Lost) -> Json {
     json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning })
 }
 
@@ -112,7 +112,7 @@ fn law(law: &Law) -> Json {
     json!({ "id": law.id, "holds": holds, "reason": reason })
 }
 
-fn finding(finding: &Finding) -> Json {
+pub(crate) fn finding(finding: &Finding) -> Json {
     let figures = finding
         .figures
         .iter()

@@ -16,8 +16,8 @@ use crate::json;
 use crate::style::Style;
 
 mod classes;
-mod closing;
-mod document;
+pub(crate) mod closing;
+pub(crate) mod document;
 mod grid;
 mod ranked;
 mod records;
@@ -25,7 +25,7 @@ mod tables;
 mod text;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 
 /// How a report for people looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

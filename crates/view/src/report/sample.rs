@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Report,
+    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Report, System,
     diagnose,
 };
 use cachewise_units::PageSize;
 
-pub(super) fn cold() -> Report {
+pub(crate) fn cold() -> Report {
     let page_size = PageSize::new(4 << 10).unwrap();
     let mut report = Report::new(
         "2026-01-02T03:04:05Z".into(),
@@ -58,6 +58,7 @@ pub(super) fn cold() -> Report {
     });
     report.processes.push(ProcessRow {
         pid: 4321,
+        started: Measured::Exact(4321),
         ppid: Measured::Exact(4320),
         command: Measured::Exact("dd".into()),
         cgroup: Measured::Exact("/user.slice".into()),
@@ -69,6 +70,8 @@ pub(super) fn cold() -> Report {
     });
     report.cgroups.push(CgroupRow {
         path: Measured::Exact("/user.slice".into()),
+        unit: Measured::not_offered("the group is no unit's"),
+        system: System::default(),
         ledger: ledger.clone(),
     });
     report.totals = ledger;

@@ -1,0 +1,119 @@
+//! `doctor`: what this machine offers for looking at its caches, and what is wrong on it.
+//!
+//! # Layout
+//! - `probes`: ways to count, each tried; `rights`: capabilities and limits
+//! - `memory`: how the kernel goes about memory, and its devices; `tools`: other programs
+//! - this file: the order of all, and watching
+
+mod memory;
+mod probes;
+mod rights;
+mod tools;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Checkup, Report, Stretch};
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_view::write_checkup;
+
+use crate::cli::Doctor;
+use crate::machine;
+use crate::output::{Sink, Stream, is_broken_pipe, tell};
+use crate::signals::{self, Caught};
+use crate::watch::Watch;
+
+/// While watching it is looked this often: a process that lives for a moment has a row of its own, and a
+/// table for a few seconds does not fill up.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks at the machine, watches it, and tells.
+pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
+    if arguments.setcap {
+        return rights::print_setcap();
+    }
+    let kernel = Kernel::new();
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut checks = probes::kernel(&kernel);
+    checks.extend(probes::ways(&kernel));
+    checks.extend(rights::checks(&kernel));
+    checks.extend(memory::checks(&kernel));
+    checks.extend(tools::checks());
+    let mut checkup = Checkup {
+        timestamp: machine::timestamp(),
+        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+        page_size: cachewise_sys::page_size(),
+        kernel: kernel.release().unwrap_or_else(|_| "?".into()),
+        checks,
+        watched: None,
+    };
+    if arguments.seconds > Duration::ZERO {
+        if sink.is_terminal {
+            tell(&format!(
+                "watching for {:.1} s; --seconds 0 leaves that out",
+                arguments.seconds.as_secs_f64()
+            ));
+        }
+        checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel, &checkup)?);
+    }
+    let name = sink.name().to_owned();
+    let (format, style) = (sink.format, sink.style);
+    match write_checkup(sink, format, &checkup, style) {
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            if !is_broken_pipe(&error) {
+                return Err(error).with_context(|| format!("cannot write to {name}"));
+            }
+        }
+        Ok(()) => {}
+    }
+    let found = arguments.check && checkup.warnings() > 0;
+    Ok(ExitCode::from(u8::from(found)))
+}
+
+/// Watches for so long, or until interrupted.
+fn watch(
+    time: Duration,
+    interrupts: &std::sync::mpsc::Receiver<Caught>,
+    kernel: &Kernel,
+    checkup: &Checkup,
+) -> Result<Report> {
+    let options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(kernel),
+        ..Options::new(Scope::System, Detail::Rows)
+    };
+    let mut watch = Watch::open(&options, kernel.clone())?;
+    let end = Instant::now() + time;
+    let mut sum: Option<Stretch> = None;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let over = match interrupts.recv_timeout(left.min(LOOK_EVERY)) {
+            Ok(_) => true,
+            Err(RecvTimeoutError::Timeout) => left <= LOOK_EVERY,
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        };
+        let stretch = watch.stretch()?;
+        let sum = match &mut sum {
+            Some(sum) => {
+                sum.append(stretch);
+                sum
+            }
+            None => sum.insert(stretch),
+        };
+        if over {
+            let mut report = Report::new(
+                sum.time.clone(),
+                checkup.hostname.clone(),
+                checkup.page_size,
+                checkup.kernel.clone(),
+            );
+            report.backend = watch.backend().clone();
+            return Ok(report.of_stretch(sum));
+        }
+    }
+}

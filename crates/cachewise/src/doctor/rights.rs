@@ -1,0 +1,118 @@
+//! What this process may do, and how to let it do more.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Check, State, shell_quoted};
+use cachewise_units::Bytes;
+use rustix::process::{Resource, getrlimit};
+
+/// By their numbers in linux/capability.h, and what each is for.
+const CAPABILITIES: [(u32, &str, &str); 5] = [
+    (39, "cap_bpf", "the probe cannot be loaded"),
+    (38, "cap_perfmon", "the probe cannot be loaded"),
+    (
+        3,
+        "cap_fowner",
+        "how much of others' files is resident is not told",
+    ),
+    (
+        2,
+        "cap_dac_read_search",
+        "others' directories cannot be walked, nor the files that their processes hold",
+    ),
+    (
+        14,
+        "cap_ipc_lock",
+        "files cannot be locked beyond the limit of locked memory",
+    ),
+];
+
+/// What is needed to count, and to ask about every file.
+const TO_COUNT: &str = "cap_bpf,cap_perfmon,cap_fowner,cap_dac_read_search";
+
+/// Fewer open files than this and the probe may not get its descriptors.
+const ENOUGH_FILES: u64 = 128;
+
+/// Capabilities and limits.
+pub fn checks(kernel: &Kernel) -> Vec<Check> {
+    const AREA: &str = "rights";
+    let mut checks = Vec::new();
+    let Some(effective) = effective() else {
+        checks.push(
+            Check::ok(AREA, "capabilities", "/proc/self/status does not tell").is(State::Missing),
+        );
+        return checks;
+    };
+    for (number, name, meaning) in CAPABILITIES {
+        // CAP_SYS_ADMIN had the first two in it before Linux 5.8, and still has.
+        let is_there = effective & (1 << number) != 0 || number >= 38 && effective & (1 << 21) != 0;
+        let check = Check::ok(AREA, name, if is_there { "held" } else { "not held" });
+        checks.push(if is_there {
+            check
+        } else {
+            check
+                .is(State::Missing)
+                .means(meaning)
+                .by("run it as root, or see cachewise doctor --setcap")
+        });
+    }
+    let unprivileged = kernel
+        .setting("kernel.unprivileged_bpf_disabled")
+        .ok()
+        .flatten();
+    if let Some(value) = unprivileged {
+        checks.push(Check::ok(
+            AREA,
+            "unprivileged_bpf_disabled",
+            format!("{value}: programs of this kind need capabilities either way"),
+        ));
+    }
+    if let Some(value) = kernel.setting("kernel.perf_event_paranoid").ok().flatten() {
+        checks.push(Check::ok(AREA, "perf_event_paranoid", value));
+    }
+    let amount =
+        |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| Bytes(limit).to_string());
+    let locked = getrlimit(Resource::Memlock);
+    let check = Check::ok(AREA, "memlock_limit", amount(locked.current));
+    checks.push(match locked.current {
+        Some(limit) if limit < 64 << 20 && effective & (1 << 14) == 0 => check
+            .is(State::Limited)
+            .means("cachewise lock can hold so much and no more")
+            .by("ulimit -l unlimited; for a service LimitMEMLOCK=infinity"),
+        _ => check,
+    });
+    let files = getrlimit(Resource::Nofile).current;
+    let count = files.map_or("unlimited".to_owned(), |files| files.to_string());
+    let check = Check::ok(AREA, "open_files_limit", count);
+    checks.push(match files {
+        Some(files) if files < ENOUGH_FILES => check
+            .is(State::Limited)
+            .means("the probe has a descriptor for each program and table, and may not get all")
+            .by(format!("ulimit -n {ENOUGH_FILES}")),
+        _ => check,
+    });
+    checks
+}
+
+fn effective() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let set = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+/// The line that gives this program what it needs. It is for the user to read and to run.
+pub fn print_setcap() -> Result<ExitCode> {
+    let own = std::env::current_exe().context("cannot tell where this program is")?;
+    let line = format!("sudo setcap {TO_COUNT}+ep {}\n", shell_quoted(&own));
+    match std::io::stdout().write_all(line.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => written
+            .map(|()| ExitCode::SUCCESS)
+            .context("cannot write to standard output"),
+    }
+}

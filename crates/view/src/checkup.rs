@@ -1,0 +1,267 @@
+//! A checkup in any format: the output of `doctor`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use cachewise_model::{
+    Check, Checkup, Datum, Kind, Measured, SCHEMA_VERSION, State, Unit, escaped,
+};
+use serde_json::{Value as Json, json};
+
+use crate::cell::{pad, width, wrapped};
+use crate::format::Format;
+use crate::json::{Object, to_text};
+use crate::metrics::Exposition;
+use crate::report::{closing, document};
+use crate::style::Style;
+use crate::{cell::Side, csv_text};
+
+/// Writes a checkup.
+///
+/// JSON has everything. CSV has a row for each thing that was looked at, OpenMetrics how many there are of
+/// each state and of the findings: neither has room for sentences.
+///
+/// # Errors
+/// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+pub fn write_checkup(
+    mut out: impl Write,
+    format: Format,
+    checkup: &Checkup,
+    style: Style,
+) -> io::Result<()> {
+    let text = match format {
+        Format::Table => text(checkup, style),
+        Format::Json => to_text(&document(checkup), true),
+        Format::JsonLines => to_text(&document(checkup), false),
+        Format::Csv => csv(checkup)?,
+        Format::OpenMetrics => openmetrics(checkup)?,
+    };
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn text(checkup: &Checkup, style: Style) -> String {
+    let head = format!(
+        "{}, linux {}, {} pages",
+        escaped(checkup.hostname.as_ref()),
+        escaped(checkup.kernel.as_ref()),
+        checkup.page_size,
+    );
+    let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
+    let names = checkup.checks.iter().map(|check| width(&check.id));
+    let column = names.max().unwrap_or(0);
+    let mut area = "";
+    for check in &checkup.checks {
+        if check.area != area {
+            area = check.area;
+            let _ = writeln!(text, "\n{}", style.bold(area));
+        }
+        line(&mut text, check, column, style);
+    }
+    if let Some(report) = &checkup.watched {
+        let _ = writeln!(
+            text,
+            "\nwatched for {:.1} s, counted by {}",
+            report.wall.as_secs_f64(),
+            escaped(report.backend.name.as_ref())
+        );
+        text += &closing::findings(&report.findings, report.backend.exact, style);
+        text += &closing::lost(report, style);
+        text += &closing::notes(report);
+    }
+    text
+}
+
+fn line(text: &mut String, check: &Check, column: usize, style: Style) {
+    let state = pad(check.state.id(), "limited".len(), Side::Left);
+    let state = match check.state {
+        State::Ok => state,
+        State::Limited | State::Missing => style.yellow(&state),
+    };
+    let id = pad(&check.id, column, Side::Left);
+    let found = escaped(check.found.as_ref());
+    let _ = writeln!(text, "  {state}  {id}  {found}");
+    let indent = " ".repeat(2 + "limited".len() + 2 + column + 2);
+    let room = style.width.saturating_sub(indent.len()).max(24);
+    if !check.meaning.is_empty() {
+        for part in wrapped(&escaped(check.meaning.as_ref()), room).lines() {
+            let _ = writeln!(text, "{indent}{}", part.trim_start());
+        }
+    }
+    if let Some(step) = &check.next_step {
+        // Not wrapped: it is there to be copied.
+        let _ = writeln!(text, "{indent}how: {}", escaped(step.as_ref()));
+    }
+}
+
+fn document(checkup: &Checkup) -> Json {
+    let checks = checkup.checks.iter().map(|check| {
+        json!({
+            "area": check.area,
+            "id": check.id,
+            "state": check.state.id(),
+            "found": check.found,
+            "meaning": check.meaning,
+            "next_step": check.next_step,
+            "needed": check.is_needed,
+        })
+    });
+    let object = Object::new()
+        .set("schema_version", SCHEMA_VERSION)
+        .set("timestamp", checkup.timestamp.as_str())
+        .set("hostname", checkup.hostname.as_str())
+        .set("page_size_bytes", checkup.page_size.get())
+        .set("kernel_release", checkup.kernel.as_str())
+        .set("warnings", checkup.warnings())
+        .set("checks", checks.collect::<Json>());
+    let Some(report) = &checkup.watched else {
+        return object
+            .set("watched", Json::Null)
+            .set("findings", Json::Array(Vec::new()))
+            .finish();
+    };
+    let watched = Object::new()
+        .set("seconds", report.wall.as_secs_f64())
+        .set("backend", document::backend(report))
+        .set(
+            "lost",
+            report.lost.iter().map(document::lost).collect::<Json>(),
+        )
+        .set("totals", document::everything(&report.total_row()));
+    let findings = report.findings.iter().map(document::finding);
+    object
+        .set("watched", watched.finish())
+        .set("findings", findings.collect::<Json>())
+        .finish()
+}
+
+fn csv(checkup: &Checkup) -> io::Result<String> {
+    let head = [
+        "area",
+        "id",
+        "state",
+        "found",
+        "meaning",
+        "next_step",
+        "needed",
+    ];
+    let mut text = csv_text::line(head.into_iter().map(str::to_owned))?;
+    for check in &checkup.checks {
+        let cells = [
+            check.area.to_owned(),
+            check.id.clone(),
+            check.state.id().to_owned(),
+            check.found.clone(),
+            check.meaning.clone(),
+            check.next_step.clone().unwrap_or_default(),
+            check.is_needed.to_string(),
+        ];
+        text += &csv_text::line(cells.into_iter())?;
+    }
+    Ok(text)
+}
+
+fn openmetrics(checkup: &Checkup) -> io::Result<String> {
+    let mut exposition = Exposition::new();
+    exposition.page_size(checkup.page_size);
+    let mut count = |id: &str, help: &str, number: usize| {
+        let number = Measured::Exact(Datum::Count(number as u64));
+        exposition.value(id, help, Unit::Count, Kind::Gauge, &number);
+    };
+    let of_state = |state: State| {
+        let checks = checkup.checks.iter();
+        checks.filter(|check| check.state == state).count()
+    };
+    count(
+        "doctor_checks_ok",
+        "Things that are there and work",
+        of_state(State::Ok),
+    );
+    count(
+        "doctor_checks_limited",
+        "Things that work in part",
+        of_state(State::Limited),
+    );
+    count(
+        "doctor_checks_missing",
+        "Things that are not there",
+        of_state(State::Missing),
+    );
+    count(
+        "doctor_warnings",
+        "Findings that cost something, and needed things that are missing",
+        checkup.warnings(),
+    );
+    let findings = checkup.watched.iter().flat_map(|report| &report.findings);
+    count(
+        "doctor_findings",
+        "What the rules found while watching",
+        findings.count(),
+    );
+    exposition.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn checkup() -> Checkup {
+        let report = sample::cold();
+        Checkup {
+            timestamp: report.timestamp.clone(),
+            hostname: report.hostname.clone(),
+            page_size: report.page_size,
+            kernel: report.kernel.clone(),
+            checks: vec![
+                Check::ok("kernel", "btf", "there"),
+                Check::ok("probe", "fentry", "refused\u{1b}[31m: EPERM")
+                    .is(State::Missing)
+                    .means("the probe does without")
+                    .by("nothing to do"),
+            ],
+            watched: Some(report),
+        }
+    }
+
+    fn written(format: Format) -> String {
+        let mut out = Vec::new();
+        write_checkup(&mut out, format, &checkup(), Style::plain(80)).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn people_get_states_meanings_and_findings() {
+        let text = written(Format::Table);
+        assert!(
+            text.contains("  ok       btf     there\n"),
+            "a line each: {text}"
+        );
+        assert!(
+            text.contains("  missing  fentry  refused"),
+            "with its state: {text}"
+        );
+        assert!(
+            text.contains("how: nothing to do"),
+            "and what helps: {text}"
+        );
+        assert!(!text.contains('\u{1b}'), "names act on no terminal: {text}");
+        assert!(text.contains("findings\n"), "then what is wrong: {text}");
+    }
+
+    #[test]
+    fn programs_get_documents() {
+        let json: Json = serde_json::from_str(&written(Format::Json)).unwrap();
+        assert_eq!(json["checks"][1]["state"], "missing", "by name");
+        assert_eq!(json["findings"][0]["id"], "cold_start", "with findings");
+        assert!(json["page_size_bytes"].is_u64(), "as every document");
+        let csv = written(Format::Csv);
+        assert_eq!(csv.lines().count(), 3, "a head and two rows: {csv}");
+        let metrics = written(Format::OpenMetrics);
+        assert!(
+            metrics.contains("cachewise_doctor_checks_missing 1"),
+            "{metrics}"
+        );
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    }
+}
