@@ -43,8 +43,8 @@ pub fn write_checkup(
 fn text(checkup: &Checkup, style: Style) -> String {
     let head = format!(
         "{}, linux {}, {} pages",
-        escaped(checkup.hostname.as_ref()),
-        escaped(checkup.kernel.as_ref()),
+        escaped(&checkup.hostname),
+        escaped(&checkup.kernel),
         checkup.page_size,
     );
     let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
@@ -63,7 +63,7 @@ fn text(checkup: &Checkup, style: Style) -> String {
             text,
             "\nwatched for {:.1} s, counted by {}",
             report.wall.as_secs_f64(),
-            escaped(report.backend.name.as_ref())
+            escaped(&report.backend.name)
         );
         text += &closing::findings(&report.findings, report.backend.exact, style);
         text += &closing::lost(report, style);
@@ -79,18 +79,18 @@ fn line(text: &mut String, check: &Check, column: usize, style: Style) {
         State::Limited | State::Missing => style.yellow(&state),
     };
     let id = pad(&check.id, column, Side::Left);
-    let found = escaped(check.found.as_ref());
+    let found = escaped(&check.found);
     let _ = writeln!(text, "  {state}  {id}  {found}");
     let indent = " ".repeat(2 + "limited".len() + 2 + column + 2);
     let room = style.width.saturating_sub(indent.len()).max(24);
     if !check.meaning.is_empty() {
-        for part in wrapped(&escaped(check.meaning.as_ref()), room).lines() {
+        for part in wrapped(&escaped(&check.meaning), room).lines() {
             let _ = writeln!(text, "{indent}{}", part.trim_start());
         }
     }
     if let Some(step) = &check.next_step {
         // Not wrapped: it is there to be copied.
-        let _ = writeln!(text, "{indent}how: {}", escaped(step.as_ref()));
+        let _ = writeln!(text, "{indent}how: {}", escaped(&step));
     }
 }
 

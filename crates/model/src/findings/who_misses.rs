@@ -71,7 +71,7 @@ fn finding(process: &ProcessRow) -> Finding {
     let (fetched, asked) = (fetched(process), asked(process));
     let name = process.command.as_ref().known().map_or_else(
         || "?".to_owned(),
-        |name| crate::escaped(name.as_ref()).into_owned(),
+        |name| crate::escaped(name).into_owned(),
     );
     let pid = process.pid;
     Finding {
