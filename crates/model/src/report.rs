@@ -220,7 +220,8 @@ impl Surroundings {
                 |group| group.path.clone().map(PathBuf::from),
             ),
             cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
-            dirty_bytes: system.dirty_bytes,
+            // What the kernel holds against its limits.
+            dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),
             dirty_limit_bytes: system.dirty_limit_bytes,
             dirty_background_bytes: system.dirty_background_bytes,
         }

@@ -1,5 +1,7 @@
 //! The kernel, and every way to count that it may offer: each is tried.
 
+use std::error::Error as _;
+
 use cachewise_kstat::{Hierarchy, Kernel};
 use cachewise_model::{Check, State};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope, Way};
@@ -139,7 +141,8 @@ fn probe(kernel: &Kernel) -> Vec<Check> {
         "loaded and attached: numbers are exact to the page",
     )];
     checks.extend(probe.groups().map(|(name, missing)| {
-        let id = name.replace([' ', '/'], "_");
+        let id = name.to_lowercase().replace("i/o", "io");
+        let id = id.replace([' ', '-'], "_");
         match missing {
             None => Check::ok(AREA, id, "attached"),
             Some(reason) => Check::ok(AREA, id, "left out")
@@ -158,8 +161,12 @@ fn hook(way: Way) -> Check {
     };
     let is_used = matches!(way, Way::RawTracepoint | Way::TaskIterator);
     let kind = error.kind();
-    let why = explain(&anyhow::Error::from(error));
-    let check = Check::ok("probe", id, why)
+    // Which program was to be loaded is clear here.
+    let why = match error.source() {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    };
+    let check = Check::ok("probe", id, format!("refused: {why}"))
         .is(State::Missing)
         .means(if is_used {
             "the probe is made of these"

@@ -26,6 +26,15 @@ const NOT_ALL_CALLS: &str =
 /// Residency after the run costs five system calls a file; of more files than this, the heaviest.
 const RESIDENCY_OF: usize = 10_000;
 
+/// What is asked about a file as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Its size: one system call, however large it is.
+    Size,
+    /// And how much of it is resident, which the kernel counts folio by folio.
+    Residency,
+}
+
 /// Fills the report with what the probe counted.
 pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &Kernel) {
     (report.cpu_user_seconds, report.cpu_system_seconds) = cpu_seconds(snapshot, course);
@@ -33,9 +42,14 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
     report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
-    report.files = file_rows(snapshot, report.page_size, kernel, RESIDENCY_OF)
-        .map(|(_, row)| row)
-        .collect();
+    report.files = file_rows(
+        snapshot,
+        report.page_size,
+        kernel,
+        (Look::Residency, RESIDENCY_OF),
+    )
+    .map(|(_, row)| row)
+    .collect();
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
     report.processes = process_rows(snapshot, &cgroup_names)
@@ -98,7 +112,7 @@ pub fn file_rows(
     snapshot: &Snapshot,
     page: PageSize,
     kernel: &Kernel,
-    looked_at: usize,
+    (look, looked_at): (Look, usize),
 ) -> impl Iterator<Item = (Option<FileId>, FileRow)> {
     let sums = sums(&snapshot.rows, |row| Some(row.file));
     let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
@@ -109,14 +123,14 @@ pub fn file_rows(
         .map(move |(place, (id, ledger))| {
             let info = id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
             let row = match info {
-                Some((id, info)) => file(id, info, ledger, place < looked_at),
+                Some((id, info)) => file(id, info, ledger, (place < looked_at).then_some(look)),
                 None => nameless(id, ledger, kernel),
             };
             (id, row)
         })
 }
 
-fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow {
+fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> FileRow {
     if !info.writes_are_seen && info.kind == FileKind::File {
         for counter in [
             Counter::WriteRequests,
@@ -142,13 +156,14 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: bool) -> FileRow 
         ),
         (None, None, _) => Measured::unknown("it has no name"),
     };
-    let now = match (&info.path, info.kind) {
+    let now = match (&info.path, info.kind, look) {
         _ if info.deleted => Now::without(Measured::not_offered("the file is deleted"), info),
-        (Some(path), FileKind::File) if look => Now::of(id, path, info),
-        (Some(_), FileKind::File) => Now::without(
-            Measured::unknown("looked at for the heaviest files only"),
-            info,
-        ),
+        (Some(path), FileKind::File, Some(look)) => Now::of(id, path, info, look),
+        (Some(_), FileKind::File, None) => Now {
+            resident: Measured::unknown("looked at for the heaviest files only"),
+            // It may have grown since.
+            size: Measured::Estimated(info.size.0, "as it was when it was first used"),
+        },
         _ => Now::without(
             Measured::not_offered("only files with a path here have it"),
             info,
@@ -219,7 +234,7 @@ impl Now {
         }
     }
 
-    fn of(id: FileId, path: &Path, info: &FileInfo) -> Now {
+    fn of(id: FileId, path: &Path, info: &FileInfo, look: Look) -> Now {
         // The probe names a file's device as stat(2) does, a subvolume's of btrfs too.
         let same = |stat: &Metadata| {
             let device = Device::from_stat(stat.dev());
@@ -230,6 +245,12 @@ impl Now {
             Ok(_) => return Now::without(Measured::unknown("another file has its name now"), info),
             Err(_) => return Now::without(Measured::unknown("the file is gone"), info),
         };
+        if look == Look::Size {
+            return Now {
+                resident: Measured::unknown("not asked for each time; cachewise files tells it"),
+                size: Measured::Exact(stat.len()),
+            };
+        }
         let resident = match cachewise_sys::resident(path) {
             Ok(stat) => Measured::Exact(stat.cached.0),
             Err(error) => Measured::unknown(match error.kind() {

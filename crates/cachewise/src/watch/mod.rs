@@ -16,7 +16,7 @@ use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine;
-use crate::run::account;
+use crate::run::account::{self, Look};
 use devices::Devices;
 use groups::Groups;
 
@@ -25,6 +25,9 @@ mod groups;
 #[cfg(test)]
 mod tests;
 pub mod unit;
+
+/// Files grow: those used most are asked for their size each time.
+const SIZES_OF: (Look, usize) = (Look::Size, 200);
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
@@ -233,7 +236,7 @@ impl Parts {
 fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>, kernel: &Kernel) {
     let page = cachewise_sys::page_size();
     let mut file_places: HashMap<Option<FileId>, usize> = HashMap::new();
-    for (id, row) in account::file_rows(snapshot, page, kernel, 0) {
+    for (id, row) in account::file_rows(snapshot, page, kernel, SIZES_OF) {
         file_places.insert(id, stretch.files.len());
         stretch.files.push(row);
     }

@@ -19,7 +19,7 @@ const FILE: &str = "CACHEWISE_TEST_FILE";
 const THREADS: u64 = 4;
 
 /// This test file as a program: `threads` reads a file, a quarter by each of four threads; `mapped` has all of
-/// it mapped, says so, and ends with its input.
+/// it mapped, says so, and ends with its input; the names of [`LOADS`] go on until their input ends.
 pub fn program(name: &str, file: &Path) -> Command {
     let own = std::env::current_exe().expect("a program knows where it is");
     // `env`, so that it can follow `cachewise run --` as well as stand alone.
@@ -37,13 +37,17 @@ pub fn program(name: &str, file: &Path) -> Command {
 pub(super) fn be_one() -> Option<ExitCode> {
     let name = std::env::var_os(NAME)?;
     let path = std::env::var_os(FILE)?;
-    let file = File::open(path).expect("the file can be opened");
+    let file = File::open(&path).expect("the file can be opened");
     let size = file.metadata().expect("an open file has a size").len();
     if name == "mapped" {
         mapped(&file, size);
         return Some(ExitCode::SUCCESS);
     }
-    assert_eq!(name, "threads", "there are two");
+    if let Some((_, round)) = LOADS.iter().find(|(load, _)| name == *load) {
+        go_on(&path, *round);
+        return Some(ExitCode::SUCCESS);
+    }
+    assert_eq!(name, "threads", "there is no other");
     let part = size / THREADS;
     thread::scope(|scope| {
         for number in 0..THREADS {
@@ -56,6 +60,88 @@ pub(super) fn be_one() -> Option<ExitCode> {
         }
     });
     Some(ExitCode::SUCCESS)
+}
+
+/// One round of a load on a file of this size.
+type Round = fn(&File, u64);
+
+/// What goes on until it is told to end: each makes a finding.
+const LOADS: [(&str, Round); 5] = [
+    // A page here and a page there, of a file that is not in the cache.
+    ("random", |file, size| {
+        put_out(file);
+        let pages = size / page_size().get();
+        let mut buffer = vec![0; page_size().get() as usize];
+        let mut place = 1u64;
+        for _ in 0..pages / 4 {
+            // Any walk through all pages will do that is neither in order nor nearly so.
+            place = (place.wrapping_mul(6_364_136_223_846_793_005))
+                .wrapping_add(1_442_695_040_888_963_407);
+            let offset = (place >> 33) % pages * page_size().get();
+            file.read_exact_at(&mut buffer, offset)
+                .expect("it can be read");
+        }
+    }),
+    // In order for a while, so that the kernel reads ahead, and then somewhere else.
+    ("jumps", |file, size| {
+        put_out(file);
+        let mut buffer = vec![0; 64 << 10];
+        for start in (0..size).step_by(32 << 20) {
+            for offset in (start..start + (1 << 20)).step_by(buffer.len()) {
+                file.read_exact_at(&mut buffer, offset)
+                    .expect("it can be read");
+            }
+        }
+    }),
+    // The same again and again, and each time from the device.
+    ("again", |file, size| {
+        put_out(file);
+        read_all(file, size);
+    }),
+    ("tiny", |file, size| {
+        let mut buffer = [0; 100];
+        for offset in (0..size - 100).step_by(buffer.len()).take(100_000) {
+            file.read_exact_at(&mut buffer, offset)
+                .expect("it can be read");
+        }
+    }),
+    // Written over and over.
+    ("dirty", |file, size| {
+        let buffer = vec![7; 1 << 20];
+        for offset in (0..size).step_by(buffer.len()) {
+            file.write_all_at(&buffer, offset)
+                .expect("it can be written");
+        }
+    }),
+];
+
+fn put_out(file: &File) {
+    cachewise_sys::fadvise_dont_need(file.as_fd()).expect("advice is taken");
+}
+
+fn read_all(file: &File, size: u64) {
+    let mut buffer = vec![0; 1 << 20];
+    for offset in (0..size).step_by(buffer.len()) {
+        file.read_exact_at(&mut buffer, offset)
+            .expect("it can be read");
+    }
+}
+
+/// Round after round, until the input ends.
+fn go_on(path: &std::ffi::OsStr, round: Round) {
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.expect("the file can be opened");
+    let size = file.metadata().expect("an open file has a size").len();
+    let told = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let listener = std::sync::Arc::clone(&told);
+    thread::spawn(move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        listener.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    println!("ready");
+    while !told.load(std::sync::atomic::Ordering::Relaxed) {
+        round(&file, size);
+    }
 }
 
 fn mapped(file: &File, size: u64) {
