@@ -63,14 +63,11 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     }
     let name = sink.name().to_owned();
     let (format, style) = (sink.format, sink.style);
-    match write_checkup(sink, format, &checkup, style) {
-        Err(error) => {
-            let error = anyhow::Error::from(error);
-            if !is_broken_pipe(&error) {
-                return Err(error).with_context(|| format!("cannot write to {name}"));
-            }
+    if let Err(error) = write_checkup(sink, format, &checkup, style) {
+        let error = anyhow::Error::from(error);
+        if !is_broken_pipe(&error) {
+            return Err(error).with_context(|| format!("cannot write to {name}"));
         }
-        Ok(()) => {}
     }
     let found = arguments.check && checkup.warnings() > 0;
     Ok(ExitCode::from(u8::from(found)))
