@@ -8,7 +8,7 @@
 //! - `stat`: everybody's doings in one sum, as `cachewise stat`.
 //! - `run`: a row for each process and file of one tree, as `cachewise run`, with this process (for
 //!   `compile`: its children) as the tree.
-//! - `rows`: such rows for the whole machine. For reference; no command does it for long.
+//! - `rows`: such rows for the whole machine, in stretches, as `cachewise top`, `record` and `serve`.
 //!
 //! # Why it is fair
 //! - A block is a fixed number of operations, about 100 ms of them, the same ones in the same order each

@@ -44,7 +44,13 @@ impl Variant {
                 };
                 Attached::Probe(probe(scope, Detail::Rows)?)
             }
-            Variant::Rows => Attached::Probe(probe(Scope::System, Detail::Rows)?),
+            Variant::Rows => {
+                let options = Options {
+                    stretches: true,
+                    ..Options::new(Scope::System, Detail::Rows)
+                };
+                Attached::Probe(Box::new(Probe::attach(&options)?))
+            }
         })
     }
 }
