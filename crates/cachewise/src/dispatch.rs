@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, doctor, drop, files, order, run, stat};
+use crate::{act, columns, doctor, drop, files, order, run, serve, stat};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
@@ -23,6 +23,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Order(arguments) => order::order(&arguments),
         Command::Cat(arguments) => order::cat(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
+        Command::Serve(arguments) => serve::serve(*arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();

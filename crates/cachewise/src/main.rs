@@ -14,6 +14,7 @@ mod order;
 mod output;
 mod progress;
 mod run;
+mod serve;
 mod signals;
 mod stat;
 mod watch;

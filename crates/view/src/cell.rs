@@ -19,6 +19,12 @@ pub(crate) fn cell(value: &Value) -> String {
     })
 }
 
+/// A value as people read it, for views that are no tables of text.
+#[must_use]
+pub fn value_text(value: &Value) -> String {
+    cell(value)
+}
+
 /// A value as one word, so that `awk` finds it in its column: `131072`, `512.0MiB`, `99.61%`.
 pub(crate) fn compact(value: &Value) -> String {
     marked(value, |datum| match datum {

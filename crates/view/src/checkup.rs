@@ -128,7 +128,7 @@ fn document(checkup: &Checkup) -> Json {
             report.lost.iter().map(document::lost).collect::<Json>(),
         )
         .set("totals", document::everything(&report.total_row()));
-    let findings = report.findings.iter().map(document::finding);
+    let findings = report.findings.iter().map(document::finding_json);
     object
         .set("watched", watched.finish())
         .set("findings", findings.collect::<Json>())

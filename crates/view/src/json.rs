@@ -113,6 +113,18 @@ pub(crate) fn plain(datum: &Datum) -> String {
     }
 }
 
+/// A row as JSON: every field that a row of its kind has, with the reasons for what is missing.
+#[must_use]
+pub fn row_json(row: &Row) -> Json {
+    Object::new().everything(row).finish()
+}
+
+/// These fields of a row as JSON.
+#[must_use]
+pub fn columns_json(row: &Row, columns: &[&Field]) -> Json {
+    Object::new().columns(row, columns).finish()
+}
+
 /// JSON on one line, or indented, ending in a line feed.
 pub(crate) fn to_text(json: &Json, indented: bool) -> String {
     if indented {

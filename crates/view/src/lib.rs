@@ -47,8 +47,10 @@ mod report;
 mod rows;
 mod style;
 
+pub use cell::value_text;
 pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
-pub use report::{ReportOptions, write_report};
+pub use json::{columns_json, row_json};
+pub use report::{ReportOptions, finding_json, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;

@@ -1,3 +1,37 @@
-//! Metrics, a web page and JSON over HTTP.
+//! Metrics, a web page and JSON over HTTP: what `cachewise serve` is made of.
+//!
+//! The crate reads nothing from the machine: whoever uses it hands in what watches ([`Watching`]) and what
+//! looks at files ([`Surveying`]), and calls [`Gatherer::run`] on the thread that may do so. Requests are
+//! answered by another thread, which asks that one.
+//!
+//! # Layout
+//! - `options`: what is served to whom, and the bounds. `names`: which file names may be told.
+//! - `source`: what must be handed in.
+//! - `gather`: stretches become sums since the start, ticks for live views, and a window for findings.
+//!   `survey`: the census and sets of files, on a thread of their own.
+//! - `cache`: what fills the page cache, as a tree of directories.
+//! - `metrics/`: the table of metrics, the exposition in two formats, the rank of control groups.
+//! - `http/`: connections and their bounds, who may ask, the JSON, the stream of events, the page.
+//! - `schema`: what the JSON looks like, as OpenAPI.
 
 #![forbid(unsafe_code)]
+
+mod cache;
+mod gather;
+mod http;
+mod metrics;
+mod names;
+mod options;
+mod schema;
+mod source;
+mod survey;
+
+pub use cache::CacheTree;
+pub use gather::{Asking, Gatherer};
+pub use http::Server;
+pub use metrics::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
+pub use names::Names;
+pub use options::{Limits, Options, Token, WeakToken};
+pub use schema::openapi;
+pub use source::{FileSet, Machine, Surveying, Watching};
+pub use survey::Survey;

@@ -8,6 +8,7 @@ mod order;
 mod output;
 mod run;
 mod select;
+mod serve;
 mod stat;
 
 use std::io::{self, Write};
@@ -25,6 +26,7 @@ pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use run::Run;
 pub use select::Select;
+pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
 
 /// See how programs use the page cache, exact to the page.
@@ -66,6 +68,8 @@ pub enum Command {
     Cat(Cat),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
+    /// Serve metrics, a live web page and JSON over HTTP.
+    Serve(Box<Serve>),
     /// List every column that there is, with what it means.
     Columns,
     /// Print a completion script for a shell.

@@ -67,7 +67,7 @@ pub(super) fn json(report: &Report) -> Json {
         .set("laws", laws(report).iter().map(law).collect::<Json>())
         .set(
             "findings",
-            report.findings.iter().map(finding).collect::<Json>(),
+            report.findings.iter().map(finding_json).collect::<Json>(),
         )
         .finish()
 }
@@ -112,7 +112,9 @@ fn law(law: &Law) -> Json {
     json!({ "id": law.id, "holds": holds, "reason": reason })
 }
 
-pub(crate) fn finding(finding: &Finding) -> Json {
+/// A finding as JSON.
+#[must_use]
+pub fn finding_json(finding: &Finding) -> Json {
     let figures = finding
         .figures
         .iter()

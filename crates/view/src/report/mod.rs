@@ -24,6 +24,8 @@ mod records;
 mod tables;
 mod text;
 
+pub use document::finding_json;
+
 #[cfg(test)]
 pub(crate) mod sample;
 

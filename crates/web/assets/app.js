@@ -1,0 +1,189 @@
+// The page comes with its numbers; this keeps them moving.
+
+import { Charts } from "./charts.js";
+import { bytes, cell } from "./format.js";
+import { Table } from "./tables.js";
+import { Treemap } from "./treemap.js";
+
+const byId = (id) => document.getElementById(id);
+const TABLES = ["processes", "cgroups", "files", "devices"];
+const THEMES = ["system", "light", "dark"];
+const FIGURES = {
+  reuse_ratio: { unit: "ratio" },
+  read_pages: { unit: "pages", rate: true },
+  read_miss_pages: { unit: "pages", rate: true },
+  device_read_bytes: { unit: "bytes", rate: true },
+  cached_bytes: { unit: "bytes" },
+  dirty_bytes: { unit: "bytes" },
+  psi_io_some_ratio: { unit: "ratio" },
+};
+
+document.documentElement.classList.add("live");
+for (const id of ["charts", "tabs", "filter-label", "pause", "theme"]) byId(id).hidden = false;
+
+const charts = new Charts();
+const tables = Object.fromEntries(TABLES.map((id) => [id, new Table(id)]));
+new Treemap();
+
+// Theme: the choice is the browser's to keep.
+let theme = "system";
+try {
+  theme = localStorage.getItem("cachewise-theme") ?? "system";
+} catch {
+  // Storage may be off: then the choice lasts as long as the page.
+}
+function wear() {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = `Theme: ${theme}`;
+  charts.draw();
+}
+byId("theme").addEventListener("click", () => {
+  theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+  try {
+    localStorage.setItem("cachewise-theme", theme);
+  } catch {
+    // As above.
+  }
+  wear();
+});
+wear();
+
+// Tabs, as a keyboard expects them.
+const tabs = TABLES.map((id) => byId(`tab-${id}`));
+function choose(tab, focus = false) {
+  for (const other of tabs) {
+    const chosen = other === tab;
+    other.setAttribute("aria-selected", String(chosen));
+    other.tabIndex = chosen ? 0 : -1;
+    byId(other.getAttribute("aria-controls")).hidden = !chosen;
+  }
+  if (focus) tab.focus();
+}
+for (const [place, tab] of tabs.entries()) {
+  const panel = byId(tab.getAttribute("aria-controls"));
+  panel.setAttribute("role", "tabpanel");
+  panel.setAttribute("aria-labelledby", tab.id);
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) choose(tabs[(place + step + tabs.length) % tabs.length], true);
+  });
+}
+choose(tabs[0]);
+byId("filter").addEventListener("input", (event) => {
+  for (const table of Object.values(tables)) {
+    table.filter = event.target.value;
+    table.draw();
+  }
+});
+
+// Pause: numbers go on to be collected, and stand still here.
+let paused = false;
+let latest = null;
+const state = byId("state");
+function say(live, text) {
+  state.dataset.live = String(live);
+  state.textContent = text;
+}
+byId("pause").addEventListener("click", () => {
+  paused = !paused;
+  byId("pause").setAttribute("aria-pressed", String(paused));
+  byId("pause").textContent = paused ? "Go on" : "Pause";
+  if (!paused && latest) show(latest);
+  else if (paused) say(false, `paused at ${clock(latest)}`);
+});
+addEventListener("keydown", (event) => {
+  if (event.key === " " && event.target === document.body) {
+    event.preventDefault();
+    byId("pause").click();
+  }
+});
+
+const clock = (tick) => (tick ? new Date(tick.point.time).toLocaleTimeString() : "the start");
+
+function findings(list) {
+  const items = list.map((finding) => {
+    const item = document.createElement("li");
+    item.className = finding.severity;
+    const title = document.createElement("h3");
+    title.textContent = finding.title;
+    item.append(title);
+    if (finding.subject) {
+      const subject = document.createElement("code");
+      subject.textContent = finding.subject;
+      item.append(subject);
+    }
+    const evidence = document.createElement("ul");
+    evidence.className = "evidence";
+    for (const [name, value] of Object.entries(finding.figures)) {
+      if (["reasons", "estimated", "escaped"].includes(name)) continue;
+      const unit = ["pages", "bytes", "seconds", "ratio"].find((unit) => name.endsWith(`_${unit}`)) ?? "count";
+      const figure = document.createElement("li");
+      const number = document.createElement("b");
+      number.textContent = cell(finding.figures, { id: name, unit }).text;
+      figure.append(`${name.replace(`_${unit}`, "").replaceAll("_", " ")} `, number);
+      evidence.append(figure);
+    }
+    const next = document.createElement("p");
+    next.textContent = finding.next_step;
+    item.append(evidence, next);
+    return item;
+  });
+  if (items.length === 0) {
+    const none = document.createElement("li");
+    none.className = "none";
+    none.textContent = "Nothing to find fault with in the last minute.";
+    items.push(none);
+  }
+  byId("findings").replaceChildren(...items);
+}
+
+function show(tick) {
+  const { point } = tick;
+  for (const [id, how] of Object.entries(FIGURES)) {
+    const place = document.querySelector(`[data-figure="${id}"]`);
+    const { text } = cell(point, { id, ...how });
+    place.textContent = text;
+    if (how.rate && point[id] !== null) {
+      const per = document.createElement("small");
+      per.textContent = "/s";
+      place.append(per);
+    }
+  }
+  charts.update();
+  for (const id of TABLES) tables[id].set(tick[id], point.elapsed_seconds);
+  findings(tick.findings);
+  say(true, `live, ${clock(tick)}`);
+}
+
+function problem(text) {
+  byId("problem").hidden = !text;
+  byId("problem").textContent = text ?? "";
+}
+
+async function past() {
+  const response = await fetch("/api/v1/history");
+  if (!response.ok) throw new Error((await response.json()).error);
+  charts.reset((await response.json()).points);
+}
+
+// The browser connects again by itself; what was missed meanwhile is in the history.
+const events = new EventSource("/api/v1/events");
+events.addEventListener("open", () => past().then(() => problem(null), (error) => problem(error.message)));
+events.addEventListener("tick", (event) => {
+  latest = JSON.parse(event.data);
+  charts.add(latest.point);
+  if (!paused) {
+    problem(null);
+    show(latest);
+  }
+});
+events.addEventListener("problem", (event) => problem(`No numbers: ${JSON.parse(event.data).error}`));
+events.addEventListener("error", () => {
+  say(false, "not connected, trying again");
+  if (events.readyState === EventSource.CLOSED) problem("The server refused the connection. Load the page again.");
+});
+
+// For tests, and for who looks closely.
+globalThis.cachewise = { charts, tables, bytes };

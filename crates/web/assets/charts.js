@@ -1,0 +1,144 @@
+// Four charts over time, drawn by uPlot. What is not known is a gap, not 0.
+
+import { bytes, pageSize } from "./format.js";
+
+const KEPT = 900;
+
+const style = () => getComputedStyle(document.documentElement);
+const color = (name) => style().getPropertyValue(`--${name}`).trim();
+
+const rate = (id, factor = 1) => (point) =>
+  typeof point[id] === "number" && point.elapsed_seconds > 0 ? (point[id] * factor) / point.elapsed_seconds : null;
+const gauge = (id, factor = 1) => (point) => (typeof point[id] === "number" ? point[id] * factor : null);
+
+const perSecond = (value) => (value === null ? "-" : `${bytes(value)}/s`);
+const share = (value) => (value === null ? "-" : `${value.toFixed(1)} %`);
+const plain = (value) => (value === null ? "-" : bytes(value));
+
+const CHARTS = [
+  {
+    place: "chart-asked",
+    show: perSecond,
+    series: [
+      { label: "Reused", color: "hit", fill: true, of: rate("reuse_pages", pageSize) },
+      { label: "Read ahead", color: "ahead", of: rate("readahead_used_pages", pageSize) },
+      { label: "Missed", color: "miss", of: rate("read_miss_pages", pageSize) },
+    ],
+  },
+  {
+    place: "chart-devices",
+    show: perSecond,
+    series: [
+      { label: "Read", color: "hit", fill: true, of: rate("device_read_bytes") },
+      { label: "Written", color: "write", of: rate("device_write_bytes") },
+      { label: "Direct", color: "direct", of: rate("direct_bytes") },
+    ],
+  },
+  {
+    place: "chart-memory",
+    show: plain,
+    series: [
+      { label: "Cached", color: "hit", fill: true, of: gauge("cached_bytes") },
+      { label: "Buffers", color: "ahead", of: gauge("buffers_bytes") },
+      { label: "Dirty", color: "miss", of: gauge("dirty_bytes") },
+    ],
+  },
+  {
+    place: "chart-waiting",
+    show: share,
+    least: 1,
+    series: [
+      { label: "I/O", color: "miss", fill: true, of: gauge("psi_io_some_ratio", 100) },
+      { label: "Memory", color: "direct", of: gauge("psi_memory_some_ratio", 100) },
+      { label: "CPU", color: "hit", of: gauge("psi_cpu_some_ratio", 100) },
+    ],
+  },
+];
+
+// Steps of powers of two for bytes: 512 KiB and not 500,000.
+const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
+
+export class Charts {
+  constructor() {
+    this.points = [];
+    this.plots = [];
+    this.draw();
+    const again = () => this.draw();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+    new ResizeObserver(() => this.fit()).observe(document.getElementById("charts"));
+  }
+
+  reset(points) {
+    this.points = points.slice(-KEPT);
+    this.update();
+  }
+
+  add(point) {
+    this.points.push(point);
+    if (this.points.length > KEPT) this.points.shift();
+  }
+
+  data(chart) {
+    const times = this.points.map((point) => Date.parse(point.time) / 1000);
+    return [times, ...chart.series.map((series) => this.points.map(series.of))];
+  }
+
+  update() {
+    CHARTS.forEach((chart, place) => this.plots[place].setData(this.data(chart)));
+  }
+
+  // Anew, as colours are drawn and not styled.
+  draw() {
+    this.plots.forEach((plot) => plot.destroy());
+    this.plots = CHARTS.map((chart) => this.plot(chart));
+  }
+
+  size(place) {
+    const width = Math.max(place.clientWidth, 120);
+    return { width, height: place.clientHeight - 34 };
+  }
+
+  fit() {
+    CHARTS.forEach((chart, place) => this.plots[place].setSize(this.size(document.getElementById(chart.place))));
+  }
+
+  plot(chart) {
+    const place = document.getElementById(chart.place);
+    const axis = { stroke: color("quiet"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const inBytes = chart.show !== share;
+    return new globalThis.uPlot(
+      {
+        ...this.size(place),
+        cursor: { y: false, points: { size: 6 } },
+        legend: { live: true },
+        scales: {
+          x: { time: true },
+          y: { range: (_, low, high) => [0, Math.max(high ?? 0, chart.least ?? 1024) * 1.08] },
+        },
+        axes: [
+          { ...axis, space: 70 },
+          {
+            ...axis,
+            size: 74,
+            space: 32,
+            ...(inBytes ? { incrs: BINARY } : {}),
+            values: (_, ticks) => ticks.map((tick) => (inBytes ? bytes(tick).replace(".0 ", " ") : `${tick} %`)),
+          },
+        ],
+        series: [
+          { label: "Time", value: (_, time) => (time === null ? "" : new Date(time * 1000).toLocaleTimeString()) },
+          ...chart.series.map((series) => ({
+            label: series.label,
+            stroke: color(series.color),
+            width: 1.5,
+            fill: series.fill ? `${color(series.color)}22` : undefined,
+            value: (_, value) => chart.show(value ?? null),
+            points: { show: false },
+          })),
+        ],
+      },
+      this.data(chart),
+      place,
+    );
+  }
+}

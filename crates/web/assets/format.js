@@ -1,0 +1,52 @@
+// Numbers as people read them, the same as in cachewise's own tables.
+
+const STEPS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+export const pageSize = Number(document.body.dataset.pageSize);
+
+export function bytes(number) {
+  if (number === null || number === undefined || Number.isNaN(number)) return "?";
+  let step = 0;
+  let rest = Math.abs(number);
+  while (rest >= 1024 && step < STEPS.length - 1) {
+    rest /= 1024;
+    step += 1;
+  }
+  const sign = number < 0 ? "-" : "";
+  return step === 0 ? `${sign}${Math.round(rest)} B` : `${sign}${rest.toFixed(1)} ${STEPS[step]}`;
+}
+
+export function percent(ratio) {
+  return ratio === null || ratio === undefined ? "-" : `${(ratio * 100).toFixed(1)} %`;
+}
+
+export function count(number) {
+  return Math.round(number).toLocaleString("en");
+}
+
+// A value of a row as a number in the unit that is shown: a second, pages as bytes. Null if not known.
+export function measure(row, column) {
+  const value = row[column.id];
+  if (value === null || value === undefined || typeof value !== "number") return null;
+  const rate = column.rate ? value / (row.elapsed_seconds || column.elapsed || 1) : value;
+  return column.unit === "pages" ? rate * pageSize : rate;
+}
+
+// A cell: its text, and what there is to say of it.
+export function cell(row, column) {
+  const value = row[column.id];
+  const reason = row.reasons?.[column.id];
+  if (value === null || value === undefined) {
+    return { text: reason && reason !== "nothing was asked for" && column.unit !== "ratio" ? "?" : "-", title: reason };
+  }
+  const estimated = row.estimated?.includes(column.id) ? "~" : "";
+  const number = measure(row, column);
+  const text = {
+    pages: () => bytes(number),
+    bytes: () => bytes(number),
+    ratio: () => percent(number),
+    count: () => count(number),
+    seconds: () => `${number.toFixed(3)} s`,
+  }[column.unit]?.() ?? String(value);
+  return { text: estimated + text, title: reason };
+}

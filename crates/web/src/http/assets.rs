@@ -1,0 +1,80 @@
+//! What the page is made of, in the binary; told apart by their contents' hash, so that browsers ask once.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::OnceLock;
+
+use axum::extract::Path;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::api;
+
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($name:literal, $kind:literal;)+) => {
+        &[$(Asset {
+            name: $name,
+            kind: $kind,
+            bytes: include_bytes!(concat!("../../assets/", $name)),
+        },)+]
+    };
+}
+
+static ASSETS: &[Asset] = assets! {
+    "app.js", "text/javascript; charset=utf-8";
+    "charts.js", "text/javascript; charset=utf-8";
+    "format.js", "text/javascript; charset=utf-8";
+    "tables.js", "text/javascript; charset=utf-8";
+    "treemap.js", "text/javascript; charset=utf-8";
+    "style.css", "text/css; charset=utf-8";
+    "icon.svg", "image/svg+xml";
+    "uPlot.iife.min.js", "text/javascript; charset=utf-8";
+    "uPlot.min.css", "text/css; charset=utf-8";
+    "uPlot.LICENSE", "text/plain; charset=utf-8";
+};
+
+/// One of them.
+pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    give(&name, &headers)
+}
+
+/// What browsers ask for by themselves.
+pub(super) async fn icon(headers: HeaderMap) -> Response {
+    give("icon.svg", &headers)
+}
+
+fn give(name: &str, headers: &HeaderMap) -> Response {
+    static TAGS: OnceLock<Vec<String>> = OnceLock::new();
+    let tags = TAGS.get_or_init(|| ASSETS.iter().map(tag).collect());
+    let found = ASSETS
+        .iter()
+        .zip(tags)
+        .find(|(asset, _)| asset.name == name);
+    let Some((asset, tag)) = found else {
+        return api::problem(StatusCode::NOT_FOUND, "there is no such asset".into());
+    };
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|known| known.to_str().ok())
+        .is_some_and(|known| known.split(',').any(|one| one.trim() == tag));
+    let head = [
+        (header::ETAG, tag.as_str()),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_TYPE, asset.kind),
+    ];
+    if known {
+        return (StatusCode::NOT_MODIFIED, head).into_response();
+    }
+    (head, asset.bytes).into_response()
+}
+
+fn tag(asset: &Asset) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(asset.bytes);
+    format!("\"{:016x}\"", hasher.finish())
+}

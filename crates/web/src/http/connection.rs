@@ -1,0 +1,156 @@
+//! Accepting connections, with bounds: on their number, on the time for a request's head, on its size.
+//!
+//! When all places are taken, the connection that has waited longest without a request makes room; where
+//! all are being answered, the new one is told so.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{Request, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::patience::Patient;
+use crate::options::Limits;
+
+/// What is being answered gets this long at the end.
+const AT_THE_END: Duration = Duration::from_secs(2);
+/// Without descriptors or memory nothing can be accepted: no rush to try again.
+const AGAIN: Duration = Duration::from_millis(50);
+const MOST_HEADERS: usize = 64;
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 10\r\n\
+    Content-Type: text/plain\r\nContent-Length: 21\r\n\r\ntoo many connections\n";
+
+struct Place {
+    task: tokio::task::AbortHandle,
+    busy: Arc<AtomicBool>,
+}
+
+/// Accepts until `end` says so.
+pub(super) async fn accept(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    mut end: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut tasks: JoinSet<u64> = JoinSet::new();
+    let mut places: BTreeMap<u64, Place> = BTreeMap::new();
+    for number in 0u64.. {
+        let accepted = loop {
+            tokio::select! {
+                biased;
+                () = ended(&mut end) => break None,
+                Some(ended) = tasks.join_next() => {
+                    if let Ok(number) = ended {
+                        places.remove(&number);
+                    }
+                }
+                accepted = listener.accept() => break Some(accepted),
+            }
+        };
+        let stream = match accepted {
+            None => break,
+            Some(Ok((stream, _))) => stream,
+            Some(Err(_)) => {
+                // The client has gone, or there are no descriptors left: neither ends the server.
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+        };
+        if places.len() >= limits.connections && !make_room(&mut places) {
+            refuse(&stream);
+            continue;
+        }
+        let busy = Arc::new(AtomicBool::new(false));
+        let serving = serve(stream, router.clone(), limits, busy.clone(), end.clone());
+        let task = tasks.spawn(async move {
+            serving.await;
+            number
+        });
+        places.insert(number, Place { task, busy });
+    }
+    drop(listener);
+    let rest = async { while tasks.join_next().await.is_some() {} };
+    // Who does not read to the end by then has had its moment.
+    let _ = timeout(AT_THE_END, rest).await;
+    Ok(())
+}
+
+/// Returns when the server is to end.
+pub(super) async fn ended(end: &mut watch::Receiver<bool>) {
+    // Nobody left who could say so is the end too.
+    let _ = end.wait_for(|end| *end).await;
+}
+
+/// Ends the connection that has waited longest without a request.
+fn make_room(places: &mut BTreeMap<u64, Place>) -> bool {
+    let idle = places
+        .iter()
+        .find(|(_, place)| !place.busy.load(Ordering::Relaxed))
+        .map(|(number, _)| *number);
+    match idle.and_then(|number| places.remove(&number)) {
+        Some(place) => {
+            place.task.abort();
+            true
+        }
+        None => false,
+    }
+}
+
+fn refuse(stream: &TcpStream) {
+    // There is room for so little in any buffer; who does not read it sees that the connection ends.
+    let _ = stream.try_write(FULL);
+}
+
+async fn serve(
+    stream: TcpStream,
+    router: Router,
+    limits: Limits,
+    busy: Arc<AtomicBool>,
+    mut end: watch::Receiver<bool>,
+) {
+    // Small answers are not to wait for acknowledgements; if it cannot be set they do.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: Request<Incoming>| {
+        busy.store(true, Ordering::Relaxed);
+        let answer = router.clone().call(request);
+        let busy = busy.clone();
+        async move {
+            let answer = answer.await;
+            let streams = answer.as_ref().is_ok_and(|answer| {
+                let kind = answer.headers().get(header::CONTENT_TYPE);
+                kind.is_some_and(|kind| kind.as_bytes() == super::live::CONTENT_TYPE.as_bytes())
+            });
+            busy.store(streams, Ordering::Relaxed);
+            answer.map_err(|never: Infallible| never)
+        }
+    });
+    let io = TokioIo::new(Patient::new(stream, limits.write));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(io, service);
+    tokio::pin!(connection);
+    tokio::select! {
+        // Garbage has been answered with 400; whatever else went wrong, the client knows.
+        _ = connection.as_mut() => {}
+        () = ended(&mut end) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The server: who may ask, what is answered, and the bounds on both.
+//!
+//! # Layout
+//! - [`Server`]: the routes. `connection`: accepting, bounds and ending. `patience`: clients that do not read.
+//! - `guard`: host, token, headers of every answer.
+//! - `api`: JSON. `live`: events and the charts' points. `columns`: what tables show.
+//! - `page`, `assets`: the page and what it is made of.
+
+mod api;
+mod assets;
+mod columns;
+mod connection;
+mod guard;
+pub(crate) mod live;
+mod page;
+mod patience;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+pub(crate) use api::{MOST_ROWS, MOST_SECONDS};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::sync::watch;
+
+use crate::gather::Asking;
+use crate::metrics::{self, Format};
+use crate::options::Options;
+use crate::source::Machine;
+use crate::survey::Survey;
+
+/// What every answer can use.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub(crate) asking: Asking,
+    pub(crate) survey: Survey,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) options: Arc<Options>,
+    /// Streams of events that are open.
+    pub(crate) streams: Arc<AtomicUsize>,
+    /// Says when the server ends.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// Answers requests until it is told to end.
+#[derive(Debug)]
+pub struct Server {
+    listener: std::net::TcpListener,
+}
+
+impl Server {
+    /// Takes the address; port 0 is any free one.
+    ///
+    /// # Errors
+    /// If it is taken, or not this machine's.
+    pub fn bind(address: SocketAddr) -> io::Result<Server> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Server { listener })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers requests until `end` says so; then what is being answered gets a moment.
+    ///
+    /// # Errors
+    /// If there can be no runtime, or nothing can be accepted any more.
+    pub fn run(
+        self,
+        asking: Asking,
+        survey: Survey,
+        machine: Arc<Machine>,
+        options: Arc<Options>,
+        end: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let limits = options.limits;
+        let site = Site {
+            asking,
+            survey,
+            machine,
+            options,
+            streams: Arc::new(AtomicUsize::new(0)),
+            ending: end.clone(),
+        };
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            connection::accept(listener, router(site), limits, end).await
+        })
+    }
+}
+
+fn router(site: Site) -> Router {
+    Router::new()
+        .route("/", get(page::page))
+        .route("/assets/{name}", get(assets::asset))
+        .route("/favicon.ico", get(assets::icon))
+        .route("/metrics", get(scrape))
+        .route("/healthz", get(healthy))
+        .route("/api/v1/openapi.json", get(api::openapi))
+        .route("/api/v1/machine", get(api::machine))
+        .route("/api/v1/stretch", get(api::stretch))
+        .route("/api/v1/totals", get(api::totals))
+        .route("/api/v1/history", get(api::history))
+        .route("/api/v1/processes", get(api::processes))
+        .route("/api/v1/files", get(api::files))
+        .route("/api/v1/cgroups", get(api::cgroups))
+        .route("/api/v1/devices", get(api::devices))
+        .route("/api/v1/findings", get(api::findings))
+        .route("/api/v1/cache", get(api::cache))
+        .route("/api/v1/events", get(live::events))
+        .fallback(api::unknown)
+        .layer(from_fn_with_state(site.clone(), guard::guard))
+        .with_state(site)
+}
+
+async fn scrape(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let format = Format::of(accept);
+    match metrics::scrape(&site.asking, &site.survey, format).await {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
+        Err(error) => api::problem(StatusCode::SERVICE_UNAVAILABLE, error),
+    }
+}
+
+/// Whether numbers can be had: what supervisors ask.
+async fn healthy(State(site): State<Site>) -> Response {
+    let failed = site.asking.ask(|gathered, _| gathered.failed.clone()).await;
+    match failed {
+        Ok(None) => "ok\n".into_response(),
+        Ok(Some(_)) | Err(_) => {
+            // Why is for those who may see numbers: the log and /api/v1 have it.
+            (StatusCode::SERVICE_UNAVAILABLE, "no numbers can be had\n").into_response()
+        }
+    }
+}

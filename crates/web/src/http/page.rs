@@ -1,0 +1,408 @@
+//! The page, with numbers in it already: without JavaScript it is complete, and stands still.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use cachewise_model::{Datum, Finding, Kind, Row, Stretch, Unit, Value, field};
+use cachewise_units::{Bytes, PageSize};
+use cachewise_view::value_text;
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::Site;
+use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest, number};
+
+const TEMPLATE: &str = include_str!("../../assets/index.html");
+const MOST_ROWS: usize = 50;
+const MEMBERS: usize = 60;
+
+/// Which directory the map shows.
+#[derive(Debug, Deserialize)]
+pub(super) struct Shown {
+    path: Option<String>,
+}
+
+/// The page.
+pub(super) async fn page(
+    State(site): State<Site>,
+    query: Result<Query<Shown>, QueryRejection>,
+) -> Response {
+    let path = query.ok().and_then(|Query(shown)| shown.path);
+    let path = path
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or_else(|| "/".into());
+    let interval = site.options.interval;
+    let gathered = site.asking.ask(move |gathered, watching| {
+        let findings = gathered.findings(watching).to_vec();
+        // Some seconds, so that a page that stands still shows more than a moment.
+        let stretch = gathered.over(interval.max(Duration::from_secs(5)))?;
+        Some((stretch, findings))
+    });
+    let gathered = gathered.await.ok().flatten();
+    let cache = site.survey.cache().await;
+    let machine = &site.machine;
+    let mut values: Vec<(&str, String)> = vec![
+        ("hostname", escape(&machine.hostname)),
+        ("kernel", escape(&machine.kernel_release)),
+        ("version", escape(machine.version)),
+        ("page_size", machine.page_size.get().to_string()),
+        ("exact", machine.backend.exact.to_string()),
+        (
+            "backend",
+            match machine.backend.exact {
+                true => "exact to the page".into(),
+                false => "estimates".into(),
+            },
+        ),
+        ("notes", notes(&machine.backend.notes)),
+    ];
+    let tables: [(&Table, Rows); 4] = [
+        (&PROCESSES, |stretch| stretch.process_rows().collect()),
+        (&CGROUPS, |stretch| stretch.cgroup_rows().collect()),
+        (&FILES, |stretch| stretch.file_rows().collect()),
+        (&DEVICES, |stretch| stretch.device_rows().collect()),
+    ];
+    for (table, rows) in tables {
+        let rows = gathered
+            .as_ref()
+            .map(|(stretch, _)| rows(stretch))
+            .unwrap_or_default();
+        values.push((table.id, filled(table, rows, machine.page_size)));
+    }
+    let (stretch, findings) = gathered.unzip();
+    values.push((
+        "time",
+        escape(stretch.as_ref().map_or("", |stretch| &stretch.time)),
+    ));
+    values.push(("figures", figures(stretch.as_ref(), machine.page_size)));
+    values.push(("findings", of_findings(&findings.unwrap_or_default())));
+    match cache {
+        Ok(tree) => {
+            let (path, view) = match tree.view(&path, MEMBERS) {
+                Some(view) => (path, Some(view)),
+                None => ("/".into(), tree.view("/", MEMBERS)),
+            };
+            values.push(("crumbs", crumbs(&path)));
+            values.push(("cache_notes", notes(&tree.notes)));
+            values.push(("cache", members(view.as_ref())));
+        }
+        Err(error) => {
+            values.push(("crumbs", crumbs("/")));
+            values.push(("cache_notes", notes(&[error])));
+            values.push(("cache", String::new()));
+        }
+    }
+    let head = [(header::CACHE_CONTROL, "no-store")];
+    (head, Html(fill(TEMPLATE, &values))).into_response()
+}
+
+type Rows = fn(&Stretch) -> Vec<Row>;
+
+/// Puts values in for `{{name}}`, in one go: what comes from outside is not looked at again.
+fn fill(template: &str, values: &[(&str, String)]) -> String {
+    let mut text = String::with_capacity(template.len() * 4);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        let Some((name, after)) = after.split_once("}}") else {
+            rest = after;
+            break;
+        };
+        let value = values.iter().find(|(known, _)| *known == name);
+        text.push_str(value.map_or("", |(_, value)| value));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Text as HTML, safe in attributes too.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Control characters have no meaning in HTML, and those of direction would lie.
+            c if c.is_control() => escaped.push('\u{fffd}'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn notes(notes: &[String]) -> String {
+    notes.iter().fold(String::new(), |mut text, note| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "<p class=\"note\">{}</p>", escape(note));
+        text
+    })
+}
+
+/// Whether a number is shown a second.
+fn is_rate(kind: Kind) -> bool {
+    kind == Kind::Counter
+}
+
+/// A value as people read it: counts a second, pages as bytes.
+fn shown(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) -> String {
+    let Some(datum) = value.as_ref().known() else {
+        return value_text(value);
+    };
+    let mark = if value.estimate().is_some() { "~" } else { "" };
+    let rate = |number: f64| match is_rate(kind) && elapsed > 0.0 {
+        true => number / elapsed,
+        false => number,
+    };
+    let text = match (datum, number(value)) {
+        (Datum::Pages(_), Some(pages)) => {
+            Bytes((rate(pages) * page_size.get() as f64).round() as u64).to_string()
+        }
+        (Datum::Bytes(_), Some(bytes)) => Bytes(rate(bytes).round() as u64).to_string(),
+        (Datum::Count(_), Some(count)) if is_rate(kind) => format!("{:.0}", rate(count)),
+        (Datum::Ratio(_), Some(ratio)) => format!("{:.1} %", ratio * 100.0),
+        _ => value_text(value),
+    };
+    format!("{mark}{text}")
+}
+
+/// A table, with what the page's script needs to know of its columns.
+fn filled(table: &Table, rows: Vec<Row>, page_size: PageSize) -> String {
+    let mut text = format!(
+        "<table id=\"{}\" data-order=\"{}\"><caption class=\"hidden\">{}</caption><thead><tr>",
+        table.id, table.order, table.title
+    );
+    for (column, field) in table.columns.iter().zip(table.fields()) {
+        let unit = match field.unit {
+            Unit::Pages => "pages",
+            Unit::Bytes => "bytes",
+            Unit::Count => "count",
+            Unit::Ratio => "ratio",
+            Unit::Id => "id",
+            Unit::Seconds => "seconds",
+            Unit::Text | Unit::Time => "text",
+        };
+        let rate = is_rate(field.kind);
+        let per = if rate { "<small>/s</small>" } else { "" };
+        let _ = write!(
+            text,
+            "<th scope=\"col\" data-id=\"{}\" data-unit=\"{unit}\" data-rate=\"{rate}\" title=\"{}\">{}{per}</th>",
+            column.id,
+            escape(field.help),
+            column.header,
+        );
+    }
+    text.push_str("</tr></thead><tbody>");
+    if let Some(by) = field(table.order) {
+        for row in greatest(rows.into_iter(), by, MOST_ROWS) {
+            text.push_str("<tr>");
+            for field in table.fields() {
+                let value = field.of(&row);
+                let name = matches!(field.unit, Unit::Text | Unit::Time);
+                let why = value
+                    .missing()
+                    .map(|missing| missing.reason())
+                    .or(value.estimate());
+                let title = why
+                    .map(|why| format!(" title=\"{}\"", escape(why)))
+                    .unwrap_or_default();
+                let cell = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
+                let class = if name { "name" } else { "number" };
+                let _ = write!(text, "<td class=\"{class}\"{title}>{}</td>", escape(&cell));
+            }
+            text.push_str("</tr>");
+        }
+    }
+    text.push_str("</tbody></table>");
+    text
+}
+
+/// The figures at the top.
+fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
+    const FIGURES: [(&str, &str, &str); 7] = [
+        (
+            "reuse_ratio",
+            "Hit rate",
+            "of what was asked for, without any I/O",
+        ),
+        ("read_pages", "Asked for", "by reads through the cache"),
+        ("read_miss_pages", "Missed", "waited for a device"),
+        ("device_read_bytes", "From devices", "whoever asked"),
+        ("cached_bytes", "Cached", "page cache of files and memory"),
+        ("dirty_bytes", "Dirty", "waiting to be written back"),
+        (
+            "psi_io_some_ratio",
+            "Waiting for I/O",
+            "part of the time, some task",
+        ),
+    ];
+    let row = stretch.map(Stretch::row);
+    let mut text = String::new();
+    for (id, title, what) in FIGURES {
+        let Some(field) = field(id) else { continue };
+        let value = row.as_ref().map(|row| {
+            let value = field.of(row);
+            let shown = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
+            match is_rate(field.kind) && value.missing().is_none() {
+                true => format!("{}<small>/s</small>", escape(&shown)),
+                false => escape(&shown),
+            }
+        });
+        let _ = write!(
+            text,
+            "<div class=\"figure\" title=\"{}\"><dt>{title}</dt><dd data-figure=\"{id}\">{}</dd><dd class=\"what\">{what}</dd></div>",
+            escape(field.help),
+            value.as_deref().unwrap_or("&hellip;"),
+        );
+    }
+    text
+}
+
+fn of_findings(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "<li class=\"none\">Nothing to find fault with in the last minute.</li>".into();
+    }
+    let mut text = String::new();
+    for finding in findings {
+        let subject = finding.subject.as_ref().map(|path| {
+            format!(
+                "<code>{}</code>",
+                escape(&cachewise_model::escaped(path.as_os_str()))
+            )
+        });
+        let _ = write!(
+            text,
+            "<li class=\"{}\"><h3>{}</h3>{}<ul class=\"evidence\">",
+            finding.severity.id(),
+            escape(&finding.title),
+            subject.unwrap_or_default(),
+        );
+        for (name, value) in &finding.figures {
+            let name = ["_pages", "_bytes", "_seconds", "_ratio"]
+                .iter()
+                .find_map(|unit| name.strip_suffix(unit))
+                .unwrap_or(name)
+                .replace('_', " ");
+            let _ = write!(
+                text,
+                "<li>{} <b>{}</b></li>",
+                escape(&name),
+                escape(&value_text(value))
+            );
+        }
+        let _ = write!(text, "</ul><p>{}</p></li>", escape(&finding.next_step));
+    }
+    text
+}
+
+/// The way to a directory, each part of it a link.
+fn crumbs(path: &str) -> String {
+    let mut text = String::from("<a href=\"/\" data-path=\"/\">/</a>");
+    let mut so_far = String::new();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        so_far = format!("{so_far}/{part}");
+        let _ = write!(
+            text,
+            "<a href=\"/?path={}\" data-path=\"{}\">{}</a>",
+            percent(&so_far),
+            escape(&so_far),
+            escape(part)
+        );
+    }
+    text
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                encoded.push(char::from(byte));
+            }
+            byte => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+        encoded
+    })
+}
+
+/// The members of a directory as rows of the table beside the map.
+fn members(view: Option<&Json>) -> String {
+    let mut text = String::new();
+    let children = view.and_then(|view| view["children"].as_array());
+    for child in children.into_iter().flatten() {
+        let name = child["name"].as_str().unwrap_or_default();
+        let path = child["path"].as_str().unwrap_or_default();
+        let name = match child["kind"].as_str() {
+            Some("directory") => format!(
+                "<a href=\"/?path={}\" data-path=\"{}\">{}/</a>",
+                percent(path),
+                escape(path),
+                escape(name)
+            ),
+            _ => escape(name),
+        };
+        let bytes = |id: &str| Bytes(child[id].as_u64().unwrap_or_default());
+        let ratio = child["resident_ratio"].as_f64();
+        let _ = write!(
+            text,
+            "<tr><td class=\"name\">{name}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
+             <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            bytes("resident_bytes"),
+            ratio.map_or_else(|| "-".into(), |ratio| format!("{:.1} %", ratio * 100.0)),
+            bytes("size_bytes"),
+            child["files"]
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_become_markup() {
+        let hostile = "<script>alert(1)</script>\"'&\u{202e}\n";
+        let safe = escape(hostile);
+        assert!(
+            !safe.contains(['<', '>', '"', '\'', '\u{202e}', '\n']),
+            "nothing of it acts: {safe}"
+        );
+        assert!(
+            !crumbs(&format!("/{hostile}")).contains("<script"),
+            "nor in links"
+        );
+    }
+
+    #[test]
+    fn values_are_not_filled_in_again() {
+        let text = fill(
+            "a {{one}} b {{two}} {{none}}c {{",
+            &[("one", "{{two}}".into()), ("two", "2".into())],
+        );
+        assert_eq!(
+            text, "a {{two}} b 2 c ",
+            "a name in braces stays what it is"
+        );
+    }
+
+    #[test]
+    fn the_page_has_a_place_for_everything() {
+        for table in super::super::columns::TABLES {
+            let place = format!("{{{{{}}}}}", table.id);
+            assert!(TEMPLATE.contains(&place), "{place} is in the template");
+        }
+        for place in ["{{figures}}", "{{findings}}", "{{cache}}", "{{crumbs}}"] {
+            assert!(TEMPLATE.contains(place), "{place} is in the template");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What a scrape gives.
+//!
+//! # Layout
+//! - `table`: which metrics there are. `exposition`: their text. `groups`: the busiest control groups.
+//! - this file: a scrape, from what was gathered.
+
+mod exposition;
+mod groups;
+mod table;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use cachewise_model::{Kind, Measured, Row};
+
+pub(crate) use exposition::Format;
+use exposition::{Exposition, Labels, Number};
+pub(crate) use groups::Groups;
+pub use table::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
+
+use crate::gather::{Asking, Gathered};
+use crate::source::{FileSet, Watching};
+use crate::survey::Survey;
+
+/// More devices than this share one label.
+const MOST_DEVICES: usize = 64;
+const OTHER: &str = "other";
+/// The collector that takes the stretch, on which all but file sets build.
+const WATCH: &str = "watch";
+
+/// How each collector did.
+#[derive(Debug, Default)]
+struct Course(Vec<(&'static str, bool, Duration)>);
+
+type Rows = Vec<(String, Row)>;
+
+/// What the thread that watches hands over: the rest is text, and made elsewhere.
+struct Sums {
+    row: Row,
+    devices: Rows,
+    groups: Rows,
+    lost: u64,
+    labels: Labels,
+    page_size: u64,
+    collectors: Vec<Collector>,
+    course: Course,
+}
+
+/// Takes a stretch and gives everything out.
+pub(crate) async fn scrape(
+    asking: &Asking,
+    survey: &Survey,
+    format: Format,
+) -> Result<String, String> {
+    let mut sums = asking.ask(sums).await?;
+    let mut sets = Vec::new();
+    if sums.collectors.contains(&Collector::Filesets) {
+        let begin = Instant::now();
+        let answer = survey.file_sets().await;
+        let success = answer.is_ok();
+        sets = answer.unwrap_or_default();
+        sums.course
+            .0
+            .push((Collector::Filesets.id(), success, begin.elapsed()));
+    }
+    let has = std::mem::take(&mut sums.collectors);
+    let mut exposition = Exposition::default();
+    let mut spent: HashMap<Collector, Duration> = HashMap::new();
+    for family in FAMILIES {
+        let Some(collector) = family.collector else {
+            continue;
+        };
+        if has.contains(&collector) {
+            let begin = Instant::now();
+            add(&mut exposition, family, collector, &sums, &sets);
+            *spent.entry(collector).or_default() += begin.elapsed();
+        }
+    }
+    let watched = sums
+        .course
+        .0
+        .iter()
+        .any(|(name, success, _)| *name == WATCH && *success);
+    for collector in has
+        .iter()
+        .filter(|collector| **collector != Collector::Filesets)
+    {
+        let time = spent.get(collector).copied().unwrap_or_default();
+        sums.course.0.push((collector.id(), watched, time));
+    }
+    about(&mut exposition, sums);
+    exposition
+        .text(format)
+        .map_err(|_| "the metrics cannot be written".to_owned())
+}
+
+fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
+    let begin = Instant::now();
+    let success = gathered.take(watching).is_ok();
+    let course = Course(vec![(WATCH, success, begin.elapsed())]);
+    let machine = &gathered.machine;
+    let labels = vec![
+        ("version", machine.version.to_owned()),
+        ("kernel", machine.kernel_release.clone()),
+        ("backend", machine.backend.name.clone()),
+    ];
+    let lost = gathered.totals.iter().flat_map(|totals| &totals.lost);
+    Sums {
+        row: gathered.total_row(),
+        devices: devices(gathered),
+        groups: group_rows(&gathered.groups),
+        lost: lost.map(|lost| lost.count).sum(),
+        labels,
+        page_size: machine.page_size.get(),
+        // Without numbers of this moment there are none: the last ones would look like a quiet machine.
+        collectors: gathered
+            .options
+            .collectors
+            .iter()
+            .copied()
+            .filter(|collector| success || *collector == Collector::Filesets)
+            .collect(),
+        course,
+    }
+}
+
+fn devices(gathered: &Gathered) -> Rows {
+    let mut rows: Rows = Vec::new();
+    for device in gathered.devices.iter().flat_map(|sums| &sums.devices) {
+        let name = match &device.path {
+            Measured::Exact(path) => path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy(),
+            _ => device.device.as_str().into(),
+        };
+        let name = if rows.len() < MOST_DEVICES {
+            &*name
+        } else {
+            OTHER
+        };
+        match rows.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => {
+                let row = device.row();
+                sum.ledger += row.ledger;
+                let (of_sum, of_row) = (&mut sum.subject, row.subject);
+                of_sum.device_read_bytes = of_sum.device_read_bytes.plus(of_row.device_read_bytes);
+                of_sum.device_write_bytes =
+                    of_sum.device_write_bytes.plus(of_row.device_write_bytes);
+            }
+            None => rows.push((name.to_owned(), device.row())),
+        }
+    }
+    rows
+}
+
+fn group_rows(groups: &Groups) -> Rows {
+    let placed = groups.placed.iter().map(|group| {
+        let mut row = Row {
+            ledger: group.ledger.clone(),
+            ..Row::default()
+        };
+        if Groups::is_current(group) {
+            row.system = group.system.clone();
+        }
+        (group.name.clone(), row)
+    });
+    let others = Row {
+        ledger: groups.others.clone(),
+        ..Row::default()
+    };
+    placed.chain([(OTHER.to_owned(), others)]).collect()
+}
+
+fn add(
+    exposition: &mut Exposition,
+    family: &Family,
+    collector: Collector,
+    sums: &Sums,
+    sets: &[FileSet],
+) {
+    let mut estimated = None;
+    let series = match family.series {
+        Series::Fields(fields) => fields
+            .iter()
+            .filter_map(|(value, id)| {
+                let of_row = cachewise_model::field(id)?.of(&sums.row);
+                estimated = estimated.or(of_row.estimate());
+                let labels = family.label.map(|label| (label, (*value).to_owned()));
+                Some((labels.into_iter().collect(), Number::of(&of_row)?))
+            })
+            .collect(),
+        Series::Each(id) => {
+            let rows = match collector {
+                Collector::Devices => &sums.devices,
+                _ => &sums.groups,
+            };
+            let label = family.label.unwrap_or("name");
+            rows.iter()
+                .filter_map(|(name, row)| {
+                    let value = cachewise_model::field(id)?.of(row);
+                    Some((vec![(label, name.clone())], Number::of(&value)?))
+                })
+                .collect()
+        }
+        Series::Own => sets
+            .iter()
+            .map(|set| {
+                let number = match family.name {
+                    "fileset_resident_bytes" => set.resident_bytes,
+                    "fileset_size_bytes" => set.size_bytes,
+                    "fileset_unknown_files" => set.unknown,
+                    _ => set.files,
+                };
+                (vec![("set", set.name.clone())], Number::Whole(number))
+            })
+            .collect(),
+    };
+    debug_assert!(family.kind != Kind::Label, "names are no metrics");
+    exposition.add(family, estimated, series);
+}
+
+/// The server's own.
+fn about(exposition: &mut Exposition, sums: Sums) {
+    for family in FAMILIES.iter().filter(|family| family.collector.is_none()) {
+        let each = |number: &dyn Fn(bool, Duration) -> Number| {
+            let series = sums.course.0.iter().map(|(name, success, time)| {
+                (
+                    vec![("collector", (*name).to_owned())],
+                    number(*success, *time),
+                )
+            });
+            series.collect()
+        };
+        let series = match family.name {
+            "page_size_bytes" => vec![(Vec::new(), Number::Whole(sums.page_size))],
+            "lost_events" => vec![(Vec::new(), Number::Whole(sums.lost))],
+            "build_info" => vec![(sums.labels.clone(), Number::Whole(1))],
+            "collector_success" => each(&|success, _| Number::Whole(success.into())),
+            _ => each(&|_, time| Number::Fraction(time.as_secs_f64())),
+        };
+        exposition.add(family, None, series);
+    }
+}

@@ -1,0 +1,131 @@
+//! What is served to whom, and the bounds.
+
+use std::fmt;
+use std::time::Duration;
+
+use subtle::ConstantTimeEq;
+
+use crate::metrics::Collector;
+use crate::names::Names;
+
+/// What is served to whom.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// From tick to tick of the live views.
+    pub interval: Duration,
+    /// The collectors whose metrics are given out.
+    pub collectors: Vec<Collector>,
+    /// How many control groups have metrics of their own.
+    pub top_groups: usize,
+    /// Which file names may be told.
+    pub names: Names,
+    /// What must be known to be answered.
+    pub token: Option<Token>,
+    /// Names, besides `localhost`, by which browsers may call this server.
+    pub hosts: Vec<String>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// Bounds on what clients can take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Streams of events at once.
+    pub streams: usize,
+    /// The time for the head of a request, and for the next one on a connection.
+    pub head: Duration,
+    /// The time for a client to take what is written to it.
+    pub write: Duration,
+    /// The time for an answer.
+    pub answer: Duration,
+    /// The size of a request's head.
+    pub head_bytes: usize,
+    /// What the kernel keeps for a client that does not read.
+    pub send_buffer_bytes: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 1024,
+            streams: 32,
+            head: Duration::from_secs(10),
+            write: Duration::from_secs(10),
+            answer: Duration::from_secs(30),
+            head_bytes: 16 << 10,
+            send_buffer_bytes: 256 << 10,
+        }
+    }
+}
+
+/// What a client must know.
+#[derive(Clone)]
+pub struct Token(String);
+
+/// A token that can be guessed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the token has {0} characters: at least {min} visible ASCII characters are needed; \
+     `head -c 24 /dev/urandom | base64` makes one",
+    min = Token::LEAST
+)]
+pub struct WeakToken(usize);
+
+impl Token {
+    /// Fewer characters can be tried out.
+    pub const LEAST: usize = 16;
+
+    /// Takes it without the spaces and line feeds around it.
+    ///
+    /// # Errors
+    /// If it is too short, or has characters that no header can carry.
+    pub fn new(text: &str) -> Result<Token, WeakToken> {
+        let text = text.trim();
+        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+        match text.len() >= Token::LEAST && visible {
+            true => Ok(Token(text.to_owned())),
+            false => Err(WeakToken(
+                text.chars().filter(char::is_ascii_graphic).count(),
+            )),
+        }
+    }
+
+    /// Whether this is it; takes as long for a nearly right one as for a wrong one.
+    #[must_use]
+    pub fn is(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(not shown)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_long_and_stay_secret() {
+        assert!(Token::new("short").is_err(), "five characters can be tried");
+        assert!(
+            Token::new("with a space in the middle").is_err(),
+            "no header carries it"
+        );
+        let token = Token::new("0123456789abcdef\n").expect("sixteen characters");
+        assert!(
+            token.is(b"0123456789abcdef"),
+            "the line feed of a file is not part of it"
+        );
+        assert!(!token.is(b"0123456789abcdeF"), "each character counts");
+        assert!(!token.is(b""), "nothing is not it");
+        assert!(
+            !format!("{token:?}").contains("0123"),
+            "logs do not have it"
+        );
+    }
+}

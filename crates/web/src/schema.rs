@@ -1,0 +1,307 @@
+//! What the JSON looks like, as OpenAPI 3.1; rows from the one table of fields.
+
+use cachewise_model::{FIELDS, Field, Kind, SCHEMA_VERSION, Unit};
+use serde_json::{Map, Value as Json, json};
+
+use crate::http::{MOST_ROWS, MOST_SECONDS};
+
+/// The description of `/api/v1`.
+#[must_use]
+pub fn openapi() -> Json {
+    let rows = [
+        ("processes", "Processes that have used the page cache"),
+        (
+            "files",
+            "Files that were used; names that may not be told are null",
+        ),
+        ("cgroups", "Control groups"),
+        ("devices", "Storage devices, and file systems without one"),
+    ];
+    let mut paths = Map::new();
+    for (name, what) in rows {
+        let members = json!({
+            "elapsed_seconds": number("How long the time was over which the rows are summed"),
+            "count": integer("How many rows there are, whatever the limit"),
+            name: array("Row"),
+        });
+        let path = get(
+            &format!("{what}, the greatest first"),
+            json!([
+                query(
+                    "seconds",
+                    &format!(
+                        "Over how long a time, at most {MOST_SECONDS}; without it the last interval"
+                    ),
+                    "number"
+                ),
+                query(
+                    "sort",
+                    "The field by whose value rows are sorted, the greatest first",
+                    "string"
+                ),
+                query(
+                    "limit",
+                    &format!("How many rows, at most {MOST_ROWS}"),
+                    "integer"
+                ),
+            ]),
+            document(members),
+        );
+        paths.insert(format!("/api/v1/{name}"), path);
+    }
+    let seconds = query(
+        "seconds",
+        &format!("Over how long a time, at most {MOST_SECONDS}; without it the last interval"),
+        "number",
+    );
+    let further = [
+        (
+            "/api/v1/machine",
+            "What is known of the machine and of this server",
+            json!([]),
+            json!({
+                "kernel_release": text("The kernel's release"),
+                "version": text("The program's version"),
+                "started": text("When the watch began, RFC 3339"),
+                "interval_seconds": number("From tick to tick"),
+                "backend": {
+                    "type": "object",
+                    "required": ["name", "exact", "notes"],
+                    "properties": {
+                        "name": text("What counts"),
+                        "exact": { "type": "boolean", "description": "Whether its numbers are exact to the page" },
+                        "notes": { "type": "array", "items": { "type": "string" } },
+                    },
+                },
+                "collectors": { "type": "array", "items": { "type": "string" } },
+                "names_all": { "type": "boolean", "description": "Whether all file names are told" },
+            }),
+        ),
+        (
+            "/api/v1/stretch",
+            "The machine's numbers in the last interval, or in a longer time",
+            json!([seconds]),
+            json!({ "stretch": reference("Row"), "lost": array("Lost") }),
+        ),
+        (
+            "/api/v1/totals",
+            "The machine's numbers since the start, at this moment: what the metrics are",
+            json!([]),
+            json!({
+                "started": text("When the watch began, RFC 3339"),
+                "totals": reference("Row"),
+                "lost": array("Lost"),
+            }),
+        ),
+        (
+            "/api/v1/history",
+            "The points of the charts so far, one an interval",
+            json!([]),
+            json!({
+                "interval_seconds": number("From tick to tick"),
+                "points": array("Row"),
+            }),
+        ),
+        (
+            "/api/v1/findings",
+            "What is wrong, in the last minute, and the next step",
+            json!([]),
+            json!({ "findings": array("Finding") }),
+        ),
+        (
+            "/api/v1/cache",
+            "What fills the page cache: a directory, its members and theirs, the largest first",
+            json!([
+                query(
+                    "path",
+                    "The directory, absolute; without it the root",
+                    "string"
+                ),
+                query(
+                    "limit",
+                    "How many members; the rest is one of kind `others`",
+                    "integer"
+                ),
+            ]),
+            json!({
+                "census_seconds": number("How long the census took"),
+                "notes": { "type": "array", "items": { "type": "string" } },
+                "cache": reference("Directory"),
+            }),
+        ),
+    ];
+    for (path, what, parameters, members) in further {
+        paths.insert(path.into(), get(what, parameters, document(members)));
+    }
+    paths.insert(
+        "/api/v1/events".into(),
+        json!({ "get": {
+            "summary": "Events: `tick` with a point of the charts, tables and findings; `problem` with an error",
+            "responses": {
+                "200": {
+                    "description": "A stream of events",
+                    "content": { "text/event-stream": { "schema": { "type": "string" } } },
+                },
+                "503": refused("Too many streams are open"),
+            },
+        } }),
+    );
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "cachewise",
+            "description": "How a machine uses its page cache. Numbers that are not known are null, and `reasons` says why; \
+                estimates are listed in `estimated`. Counters are those of the time that the row is about.",
+            "version": format!("v1, schema {SCHEMA_VERSION}"),
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "security": [{}, { "bearer": [] }, { "basic": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer" },
+                "basic": { "type": "http", "scheme": "basic" },
+            },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn schemas() -> Json {
+    let mut row: Map<String, Json> = FIELDS
+        .iter()
+        .map(|field| (field.id.to_owned(), of_field(field)))
+        .collect();
+    let names = json!({ "type": "array", "items": { "type": "string" } });
+    row.insert("estimated".into(), names.clone());
+    row.insert("escaped".into(), names);
+    row.insert(
+        "reasons".into(),
+        json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+    );
+    json!({
+        "Row": {
+            "type": "object",
+            "description": "What was measured of one thing; which fields there are depends on what it is",
+            "properties": row,
+            "additionalProperties": false,
+        },
+        "Lost": {
+            "type": "object",
+            "required": ["id", "count", "meaning"],
+            "properties": {
+                "id": text("What was not counted as it should be"),
+                "count": integer("How often"),
+                "meaning": text("What it does to the numbers"),
+            },
+        },
+        "Finding": {
+            "type": "object",
+            "required": ["id", "severity", "title", "figures", "next_step"],
+            "properties": {
+                "id": text("The rule"),
+                "severity": { "enum": ["warn", "info"] },
+                "title": text("What is wrong"),
+                "subject": { "type": ["string", "null"], "description": "The file that it is about" },
+                "figures": { "type": "object" },
+                "next_step": text("What mends it"),
+            },
+        },
+        "Directory": {
+            "type": "object",
+            "required": ["name", "path", "kind", "files", "resident_bytes", "size_bytes"],
+            "properties": {
+                "name": text("Its name, escaped where it is not printable"),
+                "path": text("Its path"),
+                "kind": { "enum": ["directory", "file", "others"] },
+                "files": integer("Files in and below it"),
+                "resident_bytes": integer("What of them is in the page cache"),
+                "size_bytes": integer("The sum of their sizes"),
+                "resident_ratio": { "type": ["number", "null"], "description": "The part that is resident" },
+                "children": array("Directory"),
+            },
+        },
+        "Error": {
+            "type": "object",
+            "required": ["error"],
+            "properties": { "error": text("What is wrong, and what to do") },
+        },
+    })
+}
+
+fn of_field(field: &Field) -> Json {
+    let kind = match field.unit {
+        Unit::Count | Unit::Pages | Unit::Bytes | Unit::Id => "integer",
+        Unit::Seconds | Unit::Ratio => "number",
+        Unit::Text | Unit::Time => "string",
+    };
+    let mut json = json!({ "type": [kind, "null"], "description": field.help });
+    if field.kind != Kind::Label && kind == "integer" {
+        json["minimum"] = 0.into();
+    }
+    json
+}
+
+fn document(members: Json) -> Json {
+    let mut properties = json!({
+        "schema_version": { "const": SCHEMA_VERSION },
+        "timestamp": text("RFC 3339"),
+        "hostname": text("The machine's name"),
+        "page_size_bytes": integer("Size of a page"),
+    });
+    if let (Json::Object(properties), Json::Object(members)) = (&mut properties, members) {
+        properties.extend(members);
+    }
+    let required: Json = properties
+        .as_object()
+        .map(|members| members.keys().cloned().collect())
+        .unwrap_or_default();
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+fn get(what: &str, parameters: Json, schema: Json) -> Json {
+    json!({ "get": {
+        "summary": what,
+        "parameters": parameters,
+        "responses": {
+            "200": {
+                "description": what,
+                "content": { "application/json": { "schema": schema } },
+            },
+            "400": refused("A parameter is wrong"),
+            "401": refused("A token is needed"),
+            "503": refused("Not now: no interval has passed yet, or the kernel does not give it out"),
+        },
+    } })
+}
+
+fn refused(what: &str) -> Json {
+    json!({
+        "description": what,
+        "content": { "application/json": { "schema": reference("Error") } },
+    })
+}
+
+fn query(name: &str, what: &str, kind: &str) -> Json {
+    json!({ "name": name, "in": "query", "description": what, "schema": { "type": kind } })
+}
+
+fn reference(name: &str) -> Json {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn array(name: &str) -> Json {
+    json!({ "type": "array", "items": reference(name) })
+}
+
+fn text(what: &str) -> Json {
+    json!({ "type": "string", "description": what })
+}
+
+fn number(what: &str) -> Json {
+    json!({ "type": "number", "description": what })
+}
+
+fn integer(what: &str) -> Json {
+    json!({ "type": "integer", "minimum": 0, "description": what })
+}

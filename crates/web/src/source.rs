@@ -1,0 +1,65 @@
+//! What must be handed in: who watches, and who looks at files.
+
+use cachewise_model::{Backend, Report, Stretch};
+use cachewise_units::PageSize;
+
+use crate::cache::CacheTree;
+
+/// What does not change while the server runs.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Its name.
+    pub hostname: String,
+    /// The kernel's release.
+    pub kernel_release: String,
+    /// The size of its pages.
+    pub page_size: PageSize,
+    /// What counts, and how well.
+    pub backend: Backend,
+    /// The program's version.
+    pub version: &'static str,
+    /// When the watch began, RFC 3339.
+    pub started: String,
+}
+
+/// Watches the machine.
+pub trait Watching {
+    /// What everybody did since the last call.
+    ///
+    /// # Errors
+    /// Why it cannot be had, for people.
+    fn stretch(&mut self) -> Result<Stretch, String>;
+
+    /// Fills in what findings need to know of the machine around a report.
+    fn surroundings(&mut self, report: &mut Report);
+}
+
+/// A set of files with a name, and how much of it is in the page cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSet {
+    /// Its name.
+    pub name: String,
+    /// Files that match.
+    pub files: u64,
+    /// Files of those of which nobody can know what is resident.
+    pub unknown: u64,
+    /// The sum of their sizes.
+    pub size_bytes: u64,
+    /// What of it is in the page cache.
+    pub resident_bytes: u64,
+}
+
+/// Looks at files.
+pub trait Surveying {
+    /// What fills the page cache, as a tree; only names that may be told.
+    ///
+    /// # Errors
+    /// Why it cannot be had, for people.
+    fn cache(&mut self) -> Result<CacheTree, String>;
+
+    /// The sets of files that were asked for at the start.
+    ///
+    /// # Errors
+    /// Why they cannot be had, for people.
+    fn file_sets(&mut self) -> Result<Vec<FileSet>, String>;
+}
