@@ -1,6 +1,6 @@
 // The page comes with its numbers; this keeps them moving.
 
-import { Charts } from "./charts.js";
+import { Charts, clock as at } from "./charts.js";
 import { bytes, cell } from "./format.js";
 import { Table } from "./tables.js";
 import { Treemap } from "./treemap.js";
@@ -100,7 +100,7 @@ addEventListener("keydown", (event) => {
   }
 });
 
-const clock = (tick) => (tick ? new Date(tick.point.time).toLocaleTimeString() : "the start");
+const clock = (tick) => (tick ? at(Date.parse(tick.point.time) / 1000) : "the start");
 
 function findings(list) {
   const items = list.map((finding) => {

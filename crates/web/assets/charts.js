@@ -3,6 +3,7 @@
 import { bytes, pageSize } from "./format.js";
 
 const KEPT = 900;
+const HEIGHT = 188;
 
 const style = () => getComputedStyle(document.documentElement);
 const color = (name) => style().getPropertyValue(`--${name}`).trim();
@@ -55,6 +56,8 @@ const CHARTS = [
   },
 ];
 
+export const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+
 // Steps of powers of two for bytes: 512 KiB and not 500,000.
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
@@ -84,18 +87,27 @@ export class Charts {
   }
 
   update() {
-    CHARTS.forEach((chart, place) => this.plots[place].setData(this.data(chart)));
+    CHARTS.forEach((chart, place) => {
+      this.plots[place].setData(this.data(chart));
+      this.last(this.plots[place]);
+    });
+  }
+
+  // Without a pointer on it, the legend has the newest numbers.
+  last(plot) {
+    if (plot.cursor.left === undefined || plot.cursor.left < 0) plot.setLegend({ idx: this.points.length - 1 });
   }
 
   // Anew, as colours are drawn and not styled.
   draw() {
     this.plots.forEach((plot) => plot.destroy());
     this.plots = CHARTS.map((chart) => this.plot(chart));
+    this.plots.forEach((plot) => this.last(plot));
   }
 
   size(place) {
     const width = Math.max(place.clientWidth, 120);
-    return { width, height: place.clientHeight - 34 };
+    return { width, height: HEIGHT };
   }
 
   fit() {
@@ -110,13 +122,15 @@ export class Charts {
       {
         ...this.size(place),
         cursor: { y: false, points: { size: 6 } },
+        padding: [10, 28, 0, 0],
+        hooks: { setCursor: [(plot) => this.last(plot)] },
         legend: { live: true },
         scales: {
           x: { time: true },
           y: { range: (_, low, high) => [0, Math.max(high ?? 0, chart.least ?? 1024) * 1.08] },
         },
         axes: [
-          { ...axis, space: 70 },
+          { ...axis, space: 80, size: 28, values: (_, ticks) => ticks.map(clock) },
           {
             ...axis,
             size: 74,
@@ -126,7 +140,7 @@ export class Charts {
           },
         ],
         series: [
-          { label: "Time", value: (_, time) => (time === null ? "" : new Date(time * 1000).toLocaleTimeString()) },
+          { label: "Time", value: (_, time) => (time === null ? "" : clock(time)) },
           ...chart.series.map((series) => ({
             label: series.label,
             stroke: color(series.color),

@@ -193,7 +193,7 @@ export class Treemap {
     const nested = outer && entry.children?.length > 0 && w > 50 && h > 46;
     if (w > 34 && h > 15) {
       const label = node("text", { x: x + 5, y: y + 13, fill: inkOn(fill), class: nested ? "head" : "" });
-      const room = Math.floor((w - 8) / 6.6);
+      const room = Math.floor((w - 8) / (nested ? 7.6 : 6.8));
       const name = entry.kind === "directory" ? `${entry.name}/` : entry.name;
       const long = nested || h < 30 ? `${name}  ${bytes(entry.resident_bytes)}` : name;
       const text = long.length <= room ? long : name;

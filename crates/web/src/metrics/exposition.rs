@@ -99,8 +99,7 @@ impl Exposition {
         let note = estimated
             .map(|how| format!(" (estimated: {how})"))
             .unwrap_or_default();
-        // The library adds the full stop.
-        let help = format!("{}{note}", family.help());
+        let help = format!("{}{note}.", family.help());
         let unit = family.unit.name().filter(|_| family.unit != Unit::Count);
         self.families.push(Filled {
             name: match family.unit.suffix() {

@@ -1,0 +1,219 @@
+//! The page, in a real browser and without one.
+
+use serde_json::Value;
+
+use super::chromium::Chromium;
+use super::site::Site;
+use crate::support::{Scratch, warm};
+
+/// Without scripts the tables have data: it is in the page as it comes.
+pub fn without_scripts() {
+    let site = Site::new(&["--interval", "0.1"]);
+    // Somebody reads.
+    let _ = std::fs::read("/proc/self/exe");
+    site.json("/api/v1/stretch");
+    let page = site.get("/").body;
+    let is_exact = site.json("/api/v1/machine")["backend"]["exact"] == true;
+    for table in ["processes", "cgroups", "files", "devices"] {
+        let start = page
+            .find(&format!("<table id=\"{table}\""))
+            .expect("it is there");
+        let end = page[start..].find("</table>").expect("it is closed");
+        let rows = page[start..start + end].matches("<tr>").count();
+        assert!(rows > 1 || !is_exact, "{table} has rows besides its head");
+    }
+    assert!(page.contains("<noscript>"), "it says that it stands still");
+    assert!(!page.contains("{{"), "everything is filled in");
+    for (name, kind) in [
+        ("app.js", "text/javascript; charset=utf-8"),
+        ("style.css", "text/css; charset=utf-8"),
+        ("uPlot.iife.min.js", "text/javascript; charset=utf-8"),
+    ] {
+        let path = format!("/assets/{name}");
+        let answer = site.get(&path);
+        assert_eq!(
+            answer.header("Content-Type"),
+            Some(kind),
+            "{name} is what it is"
+        );
+        let tag = answer.header("ETag").expect("it has a tag").to_owned();
+        let again = site.request(&path).header("If-None-Match", &tag).send();
+        assert_eq!(
+            (again.status, again.body.as_str()),
+            (304, ""),
+            "{name} comes once"
+        );
+    }
+}
+
+/// Charts move, the map zooms and goes back, tables sort; nothing is fetched from elsewhere, and no script
+/// runs that did not come with the page.
+pub fn journey() {
+    let Some(mut browser) = Chromium::start() else {
+        println!("skipped: the page in a browser: needs chromium; scripts/setup test installs it");
+        return;
+    };
+    let scratch = Scratch::new();
+    let file = scratch.file("data", 4 << 20);
+    let site = Site::new(&["--interval", "0.2"]);
+    let base = format!("http://{}/", site.address);
+    warm(&file);
+    browser.open(&base);
+
+    // Charts: more points come, and other pixels with them.
+    const CANVAS: &str = "document.querySelector('#chart-asked canvas').toDataURL()";
+    browser.until(
+        "points come",
+        "globalThis.cachewise?.charts.points.length >= 3",
+    );
+    let (before, count) = (
+        browser.value(CANVAS),
+        browser
+            .value("cachewise.charts.points.length")
+            .as_u64()
+            .expect("a number"),
+    );
+    warm(&file);
+    browser.until(
+        "further points come",
+        &format!("cachewise.charts.points.length >= {}", count + 3),
+    );
+    assert_ne!(browser.value(CANVAS), before, "the chart has moved");
+    let drawn = browser.value("document.querySelectorAll('.chart canvas').length");
+    assert_eq!(drawn, 4, "there are four charts");
+
+    // Pause: numbers come, the picture stands still.
+    browser.click("#pause");
+    let (before, count) = (
+        browser.value(CANVAS),
+        browser
+            .value("cachewise.charts.points.length")
+            .as_u64()
+            .expect("a number"),
+    );
+    browser.until(
+        "points go on to come",
+        &format!("cachewise.charts.points.length >= {}", count + 3),
+    );
+    assert_eq!(browser.value(CANVAS), before, "the chart stands still");
+    browser.click("#pause");
+    browser.until(
+        "it goes on",
+        "document.getElementById('state').dataset.live === 'true'",
+    );
+
+    // The map: a click on a directory opens it, the way leads back, in the table as well.
+    browser.until(
+        "the map is drawn",
+        "document.querySelectorAll('#map g.open').length > 0",
+    );
+    let areas = browser.value("document.querySelectorAll('#map rect').length");
+    assert!(areas.as_u64() > Some(3), "with areas: {areas}");
+    let path = browser.value("document.querySelector('#map g.open').dataset.path");
+    let path = path.as_str().expect("a path").to_owned();
+    browser.click("#map g.open");
+    let opened = |path: &str| {
+        format!(
+            "document.querySelector('#crumbs a:last-child').dataset.path === {path:?} && \
+             document.querySelectorAll('#cache tbody tr').length > 0 && \
+             [...document.querySelectorAll('#cache tbody tr')].every((row) => \
+             row.dataset.path === '' || row.dataset.path.startsWith({path:?}))"
+        )
+    };
+    browser.until("the directory is shown", &opened(&path));
+    assert_eq!(
+        browser.value("new URLSearchParams(location.search).get('path')"),
+        Value::from(path.as_str()),
+        "it can be linked to"
+    );
+    browser.click("#crumbs a[data-path='/']");
+    browser.until("the way leads back", &opened("/"));
+    browser.value("history.back()");
+    browser.until("as does the browser's own", &opened(&path));
+    browser.click("#crumbs a[data-path='/']");
+    browser.until("and back again", &opened("/"));
+    let link = browser.value(
+        "(() => { const link = document.querySelector('#cache tbody a[data-path]'); link.focus(); return link.dataset.path; })()",
+    );
+    browser.enter();
+    browser.until(
+        "the keyboard opens a directory from the table",
+        &opened(link.as_str().expect("a path")),
+    );
+
+    // Tables: sorted by what is clicked on, and back.
+    const PIDS: &str = "[...document.querySelectorAll('#processes tbody tr')].map((row) => Number(row.cells[0].textContent))";
+    browser.click("#processes th[data-id='pid'] button");
+    let down = format!(
+        "(() => {{ const pids = {PIDS}; return pids.length > 1 && pids.every((pid, at) => at === 0 || pids[at - 1] >= pid); }})()"
+    );
+    browser.until("the greatest come first", &down);
+    browser.click("#processes th[data-id='pid'] button");
+    let up = format!(
+        "(() => {{ const pids = {PIDS}; return pids.length > 1 && pids.every((pid, at) => at === 0 || pids[at - 1] <= pid); }})()"
+    );
+    browser.until("then the smallest", &up);
+    assert_eq!(
+        browser.value(
+            "document.querySelector('#processes th[data-id=pid]').getAttribute('aria-sort')"
+        ),
+        "ascending",
+        "and readers are told"
+    );
+    browser.click("#tab-devices");
+    assert_eq!(
+        browser.value("document.getElementById('panel-devices').hidden || !document.getElementById('panel-processes').hidden"),
+        false,
+        "one panel is shown"
+    );
+    let themed = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.value(themed);
+    browser.click("#theme");
+    browser.click("#theme");
+    assert_ne!(browser.value(themed), light, "dark is another colour");
+
+    // On a narrow screen nothing sticks out.
+    let narrow =
+        serde_json::json!({ "width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", narrow);
+    browser.until(
+        "it fits",
+        "document.documentElement.scrollWidth <= 400 && document.querySelector('#chart-asked canvas').getBoundingClientRect().right <= 400",
+    );
+
+    // Nothing came from elsewhere, nobody complained.
+    let elsewhere: Vec<String> = browser
+        .requested()
+        .into_iter()
+        .filter(|url| !url.starts_with(&base) && !url.starts_with("data:"))
+        .collect();
+    assert!(elsewhere.is_empty(), "everything is our own: {elsewhere:?}");
+    let complaints = browser.complaints();
+    assert!(
+        complaints.is_empty(),
+        "no error, no violation: {complaints:?}"
+    );
+
+    // A script that somebody gets into the page does not run, and styles do not apply.
+    browser.value(
+        "(() => { const script = document.createElement('script'); script.textContent = 'globalThis.injected = true'; \
+         document.body.append(script); document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"globalThis.injected = true\">'); \
+         return 1; })()",
+    );
+    browser.until(
+        "the image is not there",
+        "[...document.images].every((image) => image.complete)",
+    );
+    let complaints = browser.complaints();
+    assert!(
+        complaints
+            .iter()
+            .any(|complaint| complaint.contains("Content Security Policy")),
+        "the policy refuses it: {complaints:?}"
+    );
+    assert_eq!(
+        browser.value("globalThis.injected ?? null"),
+        Value::Null,
+        "it did not run"
+    );
+}

@@ -1,0 +1,105 @@
+//! A server of our own.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use super::http::{Answer, Request};
+use crate::support::{Ended, Started, cachewise, until};
+
+/// A server, ended when dropped.
+pub struct Site {
+    started: Started,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    token: Option<String>,
+}
+
+impl Site {
+    /// Starts one at any free port of the loopback address.
+    pub fn new(arguments: &[&str]) -> Site {
+        Site::at("127.0.0.1:0", arguments, None)
+    }
+
+    /// Starts one.
+    pub fn at(listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
+        let mut command = cachewise(["serve", "--listen", listen]);
+        command.args(arguments).stdin(Stdio::null());
+        command.env_remove("CACHEWISE_TOKEN");
+        if let Some(token) = token {
+            command.env("CACHEWISE_TOKEN", token);
+        }
+        let mut started = Started::of(&mut command);
+        let line = started.line().unwrap_or_default();
+        let line = String::from_utf8(line).expect("it prints text");
+        let address = line
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split('/').next())
+            .unwrap_or_else(|| panic!("it says where it listens, not {line:?}"));
+        let port = address.rsplit(':').next().expect("an address has a port");
+        Site {
+            started,
+            address: format!("127.0.0.1:{port}"),
+            token: token.map(str::to_owned),
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.started.pid()
+    }
+
+    /// Asks for a page, with the token if there is one.
+    pub fn get(&self, path: &str) -> Answer {
+        self.request(path).send()
+    }
+
+    /// A request to be made more of.
+    pub fn request(&self, path: &str) -> Request {
+        let request = Request::new(&self.address, path);
+        match &self.token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    /// Asks for JSON, until it is there: before the first interval has passed there is none.
+    pub fn json(&self, path: &str) -> serde_json::Value {
+        let answer = until(&format!("{path} is there"), || {
+            let answer = self.get(path);
+            (answer.status != 503).then_some(answer)
+        });
+        assert_eq!(answer.status, 200, "{path} is answered: {}", answer.body);
+        serde_json::from_str(&answer.body).expect("it is JSON")
+    }
+
+    /// The value of a series, in the format that tools without a wish get.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        value_of(&self.get("/metrics").body, series)
+    }
+
+    /// Ends it as a supervisor does.
+    pub fn end(self) -> Ended {
+        self.started.signal(Signal::TERM);
+        self.started.wait()
+    }
+
+    /// How many sockets it has.
+    pub fn sockets(&self) -> usize {
+        let fds = Path::new("/proc").join(self.pid().to_string()).join("fd");
+        let entries = std::fs::read_dir(fds).expect("it runs");
+        let links = entries
+            .flatten()
+            .filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        links
+            .filter(|link| link.to_string_lossy().starts_with("socket:"))
+            .count()
+    }
+}
+
+/// The value of a series in an exposition.
+pub fn value_of(text: &str, series: &str) -> Option<f64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+        .map(|number| number.parse().expect("a series ends in a number"))
+}
