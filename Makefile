@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view setup
 
 CARGO ?= cargo
 
@@ -44,6 +44,10 @@ bench-residency: ## what it costs to ask what is resident, beside fincore, vmtou
 bench-order: ## what reading files again and again costs, order by order, with less memory than they need
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-residency --bench order
+
+bench-view: ## what live views cost: a scrape of `serve` with 500 processes
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise --bench serve
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test
