@@ -20,12 +20,16 @@ const MOMENT: Duration = Duration::from_millis(20);
 
 /// A browser with one page, ended when dropped.
 pub struct Chromium {
-    process: Child,
     socket: WebSocket<TcpStream>,
     last: u64,
     events: VecDeque<Value>,
+    // Dropped in this order: the profile goes when nobody writes to it any more.
+    _process: Process,
     _profile: TempDir,
 }
+
+/// Ended when dropped, also where the start of the rest fails.
+struct Process(Child);
 
 impl Chromium {
     /// Starts it; nothing but numbers of this machine can be reached by it.
@@ -54,11 +58,11 @@ impl Chromium {
             .stderr(Stdio::piped())
             .spawn();
         let mut process = match process {
-            Ok(process) => process,
+            Ok(process) => Process(process),
             Err(error) if error.kind() == ErrorKind::NotFound => return None,
             Err(error) => panic!("chromium can be started: {error}"),
         };
-        let mut lines = BufReader::new(process.stderr.take().expect("it was asked for")).lines();
+        let mut lines = BufReader::new(process.0.stderr.take().expect("it was asked for")).lines();
         let address = lines
             .by_ref()
             .map_while(Result::ok)
@@ -84,10 +88,10 @@ impl Chromium {
             .expect("a limit can be set");
         let (socket, _) = tungstenite::client(page, stream).expect("it talks");
         let mut chromium = Chromium {
-            process,
             socket,
             last: 0,
             events: VecDeque::new(),
+            _process: process,
             _profile: profile,
         };
         for domain in ["Page", "Runtime", "Log", "Network"] {
@@ -208,9 +212,9 @@ impl Chromium {
     }
 }
 
-impl Drop for Chromium {
+impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
