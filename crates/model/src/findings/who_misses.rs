@@ -69,10 +69,11 @@ fn asked(process: &ProcessRow) -> Count {
 
 fn finding(process: &ProcessRow) -> Finding {
     let (fetched, asked) = (fetched(process), asked(process));
-    let name = process.command.as_ref().known().map_or_else(
-        || "?".to_owned(),
-        |name| crate::escaped(name).into_owned(),
-    );
+    let name = process
+        .command
+        .as_ref()
+        .known()
+        .map_or_else(|| "?".to_owned(), |name| crate::escaped(name).into_owned());
     let pid = process.pid;
     Finding {
         id: ID,
