@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Finding, Report, Row, Stretch, diagnose};
+use cachewise_model::{Finding, Report, Row, Stretch};
 use serde_json::{Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
 
@@ -33,8 +33,6 @@ const FINDINGS_LAST: Duration = Duration::from_secs(5);
 const MOST_ROWS: usize = 1000;
 /// Points of the charts' past.
 const MOST_POINTS: usize = 900;
-/// These say how a run could be measured again, which is no matter of a machine at work.
-const NOT_OF_MACHINES: [&str; 1] = ["cold_start"];
 
 type Request = Box<dyn FnOnce(&mut Gathered, &mut dyn Watching) + Send>;
 
@@ -207,7 +205,7 @@ impl Gathered {
             self.points.pop_front();
         }
         if self.events.receiver_count() > 0 {
-            let event = live::event(&tick, self.findings(watching));
+            let event = live::event(&tick, self.findings());
             // The last client may have gone just now.
             let _ = self.events.send(event.into());
         }
@@ -232,12 +230,12 @@ impl Gathered {
     }
 
     /// What is wrong, in the last minute.
-    pub(crate) fn findings(&mut self, watching: &mut dyn Watching) -> &[Finding] {
+    pub(crate) fn findings(&mut self) -> &[Finding] {
         if self
             .diagnosed
             .is_none_or(|at| at.elapsed() >= FINDINGS_LAST)
         {
-            self.findings = self.diagnose(watching);
+            self.findings = self.diagnose();
             self.diagnosed = Some(Instant::now());
         }
         &self.findings
@@ -253,30 +251,17 @@ impl Gathered {
         self.totals.as_ref().map(Stretch::row).unwrap_or_default()
     }
 
-    fn diagnose(&self, watching: &mut dyn Watching) -> Vec<Finding> {
+    fn diagnose(&self) -> Vec<Finding> {
         let Some(window) = self.over(WINDOW) else {
             return Vec::new();
         };
-        let mut report = Report::new(
-            window.time,
+        let report = Report::new(
+            window.time.clone(),
             self.machine.hostname.clone(),
             self.machine.page_size,
             self.machine.kernel_release.clone(),
         );
-        report.wall = window.elapsed;
-        report.totals = window.ledger;
-        report.device_read_bytes = window.device_read_bytes;
-        report.device_write_bytes = window.device_write_bytes;
-        report.files = window.files;
-        report.processes = window.processes;
-        report.cgroups = window.cgroups;
-        report.surroundings.memory_total_bytes = window.system.memory_total_bytes;
-        report.surroundings.memory_available_bytes = window.system.available_bytes;
-        report.surroundings.dirty_bytes = window.system.dirty_bytes;
-        watching.surroundings(&mut report);
-        let mut findings = diagnose(&report);
-        findings.retain(|finding| !NOT_OF_MACHINES.contains(&finding.id));
-        findings
+        report.of_stretch(&window).findings
     }
 
     /// The members that every document begins with.

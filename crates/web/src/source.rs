@@ -1,6 +1,6 @@
 //! What must be handed in: who watches, and who looks at files.
 
-use cachewise_model::{Backend, Report, Stretch};
+use cachewise_model::{Backend, Stretch};
 use cachewise_units::PageSize;
 
 use crate::cache::CacheTree;
@@ -29,9 +29,6 @@ pub trait Watching {
     /// # Errors
     /// Why it cannot be had, for people.
     fn stretch(&mut self) -> Result<Stretch, String>;
-
-    /// Fills in what findings need to know of the machine around a report.
-    fn surroundings(&mut self, report: &mut Report);
 }
 
 /// A set of files with a name, and how much of it is in the page cache.

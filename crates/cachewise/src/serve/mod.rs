@@ -19,7 +19,7 @@ use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result, anyhow, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Measured, Report, Stretch};
+use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
 use cachewise_web::{
     Collector, Gatherer, Limits, Machine, Names, Options, Server, Survey, Token, Watching,
@@ -60,7 +60,7 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     probe.cgroup_v1 = machine::uses_cgroup_v1(&kernel);
     let machine = |watch: &Watch| -> Result<Machine> {
         Ok(Machine {
-            hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+            hostname: machine::hostname(&kernel),
             kernel_release: kernel.release().unwrap_or_else(|_| "?".into()),
             page_size: cachewise_sys::page_size(),
             backend: watch.backend().clone(),
@@ -92,10 +92,7 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
         })
         .context("cannot start the thread that ends it")?;
     announce(address)?;
-    gatherer.run(&mut Watched {
-        watch,
-        kernel: Kernel::new(),
-    });
+    gatherer.run(&mut Watched { watch });
     match answering.join() {
         Ok(ended) => ended
             .map(|()| ExitCode::SUCCESS)
@@ -229,30 +226,10 @@ fn host(address: SocketAddr) -> String {
 /// The watch, as the server wants it.
 struct Watched {
     watch: Watch,
-    kernel: Kernel,
 }
 
 impl Watching for Watched {
     fn stretch(&mut self) -> Result<Stretch, String> {
         self.watch.stretch().map_err(|error| explain(&error))
-    }
-
-    fn surroundings(&mut self, report: &mut Report) {
-        let Ok(vmstat) = self.kernel.vmstat() else {
-            return;
-        };
-        let around = &mut report.surroundings;
-        let page = report.page_size;
-        for (to, pages) in [
-            (&mut around.dirty_limit_bytes, vmstat.dirty_threshold),
-            (
-                &mut around.dirty_background_bytes,
-                vmstat.dirty_background_threshold,
-            ),
-        ] {
-            if let Some(pages) = pages {
-                *to = Measured::Exact(pages.bytes(page).0);
-            }
-        }
     }
 }

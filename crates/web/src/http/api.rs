@@ -216,12 +216,8 @@ pub(super) async fn history(State(site): State<Site>) -> Response {
 
 /// What is wrong, in the last minute.
 pub(super) async fn findings(State(site): State<Site>) -> Response {
-    let answer = site.asking.ask(|gathered, watching| {
-        let findings: Json = gathered
-            .findings(watching)
-            .iter()
-            .map(finding_json)
-            .collect();
+    let answer = site.asking.ask(|gathered, _| {
+        let findings: Json = gathered.findings().iter().map(finding_json).collect();
         let stretch = gathered.over(Duration::ZERO)?;
         let mut json = gathered.head(&stretch.time);
         json["findings"] = findings;

@@ -36,8 +36,8 @@ pub(super) async fn page(
         .filter(|path| path.starts_with('/'))
         .unwrap_or_else(|| "/".into());
     let interval = site.options.interval;
-    let gathered = site.asking.ask(move |gathered, watching| {
-        let findings = gathered.findings(watching).to_vec();
+    let gathered = site.asking.ask(move |gathered, _| {
+        let findings = gathered.findings().to_vec();
         // Some seconds, so that a page that stands still shows more than a moment.
         let stretch = gathered.over(interval.max(Duration::from_secs(5)))?;
         Some((stretch, findings))
