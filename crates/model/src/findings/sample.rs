@@ -133,6 +133,7 @@ pub(crate) fn every_rule_fires() -> Report {
     report.is_of_machine = true;
     report.wall = Duration::from_secs(5);
     report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+    report.system.file_refault_pages = Measured::Exact(60_000);
     report.cgroups.push(group("/db", 50_000));
     let counts = [(ReadPages, 10_000), (ReadMissPages, 9_000)];
     report.processes.push(process(7, &counts));

@@ -45,10 +45,17 @@ fn is_long(stall: Count, report: &Report) -> bool {
 
 fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     let own = group.system.psi_memory_some_seconds;
-    // Version 1 does not tell it of groups; then that of the machine has to do.
+    // Version 1 does not tell it of groups; then that of the machine has to do, if what came back on it
+    // is for the most part this group's.
     let stall = match own.missing() {
         None => own,
-        Some(_) => report.system.psi_memory_some_seconds,
+        Some(_) => {
+            let all = refaults(&report.system).exact()?;
+            if refaults(&group.system).exact()?.saturating_mul(2) < all {
+                return None;
+            }
+            report.system.psi_memory_some_seconds
+        }
     };
     if !is_long(stall, report) {
         return None;
@@ -68,7 +75,9 @@ fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     };
     let mut figures = figures(&group.system, stall, report);
     figures.push(("memory_used_bytes", group.system.memory_used_bytes.bytes()));
-    figures.push(("memory_limit_bytes", limit.bytes()));
+    if limit.known().is_some() {
+        figures.push(("memory_limit_bytes", limit.bytes()));
+    }
     Some(finding(figures, next_step, Some(name.into())))
 }
 
@@ -130,6 +139,7 @@ mod tests {
         let mut report = sample::report();
         report.wall = Duration::from_secs(5);
         report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
+        report.system.file_refault_pages = Measured::Exact(0);
         report.cgroups = groups
             .iter()
             .map(|(name, pages)| sample::group(name, *pages))
@@ -185,5 +195,21 @@ mod tests {
         );
         report.wall = Duration::ZERO;
         assert_eq!(check(&report), [], "no time, no part of it");
+    }
+
+    #[test]
+    fn the_machines_pressure_is_laid_on_who_causes_it() {
+        let mut report = machine(&[("/a", 90_000), ("/b", 5_000)]);
+        report.system.file_refault_pages = Measured::Exact(95_000);
+        let found = check(&report);
+        let subjects: Vec<_> = found
+            .iter()
+            .filter_map(|one| one.subject.as_deref())
+            .collect();
+        assert_eq!(
+            subjects,
+            [Path::new("/a")],
+            "and not on who shares the machine"
+        );
     }
 }

@@ -55,6 +55,13 @@ fn figure(name: &str, value: &Value) -> String {
                 cell(value)
             )
         }
+        Some("_seconds") => {
+            format!(
+                "{} {} s",
+                words(name.strip_suffix("_seconds").unwrap_or(name)),
+                cell(value)
+            )
+        }
         Some(suffix) => {
             format!(
                 "{} {}",
