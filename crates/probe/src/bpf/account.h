@@ -315,6 +315,7 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	slot->mapping = (u64)inode->i_mapping;
 	slot->tgid = key.process.tgid;
 	slot->start = key.process.start;
+	slot->groups = (u64)task->cgroups;
 	slot->inode = inode->i_ino;
 	slot->generation = inode->i_generation;
 	return 1;
@@ -362,7 +363,8 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		struct slot *slot = &cpu->slots[hash >> 58];
 		bool mine = slot->mapping == (u64)inode->i_mapping && slot->tgid == task->tgid &&
 			    slot->start == task->group_leader->start_time &&
-			    slot->inode == inode->i_ino && slot->generation == inode->i_generation;
+			    slot->groups == (u64)task->cgroups && slot->inode == inode->i_ino &&
+			    slot->generation == inode->i_generation;
 
 		cpu->busy = 1;
 		barrier();

@@ -153,6 +153,7 @@ struct {
 /* Reads of one file by one process on one CPU that are not booked on a row so far. */
 struct slot {
 	u64 mapping, inode, start;
+	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
 	u64 requests, pages, bytes;
 	u64 misses, ahead, used;
