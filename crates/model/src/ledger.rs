@@ -82,17 +82,38 @@ impl Ledger {
     /// the kernel for itself, and their bytes are unknown. In a sum the bytes are those of the calls.
     #[must_use]
     pub fn get(&self, counter: Counter) -> Count {
-        let number = self.counts[counter.index()];
-        match self.mark(counter) {
-            None if counter == Counter::ReadBytes
-                && number == 0
-                && self.counts[Counter::ReadPages.index()] > 0 =>
+        match self.booked(counter) {
+            Measured::Exact(0)
+                if counter == Counter::ReadBytes
+                    && self.counts[Counter::ReadPages.index()] > 0 =>
             {
                 Measured::Missing(BYTES_NOT_TOLD)
             }
+            booked => booked,
+        }
+    }
+
+    /// One counter as it was put in, without what follows from the others: what a recording keeps, so that
+    /// ledgers read back add up as these do.
+    #[must_use]
+    pub fn booked(&self, counter: Counter) -> Count {
+        let number = self.counts[counter.index()];
+        match self.mark(counter) {
             None => Measured::Exact(number),
             Some(Mark::Estimated(how)) => Measured::Estimated(number, how),
             Some(Mark::Missing(missing)) => Measured::Missing(missing),
+        }
+    }
+
+    /// Puts a counter in as [`Ledger::booked`] gave it.
+    pub fn book(&mut self, counter: Counter, count: Count) {
+        match count {
+            Measured::Exact(number) => self.set(counter, number),
+            Measured::Estimated(number, how) => self.set_estimated(counter, number, how),
+            Measured::Missing(missing) => {
+                self.set(counter, 0);
+                self.set_missing(counter, missing);
+            }
         }
     }
 
@@ -309,6 +330,25 @@ mod tests {
             loaded.get(Counter::ReadBytes),
             Measured::Estimated(0, "from procfs"),
             "another source is taken at its word"
+        );
+    }
+
+    #[test]
+    fn what_is_kept_of_a_ledger_adds_up_as_it_did() {
+        let mut ledger = numbered();
+        ledger.set(Counter::ReadBytes, 0);
+        ledger.set_estimated(Counter::DirtiedPages, 5, "guessed");
+        ledger.set(Counter::OtherPages, 0);
+        ledger.set_missing(Counter::OtherPages, Missing::Unknown("lost"));
+        let mut back = Ledger::default();
+        for counter in Counter::ALL {
+            back.book(*counter, ledger.booked(*counter));
+        }
+        assert_eq!(back, ledger, "there and back");
+        assert_eq!(
+            (&back + &numbered()).get(Counter::ReadBytes).exact(),
+            Some(numbered()[Counter::ReadBytes]),
+            "bytes that nobody told do not hide those that were"
         );
     }
 
