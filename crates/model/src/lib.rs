@@ -21,6 +21,7 @@
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
 //! - `system`: numbers of the machine or a control group.
 //! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
+//! - `summary`: a recording, or a part of one, in numbers.
 //! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
 //! - `checkup`: what a machine offers, and what is wrong on it.
@@ -45,6 +46,7 @@ mod report;
 mod residency;
 mod row;
 mod stretch;
+mod summary;
 mod system;
 mod unit;
 mod value;
@@ -65,6 +67,7 @@ pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject};
 pub use stretch::{Stretch, Use};
+pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};
 pub use system::System;
 pub use unit::Unit;
 pub use value::{Datum, Value};

@@ -1,0 +1,338 @@
+//! A sample as rows of cells, and back. Both ways go through the columns in the order of `columns`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cachewise_model::{
+    CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Ledger, Lost, Measured, Missing,
+    ProcessRow, Stretch, System,
+};
+
+use crate::columns::Table;
+use crate::names::{NamesIn, NamesOut};
+use crate::sample::Sample;
+use crate::table::Cell;
+use crate::varint::{Malformed, apply, difference};
+
+/// Of a number that another version of cachewise has or had.
+const OF_ANOTHER: Missing =
+    Missing::NotOffered("this recording does not have it: another version of cachewise made it");
+
+const NANOSECONDS: f64 = 1e9;
+
+/// Makes rows.
+pub(crate) struct RowOut<'a> {
+    names: &'a mut NamesOut,
+    cells: Vec<Cell>,
+}
+
+impl<'a> RowOut<'a> {
+    pub(crate) fn new(names: &'a mut NamesOut) -> RowOut<'a> {
+        RowOut {
+            names,
+            cells: Vec::with_capacity(96),
+        }
+    }
+
+    fn count(&mut self, count: Count) {
+        let mut because = |kind: u64, reason: &str| 1 + self.names.number(reason.as_bytes()) * 3 + kind;
+        let (value, quality) = match count {
+            Measured::Exact(value) => (value, 0),
+            Measured::Estimated(value, how) => (value, because(0, how)),
+            Measured::Missing(Missing::Unknown(why)) => (0, because(1, why)),
+            Measured::Missing(Missing::NotOffered(why)) => (0, because(2, why)),
+        };
+        self.cells.push(Cell { value, quality });
+    }
+
+    fn number(&mut self, value: u64) {
+        self.cells.push(Cell { value, quality: 0 });
+    }
+
+    fn text(&mut self, text: Measured<&[u8]>) {
+        let number = text.map(|text| self.names.number(text));
+        self.count(number);
+    }
+
+    fn string(&mut self, text: &Measured<String>) {
+        self.text(text.as_ref().map(String::as_bytes));
+    }
+
+    fn path(&mut self, path: &Measured<PathBuf>) {
+        self.text(path.as_ref().map(|path| path.as_os_str().as_bytes()));
+    }
+
+    fn ledger(&mut self, ledger: &Ledger) {
+        for counter in Counter::ALL {
+            self.count(ledger.booked(*counter));
+        }
+    }
+
+    fn system(&mut self, system: &System) {
+        for number in system.numbers() {
+            self.count(number);
+        }
+    }
+
+    pub(crate) fn machine(mut self, sample: &Sample, milliseconds: i64) -> Vec<Cell> {
+        let stretch = &sample.stretch;
+        self.number(difference(milliseconds as u64, 0));
+        self.number(nanoseconds(stretch.elapsed));
+        self.number(nanoseconds(sample.suspended));
+        self.count(stretch.device_read_bytes);
+        self.count(stretch.device_write_bytes);
+        self.ledger(&stretch.ledger);
+        self.system(&stretch.system);
+        self.cells
+    }
+
+    pub(crate) fn process(mut self, row: &ProcessRow) -> Vec<Cell> {
+        self.number(row.pid.into());
+        self.count(row.started);
+        self.count(row.ppid.map(u64::from));
+        self.string(&row.command);
+        self.string(&row.cgroup);
+        let signed = |number: i32| difference(i64::from(number) as u64, 0);
+        self.count(match row.exit {
+            Exit::Running => Measured::Exact(0),
+            Exit::Code(code) => Measured::Exact(1 + 2 * signed(code)),
+            Exit::Signal(signal) => Measured::Exact(2 + 2 * signed(signal)),
+            Exit::Unknown(why) => Measured::unknown(why),
+        });
+        self.count(
+            row.cpu_seconds
+                .map(|seconds| (seconds * NANOSECONDS).round() as u64),
+        );
+        self.count(row.device_read_bytes);
+        self.count(row.device_write_bytes);
+        self.ledger(&row.ledger);
+        self.cells
+    }
+
+    pub(crate) fn file(mut self, row: &FileRow) -> Vec<Cell> {
+        self.text(Measured::Exact(row.device.as_bytes()));
+        self.number(row.inode);
+        self.path(&row.path);
+        self.number(row.deleted.into());
+        self.string(&row.filesystem);
+        self.count(row.size_bytes);
+        self.count(row.resident_before_pages);
+        self.count(row.resident_after_pages);
+        self.number(row.direct.into());
+        self.ledger(&row.ledger);
+        self.cells
+    }
+
+    pub(crate) fn cgroup(mut self, row: &CgroupRow) -> Vec<Cell> {
+        self.string(&row.path);
+        self.string(&row.unit);
+        self.ledger(&row.ledger);
+        self.system(&row.system);
+        self.cells
+    }
+
+    pub(crate) fn device(mut self, row: &DeviceRow) -> Vec<Cell> {
+        self.text(Measured::Exact(row.device.as_bytes()));
+        self.path(&row.path);
+        self.string(&row.filesystem);
+        self.count(row.device_read_bytes);
+        self.count(row.device_write_bytes);
+        self.ledger(&row.ledger);
+        self.cells
+    }
+
+    pub(crate) fn lost(mut self, row: &Lost) -> Vec<Cell> {
+        self.text(Measured::Exact(row.id.as_bytes()));
+        self.number(row.count);
+        self.text(Measured::Exact(row.meaning.as_bytes()));
+        self.cells
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Takes a row apart.
+pub(crate) struct RowIn<'a> {
+    pub table: &'a Table,
+    pub names: &'a NamesIn,
+    pub cells: &'a [Cell],
+    pub next: usize,
+}
+
+impl RowIn<'_> {
+    fn cell(&mut self) -> Option<Cell> {
+        let place = self.table.places.get(self.next).copied().flatten();
+        self.next += 1;
+        self.cells.get(place?).copied()
+    }
+
+    fn count(&mut self) -> Result<Count, Malformed> {
+        let Some(Cell { value, quality }) = self.cell() else {
+            return Ok(Measured::Missing(OF_ANOTHER));
+        };
+        let Some(quality) = quality.checked_sub(1) else {
+            return Ok(Measured::Exact(value));
+        };
+        let reason = self.names.reason(quality / 3)?;
+        Ok(match quality % 3 {
+            0 => Measured::Estimated(value, reason),
+            1 => Measured::unknown(reason),
+            _ => Measured::not_offered(reason),
+        })
+    }
+
+    /// A number that is always known; 0 where this recording does not have it.
+    fn number(&mut self) -> u64 {
+        self.cell().map_or(0, |cell| cell.value)
+    }
+
+    fn name<T>(
+        &mut self,
+        of: impl Fn(&NamesIn, u64) -> Result<T, Malformed>,
+    ) -> Result<Measured<T>, Malformed> {
+        Ok(match self.count()? {
+            Measured::Exact(number) => Measured::Exact(of(self.names, number)?),
+            Measured::Estimated(number, how) => Measured::Estimated(of(self.names, number)?, how),
+            Measured::Missing(missing) => Measured::Missing(missing),
+        })
+    }
+
+    fn string(&mut self) -> Result<Measured<String>, Malformed> {
+        self.name(NamesIn::string)
+    }
+
+    fn path(&mut self) -> Result<Measured<PathBuf>, Malformed> {
+        self.name(|names, number| {
+            Ok(PathBuf::from(OsString::from_vec(
+                names.text(number)?.to_vec(),
+            )))
+        })
+    }
+
+    fn known(&mut self) -> Result<String, Malformed> {
+        Ok(self.string()?.known().unwrap_or_default())
+    }
+
+    fn ledger(&mut self) -> Result<Ledger, Malformed> {
+        let mut ledger = Ledger::default();
+        for counter in Counter::ALL {
+            ledger.book(*counter, self.count()?);
+        }
+        Ok(ledger)
+    }
+
+    fn system(&mut self) -> Result<System, Malformed> {
+        let mut numbers = [Measured::Exact(0); System::IDS.len()];
+        for number in &mut numbers {
+            *number = self.count()?;
+        }
+        Ok(System::from_numbers(numbers))
+    }
+
+    pub(crate) fn machine(mut self) -> Result<Sample, Malformed> {
+        let milliseconds = apply(self.number(), 0) as i64;
+        let time = jiff::Timestamp::from_millisecond(milliseconds)
+            .map_err(|_| Malformed("a time that no calendar has"))?;
+        let elapsed = Duration::from_nanos(self.number());
+        let suspended = Duration::from_nanos(self.number());
+        let device_read_bytes = self.count()?;
+        let device_write_bytes = self.count()?;
+        let ledger = self.ledger()?;
+        Ok(Sample {
+            stretch: Stretch {
+                time: format!("{time:.3}"),
+                elapsed,
+                ledger,
+                system: self.system()?,
+                device_read_bytes,
+                device_write_bytes,
+                processes: Vec::new(),
+                files: Vec::new(),
+                cgroups: Vec::new(),
+                devices: Vec::new(),
+                uses: Vec::new(),
+                lost: Vec::new(),
+            },
+            suspended,
+            begins: false,
+            after_loss: false,
+        })
+    }
+
+    pub(crate) fn process(mut self) -> Result<ProcessRow, Malformed> {
+        let too_large = Malformed("a process id is too large");
+        let signed = |number: u64| {
+            i32::try_from(apply(number, 0) as i64).map_err(|_| Malformed("a status is too large"))
+        };
+        Ok(ProcessRow {
+            pid: u32::try_from(self.number()).map_err(|_| too_large)?,
+            started: self.count()?,
+            ppid: self.count()?.map(|pid| pid as u32),
+            command: self.string()?,
+            cgroup: self.string()?,
+            exit: match self.count()? {
+                Measured::Missing(missing) => Exit::Unknown(missing.reason()),
+                Measured::Exact(0) | Measured::Estimated(..) => Exit::Running,
+                Measured::Exact(code) if code % 2 == 1 => Exit::Code(signed((code - 1) / 2)?),
+                Measured::Exact(signal) => Exit::Signal(signed((signal - 2) / 2)?),
+            },
+            cpu_seconds: self
+                .count()?
+                .map(|time| Duration::from_nanos(time).as_secs_f64()),
+            device_read_bytes: self.count()?,
+            device_write_bytes: self.count()?,
+            ledger: self.ledger()?,
+        })
+    }
+
+    pub(crate) fn file(mut self) -> Result<FileRow, Malformed> {
+        Ok(FileRow {
+            device: self.known()?,
+            inode: self.number(),
+            path: self.path()?,
+            deleted: self.number() != 0,
+            filesystem: self.string()?,
+            size_bytes: self.count()?,
+            resident_before_pages: self.count()?,
+            resident_after_pages: self.count()?,
+            direct: self.number() != 0,
+            ledger: self.ledger()?,
+        })
+    }
+
+    pub(crate) fn cgroup(mut self) -> Result<CgroupRow, Malformed> {
+        Ok(CgroupRow {
+            path: self.string()?,
+            unit: self.string()?,
+            ledger: self.ledger()?,
+            system: self.system()?,
+        })
+    }
+
+    pub(crate) fn device(mut self) -> Result<DeviceRow, Malformed> {
+        Ok(DeviceRow {
+            device: self.known()?,
+            path: self.path()?,
+            filesystem: self.string()?,
+            device_read_bytes: self.count()?,
+            device_write_bytes: self.count()?,
+            ledger: self.ledger()?,
+        })
+    }
+
+    pub(crate) fn lost(mut self) -> Result<Lost, Malformed> {
+        let reason = |count: Count, names: &NamesIn| match count {
+            Measured::Exact(number) => names.reason(number),
+            _ => Err(Malformed("what was lost has no name")),
+        };
+        Ok(Lost {
+            id: reason(self.count()?, self.names)?,
+            count: self.number(),
+            meaning: reason(self.count()?, self.names)?,
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! What goes wrong with recordings, and what is left out of one that is read all the same.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {}: {kind}", path.display())]
+pub struct Error {
+    /// What was tried: `read`, `append to`.
+    pub operation: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// Why not.
+    #[source]
+    pub kind: ErrorKind,
+}
+
+impl Error {
+    pub(crate) fn new(operation: &'static str, path: &Path, kind: impl Into<ErrorKind>) -> Error {
+        Error {
+            operation,
+            path: path.to_owned(),
+            kind: kind.into(),
+        }
+    }
+
+    /// Whether the file system has no more room for it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(&self.kind, ErrorKind::Io(error) if matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        ))
+    }
+}
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The system said no.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A directory, a FIFO, a device.
+    #[error("it is {0}, and recordings are regular files")]
+    NotAFile(&'static str),
+    /// Nothing is in it.
+    #[error("it is empty: nothing was ever recorded in it")]
+    Empty,
+    /// It begins like something else.
+    #[error("it is not a recording of cachewise")]
+    NoRecording,
+    /// Its first bytes are those of a recording, and damaged.
+    #[error("it is a recording whose beginning is damaged")]
+    Damaged,
+    /// A later cachewise wrote it.
+    #[error(
+        "it is a recording of format {version}, and this cachewise knows formats up to {known}: read it with \
+         the version that wrote it, or a newer one"
+    )]
+    Newer {
+        /// Its version.
+        version: u16,
+        /// The newest that is known here.
+        known: u16,
+    },
+    /// Another process has it open for writing.
+    #[error("another process records into it")]
+    Busy,
+    /// A sample that does not fit into a recording.
+    #[error("{0}")]
+    Sample(String),
+}
+
+impl PartialEq for ErrorKind {
+    fn eq(&self, other: &ErrorKind) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+/// Something that could not be read; the rest could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// The last sample was not written to its end.
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes at its end were left out.
+        bytes: u64,
+    },
+    /// In the middle something is damaged.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where the damage begins.
+        offset: u64,
+        /// How many bytes were left out, up to the next key frame.
+        bytes: u64,
+    },
+    /// Samples whose frame is sound, but that need one that is not.
+    Orphans {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        samples: u64,
+    },
+    /// A part of the recording is not there.
+    PartMissing {
+        /// The part after it.
+        path: PathBuf,
+        /// How many.
+        parts: u64,
+    },
+    /// A part of the recording cannot be read.
+    PartUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Cut { path, bytes } => write!(
+                f,
+                "{}: the last {bytes} bytes were left out: a sample that was not written to its end",
+                path.display()
+            ),
+            Problem::Damaged {
+                path,
+                offset,
+                bytes,
+            } => write!(
+                f,
+                "{}: {bytes} bytes from byte {offset} on are damaged and were left out, up to the next key frame",
+                path.display()
+            ),
+            Problem::Orphans { path, samples } => write!(
+                f,
+                "{}: {samples} samples were left out: each is the difference to one that is damaged",
+                path.display()
+            ),
+            Problem::PartMissing { path, parts } => write!(
+                f,
+                "before {} {parts} {} missing",
+                path.display(),
+                if *parts == 1 { "part is" } else { "parts are" }
+            ),
+            Problem::PartUnreadable { path, why } => {
+                write!(f, "{} was left out: {why}", path.display())
+            }
+        }
+    }
+}

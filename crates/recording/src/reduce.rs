@@ -1,0 +1,199 @@
+//! The most active processes and files of a stretch, and one row for all others, so that sums stay exact.
+
+use std::cmp::Reverse;
+
+use cachewise_model::{
+    Count, Counter, Exit, FileRow, Ledger, Measured, Missing, ProcessRow, Stretch,
+};
+
+const SUMMED_UP: &str = "all but the most active, summed up";
+const MANY: Missing = Missing::NotOffered(SUMMED_UP);
+
+/// More control groups, or devices, are not kept by name; then the least active have no row.
+const MOST_GROUPS: usize = 1024;
+
+/// Keeps the `top` most active processes and files, each list the most active first, and sums up the
+/// others on a row of their own. What did nothing at all is left out, and so is who used which file.
+pub fn reduce(stretch: &mut Stretch, top: usize) {
+    stretch.uses.clear();
+    stretch.processes.retain(|row| {
+        let nothing = |count: Count| count.known().unwrap_or(0) == 0;
+        !row.ledger.is_zero()
+            || row.cpu_seconds.known().unwrap_or(0.0) > 0.0
+            || !nothing(row.device_read_bytes)
+            || !nothing(row.device_write_bytes)
+    });
+    let of_process = |row: &ProcessRow| {
+        let cpu = row.cpu_seconds.known().unwrap_or(0.0);
+        (activity(&row.ledger), (cpu * 1e9) as u64)
+    };
+    cut(&mut stretch.processes, top, of_process, add_process, no_process);
+    cut(
+        &mut stretch.files,
+        top,
+        |row| activity(&row.ledger),
+        |sum, row| sum.ledger += &row.ledger,
+        no_file,
+    );
+    for_groups(&mut stretch.cgroups, |row| activity(&row.ledger));
+    for_groups(&mut stretch.devices, |row| activity(&row.ledger));
+}
+
+/// How much there is to say of a ledger: pages that were moved or asked for.
+pub(crate) fn activity(ledger: &Ledger) -> u64 {
+    let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests];
+    let evicted = ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
+    let inserted: u64 = Counter::INSERTS.iter().map(|counter| ledger[*counter]).sum();
+    ledger[Counter::ReadPages]
+        .saturating_add(ledger[Counter::WritePages])
+        .saturating_add(ledger[Counter::FaultRequests])
+        .saturating_add(direct)
+        .saturating_add(evicted)
+        .saturating_add(inserted)
+}
+
+fn cut<T, K: Ord>(
+    rows: &mut Vec<T>,
+    top: usize,
+    activity: impl Fn(&T) -> K,
+    add: impl Fn(&mut T, &T),
+    none: impl Fn() -> T,
+) where
+    T: Others,
+{
+    rows.sort_by_cached_key(|row| Reverse(activity(row)));
+    // The probe's own row of what found no room is of nobody in particular either.
+    let (named, mut others): (Vec<T>, Vec<T>) = std::mem::take(rows)
+        .into_iter()
+        .partition(|row| !row.is_others());
+    *rows = named;
+    if rows.len() > top {
+        others.extend(rows.drain(top..));
+    }
+    if !others.is_empty() {
+        let mut sum = none();
+        others.iter().for_each(|row| add(&mut sum, row));
+        rows.push(sum);
+    }
+}
+
+fn for_groups<T>(rows: &mut Vec<T>, activity: impl Fn(&T) -> u64) {
+    if rows.len() > MOST_GROUPS {
+        rows.sort_by_cached_key(|row| Reverse(activity(row)));
+        rows.truncate(MOST_GROUPS);
+    }
+}
+
+trait Others {
+    fn is_others(&self) -> bool;
+}
+
+impl Others for ProcessRow {
+    fn is_others(&self) -> bool {
+        self.is_all_others()
+    }
+}
+
+impl Others for FileRow {
+    fn is_others(&self) -> bool {
+        self.is_all_others()
+    }
+}
+
+fn add_process(sum: &mut ProcessRow, row: &ProcessRow) {
+    sum.ledger += &row.ledger;
+    sum.cpu_seconds = sum.cpu_seconds.zip(row.cpu_seconds, |sum, more| sum + more);
+    sum.device_read_bytes = sum.device_read_bytes.plus(row.device_read_bytes);
+    sum.device_write_bytes = sum.device_write_bytes.plus(row.device_write_bytes);
+}
+
+fn no_process() -> ProcessRow {
+    ProcessRow {
+        pid: 0,
+        started: Measured::Missing(MANY),
+        ppid: Measured::Missing(MANY),
+        command: Measured::Missing(MANY),
+        cgroup: Measured::Missing(MANY),
+        exit: Exit::Unknown(SUMMED_UP),
+        cpu_seconds: Measured::Exact(0.0),
+        device_read_bytes: Measured::Exact(0),
+        device_write_bytes: Measured::Exact(0),
+        ledger: Ledger::default(),
+    }
+}
+
+fn no_file() -> FileRow {
+    FileRow {
+        path: Measured::Missing(MANY),
+        deleted: false,
+        filesystem: Measured::Missing(MANY),
+        device: "0:0".into(),
+        inode: 0,
+        size_bytes: Measured::Missing(MANY),
+        resident_before_pages: Measured::Missing(MANY),
+        resident_after_pages: Measured::Missing(MANY),
+        ledger: Ledger::default(),
+        direct: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, pages: u64) -> ProcessRow {
+        let mut row = no_process();
+        (row.pid, row.command) = (pid, Measured::Exact(format!("p{pid}")));
+        row.ledger.set(Counter::ReadPages, pages);
+        row.cpu_seconds = Measured::Exact(0.25);
+        row
+    }
+
+    #[test]
+    fn the_most_active_stay_and_the_sum_is_the_same() {
+        let mut stretch = crate::example();
+        stretch.processes = (1..=9).map(|pid| process(pid, u64::from(pid) * 10)).collect();
+        stretch.processes.push(ProcessRow {
+            cpu_seconds: Measured::Exact(0.0),
+            ..process(99, 0)
+        });
+        let sum: Ledger = stretch.processes.iter().map(|row| &row.ledger).sum();
+        reduce(&mut stretch, 3);
+        let pids: Vec<u32> = stretch.processes.iter().map(|row| row.pid).collect();
+        assert_eq!(pids, [9, 8, 7, 0], "the most active first, then all others");
+        let others = &stretch.processes[3];
+        assert!(others.is_all_others(), "the last is nobody in particular");
+        assert_eq!(others.ledger[Counter::ReadPages], 210, "six of them");
+        assert_eq!(others.cpu_seconds, Measured::Exact(1.5), "their time too");
+        let after: Ledger = stretch.processes.iter().map(|row| &row.ledger).sum();
+        assert_eq!(after, sum, "nothing is lost");
+    }
+
+    #[test]
+    fn few_have_no_row_for_others() {
+        let mut stretch = crate::example();
+        stretch.processes = vec![process(1, 1), process(2, 2)];
+        reduce(&mut stretch, 2);
+        assert_eq!(stretch.processes.len(), 2, "there are no others");
+    }
+
+    #[test]
+    fn a_row_of_what_found_no_room_is_among_the_others() {
+        let mut stretch = crate::example();
+        stretch.processes = vec![
+            ProcessRow {
+                command: Measured::Missing(MANY),
+                ..process(0, 1_000)
+            },
+            process(2, 2),
+            process(3, 3),
+        ];
+        reduce(&mut stretch, 1);
+        let rows: Vec<(u32, u64)> = stretch
+            .processes
+            .iter()
+            .map(|row| (row.pid, row.ledger[Counter::ReadPages]))
+            .collect();
+        assert_eq!(rows, [(3, 3), (0, 1_002)], "one row for both");
+    }
+}

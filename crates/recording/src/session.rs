@@ -1,0 +1,115 @@
+//! Who recorded, where, and what: stands before the samples that were taken in one go.
+
+use std::time::Duration;
+
+use cachewise_model::Backend;
+use serde::{Deserialize, Serialize};
+
+use crate::columns::{self, Table};
+use crate::varint::Malformed;
+
+/// One go of recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// The machine's name.
+    pub hostname: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The page size by which pages become bytes.
+    pub page_size: u64,
+    /// The version of the cachewise that recorded.
+    pub cachewise: String,
+    /// From sample to sample, as it was asked for; zero if it was not told.
+    pub interval: Duration,
+    /// So many processes and files were kept by name; all others are on one row each.
+    pub top: u64,
+    /// The command that was run meanwhile.
+    pub command: Vec<String>,
+    /// What of the machine was watched, in words; empty for all of it.
+    pub scope: String,
+    /// Numbers the goes of a recording, and is the same in all parts that one go fills.
+    pub(crate) go: u64,
+    backend: (String, bool, Vec<String>),
+    /// Of each table, the names of its columns.
+    tables: Vec<(String, Vec<String>)>,
+}
+
+/// More than any cachewise will have.
+const MOST_TABLES: usize = 64;
+const MOST_COLUMNS: usize = 1024;
+
+impl Session {
+    /// A session of this machine.
+    #[must_use]
+    pub fn new(hostname: &str, kernel: &str, page_size: u64, backend: Backend) -> Session {
+        Session {
+            hostname: hostname.to_owned(),
+            kernel: kernel.to_owned(),
+            page_size,
+            cachewise: String::new(),
+            interval: Duration::ZERO,
+            top: 0,
+            command: Vec::new(),
+            scope: String::new(),
+            go: 0,
+            backend: (backend.name, backend.exact, backend.notes),
+            tables: columns::written(),
+        }
+    }
+
+    /// What counted.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        let (name, exact, notes) = self.backend.clone();
+        Backend { name, exact, notes }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) -> Result<(), String> {
+        let bytes = postcard::to_allocvec(self).map_err(|error| error.to_string())?;
+        out.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    pub(crate) fn of(bytes: &[u8]) -> Result<Session, Malformed> {
+        // What a later version adds at the end is left out.
+        let (session, _): (Session, _) = postcard::take_from_bytes(bytes)
+            .map_err(|_| Malformed("what stands before the samples is not readable"))?;
+        let too_many = session.tables.len() > MOST_TABLES
+            || (session.tables.iter()).any(|(_, columns)| columns.len() > MOST_COLUMNS);
+        if too_many {
+            return Err(Malformed("too many columns"));
+        }
+        Ok(session)
+    }
+
+    /// The tables as they are in this session, in their order.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        self.tables
+            .iter()
+            .map(|(name, columns)| Table::found(name, columns))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_comes_back_and_garbage_does_not() {
+        let backend = Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            notes: vec!["a note".into()],
+        };
+        let session = Session::new("box", "6.18", 4096, backend.clone());
+        let mut bytes = Vec::new();
+        session.put(&mut bytes).unwrap();
+        bytes.extend_from_slice(b"of a later version");
+        assert_eq!(Session::of(&bytes), Ok(session), "with more behind it");
+        assert_eq!(Session::of(&bytes).unwrap().backend(), backend, "and in it");
+        for cut in 0..40 {
+            assert!(Session::of(&bytes[..cut]).is_err(), "{cut} bytes are none");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! A whole recording in one, in bounded memory: however long it is, it is read once.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cachewise_model::{
+    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Row,
+    Stall, Stretch, Summary, Value, field,
+};
+use cachewise_units::PageSize;
+use jiff::Timestamp;
+
+use crate::error::Error;
+use crate::gap::Gaps;
+use crate::reader::Reader;
+use crate::reduce::reduce;
+use crate::sample::Sample;
+use crate::session::Session;
+use crate::spreads::{Spreads, number};
+
+/// Samples from one time to another: those whose stretch ends after `from`, and not after `to`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Range {
+    /// From here on.
+    pub from: Option<Timestamp>,
+    /// Up to here.
+    pub to: Option<Timestamp>,
+}
+
+impl Range {
+    /// Whether a sample is in it; one without a readable time is where nothing else is asked for.
+    #[must_use]
+    pub fn has(&self, sample: &Sample) -> bool {
+        if *self == Range::default() {
+            return true;
+        }
+        sample.stretch.time.parse::<Timestamp>().is_ok_and(|time| {
+            self.from.is_none_or(|from| time > from) && self.to.is_none_or(|to| time <= to)
+        })
+    }
+}
+
+/// More gaps than this are counted, not listed.
+const MOST_GAPS: usize = 1000;
+/// More parts of a kind than this are not kept apart: the least active are summed up.
+const MOST_PARTS: usize = 4096;
+
+/// Reads what is left of a recording; `each` sees the samples of the range as they come, with the gap
+/// before them.
+///
+/// Returns nothing where the range has no sample.
+///
+/// # Errors
+/// As [`Reader::next`], or what `each` says.
+pub fn summarize<E: From<Error>>(
+    reader: &mut Reader,
+    range: Range,
+    top: usize,
+    mut each: impl FnMut(&Sample, Option<&Gap>) -> Result<(), E>,
+) -> Result<Option<Summary>, E> {
+    let mut sums: Option<Sums> = None;
+    let mut gaps = Gaps::default();
+    while let Some(sample) = reader.next()? {
+        let Some(session) = reader.session() else {
+            continue;
+        };
+        let gap = gaps.find(&sample, session.interval);
+        if !range.has(&sample) {
+            continue;
+        }
+        let sums = sums.get_or_insert_with(|| Sums::new(session));
+        // What was before the range is not a gap in it.
+        let gap = gap.filter(|gap| sums.samples > 0 || !gap.kind.loses_counts());
+        each(&sample, gap.as_ref())?;
+        sums.add(sample, gap, session);
+    }
+    let problems = reader.problems().iter().map(ToString::to_string);
+    let mut problems: Vec<String> = problems.collect();
+    if reader.more_problems() > 0 {
+        problems.push(format!("and {} more like these", reader.more_problems()));
+    }
+    Ok(sums.map(|sums| sums.finish(top, problems)))
+}
+
+struct Sums {
+    session: Session,
+    sessions: u64,
+    samples: u64,
+    begin: String,
+    machine: Stretch,
+    processes: Parts<(u32, Option<u64>), ProcessRow>,
+    files: Parts<(String, u64, Option<PathBuf>), FileRow>,
+    cgroups: Parts<Option<String>, CgroupRow>,
+    devices: Parts<String, DeviceRow>,
+    lost: Parts<&'static str, Lost>,
+    spreads: Spreads,
+    worst: [Option<(f64, String)>; STALLS.len()],
+    gaps: Vec<Gap>,
+    more_gaps: u64,
+}
+
+const STALLS: [(&str, &str, &str, &str); 5] = [
+    ("cpu", "some", "psi_cpu_some_seconds", "psi_cpu_some_ratio"),
+    ("memory", "some", "psi_memory_some_seconds", "psi_memory_some_ratio"),
+    ("memory", "full", "psi_memory_full_seconds", "psi_memory_full_ratio"),
+    ("io", "some", "psi_io_some_seconds", "psi_io_some_ratio"),
+    ("io", "full", "psi_io_full_seconds", "psi_io_full_ratio"),
+];
+
+impl Sums {
+    fn new(session: &Session) -> Sums {
+        Sums {
+            session: session.clone(),
+            sessions: 0,
+            samples: 0,
+            begin: String::new(),
+            machine: crate::sample::example(),
+            processes: Parts::default(),
+            files: Parts::default(),
+            cgroups: Parts::default(),
+            devices: Parts::default(),
+            lost: Parts::default(),
+            spreads: Spreads::default(),
+            worst: std::array::from_fn(|_| None),
+            gaps: Vec::new(),
+            more_gaps: 0,
+        }
+    }
+
+    fn add(&mut self, sample: Sample, gap: Option<Gap>, session: &Session) {
+        let mut stretch = sample.stretch;
+        if self.samples == 0 || sample.begins {
+            self.sessions += 1;
+            self.session = session.clone();
+        }
+        if let Some(gap) = gap {
+            match self.gaps.len() < MOST_GAPS {
+                true => self.gaps.push(gap),
+                false => self.more_gaps += 1,
+            }
+        }
+        let row = stretch.row();
+        self.spreads.add(&row);
+        for ((_, _, _, ratio), worst) in STALLS.iter().zip(&mut self.worst) {
+            let share = known(ratio, &row).known();
+            if let Some(share) = share
+                && worst.as_ref().is_none_or(|(most, _)| share > *most)
+            {
+                *worst = Some((share, stretch.time.clone()));
+            }
+        }
+        for row in stretch.processes.drain(..) {
+            self.processes.add((row.pid, row.started.known()), row, process);
+        }
+        for row in stretch.files.drain(..) {
+            let key = (row.device.clone(), row.inode, row.path.clone().known());
+            self.files.add(key, row, file);
+        }
+        for row in stretch.cgroups.drain(..) {
+            self.cgroups.add(row.path.clone().known(), row, cgroup);
+        }
+        for row in stretch.devices.drain(..) {
+            self.devices.add(row.device.clone(), row, device);
+        }
+        for row in stretch.lost.drain(..) {
+            self.lost.add(row.id, row, |sum, later| {
+                sum.count = sum.count.saturating_add(later.count);
+            });
+        }
+        if self.samples == 0 {
+            self.begin = begin(&stretch);
+            self.machine = stretch;
+        } else {
+            let machine = &mut self.machine;
+            machine.ledger += &stretch.ledger;
+            machine.elapsed += stretch.elapsed;
+            machine.time = stretch.time;
+            machine.system = machine.system.followed_by(&stretch.system);
+            machine.device_read_bytes = machine.device_read_bytes.plus(stretch.device_read_bytes);
+            machine.device_write_bytes = machine.device_write_bytes.plus(stretch.device_write_bytes);
+        }
+        self.samples += 1;
+        if self.processes.is_full() || self.files.is_full() {
+            self.crowd();
+        }
+    }
+
+    /// Sums up the least active processes and files, there being too many.
+    fn crowd(&mut self) {
+        let mut stretch = crate::sample::example();
+        stretch.processes = std::mem::take(&mut self.processes).rows;
+        stretch.files = std::mem::take(&mut self.files).rows;
+        reduce(&mut stretch, MOST_PARTS / 2);
+        for row in stretch.processes {
+            self.processes.add((row.pid, row.started.known()), row, process);
+        }
+        for row in stretch.files {
+            let key = (row.device.clone(), row.inode, row.path.clone().known());
+            self.files.add(key, row, file);
+        }
+    }
+
+    fn finish(self, top: usize, problems: Vec<String>) -> Summary {
+        let mut total = self.machine;
+        total.processes = self.processes.rows;
+        total.files = self.files.rows;
+        total.cgroups = self.cgroups.rows;
+        total.devices = self.devices.rows;
+        total.lost = self.lost.rows;
+        reduce(&mut total, top);
+        let heaviest = |ledger: &Ledger| std::cmp::Reverse(crate::reduce::activity(ledger));
+        total.cgroups.sort_by_cached_key(|row| heaviest(&row.ledger));
+        total.devices.sort_by_cached_key(|row| heaviest(&row.ledger));
+        let row = total.row();
+        let stalls = STALLS.iter().zip(self.worst);
+        let stalls = stalls.map(|((resource, kind, seconds, ratio), worst)| {
+            let none = Missing::NotOffered("no sample has it");
+            Stall {
+                resource,
+                kind,
+                seconds: known(seconds, &row),
+                ratio: known(ratio, &row),
+                worst_ratio: (worst.as_ref())
+                    .map_or(Measured::Missing(none), |(share, _)| Measured::Exact(*share)),
+                worst_time: worst.map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
+            }
+        });
+        Summary {
+            begin: self.begin,
+            end: total.time.clone(),
+            hostname: self.session.hostname.clone(),
+            page_size: page_size(self.session.page_size),
+            kernel: self.session.kernel.clone(),
+            backend: self.session.backend(),
+            scope: self.session.scope.clone(),
+            command: self.session.command.clone(),
+            interval: self.session.interval,
+            samples: self.samples,
+            sessions: self.sessions,
+            stalls: stalls.collect(),
+            spreads: self.spreads.finish(&row),
+            total,
+            gaps: self.gaps,
+            more_gaps: self.more_gaps,
+            problems,
+        }
+    }
+}
+
+/// The machine's, or the smallest that any kernel has where a recording says what none can be.
+fn page_size(bytes: u64) -> PageSize {
+    const SMALLEST: PageSize = PageSize::new(4 << 10).expect("4 KiB is a power of two");
+    let told = u32::try_from(bytes).ok().and_then(PageSize::new);
+    told.unwrap_or(SMALLEST)
+}
+
+/// A field of the machine as a plain number.
+fn known(id: &str, row: &Row) -> Measured<f64> {
+    let value = field(id).map_or(
+        Value::not_offered("there is no such field"),
+        |field| field.of(row),
+    );
+    value.map(|datum| number(&datum).unwrap_or(f64::NAN))
+}
+
+/// When a stretch began, RFC 3339.
+fn begin(stretch: &Stretch) -> String {
+    let begin = stretch.time.parse::<Timestamp>().ok().and_then(|end| {
+        let elapsed: Duration = stretch.elapsed;
+        end.checked_sub(elapsed).ok()
+    });
+    begin.map_or(stretch.time.clone(), |begin| format!("{begin:.3}"))
+}
+
+/// Rows of one kind, summed up by what they are of.
+#[derive(Debug)]
+struct Parts<K, T> {
+    rows: Vec<T>,
+    places: HashMap<K, usize>,
+}
+
+impl<K, T> Default for Parts<K, T> {
+    fn default() -> Self {
+        Parts {
+            rows: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Hash + Eq, T> Parts<K, T> {
+    fn add(&mut self, key: K, row: T, sum: impl Fn(&mut T, T)) {
+        match self.places.get(&key) {
+            Some(place) => sum(&mut self.rows[*place], row),
+            None => {
+                self.places.insert(key, self.rows.len());
+                self.rows.push(row);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() > MOST_PARTS
+    }
+}
+
+/// The later row with the counts of both.
+fn process(sum: &mut ProcessRow, mut later: ProcessRow) {
+    later.ledger += &sum.ledger;
+    later.cpu_seconds = sum.cpu_seconds.zip(later.cpu_seconds, |a, b| a + b);
+    later.device_read_bytes = sum.device_read_bytes.plus(later.device_read_bytes);
+    later.device_write_bytes = sum.device_write_bytes.plus(later.device_write_bytes);
+    *sum = later;
+}
+
+fn file(sum: &mut FileRow, mut later: FileRow) {
+    later.ledger += &sum.ledger;
+    later.resident_before_pages = sum.resident_before_pages;
+    later.direct |= sum.direct;
+    *sum = later;
+}
+
+fn cgroup(sum: &mut CgroupRow, mut later: CgroupRow) {
+    later.ledger += &sum.ledger;
+    later.system = sum.system.followed_by(&later.system);
+    *sum = later;
+}
+
+fn device(sum: &mut DeviceRow, mut later: DeviceRow) {
+    later.ledger += &sum.ledger;
+    later.device_read_bytes = sum.device_read_bytes.plus(later.device_read_bytes);
+    later.device_write_bytes = sum.device_write_bytes.plus(later.device_write_bytes);
+    *sum = later;
+}

@@ -1,0 +1,367 @@
+//! Writes a recording.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Error, ErrorKind};
+use crate::frame::{HEAD, Kind, LONGEST, Start, seal};
+use crate::sample::{Encoder, Sample};
+use crate::segment::{self, Limits, Part, directory, numbered};
+use crate::session::Session;
+use crate::window::{At, Window};
+
+/// Room for a sample from the start: memory may be short when one is due.
+const ROOM: usize = 1 << 20;
+
+/// Writes samples, each with one call.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+    start: Start,
+    session: Session,
+    limits: Limits,
+    encoder: Encoder,
+    frame: Vec<u8>,
+    /// Where the next frame goes.
+    end: u64,
+    /// How many differences may still come before a key frame.
+    until_key: u32,
+    /// How many key frames may still come before the session is told again.
+    until_session: u32,
+    /// What was cut off at the end of what was there.
+    cut: u64,
+    samples: u64,
+    written: u64,
+}
+
+impl Writer {
+    /// Begins a recording. The file has its name only when its beginning is in it.
+    ///
+    /// # Errors
+    /// Also if there is something of that name already.
+    pub fn create(path: &Path, session: Session, limits: Limits) -> Result<Writer, Error> {
+        let wrong = |kind: ErrorKind| Error::new("create the recording", path, kind);
+        // A file without anything in it, as mktemp makes them, is taken over.
+        let is_empty = matches!(segment::open(path), Ok((_, 0, _)));
+        foreign_part(path, &limits, None).map_err(wrong)?;
+        let start = Start {
+            recording: RandomState::new().hash_one(std::process::id()),
+            sequence: 0,
+        };
+        let (temporary, end) = begin(path, start, &session).map_err(wrong)?;
+        let persisted = match is_empty {
+            true => temporary.persist(path),
+            false => temporary.persist_noclobber(path),
+        };
+        let file = persisted.map_err(|error| wrong(error.error.into()))?;
+        Ok(Writer::new(path, file, start, session, limits, end))
+    }
+
+    /// Goes on with a recording: what is there stays, and what was not written to its end is cut off.
+    ///
+    /// # Errors
+    /// Also if it is no recording, or somebody records into it.
+    pub fn append(path: &Path, mut session: Session, limits: Limits) -> Result<Writer, Error> {
+        let wrong = |kind: ErrorKind| Error::new("append to", path, kind);
+        let parts = segment::parts(path).map_err(wrong)?;
+        let Some(newest) = parts.last() else {
+            // It says why there is none.
+            return Err(wrong(match segment::open(path) {
+                Err(kind) | Ok((_, _, Err(kind))) => kind,
+                Ok(_) => ErrorKind::NoRecording,
+            }));
+        };
+        foreign_part(path, &limits, Some(&parts)).map_err(wrong)?;
+        let tail = Tail::of(&newest.path).map_err(wrong)?;
+        session.go = tail.go.map_or(0, |go| go + 1);
+        if newest.number > 0 {
+            // The recorder was killed between two names: the next part begins here.
+            let start = Start {
+                sequence: newest.start.sequence + 1,
+                ..newest.start
+            };
+            let (temporary, end) = begin(path, start, &session).map_err(wrong)?;
+            let file = temporary
+                .persist_noclobber(path)
+                .map_err(|error| wrong(error.error.into()))?;
+            return Ok(Writer::new(path, file, start, session, limits, end));
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|error| wrong(error.into()))?;
+        lock(&file).map_err(wrong)?;
+        file.set_len(tail.end).map_err(|error| wrong(error.into()))?;
+        let mut writer = Writer::new(path, file, newest.start, session, limits, tail.end);
+        writer.cut = tail.cut;
+        writer.put_session()?;
+        Ok(writer)
+    }
+
+    fn new(
+        path: &Path,
+        file: File,
+        start: Start,
+        session: Session,
+        limits: Limits,
+        end: u64,
+    ) -> Writer {
+        Writer {
+            path: path.to_owned(),
+            file,
+            start,
+            session,
+            limits,
+            encoder: Encoder::default(),
+            frame: Vec::with_capacity(ROOM),
+            end,
+            until_key: 0,
+            until_session: SESSION_EVERY,
+            cut: 0,
+            samples: 0,
+            written: 0,
+        }
+    }
+
+    /// Writes a sample. If it fails, what was written before is as it was.
+    ///
+    /// # Errors
+    /// What the file system says; [`Error::is_full`] tells whether there is no room.
+    pub fn write(&mut self, sample: &Sample) -> Result<(), Error> {
+        if self.encoder.is_full() {
+            self.until_key = 0;
+        }
+        self.encode(sample)?;
+        let is_full = self.end + self.frame.len() as u64 > self.limits.part_size();
+        if is_full && self.has_samples() {
+            self.rotate()?;
+            self.until_key = 0;
+            self.encode(sample)?;
+        }
+        self.put()?;
+        self.until_key = match self.until_key {
+            0 => self.limits.key_every.saturating_sub(1),
+            left => left - 1,
+        };
+        self.samples += 1;
+        Ok(())
+    }
+
+    /// How many samples were written.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// How many bytes were written, to whichever part.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// How many bytes at the end of what was there were cut off: a sample that was not whole.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn has_samples(&self) -> bool {
+        // The beginning alone is far shorter than a sample with its session.
+        self.samples > 0 || self.end > Start::LENGTH as u64 + LONGEST_SESSION
+    }
+
+    /// Makes the frame of a sample.
+    fn encode(&mut self, sample: &Sample) -> Result<(), Error> {
+        let kind = match self.until_key {
+            0 => Kind::Key,
+            _ => Kind::Difference,
+        };
+        self.frame.clear();
+        if kind == Kind::Key {
+            self.encoder.clear();
+            self.until_session = match self.until_session {
+                0 => {
+                    // With the key frame in one write: a session alone is of no use.
+                    session_frame(&self.session, &mut self.frame)
+                        .map_err(|kind| Error::new("write to", &self.path, kind))?;
+                    SESSION_EVERY
+                }
+                left => left - 1,
+            };
+        }
+        let begin = self.frame.len();
+        self.frame.resize(begin + HEAD, 0);
+        let encoded = self.encoder.put(sample, &mut self.frame);
+        let kept = encoded.and_then(|()| match self.frame.len() - begin - HEAD {
+            0..=LONGEST => Ok(()),
+            length => Err(ErrorKind::Sample(format!(
+                "a sample of {length} bytes is too long: record fewer processes and files"
+            ))),
+        });
+        if let Err(kind) = kept {
+            self.until_key = 0;
+            return Err(Error::new("write a sample to", &self.path, kind));
+        }
+        seal(kind, &mut self.frame[begin..]);
+        Ok(())
+    }
+
+    fn put_session(&mut self) -> Result<(), Error> {
+        self.frame.clear();
+        session_frame(&self.session, &mut self.frame)
+            .map_err(|kind| Error::new("append to", &self.path, kind))?;
+        self.put()
+    }
+
+    /// Writes the frame that is made, or nothing of it.
+    fn put(&mut self) -> Result<(), Error> {
+        if let Err(error) = self.file.write_all_at(&self.frame, self.end) {
+            // A reader leaves half a frame out, but why have it.
+            let _ = self.file.set_len(self.end);
+            self.until_key = 0;
+            return Err(Error::new("write a sample to", &self.path, error));
+        }
+        self.end += self.frame.len() as u64;
+        self.written += self.frame.len() as u64;
+        Ok(())
+    }
+
+    /// Begins the next part. The new file is whole before any other gets another name.
+    fn rotate(&mut self) -> Result<(), Error> {
+        let path = self.path.clone();
+        let wrong = |kind: ErrorKind| Error::new("begin the next part of", &path, kind);
+        let parts = segment::parts(&path).map_err(wrong)?;
+        foreign_part(&path, &self.limits, Some(&parts)).map_err(wrong)?;
+        let start = Start {
+            sequence: self.start.sequence + 1,
+            ..self.start
+        };
+        let keep = self.limits.keep.max(1);
+        let mut older: Vec<&Part> = parts.iter().collect();
+        older.sort_by_key(|part| part.number);
+        // The oldest goes first, so that the new one finds room.
+        older.retain(|part| {
+            let stays = part.number + 1 < keep;
+            if !stays && part.number > 0 {
+                let _ = fs::remove_file(&part.path);
+            }
+            stays
+        });
+        let (temporary, end) = begin(&path, start, &self.session).map_err(wrong)?;
+        for part in older.iter().rev() {
+            fs::rename(&part.path, numbered(&path, part.number + 1))
+                .map_err(|error| wrong(error.into()))?;
+        }
+        let persisted = match keep {
+            // Nothing older is kept: it takes the place of what was there.
+            1 => temporary.persist(&path),
+            _ => temporary.persist_noclobber(&path),
+        };
+        self.file = persisted.map_err(|error| wrong(error.error.into()))?;
+        (self.start, self.end) = (start, end);
+        self.until_session = SESSION_EVERY;
+        Ok(())
+    }
+}
+
+/// So that damage at the beginning of a part does not cost the whole part.
+const SESSION_EVERY: u32 = 16;
+
+/// A session's frame has the names of all columns, and a command line.
+const LONGEST_SESSION: u64 = 256 << 10;
+
+fn session_frame(session: &Session, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
+    let begin = out.len();
+    out.resize(begin + HEAD, 0);
+    session.put(out).map_err(ErrorKind::Sample)?;
+    seal(Kind::Session, &mut out[begin..]);
+    Ok(())
+}
+
+/// A new part without its name yet, locked, with what stands before the samples.
+fn begin(
+    path: &Path,
+    start: Start,
+    session: &Session,
+) -> Result<(tempfile::NamedTempFile, u64), ErrorKind> {
+    let temporary = tempfile::Builder::new()
+        .prefix(".cachewise-record-")
+        .tempfile_in(directory(path))?;
+    let mut bytes = start.bytes().to_vec();
+    session_frame(session, &mut bytes)?;
+    lock(temporary.as_file())?;
+    temporary.as_file().write_all_at(&bytes, 0)?;
+    Ok((temporary, bytes.len() as u64))
+}
+
+fn lock(file: &File) -> Result<(), ErrorKind> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ErrorKind::Busy),
+        // Some network file systems have no locks: then nobody can know.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOLCK) => Ok(()),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+/// Refuses where a file that is not of this recording has the name of a part.
+fn foreign_part(path: &Path, limits: &Limits, ours: Option<&[Part]>) -> Result<(), ErrorKind> {
+    for number in 1..limits.keep {
+        let part = numbered(path, number);
+        let is_ours = ours.is_some_and(|ours| ours.iter().any(|ours| ours.path == part));
+        if !is_ours && part.symlink_metadata().is_ok() {
+            return Err(ErrorKind::Sample(format!(
+                "{} is in the way: an older part would get this name; move it, or record elsewhere",
+                part.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The end of a part.
+struct Tail {
+    /// Where to go on writing.
+    end: u64,
+    /// So many bytes after it are half a frame.
+    cut: u64,
+    /// The number of the last session.
+    go: Option<u64>,
+}
+
+impl Tail {
+    fn of(path: &Path) -> Result<Tail, ErrorKind> {
+        let (file, length, start) = segment::open(path)?;
+        start?;
+        let mut window = Window::new(file, length);
+        let mut place = Start::LENGTH as u64;
+        let mut go = None;
+        loop {
+            match window.at(place)? {
+                At::Frame(Kind::Session, next) => {
+                    let session = Session::of(window.payload(place, next)?);
+                    go = session.map_or(go, |session| Some(session.go));
+                    place = next;
+                }
+                At::Frame(_, next) => place = next,
+                At::Garbage => match window.next_key(place)? {
+                    Some(key) => place = key,
+                    None => break,
+                },
+                At::End => break,
+            }
+        }
+        Ok(Tail {
+            end: place,
+            cut: length.saturating_sub(place),
+            go,
+        })
+    }
+}
