@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, doctor, drop, files, order, run, serve, stat};
+use crate::{act, columns, doctor, drop, files, order, record, report, run, serve, stat};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
@@ -15,6 +15,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Files(arguments) => files::files(&arguments),
         Command::Warm(arguments) => act::warm(&arguments),
         Command::Evict(arguments) => act::evict(&arguments),

@@ -13,6 +13,8 @@ mod machine;
 mod order;
 mod output;
 mod progress;
+mod record;
+mod report;
 mod run;
 mod serve;
 mod signals;

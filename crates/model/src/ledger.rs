@@ -84,8 +84,7 @@ impl Ledger {
     pub fn get(&self, counter: Counter) -> Count {
         match self.booked(counter) {
             Measured::Exact(0)
-                if counter == Counter::ReadBytes
-                    && self.counts[Counter::ReadPages.index()] > 0 =>
+                if counter == Counter::ReadBytes && self.counts[Counter::ReadPages.index()] > 0 =>
             {
                 Measured::Missing(BYTES_NOT_TOLD)
             }

@@ -37,7 +37,8 @@ impl<'a> RowOut<'a> {
     }
 
     fn count(&mut self, count: Count) {
-        let mut because = |kind: u64, reason: &str| 1 + self.names.number(reason.as_bytes()) * 3 + kind;
+        let mut because =
+            |kind: u64, reason: &str| 1 + self.names.number(reason.as_bytes()) * 3 + kind;
         let (value, quality) = match count {
             Measured::Exact(value) => (value, 0),
             Measured::Estimated(value, how) => (value, because(0, how)),

@@ -60,12 +60,16 @@ impl Head {
     pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
         let bytes: &[u8; HEAD] = bytes.get(..HEAD)?.try_into().ok()?;
         let word = |from: usize| {
-            u32::from_le_bytes([bytes[from], bytes[from + 1], bytes[from + 2], bytes[from + 3]])
+            u32::from_le_bytes([
+                bytes[from],
+                bytes[from + 1],
+                bytes[from + 2],
+                bytes[from + 3],
+            ])
         };
         let length = word(4) as usize;
-        let sound = bytes[..3] == MARK
-            && length <= LONGEST
-            && word(12) == crc32fast::hash(&bytes[..12]);
+        let sound =
+            bytes[..3] == MARK && length <= LONGEST && word(12) == crc32fast::hash(&bytes[..12]);
         Some(Head {
             kind: Kind::of(bytes[3])?,
             length,

@@ -99,7 +99,10 @@ mod tests {
         let late = sample("04:20:11.000", Duration::from_secs(10));
         let set = sample("09:20:12.000", SECOND);
         for sample in [first, stopped, lost, slept, late, set] {
-            kinds.push(gaps.find(&sample, SECOND).map(|gap| (gap.kind, gap.length.as_secs())));
+            kinds.push(
+                gaps.find(&sample, SECOND)
+                    .map(|gap| (gap.kind, gap.length.as_secs())),
+            );
         }
         assert_eq!(
             kinds,

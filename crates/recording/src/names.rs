@@ -167,6 +167,10 @@ mod tests {
             TOO_MANY,
             "a garbage file does not fill memory"
         );
-        assert_eq!(reasons.get("permission"), "permission", "what is known stays");
+        assert_eq!(
+            reasons.get("permission"),
+            "permission",
+            "what is known stays"
+        );
     }
 }

@@ -287,7 +287,10 @@ impl Reader {
 
     fn orphan(&mut self, path: PathBuf) {
         self.after_loss = true;
-        if let Some(Problem::Orphans { path: last, samples }) = self.problems.last_mut()
+        if let Some(Problem::Orphans {
+            path: last,
+            samples,
+        }) = self.problems.last_mut()
             && *last == path
         {
             *samples += 1;

@@ -27,7 +27,13 @@ pub fn reduce(stretch: &mut Stretch, top: usize) {
         let cpu = row.cpu_seconds.known().unwrap_or(0.0);
         (activity(&row.ledger), (cpu * 1e9) as u64)
     };
-    cut(&mut stretch.processes, top, of_process, add_process, no_process);
+    cut(
+        &mut stretch.processes,
+        top,
+        of_process,
+        add_process,
+        no_process,
+    );
     cut(
         &mut stretch.files,
         top,
@@ -43,7 +49,10 @@ pub fn reduce(stretch: &mut Stretch, top: usize) {
 pub(crate) fn activity(ledger: &Ledger) -> u64 {
     let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests];
     let evicted = ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
-    let inserted: u64 = Counter::INSERTS.iter().map(|counter| ledger[*counter]).sum();
+    let inserted: u64 = Counter::INSERTS
+        .iter()
+        .map(|counter| ledger[*counter])
+        .sum();
     ledger[Counter::ReadPages]
         .saturating_add(ledger[Counter::WritePages])
         .saturating_add(ledger[Counter::FaultRequests])
@@ -152,7 +161,9 @@ mod tests {
     #[test]
     fn the_most_active_stay_and_the_sum_is_the_same() {
         let mut stretch = crate::example();
-        stretch.processes = (1..=9).map(|pid| process(pid, u64::from(pid) * 10)).collect();
+        stretch.processes = (1..=9)
+            .map(|pid| process(pid, u64::from(pid) * 10))
+            .collect();
         stretch.processes.push(ProcessRow {
             cpu_seconds: Measured::Exact(0.0),
             ..process(99, 0)

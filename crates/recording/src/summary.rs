@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Row,
-    Stall, Stretch, Summary, Value, field,
+    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Row, Stall,
+    Stretch, Summary, Value, field,
 };
 use cachewise_units::PageSize;
 use jiff::Timestamp;
@@ -57,7 +57,6 @@ const MOST_PARTS: usize = 4096;
 pub fn summarize<E: From<Error>>(
     reader: &mut Reader,
     range: Range,
-    top: usize,
     mut each: impl FnMut(&Sample, Option<&Gap>) -> Result<(), E>,
 ) -> Result<Option<Summary>, E> {
     let mut sums: Option<Sums> = None;
@@ -81,7 +80,7 @@ pub fn summarize<E: From<Error>>(
     if reader.more_problems() > 0 {
         problems.push(format!("and {} more like these", reader.more_problems()));
     }
-    Ok(sums.map(|sums| sums.finish(top, problems)))
+    Ok(sums.map(|sums| sums.finish(problems)))
 }
 
 struct Sums {
@@ -103,8 +102,18 @@ struct Sums {
 
 const STALLS: [(&str, &str, &str, &str); 5] = [
     ("cpu", "some", "psi_cpu_some_seconds", "psi_cpu_some_ratio"),
-    ("memory", "some", "psi_memory_some_seconds", "psi_memory_some_ratio"),
-    ("memory", "full", "psi_memory_full_seconds", "psi_memory_full_ratio"),
+    (
+        "memory",
+        "some",
+        "psi_memory_some_seconds",
+        "psi_memory_some_ratio",
+    ),
+    (
+        "memory",
+        "full",
+        "psi_memory_full_seconds",
+        "psi_memory_full_ratio",
+    ),
     ("io", "some", "psi_io_some_seconds", "psi_io_some_ratio"),
     ("io", "full", "psi_io_full_seconds", "psi_io_full_ratio"),
 ];
@@ -152,7 +161,8 @@ impl Sums {
             }
         }
         for row in stretch.processes.drain(..) {
-            self.processes.add((row.pid, row.started.known()), row, process);
+            self.processes
+                .add((row.pid, row.started.known()), row, process);
         }
         for row in stretch.files.drain(..) {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
@@ -179,7 +189,8 @@ impl Sums {
             machine.time = stretch.time;
             machine.system = machine.system.followed_by(&stretch.system);
             machine.device_read_bytes = machine.device_read_bytes.plus(stretch.device_read_bytes);
-            machine.device_write_bytes = machine.device_write_bytes.plus(stretch.device_write_bytes);
+            machine.device_write_bytes =
+                machine.device_write_bytes.plus(stretch.device_write_bytes);
         }
         self.samples += 1;
         if self.processes.is_full() || self.files.is_full() {
@@ -194,7 +205,8 @@ impl Sums {
         stretch.files = std::mem::take(&mut self.files).rows;
         reduce(&mut stretch, MOST_PARTS / 2);
         for row in stretch.processes {
-            self.processes.add((row.pid, row.started.known()), row, process);
+            self.processes
+                .add((row.pid, row.started.known()), row, process);
         }
         for row in stretch.files {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
@@ -202,17 +214,21 @@ impl Sums {
         }
     }
 
-    fn finish(self, top: usize, problems: Vec<String>) -> Summary {
+    fn finish(self, problems: Vec<String>) -> Summary {
         let mut total = self.machine;
         total.processes = self.processes.rows;
         total.files = self.files.rows;
         total.cgroups = self.cgroups.rows;
         total.devices = self.devices.rows;
         total.lost = self.lost.rows;
-        reduce(&mut total, top);
+        reduce(&mut total, MOST_PARTS);
         let heaviest = |ledger: &Ledger| std::cmp::Reverse(crate::reduce::activity(ledger));
-        total.cgroups.sort_by_cached_key(|row| heaviest(&row.ledger));
-        total.devices.sort_by_cached_key(|row| heaviest(&row.ledger));
+        total
+            .cgroups
+            .sort_by_cached_key(|row| heaviest(&row.ledger));
+        total
+            .devices
+            .sort_by_cached_key(|row| heaviest(&row.ledger));
         let row = total.row();
         let stalls = STALLS.iter().zip(self.worst);
         let stalls = stalls.map(|((resource, kind, seconds, ratio), worst)| {
@@ -222,9 +238,11 @@ impl Sums {
                 kind,
                 seconds: known(seconds, &row),
                 ratio: known(ratio, &row),
-                worst_ratio: (worst.as_ref())
-                    .map_or(Measured::Missing(none), |(share, _)| Measured::Exact(*share)),
-                worst_time: worst.map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
+                worst_ratio: (worst.as_ref()).map_or(Measured::Missing(none), |(share, _)| {
+                    Measured::Exact(*share)
+                }),
+                worst_time: worst
+                    .map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
             }
         });
         Summary {
@@ -258,10 +276,9 @@ fn page_size(bytes: u64) -> PageSize {
 
 /// A field of the machine as a plain number.
 fn known(id: &str, row: &Row) -> Measured<f64> {
-    let value = field(id).map_or(
-        Value::not_offered("there is no such field"),
-        |field| field.of(row),
-    );
+    let value = field(id).map_or(Value::not_offered("there is no such field"), |field| {
+        field.of(row)
+    });
     value.map(|datum| number(&datum).unwrap_or(f64::NAN))
 }
 

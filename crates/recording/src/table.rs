@@ -186,7 +186,13 @@ mod tests {
     #[test]
     fn a_row_as_before_is_two_bytes() {
         let mut out = TableOut::default();
-        let rows = vec![vec![Cell { value: 7, quality: 0 }; 80]];
+        let rows = vec![vec![
+            Cell {
+                value: 7,
+                quality: 0
+            };
+            80
+        ]];
         let mut bytes = Vec::new();
         out.put(&rows, 2, &mut bytes);
         bytes.clear();

@@ -41,15 +41,20 @@ impl Window {
     /// Up to so many bytes from a place on; fewer at the end of the file.
     pub(crate) fn slice(&mut self, from: u64, length: usize) -> io::Result<&[u8]> {
         let length = self.length.saturating_sub(from).min(length as u64) as usize;
-        let has = from >= self.from
-            && from + length as u64 <= self.from + self.bytes.len() as u64;
+        let has = from >= self.from && from + length as u64 <= self.from + self.bytes.len() as u64;
         if !has {
-            let wanted = self.length.saturating_sub(from).min(length.max(AT_ONCE) as u64);
+            let wanted = self
+                .length
+                .saturating_sub(from)
+                .min(length.max(AT_ONCE) as u64);
             self.bytes.resize(wanted as usize, 0);
             self.from = from;
             let mut read = 0;
             while read < self.bytes.len() {
-                match self.file.read_at(&mut self.bytes[read..], from + read as u64) {
+                match self
+                    .file
+                    .read_at(&mut self.bytes[read..], from + read as u64)
+                {
                     // It was cut meanwhile.
                     Ok(0) => {
                         self.length = from + read as u64;

@@ -98,7 +98,8 @@ impl Writer {
             .open(path)
             .map_err(|error| wrong(error.into()))?;
         lock(&file).map_err(wrong)?;
-        file.set_len(tail.end).map_err(|error| wrong(error.into()))?;
+        file.set_len(tail.end)
+            .map_err(|error| wrong(error.into()))?;
         let mut writer = Writer::new(path, file, newest.start, session, limits, tail.end);
         writer.cut = tail.cut;
         writer.put_session()?;

@@ -113,7 +113,10 @@ fn what_is_no_recording_says_what_it_is() {
     let path = directory.path().join("r");
     let told = |path: &Path| Reader::open(path).map(|_| ()).unwrap_err().to_string();
     assert!(told(&path).contains("No such file"), "{}", told(&path));
-    assert!(told(directory.path()).contains("is a directory"), "a directory");
+    assert!(
+        told(directory.path()).contains("is a directory"),
+        "a directory"
+    );
     fs::write(&path, b"").unwrap();
     assert!(told(&path).contains("is empty"), "an empty file");
     fs::write(&path, b"time,pages\n").unwrap();
@@ -131,7 +134,10 @@ fn what_is_no_recording_says_what_it_is() {
     .unwrap();
     assert!(told(&path).contains("is a FIFO"), "not waited for");
     assert!(look(&path).is_err(), "nor written over");
-    assert!(told(Path::new("/dev/null")).contains("is a device"), "a device");
+    assert!(
+        told(Path::new("/dev/null")).contains("is a device"),
+        "a device"
+    );
 }
 
 #[test]
@@ -151,7 +157,9 @@ fn a_version_that_is_not_known_yet_is_told() {
         },
         "which it is, and which are known"
     );
-    let error = Writer::append(&path, session(), Limits::default()).map(|_| ()).unwrap_err();
+    let error = Writer::append(&path, session(), Limits::default())
+        .map(|_| ())
+        .unwrap_err();
     assert!(
         error.to_string().contains("format 7"),
         "nor is it gone on with: {error}"

@@ -105,7 +105,9 @@ fn only_one_records_at_a_time() {
     let writer = record(&path, Limits::default(), 0..3);
     let error = Writer::append(&path, session(), Limits::default()).unwrap_err();
     assert!(
-        error.to_string().contains("another process records into it"),
+        error
+            .to_string()
+            .contains("another process records into it"),
         "the second is told: {error}"
     );
     drop(writer);
@@ -133,7 +135,10 @@ fn old_parts_go_and_the_rest_stays_whole() {
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum();
-    assert!(size <= limits.max_size.0, "{size} bytes are within the limit");
+    assert!(
+        size <= limits.max_size.0,
+        "{size} bytes are within the limit"
+    );
     assert!(size * 2 > limits.max_size.0, "and the limit is made use of");
     let names = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(names, 3, "no more files than were asked for");

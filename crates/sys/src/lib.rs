@@ -29,6 +29,7 @@
 //! - `cachestat`: [`cachestat()`], [`cachestat_as_told`], [`CacheStat`], [`resident`].
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
 //! - `mapping`: [`Mapping`], which locks pages.
+//! - `memory`: [`lock_memory`], for this process's own.
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
@@ -45,6 +46,7 @@ mod counters;
 mod device;
 mod error;
 mod mapping;
+mod memory;
 mod mincore;
 mod open;
 mod page;
@@ -59,6 +61,7 @@ pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
 pub use error::{Error, ErrorKind};
 pub use mapping::Mapping;
+pub use memory::lock_memory;
 pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;

@@ -33,6 +33,7 @@
 //! - `rows`: a stream of rows, the output of `stat`.
 //! - `report`: a report of a run, the output of `run`.
 //! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
+//! - `summary`: a recording in numbers, the output of `report`.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format.
 
 #![forbid(unsafe_code)]
@@ -46,6 +47,7 @@ mod metrics;
 mod report;
 mod rows;
 mod style;
+mod summary;
 
 pub use cell::value_text;
 pub use checkup::write_checkup;
@@ -54,3 +56,4 @@ pub use json::{columns_json, row_json};
 pub use report::{ReportOptions, finding_json, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;
+pub use summary::{SummaryOptions, figure, length, write_summary};

@@ -6,6 +6,8 @@ mod drop;
 mod files;
 mod order;
 mod output;
+mod record;
+mod report;
 mod run;
 mod select;
 mod serve;
@@ -24,6 +26,8 @@ pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
+pub use record::Record;
+pub use report::{Of, Report};
 pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
@@ -52,6 +56,10 @@ pub enum Command {
     Stat(Stat),
     /// Tell what this machine offers for looking at its caches, and what is wrong on it.
     Doctor(Doctor),
+    /// Record what the machine does, to be looked at later.
+    Record(Box<Record>),
+    /// Look at a recording: figures, gaps, time lost to waiting, who did most; every sample; a page with plots.
+    Report(Box<Report>),
     /// Show what of files, directories, processes or the whole machine is in the page cache.
     Files(Box<Files>),
     /// Bring files into the page cache, but for what is there already.

@@ -43,8 +43,11 @@ pub enum StartError {
     Other(anyhow::Error),
 }
 
-enum Event {
+/// What happens meanwhile.
+pub enum Event {
+    /// Somebody sent us a signal.
     Signal(Caught),
+    /// What was waited for has ended.
     Ended,
 }
 
@@ -65,19 +68,9 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
     let account = kernel.open_process_io(pid).ok();
     let wait = || -> Result<Course> {
         let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
-        watch(sender, move || {
-            // It is left unreaped, so that its account can still be read.
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            while waitid(WaitId::Pid(process), options).err() == Some(rustix::io::Errno::INTR) {}
-        })?;
+        watch(sender, move || wait_unreaped(process))?;
         let peak_dirty = until_end(kernel, events, None, |caught| {
-            // The terminal has sent it to the program too.
-            if !caught.from_terminal
-                && let Some(signal) = Signal::from_named_raw(caught.signal)
-            {
-                // It may have ended this moment; then there is nobody to tell.
-                let _ = kill_process(process, signal);
-            }
+            pass_on(caught, process);
             Flow::GoOn
         });
         let wall = begin.elapsed();
@@ -93,6 +86,23 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
         })
     };
     wait().map_err(StartError::Other)
+}
+
+/// Returns when a child has ended; it is left unreaped, so that its account can still be read.
+pub fn wait_unreaped(process: Pid) {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(process), options).err() == Some(rustix::io::Errno::INTR) {}
+}
+
+/// Sends a signal that was caught on to the program that it is for.
+pub fn pass_on(caught: Caught, process: Pid) {
+    // The terminal has sent it to the program too.
+    if !caught.from_terminal
+        && let Some(signal) = Signal::from_named_raw(caught.signal)
+    {
+        // It may have ended this moment; then there is nobody to tell.
+        let _ = kill_process(process, signal);
+    }
 }
 
 /// Follows a process until it ends, the time is over, or the user has seen enough.
@@ -172,7 +182,7 @@ fn until_end(
 }
 
 /// Sends the end once `until_ended` returns.
-fn watch(sender: Sender<Event>, until_ended: impl FnOnce() + Send + 'static) -> Result<()> {
+pub fn watch(sender: Sender<Event>, until_ended: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name("wait".into())
         .spawn(move || {
@@ -184,7 +194,8 @@ fn watch(sender: Sender<Event>, until_ended: impl FnOnce() + Send + 'static) -> 
     Ok(())
 }
 
-fn exit(status: ExitStatus) -> Exit {
+/// How a command ended.
+pub fn exit(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),

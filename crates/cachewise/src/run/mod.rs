@@ -7,7 +7,7 @@
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod account;
-mod child;
+pub mod child;
 mod estimate;
 mod surroundings;
 
@@ -164,7 +164,12 @@ fn exit_status(report: &Report) -> u8 {
     if report.followed.is_some() {
         return 0;
     }
-    let status = match report.exit {
+    status_of(report.exit)
+}
+
+/// The status with which we end where a command ended so.
+pub fn status_of(exit: Exit) -> u8 {
+    let status = match exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => BY_SIGNAL + signal,
         Exit::Running | Exit::Unknown(_) => FAILED.into(),
@@ -173,7 +178,8 @@ fn exit_status(report: &Report) -> u8 {
     (status & 0xff) as u8
 }
 
-fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
+/// Says why a command was not started; the status is that of shells.
+pub fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
     let (status, hint) = match error.kind() {
         std::io::ErrorKind::NotFound => (NOT_FOUND, "is it in PATH, and its interpreter there?"),
         _ => (

@@ -75,22 +75,32 @@ fn process() -> impl Strategy<Value = ProcessRow> {
     let seconds = measured(0..u64::from(u32::MAX)).prop_map(|nanoseconds: Count| {
         nanoseconds.map(|nanoseconds| Duration::from_nanos(nanoseconds).as_secs_f64())
     });
-    (ids, name(), name(), exit(), seconds, count(), count(), ledger()).prop_map(
-        |((pid, started, ppid), command, cgroup, exit, cpu_seconds, read, written, ledger)| {
-            ProcessRow {
-                pid,
-                started,
-                ppid,
-                command,
-                cgroup,
-                exit,
-                cpu_seconds,
-                device_read_bytes: read,
-                device_write_bytes: written,
-                ledger,
-            }
-        },
+    (
+        ids,
+        name(),
+        name(),
+        exit(),
+        seconds,
+        count(),
+        count(),
+        ledger(),
     )
+        .prop_map(
+            |((pid, started, ppid), command, cgroup, exit, cpu_seconds, read, written, ledger)| {
+                ProcessRow {
+                    pid,
+                    started,
+                    ppid,
+                    command,
+                    cgroup,
+                    exit,
+                    cpu_seconds,
+                    device_read_bytes: read,
+                    device_write_bytes: written,
+                    ledger,
+                }
+            },
+        )
 }
 
 fn file() -> impl Strategy<Value = FileRow> {

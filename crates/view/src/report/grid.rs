@@ -10,7 +10,7 @@ const GAP: usize = 2;
 
 /// A table whose cells are ready: columns, each with its header.
 #[derive(Debug, Default)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     columns: Vec<Column>,
     left_out: Vec<String>,
 }
@@ -31,7 +31,7 @@ impl Column {
 
 impl Grid {
     /// Adds a column to the right.
-    pub(super) fn column(&mut self, header: &str, side: Side, cells: Vec<String>) {
+    pub(crate) fn column(&mut self, header: &str, side: Side, cells: Vec<String>) {
         self.columns.push(Column {
             header: header.to_owned(),
             side,
@@ -40,18 +40,18 @@ impl Grid {
     }
 
     /// How many columns of the screen a line takes.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         let columns: usize = self.columns.iter().map(|column| column.width() + GAP).sum();
         columns.saturating_sub(GAP)
     }
 
     /// How much of a line is left for one more column.
-    pub(super) fn room(&self, line: usize) -> usize {
+    pub(crate) fn room(&self, line: usize) -> usize {
         line.saturating_sub(self.width() + GAP)
     }
 
     /// Leaves out columns, in this order, until the rest fits into a line.
-    pub(super) fn spare(&mut self, headers: &[&str], line: usize) {
+    pub(crate) fn spare(&mut self, headers: &[&str], line: usize) {
         for header in headers {
             if self.width() <= line {
                 break;
@@ -65,17 +65,17 @@ impl Grid {
     }
 
     /// The same, until so much is left for one more column.
-    pub(super) fn spare_for(&mut self, wanted: usize, headers: &[&str], line: usize) {
+    pub(crate) fn spare_for(&mut self, wanted: usize, headers: &[&str], line: usize) {
         self.spare(headers, line.saturating_sub(wanted + GAP));
     }
 
     /// What was left out, if anything was: `no room for SIZE, DIRTIES`.
-    pub(super) fn left_out(&self) -> Option<String> {
+    pub(crate) fn left_out(&self) -> Option<String> {
         (!self.left_out.is_empty()).then(|| format!("no room for {}", self.left_out.join(", ")))
     }
 
     /// The table as text; the header is bold.
-    pub(super) fn text(&self, style: Style) -> String {
+    pub(crate) fn text(&self, style: Style) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);

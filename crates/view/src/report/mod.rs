@@ -18,10 +18,10 @@ use crate::style::Style;
 mod classes;
 pub(crate) mod closing;
 pub(crate) mod document;
-mod grid;
+pub(crate) mod grid;
 mod ranked;
 mod records;
-mod tables;
+pub(crate) mod tables;
 mod text;
 
 pub use document::finding_json;

@@ -47,7 +47,7 @@ const CGROUP_COLUMNS: [&str; 7] = [
 ];
 
 /// The files that were used most.
-pub(super) fn files(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn files(report: &Report, options: ReportOptions) -> String {
     let rows = report
         .files
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn files(report: &Report, options: ReportOptions) -> String {
 }
 
 /// The processes that used the cache most.
-pub(super) fn processes(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn processes(report: &Report, options: ReportOptions) -> String {
     let rows = report
         .processes
         .iter()
@@ -88,7 +88,7 @@ pub(super) fn processes(report: &Report, options: ReportOptions) -> String {
 }
 
 /// The control groups, where there is more than one: a single one is the total once more.
-pub(super) fn cgroups(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn cgroups(report: &Report, options: ReportOptions) -> String {
     if report.cgroups.len() < 2 {
         return String::new();
     }

@@ -1,0 +1,156 @@
+//! `cachewise report`, as typed.
+
+use std::path::PathBuf;
+
+use cachewise_model::{Field, Row, STAT_COLUMNS};
+use clap::Args;
+
+use super::output::{Output, parse_columns};
+
+/// `cachewise report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --series: minimum, mean, percentiles and maximum of each number, time lost to waiting, gaps, \
+    and who did most. Counters are shown by the second, with what they add up to.\n\n\
+    Times: RFC 3339 (2026-01-02T03:04:05Z); the local 2026-01-02 03:04; 03:04 on the day on which the \
+    recording begins; +10m from its beginning; -10m from its end.\n\n\
+    Exit status 2: nothing of it could be read, or not all.\n\n\
+    Examples:\n  \
+    cachewise report night.rec\n  \
+    cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
+    cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
+    cachewise report night.rec --series --of cgroups -o jsonl"
+)]
+pub struct Report {
+    /// The recording.
+    pub file: PathBuf,
+    /// Only what came after this.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Only what came before this.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// Columns, separated by commas: ids (read_hit_pages) or headings (HITS), in any case;
+    /// `cachewise columns` lists them.
+    #[arg(short, long, value_name = "LIST")]
+    pub columns: Option<String>,
+    /// Every sample instead of figures over all of them.
+    #[arg(short, long, conflicts_with_all = ["html", "tui"])]
+    pub series: bool,
+    /// With --series: rows of what.
+    #[arg(long, value_enum, default_value_t = Of::Machine, requires = "series")]
+    pub of: Of,
+    /// How many processes, files and control groups to name in the table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Write a page with plots: one file, to be opened without a network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "json", "tui"])]
+    pub html: Option<PathBuf>,
+    /// Step through time on the terminal.
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    pub tui: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What rows are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Of {
+    /// All together: one row a sample.
+    Machine,
+    /// Processes.
+    Processes,
+    /// Files.
+    Files,
+    /// Control groups.
+    Cgroups,
+    /// Devices.
+    Devices,
+}
+
+impl Of {
+    /// What is shown unless other columns are asked for.
+    fn usual(self) -> &'static [&'static str] {
+        match self {
+            Of::Machine => &STAT_COLUMNS,
+            Of::Processes => &[
+                "time",
+                "pid",
+                "read_pages",
+                "reuse_ratio",
+                "read_miss_pages",
+                "readahead_used_pages",
+                "direct_bytes",
+                "fault_requests",
+                "write_bytes",
+                "cpu_seconds",
+                "command",
+            ],
+            Of::Files => &[
+                "time",
+                "read_pages",
+                "reuse_ratio",
+                "read_miss_pages",
+                "readahead_used_pages",
+                "direct_bytes",
+                "fault_requests",
+                "write_bytes",
+                "file_size_bytes",
+                "path",
+            ],
+            Of::Cgroups => &[
+                "time",
+                "read_pages",
+                "reuse_ratio",
+                "read_miss_pages",
+                "evicted_pages",
+                "memory_used_bytes",
+                "cached_bytes",
+                "psi_memory_some_ratio",
+                "psi_io_some_ratio",
+                "cgroup",
+            ],
+            Of::Devices => &[
+                "time",
+                "device",
+                "read_pages",
+                "read_miss_pages",
+                "direct_bytes",
+                "device_read_bytes",
+                "device_write_bytes",
+                "path",
+            ],
+        }
+    }
+
+    /// A row of this kind, for the columns that it has.
+    fn row(self) -> Option<Row> {
+        (self == Of::Machine).then(Row::of_system)
+    }
+}
+
+impl Report {
+    /// The columns asked for.
+    ///
+    /// # Errors
+    /// Names the first that there is not.
+    pub fn fields(&self) -> Result<Vec<&'static Field>, String> {
+        let Some(list) = &self.columns else {
+            let usual = self.of.usual().iter();
+            return Ok(usual.filter_map(|id| cachewise_model::field(id)).collect());
+        };
+        if self.of.row().is_some() {
+            return parse_columns(list).map(|columns| columns.0);
+        }
+        let named = list.split(',').map(|name| {
+            let name = name.trim();
+            cachewise_model::field(name).ok_or_else(|| {
+                format!(
+                    "no column `{}`; `cachewise columns` lists all",
+                    name.escape_debug()
+                )
+            })
+        });
+        named.collect()
+    }
+}

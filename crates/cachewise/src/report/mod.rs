@@ -1,0 +1,239 @@
+//! `report`: what a recording says.
+//!
+//! # Layout
+//! - `when`: times as people type them
+//! - `points`: what a plot shows of many samples
+//! - this file: which of it is shown, and how
+
+mod points;
+mod when;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_model::{Field, Row, Summary};
+use cachewise_recording::{Range, Reader, Sample, summarize};
+use cachewise_units::PageSize;
+use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, write_summary};
+use cachewise_web::ReportPage;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::cli::{Of, Report};
+use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
+use points::Points;
+
+/// The header is written again after so many rows, on a terminal.
+const HEADER_EVERY: usize = 40;
+
+/// Shows a recording.
+pub fn report(arguments: &Report) -> Result<ExitCode> {
+    let fields = arguments.fields().map_err(anyhow::Error::msg)?;
+    let mut reader = Reader::open(&arguments.file)?;
+    if arguments.tui {
+        bail!(
+            "stepping through a recording on the terminal is not in this build; --series shows every sample"
+        );
+    }
+    let range = range(arguments)?;
+    if arguments.series {
+        return series(arguments, &mut reader, range, &fields);
+    }
+    if let Some(page) = &arguments.html {
+        return html(arguments, &mut reader, range, page);
+    }
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
+    let summary = summarize(&mut reader, range, nothing)?;
+    let Some(summary) = summary else {
+        return nothing_in(arguments, &reader);
+    };
+    finish(write(sink, arguments, &summary, &fields), &summary.problems)
+}
+
+/// Figures over everything.
+fn write(
+    mut sink: Sink,
+    arguments: &Report,
+    summary: &Summary,
+    fields: &[&'static Field],
+) -> Result<()> {
+    let options = SummaryOptions {
+        style: sink.style,
+        top: arguments.top,
+        columns: arguments.columns.as_ref().map(|_| fields.to_vec()),
+    };
+    let (format, name) = (sink.format, sink.name().to_owned());
+    write_summary(&mut sink, format, summary, &options)
+        .with_context(|| format!("cannot write to {name}"))
+}
+
+/// Every sample.
+fn series(
+    arguments: &Report,
+    reader: &mut Reader,
+    range: Range,
+    fields: &[&'static Field],
+) -> Result<ExitCode> {
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (name, format) = (sink.name().to_owned(), sink.format);
+    let cannot_write = || format!("cannot write to {name}");
+    let is_watched = sink.is_terminal && format == Format::Table;
+    let room = (is_watched && arguments.columns.is_none()).then_some(sink.style.width);
+    let mut options = RowOptions {
+        timestamp: String::new(),
+        hostname: String::new(),
+        page_size: cachewise_sys::page_size(),
+        style: sink.style,
+        room,
+        header_every: is_watched.then_some(HEADER_EVERY),
+    };
+    let mut sink = Some(sink);
+    let mut writer: Option<RowWriter<Sink>> = None;
+    while let Some(sample) = reader.next()? {
+        if !range.has(&sample) {
+            continue;
+        }
+        if let (Some(sink), Some(session)) = (sink.take(), reader.session()) {
+            options.timestamp.clone_from(&sample.stretch.time);
+            options.hostname.clone_from(&session.hostname);
+            let told = u32::try_from(session.page_size)
+                .ok()
+                .and_then(PageSize::new);
+            options.page_size = told.unwrap_or(options.page_size);
+            writer = Some(RowWriter::new(sink, format, fields, options.clone()));
+        }
+        let Some(writer) = &mut writer else { continue };
+        for row in rows(&sample, arguments.of) {
+            if let Err(error) = writer.write(&row) {
+                return finish(Err(error).with_context(cannot_write), &[]);
+            }
+        }
+    }
+    let Some(writer) = writer else {
+        return nothing_in(arguments, reader);
+    };
+    let problems: Vec<String> = reader.problems().iter().map(ToString::to_string).collect();
+    let finished = writer.finish(None).map(|_| ()).with_context(cannot_write);
+    finish(finished, &problems)
+}
+
+fn rows(sample: &Sample, of: Of) -> Vec<Row> {
+    let stretch = &sample.stretch;
+    match of {
+        Of::Machine => vec![stretch.row()],
+        Of::Processes => stretch.process_rows().collect(),
+        Of::Files => stretch.file_rows().collect(),
+        Of::Cgroups => stretch.cgroup_rows().collect(),
+        Of::Devices => stretch.device_rows().collect(),
+    }
+}
+
+/// A page with plots.
+fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
+    let mut points = Points::default();
+    let summary = summarize(reader, range, |sample, gap| {
+        points.add(&sample.stretch, gap);
+        Ok::<(), anyhow::Error>(())
+    })?;
+    let Some(summary) = summary else {
+        return nothing_in(arguments, reader);
+    };
+    let (rows, each) = points.finish();
+    let text = cachewise_web::report_page(&ReportPage {
+        summary: &summary,
+        points: &rows,
+        samples_each: each,
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    if page == Path::new("-") {
+        let written = std::io::stdout().write_all(text.as_bytes());
+        let written = written.context("cannot write to standard output");
+        return finish(written, &summary.problems);
+    }
+    fs::write(page, text).with_context(|| format!("cannot write the page {}", page.display()))?;
+    tell(&format!(
+        "{}: {} samples in {} points; open it in a browser",
+        page.display(),
+        summary.samples,
+        rows.len()
+    ));
+    finish(Ok(()), &summary.problems)
+}
+
+/// Says what was left out, which is a failure of a kind.
+fn finish(written: Result<()>, problems: &[String]) -> Result<ExitCode> {
+    match written {
+        Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
+        Err(error) => return Err(error),
+        Ok(()) => {}
+    }
+    for problem in problems {
+        tell(problem);
+    }
+    Ok(match problems {
+        [] => ExitCode::SUCCESS,
+        _ => ExitCode::from(FAILED),
+    })
+}
+
+fn nothing_in(arguments: &Report, reader: &Reader) -> Result<ExitCode> {
+    for problem in reader.problems() {
+        tell(&problem.to_string());
+    }
+    let name = arguments.file.display();
+    match (&arguments.from, &arguments.to) {
+        (None, None) => bail!("{name} has no sample that could be read"),
+        _ => match span(arguments)? {
+            Some(span) => bail!(
+                "{name} has no sample in that time: it goes from {:.3} to {:.3}",
+                span.begin,
+                span.end
+            ),
+            None => bail!("{name} has no sample that could be read"),
+        },
+    }
+}
+
+/// The part that was asked for.
+fn range(arguments: &Report) -> Result<Range> {
+    if arguments.from.is_none() && arguments.to.is_none() {
+        return Ok(Range::default());
+    }
+    let Some(span) = span(arguments)? else {
+        return Ok(Range::default());
+    };
+    let zone = TimeZone::system();
+    let time = |text: &Option<String>| {
+        let text = text.as_ref();
+        text.map(|text| when::parse(text, span, &zone)).transpose()
+    };
+    let range = Range {
+        from: time(&arguments.from)?,
+        to: time(&arguments.to)?,
+    };
+    if let (Some(from), Some(to)) = (range.from, range.to)
+        && from >= to
+    {
+        bail!("--from {from:.3} is not before --to {to:.3}");
+    }
+    Ok(range)
+}
+
+/// From when to when the recording is.
+fn span(arguments: &Report) -> Result<Option<when::Span>> {
+    let mut reader = Reader::open(&arguments.file)?;
+    let mut span: Option<when::Span> = None;
+    while let Some(sample) = reader.next()? {
+        let Ok(end) = sample.stretch.time.parse::<Timestamp>() else {
+            continue;
+        };
+        let begin = end.checked_sub(sample.stretch.elapsed).unwrap_or(end);
+        let span = span.get_or_insert(when::Span { begin, end });
+        span.end = end;
+    }
+    Ok(span)
+}

@@ -1,0 +1,117 @@
+//! What a plot shows: as many points as a screen has columns, a few times over. Of more samples each point is of
+//! several, with their counts summed.
+
+use cachewise_model::{Gap, Row, Stretch};
+
+/// Between half of it and all of it.
+const MOST: usize = 4096;
+
+/// Points that are put together as they become too many.
+#[derive(Debug, Default)]
+pub struct Points {
+    /// With whether time is missing before it.
+    points: Vec<(Row, bool)>,
+    /// So many samples are in a point, but for the last one.
+    each: u64,
+    in_last: u64,
+}
+
+impl Points {
+    /// Adds a sample, and the gap before it.
+    pub fn add(&mut self, stretch: &Stretch, gap: Option<&Gap>) {
+        let is_apart = gap.is_some_and(|gap| gap.kind.loses_counts());
+        self.each = self.each.max(1);
+        match self.points.last_mut() {
+            Some((last, _)) if self.in_last < self.each && !is_apart => {
+                join(last, &stretch.row());
+                self.in_last += 1;
+            }
+            _ => {
+                self.points.push((stretch.row(), is_apart));
+                self.in_last = 1;
+            }
+        }
+        if self.points.len() > MOST {
+            self.halve();
+        }
+    }
+
+    /// The points, and how many samples are in each.
+    pub fn finish(self) -> (Vec<(Row, bool)>, u64) {
+        (self.points, self.each.max(1))
+    }
+
+    fn halve(&mut self) {
+        let mut halved: Vec<(Row, bool)> = Vec::with_capacity(MOST);
+        let mut is_whole = true;
+        for (row, is_apart) in self.points.drain(..) {
+            match halved.last_mut() {
+                Some((last, _)) if !is_whole && !is_apart => {
+                    join(last, &row);
+                    is_whole = true;
+                }
+                _ => {
+                    halved.push((row, is_apart));
+                    is_whole = false;
+                }
+            }
+        }
+        self.points = halved;
+        self.each *= 2;
+        // The last point is as full as it will be, but for one sample that may be missing to it.
+        self.in_last = self.each;
+    }
+}
+
+/// Adds what came right after.
+fn join(row: &mut Row, later: &Row) {
+    row.labels = later.labels.clone();
+    row.elapsed += later.elapsed;
+    row.ledger += &later.ledger;
+    row.system = row.system.followed_by(&later.system);
+    let subject = &mut row.subject;
+    subject.device_read_bytes = subject
+        .device_read_bytes
+        .plus(later.subject.device_read_bytes);
+    subject.device_write_bytes =
+        (subject.device_write_bytes).plus(later.subject.device_write_bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cachewise_model::{Counter, GapKind};
+
+    use super::*;
+
+    #[test]
+    fn many_samples_are_few_points_and_the_same_sum() {
+        let mut points = Points::default();
+        let mut stretch = cachewise_recording::example();
+        stretch.ledger.set(Counter::ReadPages, 3);
+        let gap = Gap {
+            begin: String::new(),
+            end: String::new(),
+            length: Duration::from_secs(9),
+            kind: GapKind::NotRecorded,
+        };
+        for number in 0..50_000_u64 {
+            points.add(&stretch, (number == 777).then_some(&gap));
+        }
+        let (rows, each) = points.finish();
+        assert!(
+            (MOST / 2..=MOST).contains(&rows.len()),
+            "{} points",
+            rows.len()
+        );
+        assert_eq!(each, 16, "a power of two");
+        let sum: u64 = rows
+            .iter()
+            .map(|(row, _)| row.ledger[Counter::ReadPages])
+            .sum();
+        assert_eq!(sum, 150_000, "nothing is lost");
+        let apart = rows.iter().filter(|(_, is_apart)| *is_apart).count();
+        assert_eq!(apart, 1, "what is missing stays missing");
+    }
+}

@@ -1,0 +1,152 @@
+//! A summary as one JSON document with everything in it.
+
+use cachewise_model::{
+    Figures, Kind, Measured, Row, SCHEMA_VERSION, Spread, Stall, Summary, Value,
+};
+use serde_json::{Value as Json, json};
+
+use super::{SummaryOptions, is_wanted};
+use crate::json::Object;
+
+pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
+    let total = &summary.total;
+    let list =
+        |rows: &mut dyn Iterator<Item = Row>| rows.map(|row| everything(&row)).collect::<Json>();
+    let wanted = (summary.spreads.iter()).filter(|spread| is_wanted(spread.field, options));
+    let gaps = summary.gaps.iter().map(|gap| {
+        json!({
+            "kind": gap.kind.id(),
+            "meaning": gap.kind.meaning(),
+            "begin": gap.begin,
+            "end": gap.end,
+            "length_seconds": gap.length.as_secs_f64(),
+        })
+    });
+    let lost = (total.lost.iter())
+        .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }));
+    Object::new()
+        .set("schema_version", SCHEMA_VERSION)
+        .set("timestamp", summary.end.as_str())
+        .set("hostname", summary.hostname.as_str())
+        .set("page_size_bytes", summary.page_size.get())
+        .set("kernel_release", summary.kernel.as_str())
+        .set("begin", summary.begin.as_str())
+        .set("end", summary.end.as_str())
+        .set("interval_seconds", summary.interval.as_secs_f64())
+        .set("elapsed_seconds", total.elapsed.as_secs_f64())
+        .set("samples", summary.samples)
+        .set("sessions", summary.sessions)
+        .set("command", summary.command.as_slice())
+        .set("scope", summary.scope.as_str())
+        .set(
+            "backend",
+            json!({
+                "name": summary.backend.name,
+                "exact": summary.backend.exact,
+                "notes": summary.backend.notes,
+            }),
+        )
+        .set("fields", wanted.map(spread).collect::<Json>())
+        .set("stalls", summary.stalls.iter().map(stall).collect::<Json>())
+        .set("gaps", gaps.collect::<Json>())
+        .set("more_gaps", summary.more_gaps)
+        .set("totals", everything(&total.row()))
+        .set(
+            "processes",
+            list(&mut total.processes.iter().map(|row| row.row())),
+        )
+        .set("files", list(&mut total.files.iter().map(|row| row.row())))
+        .set(
+            "cgroups",
+            list(&mut total.cgroups.iter().map(|row| row.row())),
+        )
+        .set(
+            "devices",
+            list(&mut total.devices.iter().map(|row| row.row())),
+        )
+        .set("lost", lost.collect::<Json>())
+        .set("problems", summary.problems.as_slice())
+        .finish()
+}
+
+fn everything(row: &Row) -> Json {
+    Object::new().everything(row).finish()
+}
+
+fn spread(spread: &Spread) -> Json {
+    let field = spread.field;
+    let figures = |of: fn(&Figures) -> f64| spread.figures.as_ref().map(of).known();
+    let mut object = Object::new()
+        .set("id", field.id)
+        .set(
+            "kind",
+            match field.kind {
+                Kind::Counter => "counter",
+                Kind::Gauge | Kind::Label => "gauge",
+            },
+        )
+        .set("unit", field.unit.name())
+        .set("per_second", spread.is_rate())
+        .set("known_samples", spread.known)
+        .set("min", figures(|figures| figures.min))
+        .set("mean", figures(|figures| figures.mean))
+        .set("p50", figures(|figures| figures.p50))
+        .set("p90", figures(|figures| figures.p90))
+        .set("p99", figures(|figures| figures.p99))
+        .set("max", figures(|figures| figures.max))
+        .value("total", &spread.total);
+    if let Some(missing) = spread.figures.missing() {
+        object = object.set("reason", missing.reason());
+    }
+    if let Some(how) = spread.figures.estimate() {
+        object = object.set("estimate", how);
+    }
+    object.finish()
+}
+
+fn stall(stall: &Stall) -> Json {
+    let time: Measured<String> = stall.worst_time.clone();
+    Object::new()
+        .set("resource", stall.resource)
+        .set("kind", stall.kind)
+        .value("seconds", &Value::seconds(stall.seconds))
+        .value("ratio", &Value::seconds(stall.ratio))
+        .value("worst_ratio", &Value::seconds(stall.worst_ratio))
+        .set("worst_time", time.known())
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_document_has_its_head_and_all_parts() {
+        let json = json(&sample::night(), &SummaryOptions::default());
+        assert_eq!(json["schema_version"], SCHEMA_VERSION, "which names it has");
+        assert_eq!(json["page_size_bytes"], 4096, "what a page is");
+        assert_eq!(json["gaps"][0]["kind"], "not_recorded", "gaps");
+        assert_eq!(json["totals"]["read_pages"], 300, "sums");
+        let read = (json["fields"].as_array().unwrap().iter())
+            .find(|field| field["id"] == "read_pages")
+            .unwrap();
+        assert_eq!(read["max"], 200.0, "the most in a second");
+        assert_eq!(read["total"], 300, "in all");
+        assert_eq!(json["processes"][0]["command"], "dd", "who did most");
+        let io = (json["stalls"].as_array().unwrap().iter())
+            .find(|stall| stall["resource"] == "io" && stall["kind"] == "some")
+            .unwrap();
+        assert_eq!(io["seconds"], 0.5, "time lost");
+    }
+
+    #[test]
+    fn what_is_not_known_is_null_with_its_reason() {
+        let json = json(&sample::night(), &SummaryOptions::default());
+        let free = (json["fields"].as_array().unwrap().iter())
+            .find(|field| field["id"] == "free_bytes")
+            .unwrap();
+        assert_eq!(free["max"], Json::Null, "not zero");
+        assert!(free["reason"].is_string(), "and says why");
+    }
+}

@@ -1,0 +1,106 @@
+//! A summary for programs: CSV with a row per field, OpenMetrics with the totals.
+
+use std::io;
+
+use cachewise_model::{Figures, Kind, NOT_HERE, Summary, Unit, Value};
+
+use super::{SummaryOptions, is_wanted};
+use crate::csv_text;
+use crate::metrics::Exposition;
+
+pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<String> {
+    let header = [
+        "field",
+        "kind",
+        "unit",
+        "per_second",
+        "known_samples",
+        "min",
+        "mean",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "total",
+        "reasons",
+    ];
+    let mut text = csv_text::line(header.map(str::to_owned).into_iter())?;
+    for spread in (summary.spreads.iter()).filter(|spread| is_wanted(spread.field, options)) {
+        let figures = spread.figures;
+        let figure = |of: fn(&Figures) -> f64| {
+            let number = figures.as_ref().map(of).known();
+            number.map(|number| number.to_string()).unwrap_or_default()
+        };
+        let why: Value = figures.map(|_| cachewise_model::Datum::Count(0));
+        let reasons = [("figures", &why), ("total", &spread.total)];
+        let kind = match spread.field.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge | Kind::Label => "gauge",
+        };
+        let cells = [
+            spread.field.id.to_owned(),
+            kind.to_owned(),
+            spread.field.unit.name().unwrap_or_default().to_owned(),
+            spread.is_rate().to_string(),
+            spread.known.to_string(),
+            figure(|figures| figures.min),
+            figure(|figures| figures.mean),
+            figure(|figures| figures.p50),
+            figure(|figures| figures.p90),
+            figure(|figures| figures.p99),
+            figure(|figures| figures.max),
+            csv_text::cell(&spread.total),
+            csv_text::reasons(reasons.into_iter()),
+        ];
+        text += &csv_text::line(cells.into_iter())?;
+    }
+    Ok(text)
+}
+
+pub(super) fn openmetrics(summary: &Summary, options: &SummaryOptions) -> io::Result<String> {
+    let mut exposition = Exposition::new();
+    exposition.page_size(summary.page_size);
+    let row = summary.total.row();
+    // Ratios cannot be summed over machines; the counters that they are made of are here.
+    for field in (summary.spreads.iter().map(|spread| spread.field))
+        .filter(|field| field.unit != Unit::Ratio && is_wanted(field, options))
+    {
+        if field.of(&row) != Value::Missing(NOT_HERE) {
+            exposition.field(&row, field);
+        }
+    }
+    exposition.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn each_field_is_a_record() {
+        let text = csv(&sample::night(), &SummaryOptions::default()).unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("read_pages,"))
+            .unwrap();
+        assert_eq!(
+            line, "read_pages,counter,pages,true,2,100,150,100,200,200,200,300,",
+            "figures a second, and the sum"
+        );
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with("free_bytes,gauge,bytes,false,0,,,,,,,,")),
+            "what is not known is empty, with a reason: {text}"
+        );
+    }
+
+    #[test]
+    fn the_totals_are_an_exposition() {
+        let text = openmetrics(&sample::night(), &SummaryOptions::default()).unwrap();
+        assert!(
+            text.contains("\ncachewise_read_pages_total 300\n") && text.ends_with("# EOF\n"),
+            "{text}"
+        );
+    }
+}

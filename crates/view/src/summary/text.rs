@@ -1,0 +1,389 @@
+//! A summary for people: head, gaps, numbers, time lost to waiting, who did most.
+
+use cachewise_model::{
+    Figures, Gap, Kind, Measured, Report, Spread, Stall, Summary, escaped, shell_quoted,
+};
+
+use super::{SummaryOptions, figure, length};
+use crate::cell::{Side, cell, grouped, wrapped};
+use crate::report::grid::Grid;
+use crate::report::{ReportOptions, tables};
+
+/// Shown unless others are asked for, where one of them is more than zero.
+const USUAL: [&str; 32] = [
+    "read_pages",
+    "read_miss_pages",
+    "read_hit_pages",
+    "reuse_ratio",
+    "readahead_used_pages",
+    "readahead_wasted_pages",
+    "direct_bytes",
+    "fault_requests",
+    "fault_miss_pages",
+    "write_bytes",
+    "dirtied_pages",
+    "evicted_pages",
+    "refault_pages",
+    "device_read_bytes",
+    "device_write_bytes",
+    "cached_bytes",
+    "buffers_bytes",
+    "available_bytes",
+    "free_bytes",
+    "anon_bytes",
+    "dirty_bytes",
+    "writeback_bytes",
+    "slab_reclaimable_bytes",
+    "swap_used_bytes",
+    "swap_in_pages",
+    "swap_out_pages",
+    "page_faults",
+    "major_faults",
+    "file_refault_pages",
+    "scanned_pages",
+    "reclaimed_pages",
+    "oom_kills",
+];
+
+/// These columns go first where a line has no room.
+const SPARED: [&str; 4] = ["P50", "P90", "P99", "SAMPLES"];
+
+/// More gaps than this are counted.
+const GAPS: usize = 10;
+
+pub(super) fn summary(summary: &Summary, options: &SummaryOptions) -> String {
+    let parts = [
+        head(summary, options),
+        gaps(summary, options),
+        numbers(summary, options),
+        stalls(summary, options),
+        parts(summary, options),
+        closing(summary, options),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn head(summary: &Summary, options: &SummaryOptions) -> String {
+    let style = options.style;
+    let what = match (&summary.command[..], summary.scope.as_str()) {
+        ([], "") => String::new(),
+        ([], scope) => format!("{}\n", escaped(scope.as_ref())),
+        (words, scope) => {
+            let words = words.iter().map(|word| shell_quoted(word.as_ref()));
+            let only = if scope.is_empty() { "" } else { " (only)" };
+            format!("{}{only}\n", words.collect::<Vec<_>>().join(" "))
+        }
+    };
+    let plural = if summary.samples == 1 { "" } else { "s" };
+    let every = match summary.interval.is_zero() {
+        true => String::new(),
+        false => format!(" every {}", length(summary.interval)),
+    };
+    let sessions = match summary.sessions {
+        0 | 1 => String::new(),
+        sessions => format!(", in {sessions} goes"),
+    };
+    let line = format!(
+        "{} to {}, {}: {} sample{plural}{every}{sessions}",
+        escaped(summary.begin.as_ref()),
+        escaped(summary.end.as_ref()),
+        length(summary.total.elapsed),
+        grouped(summary.samples)
+    );
+    let exactness = match summary.backend.exact {
+        true => "exact to the page".to_owned(),
+        false => style.yellow("NOT exact: ~ marks estimates, - what cannot be had this way"),
+    };
+    let machine = format!(
+        "{}, linux {}, {} pages, counted by {}, {exactness}",
+        escaped(summary.hostname.as_ref()),
+        escaped(summary.kernel.as_ref()),
+        summary.page_size,
+        escaped(summary.backend.name.as_ref()),
+    );
+    let [line, machine] = [line, machine].map(|line| wrapped(&line, style.width));
+    format!("{}{line}\n{machine}\n", style.bold(&what))
+}
+
+fn gaps(summary: &Summary, options: &SummaryOptions) -> String {
+    let lines = summary
+        .gaps
+        .iter()
+        .take(GAPS)
+        .map(|gap| gap_line(gap, options));
+    let mut text: String = lines.collect();
+    let more = summary.gaps.len().saturating_sub(GAPS) as u64 + summary.more_gaps;
+    if more > 0 {
+        text += &format!("and {} more gaps: --json has them\n", grouped(more));
+    }
+    text
+}
+
+fn gap_line(gap: &Gap, options: &SummaryOptions) -> String {
+    let text = format!(
+        "gap: {} to {}, {}: {}",
+        gap.begin,
+        gap.end,
+        length(gap.length),
+        gap.kind.meaning()
+    );
+    let text = wrapped(&text, options.style.width);
+    format!("{}\n", options.style.yellow(&text))
+}
+
+fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
+    let shown: Vec<&Spread> = match &options.columns {
+        Some(columns) => columns
+            .iter()
+            .filter_map(|field| spread(summary, field.id))
+            .collect(),
+        None => USUAL
+            .iter()
+            .filter_map(|id| spread(summary, id))
+            .filter(|spread| {
+                spread
+                    .figures
+                    .known()
+                    .is_some_and(|figures| figures.max > 0.0)
+            })
+            .collect(),
+    };
+    if shown.is_empty() {
+        return String::new();
+    }
+    let mut grid = Grid::default();
+    let names = shown.iter().map(|spread| {
+        let second = if spread.is_rate() { "/s" } else { "" };
+        format!("{}{second}", spread.field.header)
+    });
+    grid.column("", Side::Left, names.collect());
+    let columns: [(&str, fn(&Figures) -> f64); 6] = [
+        ("MIN", |figures| figures.min),
+        ("MEAN", |figures| figures.mean),
+        ("P50", |figures| figures.p50),
+        ("P90", |figures| figures.p90),
+        ("P99", |figures| figures.p99),
+        ("MAX", |figures| figures.max),
+    ];
+    for (header, of) in columns {
+        let cells = shown.iter().map(|spread| {
+            let unit = spread.field.unit;
+            match spread.figures.as_ref() {
+                Measured::Exact(figures) => figure(unit, of(figures)),
+                Measured::Estimated(figures, _) => format!("~{}", figure(unit, of(figures))),
+                Measured::Missing(missing) => missing.mark().to_owned(),
+            }
+        });
+        grid.column(header, Side::Right, cells.collect());
+    }
+    let totals = shown.iter().map(|spread| match spread.field.kind {
+        Kind::Counter => cell(&spread.total),
+        // A ratio of the sums says what the mean of ratios does not; a gauge adds up to nothing.
+        _ if spread.field.unit == cachewise_model::Unit::Ratio => cell(&spread.total),
+        _ => String::new(),
+    });
+    grid.column("IN ALL", Side::Right, totals.collect());
+    grid.spare(&SPARED, options.style.width);
+    let left_out = grid.left_out().map(|text| {
+        let text = format!("{text}: --json has all");
+        format!("{}\n", wrapped(&text, options.style.width))
+    });
+    grid.text(options.style) + &left_out.unwrap_or_default()
+}
+
+fn spread<'a>(summary: &'a Summary, id: &str) -> Option<&'a Spread> {
+    summary.spreads.iter().find(|spread| spread.field.id == id)
+}
+
+fn stalls(summary: &Summary, options: &SummaryOptions) -> String {
+    let title = options.style.bold("time lost to waiting (PSI)");
+    let known: Vec<&Stall> = summary
+        .stalls
+        .iter()
+        .filter(|stall| stall.seconds.known().is_some())
+        .collect();
+    if known.is_empty() {
+        let why = summary
+            .stalls
+            .first()
+            .and_then(|stall| stall.seconds.missing());
+        let why = why.map_or("not recorded", cachewise_model::Missing::reason);
+        return format!("{title}: -, {why}\n");
+    }
+    let mut grid = Grid::default();
+    let text = |of: fn(&Stall) -> String| known.iter().map(|stall| of(stall)).collect();
+    grid.column(
+        "",
+        Side::Left,
+        text(|stall| format!("{} {}", stall.kind, stall.resource)),
+    );
+    grid.column(
+        "SECONDS",
+        Side::Right,
+        text(|stall| shown(stall.seconds, cachewise_model::Unit::Seconds)),
+    );
+    grid.column(
+        "OF ALL",
+        Side::Right,
+        text(|stall| shown(stall.ratio, cachewise_model::Unit::Ratio)),
+    );
+    grid.column(
+        "WORST",
+        Side::Right,
+        text(|stall| shown(stall.worst_ratio, cachewise_model::Unit::Ratio)),
+    );
+    grid.column(
+        "AT",
+        Side::Left,
+        text(|stall| match stall.worst_ratio.known() {
+            Some(worst) if worst > 0.0 => stall.worst_time.clone().known().unwrap_or_default(),
+            _ => String::new(),
+        }),
+    );
+    grid.spare(&["AT"], options.style.width);
+    format!("{title}\n{}", grid.text(options.style))
+}
+
+fn shown(number: Measured<f64>, unit: cachewise_model::Unit) -> String {
+    match number {
+        Measured::Exact(number) => figure(unit, number),
+        Measured::Estimated(number, _) => format!("~{}", figure(unit, number)),
+        Measured::Missing(missing) => missing.mark().to_owned(),
+    }
+}
+
+/// Who did most; the tables of a run's report say it.
+fn parts(summary: &Summary, options: &SummaryOptions) -> String {
+    let total = &summary.total;
+    let mut report = Report::new(
+        summary.end.clone(),
+        summary.hostname.clone(),
+        summary.page_size,
+        summary.kernel.clone(),
+    );
+    report.files.clone_from(&total.files);
+    report.processes.clone_from(&total.processes);
+    report.cgroups.clone_from(&total.cgroups);
+    let options = ReportOptions {
+        style: options.style,
+        top: options.top,
+    };
+    let tables = [
+        tables::processes(&report, options),
+        tables::files(&report, options),
+        tables::cgroups(&report, options),
+    ];
+    let tables: Vec<String> = tables
+        .into_iter()
+        .filter(|table| !table.is_empty())
+        .collect();
+    tables.join("\n")
+}
+
+fn closing(summary: &Summary, options: &SummaryOptions) -> String {
+    let line = |text: String| format!("{}\n", wrapped(&text, options.style.width));
+    let lost = summary.total.lost.iter().map(|lost| {
+        format!(
+            "incomplete, {}: {} {}",
+            lost.id,
+            grouped(lost.count),
+            lost.meaning
+        )
+    });
+    let notes = summary
+        .backend
+        .notes
+        .iter()
+        .map(|note| format!("note: {}", escaped(note.as_ref())));
+    lost.chain(notes).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::cell::width;
+    use crate::style::Style;
+
+    fn options(width: usize) -> SummaryOptions {
+        SummaryOptions {
+            style: Style::plain(width),
+            top: 3,
+            columns: None,
+        }
+    }
+
+    #[test]
+    fn a_summary_has_what_people_ask_first() {
+        let text = summary(&sample::night(), &options(100));
+        let expected = "\
+2026-01-02T03:00:00.000Z to 2026-01-02T03:00:02.000Z, 2 s: 2 samples every 1 s, in 2 goes
+box, linux 6.18, 4.0 KiB pages, counted by tracepoints, exact to the page
+
+gap: 2026-01-02T03:00:01.000Z to 2026-01-02T03:10:01.000Z, 10 min 0 s: nobody recorded
+
+             MIN     MEAN      P50      P90      P99      MAX  IN ALL
+TOTAL/s      100      150      100      200      200      200     300
+CACHED   1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB
+
+time lost to waiting (PSI)
+         SECONDS   OF ALL    WORST  AT
+some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
+";
+        for (place, line) in expected.lines().enumerate() {
+            assert_eq!(
+                text.lines().nth(place),
+                Some(line),
+                "line {place} of\n{text}"
+            );
+        }
+        for part in [
+            "TOTAL/s",
+            "time lost to waiting (PSI)",
+            "some io",
+            "processes\n",
+            "(all others)",
+        ] {
+            assert!(text.contains(part), "{part:?} is in it:\n{text}");
+        }
+    }
+
+    #[test]
+    fn columns_that_are_asked_for_are_shown_and_no_others() {
+        let options = SummaryOptions {
+            columns: Some(vec![cachewise_model::field("free_bytes").unwrap()]),
+            ..options(100)
+        };
+        let text = numbers(&sample::night(), &options);
+        assert!(
+            text.contains("FREE") && !text.contains("TOTAL/s"),
+            "even if it is not known: {text}"
+        );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for columns in [40, 60, 80, 120] {
+            let text = summary(&sample::night(), &options(columns));
+            let widest = text.lines().map(width).max();
+            assert!(
+                widest <= Some(columns.max(52)),
+                "{widest:?} of {columns}:\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_psi_it_is_said() {
+        let mut night = sample::night();
+        for stall in &mut night.stalls {
+            stall.seconds = Measured::not_offered("this kernel has none");
+        }
+        let text = stalls(&night, &options(80));
+        assert_eq!(
+            text, "time lost to waiting (PSI): -, this kernel has none\n",
+            "not zero"
+        );
+    }
+}
