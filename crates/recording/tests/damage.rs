@@ -11,14 +11,21 @@ mod support;
 
 /// A recording of forty seconds with a key frame every eight, and where its frames begin.
 fn recorded(path: &Path) -> (Vec<u8>, Vec<usize>) {
-    let mut writer = Writer::create(path, session(), limits(1 << 30, 1, 8)).unwrap();
+    let mut writer = Writer::create(path, session(), limits(1 << 30, 1, 8))
+        .expect("a temporary directory has room");
     let mut begins = Vec::new();
     for number in 0..40 {
-        begins.push(fs::metadata(path).unwrap().len() as usize);
-        writer.write(&second(number)).unwrap();
+        begins.push(
+            fs::metadata(path)
+                .expect("a temporary directory has room")
+                .len() as usize,
+        );
+        writer
+            .write(&second(number))
+            .expect("a temporary directory has room");
     }
     drop(writer);
-    let bytes = fs::read(path).unwrap();
+    let bytes = fs::read(path).expect("a temporary directory has room");
     begins.push(bytes.len());
     (bytes, begins)
 }

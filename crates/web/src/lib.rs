@@ -12,6 +12,7 @@
 //! - `cache`: what fills the page cache, as a tree of directories.
 //! - `metrics/`: the table of metrics, the exposition in two formats, the rank of control groups.
 //! - `http/`: connections and their bounds, who may ask, the JSON, the stream of events, the page.
+//! - `report`: a recording as one page that needs no server.
 //! - `schema`: what the JSON looks like, as OpenAPI.
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod http;
 mod metrics;
 mod names;
 mod options;
+mod report;
 mod schema;
 mod source;
 mod survey;
@@ -32,6 +34,7 @@ pub use http::Server;
 pub use metrics::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
 pub use names::Names;
 pub use options::{Limits, Options, Token, WeakToken};
+pub use report::{ReportPage, report_page};
 pub use schema::openapi;
 pub use source::{FileSet, Machine, Surveying, Watching};
 pub use survey::Survey;

@@ -68,7 +68,7 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     let style = options.style;
     let what = match (&summary.command[..], summary.scope.as_str()) {
         ([], "") => String::new(),
-        ([], scope) => format!("{}\n", escaped(scope.as_ref())),
+        ([], scope) => format!("{}\n", escaped(&scope)),
         (words, scope) => {
             let words = words.iter().map(|word| shell_quoted(word.as_ref()));
             let only = if scope.is_empty() { "" } else { " (only)" };
@@ -86,8 +86,8 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     };
     let line = format!(
         "{} to {}, {}: {} sample{plural}{every}{sessions}",
-        escaped(summary.begin.as_ref()),
-        escaped(summary.end.as_ref()),
+        escaped(&summary.begin),
+        escaped(&summary.end),
         length(summary.total.elapsed),
         grouped(summary.samples)
     );
@@ -97,10 +97,10 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",
-        escaped(summary.hostname.as_ref()),
-        escaped(summary.kernel.as_ref()),
+        escaped(&summary.hostname),
+        escaped(&summary.kernel),
         summary.page_size,
-        escaped(summary.backend.name.as_ref()),
+        escaped(&summary.backend.name),
     );
     let [line, machine] = [line, machine].map(|line| wrapped(&line, style.width));
     format!("{}{line}\n{machine}\n", style.bold(&what))
@@ -158,7 +158,8 @@ fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
         format!("{}{second}", spread.field.header)
     });
     grid.column("", Side::Left, names.collect());
-    let columns: [(&str, fn(&Figures) -> f64); 6] = [
+    type Of = fn(&Figures) -> f64;
+    let columns: [(&str, Of); 6] = [
         ("MIN", |figures| figures.min),
         ("MEAN", |figures| figures.mean),
         ("P50", |figures| figures.p50),
@@ -295,7 +296,7 @@ fn closing(summary: &Summary, options: &SummaryOptions) -> String {
         .backend
         .notes
         .iter()
-        .map(|note| format!("note: {}", escaped(note.as_ref())));
+        .map(|note| format!("note: {}", escaped(&note)));
     lost.chain(notes).map(line).collect()
 }
 

@@ -1,0 +1,149 @@
+//! The page as a text; browsers look at it in the binary's tests.
+
+use std::time::Duration;
+
+use cachewise_model::{Backend, Counter, Measured, Row, Stretch, Summary, System, field};
+use cachewise_units::PageSize;
+
+use super::*;
+
+fn stretch() -> Stretch {
+    let mut stretch = Stretch {
+        time: "2026-01-02T03:00:02.000Z".into(),
+        elapsed: Duration::from_secs(1),
+        ledger: cachewise_model::Ledger::default(),
+        system: System {
+            cached_bytes: Measured::Exact(1 << 30),
+            buffers_bytes: Measured::Exact(1 << 20),
+            ..System::default()
+        },
+        device_read_bytes: Measured::Exact(0),
+        device_write_bytes: Measured::Exact(0),
+        processes: Vec::new(),
+        files: Vec::new(),
+        cgroups: Vec::new(),
+        devices: Vec::new(),
+        uses: Vec::new(),
+        lost: Vec::new(),
+    };
+    stretch.ledger.set(Counter::ReadPages, 256);
+    stretch.ledger.set(Counter::ReadMissPages, 64);
+    stretch
+}
+
+fn summary(hostname: &str) -> Summary {
+    let total = stretch();
+    Summary {
+        begin: "2026-01-02T03:00:01.000Z".into(),
+        end: total.time.clone(),
+        hostname: hostname.into(),
+        page_size: PageSize::new(4 << 10).expect("a power of two"),
+        kernel: "6.18".into(),
+        backend: Backend::default(),
+        scope: String::new(),
+        command: Vec::new(),
+        interval: Duration::from_secs(1),
+        samples: 1,
+        sessions: 1,
+        spreads: Vec::new(),
+        stalls: Vec::new(),
+        gaps: Vec::new(),
+        more_gaps: 0,
+        problems: vec!["a <problem>".into()],
+        total,
+    }
+}
+
+fn page(hostname: &str, points: &[(Row, bool)]) -> String {
+    report_page(&ReportPage {
+        summary: &summary(hostname),
+        points,
+        samples_each: 1,
+        version: "0.1.0",
+    })
+}
+
+fn data(page: &str) -> serde_json::Value {
+    let begin = page.find("id=\"data\">").expect("it has data") + "id=\"data\">".len();
+    let end = page[begin..].find("</script>").expect("it ends") + begin;
+    serde_json::from_str(&page[begin..end]).expect("it is JSON")
+}
+
+#[test]
+fn nothing_is_fetched_from_anywhere() {
+    let page = page("box", &[(stretch().row(), false)]);
+    for from in ["src=\"", "href=\"http", "url(", "@import", "//cdn"] {
+        assert!(!page.contains(from), "{from} would fetch something");
+    }
+    assert!(page.contains("default-src 'none'"), "and nothing may");
+    assert!(!page.contains(" style=\""), "which holds for styles too");
+}
+
+#[test]
+fn names_do_not_act() {
+    let page = page("</title><script>alert(1)</script>", &[]);
+    assert!(!page.contains("<script>alert"), "not as a tag");
+    assert!(
+        page.contains("&lt;script&gt;alert(1)"),
+        "but as it is called"
+    );
+    assert!(page.contains("a &lt;problem&gt;"), "nor do notes");
+}
+
+#[test]
+fn plots_have_what_is_known_and_break_where_time_is_missing() {
+    let mut later = stretch();
+    later.time = "2026-01-02T03:10:00.000Z".into();
+    let points = [(stretch().row(), false), (later.row(), true)];
+    let page = page("box", &points);
+    let data = data(&page);
+    let times = data["times"].as_array().expect("times");
+    assert_eq!(times.len(), 3, "two points and a break");
+    let reads = &data["plots"][0];
+    assert_eq!(reads["unit"], "rate", "bytes a second");
+    assert_eq!(
+        reads["series"][0]["values"],
+        serde_json::json!([786_400.0, null, 786_400.0]),
+        "192 pages were there, a break, and again"
+    );
+    let memory = (data["plots"].as_array().expect("plots").iter())
+        .find(|plot| plot["unit"] == "bytes")
+        .expect("memory is known");
+    assert_eq!(
+        memory["series"].as_array().map(Vec::len),
+        Some(1),
+        "what is not known has no line"
+    );
+    let rows = page.matches("<tr><th scope=\"row\">").count();
+    assert!(rows >= 3, "a table has the points too: {rows}");
+}
+
+#[test]
+fn plots_are_of_fields_that_exist() {
+    let (_, data) = plots::plots(&ReportPage {
+        summary: &summary("box"),
+        points: &[(all_of(7), false)],
+        samples_each: 1,
+        version: "",
+    });
+    let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+    let lines: usize = (data["plots"].as_array().expect("plots").iter())
+        .map(|plot| plot["series"].as_array().map_or(0, Vec::len))
+        .sum();
+    assert_eq!(lines, 25, "with every number known, every line is there");
+    assert!(field("reuse_pages").is_some(), "by their ids");
+}
+
+fn all_of(number: u64) -> Row {
+    let mut stretch = stretch();
+    for counter in Counter::ALL {
+        stretch.ledger.set(*counter, number);
+    }
+    stretch.ledger.set(Counter::ReadPages, 100);
+    let mut numbers = stretch.system.numbers();
+    numbers.fill(Measured::Exact(number));
+    stretch.system = System::from_numbers(numbers);
+    stretch.device_read_bytes = Measured::Exact(number);
+    stretch.device_write_bytes = Measured::Exact(number);
+    stretch.row()
+}
