@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {}: {kind}", path.display())]
+#[error("cannot {operation} {}: {kind}", path.display())]
 pub struct Error {
     /// What was tried: `read`, `append to`.
     pub operation: &'static str,

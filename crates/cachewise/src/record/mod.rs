@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
-use cachewise_recording::{Error, Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
+use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
 use cachewise_units::Bytes;
 
 use crate::cli::Record;
@@ -39,7 +39,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         .canonicalize()
         .unwrap_or_else(|_| arguments.file.clone());
     // Before anything is begun: what is refused should cost nothing.
-    let found = look(&path).context("cannot record")?;
+    let found = look(&path)?;
     let mut course = Course::begin(arguments)?;
     let (options, scope) = scope::of(arguments, &kernel)?;
     let mut watch = Watch::open(&options, Kernel::new())?;
@@ -121,7 +121,7 @@ impl Recorder {
             Found::Nothing => Writer::create(&path, session, limits),
             Found::Recording => Writer::append(&path, session, limits),
         };
-        let writer = writer.context("cannot record")?;
+        let writer = writer?;
         let name = arguments.file.clone();
         if !arguments.quiet && found == Found::Recording {
             let cut = match writer.cut() {
@@ -224,7 +224,7 @@ impl Recorder {
         if quiet {
             return;
         }
-        let name = cachewise_model::shell_quoted(self.name.as_os_str());
+        let name = cachewise_model::shell_quoted(&self.name);
         let plural = if self.writer.samples() == 1 { "" } else { "s" };
         tell(&format!(
             "{} sample{plural} over {}, {}{}; to look at: cachewise report {name}",

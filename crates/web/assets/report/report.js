@@ -57,9 +57,10 @@
   const draw = (plot, place) => {
     const host = document.getElementById(`plot-${place}`);
     const format = formats[plot.unit];
+    const shown = host.parentElement.querySelector(".at");
     const byteSplits = (u, at, low, high) => {
       const power = 1024 ** Math.floor(Math.log(Math.max(high, 1)) / Math.log(1024));
-      const raw = high / power / 4;
+      const raw = high / power / 5;
       const nice = [0.05, 0.1, 0.2, 0.25, 0.5, 1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 500, 512, 1024];
       const step = (nice.find((step) => step >= raw) ?? 1024) * power;
       const splits = [];
@@ -84,18 +85,24 @@
         axis({ size: 68, values: (u, splits) => splits.map(format), ...(isBytes ? { splits: byteSplits } : {}) }),
       ],
       series: [
-        { label: "UTC", value: (u, at) => (at == null ? "" : clock(at)) },
+        {},
         ...plot.series.map((series, number) => ({
           label: series.label, width: 1.5, spanGaps: false,
           stroke: () => color(`c${number}`),
           dash: number > 3 ? [5, 3] : undefined,
           fill: plot.series.length === 1 ? () => `${color("c0")}22` : undefined,
           points: { show: data.times.length < 3 },
-          value: (u, value) => (value == null ? "?" : format(value)),
+          value: (u, value, series, at) => (at == null ? "" : value == null ? "?" : format(value)),
         })),
       ],
       plugins: [gaps],
-      hooks: { setScale: [(u, key) => { if (key === "x") together(u); }] },
+      hooks: {
+        setScale: [(u, key) => { if (key === "x") together(u); }],
+        setLegend: [(u) => {
+          const here = u.legend.idxs?.[0] ?? u.cursor.idx;
+          shown.textContent = here == null ? "" : clock(data.times[here]);
+        }],
+      },
     }, [data.times, ...plot.series.map((series) => series.values)], host);
     plots.push(u);
 

@@ -133,7 +133,7 @@ pub(super) fn plots(page: &ReportPage<'_>) -> (String, String) {
         let place = data.len();
         let _ = write!(
             shown,
-            "<figure>\n<figcaption>{title} <small>{what}</small></figcaption>\n\
+            "<figure>\n<figcaption>{title} <small>{what}</small> <span class=\"at\"></span></figcaption>\n\
              <div class=\"plot\" id=\"plot-{place}\" tabindex=\"0\" role=\"img\" aria-label=\"{title}: {labels} over \
              time; arrow keys step through it, the table below has the numbers\"></div>\n{table}</figure>\n",
             title = plot.title,

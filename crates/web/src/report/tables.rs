@@ -368,7 +368,7 @@ fn numbers(summary: &Summary) -> String {
         let help = escaped(&spread.field.help);
         let _ = writeln!(
             body,
-            "<td>{total}</td><td class=\"name missing\">{}</td></tr>",
+            "<td>{total}</td><td class=\"meaning\">{}</td></tr>",
             text(&help)
         );
     }
@@ -378,7 +378,7 @@ fn numbers(summary: &Summary) -> String {
          happened is left out.</caption>\n\
          <thead><tr><th scope=\"col\" class=\"name\">what</th><th scope=\"col\">MIN</th><th scope=\"col\">MEAN</th>\
          <th scope=\"col\">P50</th><th scope=\"col\">P90</th><th scope=\"col\">P99</th><th scope=\"col\">MAX</th>\
-         <th scope=\"col\">IN ALL</th><th scope=\"col\" class=\"name\">meaning</th></tr></thead>\n\
+         <th scope=\"col\">IN ALL</th><th scope=\"col\" class=\"meaning\">meaning</th></tr></thead>\n\
          <tbody>\n{body}</tbody></table></div></section>\n"
     )
 }
