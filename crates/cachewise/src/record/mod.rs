@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
