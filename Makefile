@@ -45,9 +45,10 @@ bench-order: ## what reading files again and again costs, order by order, with l
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-residency --bench order
 
-bench-view: ## what live views cost: a scrape of `serve` with 500 processes
+bench-view: ## what live views and recordings cost: a scrape of `serve`, CPU and bytes an hour of `record`
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise --bench serve
+	$(CARGO) bench --locked -p cachewise --bench record
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

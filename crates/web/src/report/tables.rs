@@ -235,7 +235,7 @@ pub(super) fn tables(summary: &Summary) -> String {
         .zip(lists)
         .map(|((title, _, columns), rows)| part(title, columns, &rows))
         .collect();
-    format!("{}{}{parts}", stalls(summary), numbers(summary))
+    format!("{}{parts}{}", stalls(summary), numbers(summary))
 }
 
 /// Rows by activity, as they come.
