@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Checkup, Report, Stretch};
+use cachewise_model::{Checkup, Report, Stretch, System};
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_view::write_checkup;
 
@@ -87,6 +87,8 @@ fn watch(
     let mut watch = Watch::open(&options, kernel.clone())?;
     let end = Instant::now() + time;
     let mut sum: Option<Stretch> = None;
+    // What waits for the disk comes and goes: writers were held back if it was much at any time.
+    let mut dirtiest: Option<System> = None;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let over = match interrupts.recv_timeout(left.min(LOOK_EVERY)) {
@@ -95,6 +97,13 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
         };
         let stretch = watch.stretch()?;
+        let dirty = |system: &System| system.dirty_bytes.plus(system.writeback_bytes).known();
+        if dirtiest
+            .as_ref()
+            .is_none_or(|most| dirty(&stretch.system) > dirty(most))
+        {
+            dirtiest = Some(stretch.system.clone());
+        }
         let sum = match &mut sum {
             Some(sum) => {
                 sum.append(stretch);
@@ -103,6 +112,10 @@ fn watch(
             None => sum.insert(stretch),
         };
         if over {
+            if let Some(most) = dirtiest {
+                sum.system.dirty_bytes = most.dirty_bytes;
+                sum.system.writeback_bytes = most.writeback_bytes;
+            }
             let mut report = Report::new(
                 sum.time.clone(),
                 checkup.hostname.clone(),
