@@ -7,13 +7,14 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, doctor, drop, files, order, record, report, run, serve, stat};
+use crate::{act, columns, doctor, drop, files, order, record, report, run, serve, stat, top};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Stat(arguments) => stat::stat(arguments),
+        Command::Top(arguments) => top::top(*arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Record(arguments) => record::record(&arguments),
         Command::Report(arguments) => report::report(&arguments),

@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod signals;
 mod stat;
+mod top;
 mod watch;
 
 use std::process::ExitCode;

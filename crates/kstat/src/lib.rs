@@ -24,7 +24,7 @@
 //! - `memory`: [`MemInfo`] and [`VmStat`].
 //! - `pressure`: [`Pressure`] of a [`Resource`].
 //! - `process`: [`ProcessIo`], and what else is known of a process.
-//! - `process_files`: [`ProcessFiles`], the files that a process holds.
+//! - `process_files`: [`ProcessFiles`], the files that a process holds. `process_line`: its arguments.
 //! - `device`: [`Device`] numbers and names of block devices; `disks`: [`DiskStat`], and their read-ahead.
 //! - `reclaim`: [`Mglru`], [`Damon`], [`Swap`], [`Zswap`], [`Zram`], huge pages.
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
@@ -51,6 +51,7 @@ mod mounts;
 mod pressure;
 mod process;
 mod process_files;
+mod process_line;
 mod reclaim;
 
 pub use cgroup::Cgroup;

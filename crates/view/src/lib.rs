@@ -34,7 +34,7 @@
 //! - `report`: a report of a run, the output of `run`.
 //! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
 //! - `summary`: a recording in numbers, the output of `report`.
-//! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format.
+//! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of many things.
 
 #![forbid(unsafe_code)]
 
@@ -43,6 +43,7 @@ mod checkup;
 mod csv_text;
 mod format;
 mod json;
+mod labelled;
 mod metrics;
 mod report;
 mod rows;
@@ -53,6 +54,7 @@ pub use cell::value_text;
 pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
+pub use labelled::{Labels, labelled_metrics};
 pub use report::{ReportOptions, finding_json, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;

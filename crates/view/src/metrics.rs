@@ -34,7 +34,7 @@ struct Series {
 }
 
 #[derive(Debug)]
-enum Number {
+pub(crate) enum Number {
     Counter(u64),
     /// Seconds are counters with a fraction.
     CounterFraction(f64),
@@ -126,13 +126,13 @@ impl Exposition {
 }
 
 /// Help as the format wants it; of the escapes, these are the ones that the library leaves to us.
-fn help_text(help: &str) -> String {
+pub(crate) fn help_text(help: &str) -> String {
     help.replace('\\', r"\\")
         .replace('\n', r"\n")
         .replace('"', r#"\""#)
 }
 
-fn number(datum: &Datum, kind: Kind) -> Option<Number> {
+pub(crate) fn number(datum: &Datum, kind: Kind) -> Option<Number> {
     let whole = match datum {
         Datum::Count(number) => *number,
         Datum::Pages(pages) => pages.0,

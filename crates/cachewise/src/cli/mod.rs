@@ -12,6 +12,7 @@ mod run;
 mod select;
 mod serve;
 mod stat;
+mod top;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
+pub use top::Top;
 
 /// See how programs use the page cache, exact to the page.
 #[derive(Debug, Parser)]
@@ -54,6 +56,8 @@ pub enum Command {
     Run(Run),
     /// Show the whole system's page cache at work, a row an interval.
     Stat(Stat),
+    /// Show who uses the page cache, live: processes, files, control groups, devices.
+    Top(Box<Top>),
     /// Tell what this machine offers for looking at its caches, and what is wrong on it.
     Doctor(Doctor),
     /// Record what the machine does, to be looked at later.

@@ -1,0 +1,180 @@
+//! Rows, interval by interval.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, Row, Stretch, Unit, field};
+use cachewise_probe::Options;
+use cachewise_tui::{Kind, arranged};
+use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics};
+
+use super::grouped::grouped;
+use crate::cli::Top;
+use crate::machine::{self, Followed};
+use crate::output::{Sink, Stream, is_broken_pipe, tell};
+use crate::signals::{self, Caught};
+
+/// The header is written again after so many rows, on a terminal.
+const HEADER_EVERY: usize = 40;
+
+/// So many groups have metrics of their own unless --top says otherwise.
+const GROUPS: usize = 20;
+
+/// Writes rows until the count is reached, the process ends, or the user has seen enough.
+pub fn batch(
+    arguments: &Top,
+    fields: Vec<&'static Field>,
+    followed: Option<Followed>,
+    options: &Options,
+    kernel: Kernel,
+) -> Result<ExitCode> {
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let hostname = kernel.hostname().unwrap_or_else(|_| "?".into());
+    let mut watch = super::open(arguments, options, kernel)?;
+    for note in &watch.backend().notes {
+        tell(&format!("note: {note}"));
+    }
+    if !watch.backend().exact {
+        tell("note: without the probe nobody knows who did what, so there are no rows");
+    }
+    let name = sink.name().to_owned();
+    let is_terminal = sink.is_terminal;
+    let fits = is_terminal && arguments.columns.is_none();
+    let row_options = RowOptions {
+        timestamp: machine::timestamp(),
+        hostname,
+        page_size: cachewise_sys::page_size(),
+        style: sink.style,
+        room: fits.then(|| Stream::Stdout.width()).flatten(),
+        header_every: is_terminal.then_some(HEADER_EVERY),
+    };
+    let mut out = match sink.format {
+        Format::OpenMetrics => Out::Metrics(sink, None),
+        format => Out::Rows(RowWriter::new(sink, format, &fields, row_options)),
+    };
+    let mut due = Instant::now();
+    for shown in 1.. {
+        due += arguments.pace().get();
+        let wait = due.saturating_duration_since(Instant::now());
+        let interrupted = match interrupts.recv_timeout(wait) {
+            Ok(_) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        };
+        // Before the stretch: what it did last belongs to it.
+        let ended = followed.as_ref().is_some_and(Followed::has_ended);
+        let stretch = watch.stretch()?;
+        tell_lost(&stretch.lost);
+        let is_last = interrupted || ended || arguments.count == Some(shown);
+        let written = out
+            .stretch(stretch, arguments)
+            .and_then(|()| match is_last {
+                true => out.finish(arguments, &fields),
+                false => Ok(()),
+            });
+        match written {
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                return match is_broken_pipe(&error) {
+                    true => Ok(ExitCode::SUCCESS),
+                    false => Err(error).with_context(|| format!("cannot write to {name}")),
+                };
+            }
+            Ok(()) if is_last => return Ok(ExitCode::SUCCESS),
+            Ok(()) => {}
+        }
+        due = due.max(Instant::now());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+enum Out {
+    Rows(RowWriter<Sink>),
+    /// Everything so far: an exposition comes once, at the end.
+    Metrics(Sink, Option<Box<Stretch>>),
+    Done,
+}
+
+impl Out {
+    fn stretch(&mut self, stretch: Stretch, arguments: &Top) -> std::io::Result<()> {
+        match self {
+            Out::Rows(writer) => {
+                for row in rows(&stretch, arguments) {
+                    writer.write(&row)?;
+                }
+            }
+            Out::Metrics(_, sum) => match sum {
+                Some(sum) => sum.append(stretch),
+                None => *sum = Some(Box::new(stretch)),
+            },
+            Out::Done => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, arguments: &Top, fields: &[&'static Field]) -> std::io::Result<()> {
+        match std::mem::replace(self, Out::Done) {
+            Out::Rows(writer) => writer.finish(None).map(|_| ()),
+            Out::Metrics(mut sink, Some(sum)) => {
+                let kind = arguments.view.kind();
+                let rows = sorted(&sum, arguments);
+                let most = arguments.top.map_or(GROUPS, |top| top as usize);
+                let groups = grouped(kind, rows, most);
+                let page = cachewise_sys::page_size();
+                let text = labelled_metrics(&groups, &metrics(kind, fields), page)?;
+                sink.write_all(text.as_bytes())?;
+                sink.flush()
+            }
+            Out::Metrics(_, None) | Out::Done => Ok(()),
+        }
+    }
+}
+
+/// Of files that were summed up, and of programs, states of one of them would be misread.
+fn metrics(kind: Kind, fields: &[&'static Field]) -> Vec<&'static Field> {
+    let summed = matches!(kind, Kind::Process | Kind::File);
+    let fields = fields.iter().copied();
+    fields
+        .filter(|field| {
+            let follows = matches!(field.unit, Unit::Ratio);
+            !summed || field.kind == FieldKind::Counter || follows
+        })
+        .collect()
+}
+
+fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let kind = arguments.view.kind();
+    let sort = arguments.sort.map(|sort| sort.0);
+    let by = sort.or_else(|| field("read_miss_pages"));
+    let rows = arranged(kind, stretch, by, arguments.filter.as_ref());
+    let time = Measured::Exact(stretch.time.clone());
+    rows.into_iter()
+        .map(|mut row| {
+            row.labels.time = time.clone();
+            row
+        })
+        .collect()
+}
+
+fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let mut rows = sorted(stretch, arguments);
+    if let Some(top) = arguments.top {
+        rows.truncate(usize::try_from(top).unwrap_or(usize::MAX));
+    }
+    rows
+}
+
+fn tell_lost(lost: &[Lost]) {
+    for lost in lost {
+        tell(&format!(
+            "incomplete, {}: {} {}",
+            lost.id, lost.count, lost.meaning
+        ));
+    }
+}

@@ -1,0 +1,102 @@
+//! Rows by what there are few of: labels of metrics must not grow without bound.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+
+use cachewise_model::{Row, escaped};
+use cachewise_tui::Kind;
+use cachewise_view::Labels;
+
+/// What is beyond the largest groups is one group of this name.
+const OTHER: &str = "other";
+
+/// Sums the rows up: processes by program, files by file system, groups and devices by their names; of
+/// more groups than `most`, the first, and the rest together.
+pub fn grouped(kind: Kind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
+    let mut places: HashMap<Option<String>, usize> = HashMap::new();
+    let mut groups: Vec<(Labels, Row)> = Vec::new();
+    for row in rows {
+        let labels = labels(kind, &row);
+        let name = labels.first().map(|(_, value)| value.clone());
+        let full = groups.len() >= most && !places.contains_key(&name);
+        let name = if full { None } else { name };
+        match places.get(&name) {
+            Some(place) => add(&mut groups[*place].1, &row),
+            None => {
+                places.insert(name.clone(), groups.len());
+                let labels = match name {
+                    Some(_) => labels,
+                    None => vec![(label(kind), OTHER.to_owned())],
+                };
+                groups.push((labels, row));
+            }
+        }
+    }
+    groups
+}
+
+fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Process => "command",
+        Kind::File => "filesystem",
+        Kind::Cgroup => "cgroup",
+        Kind::Device => "device",
+    }
+}
+
+fn labels(kind: Kind, row: &Row) -> Labels {
+    let labels = &row.labels;
+    let text = match kind {
+        Kind::Process => &labels.command,
+        Kind::File => &labels.filesystem,
+        Kind::Cgroup => &labels.cgroup,
+        Kind::Device => &labels.device,
+    };
+    let text = text.as_ref().known().map_or(OTHER, String::as_str);
+    vec![(label(kind), escaped(OsStr::new(text)).into_owned())]
+}
+
+/// Adds the counts; what is a state stays that of the first, which no sum would be true of.
+fn add(sum: &mut Row, row: &Row) {
+    sum.ledger += &row.ledger;
+    let (own, other) = (&mut sum.subject, &row.subject);
+    own.cpu_seconds = own.cpu_seconds.zip(other.cpu_seconds, |a, b| a + b);
+    own.device_read_bytes = own.device_read_bytes.plus(other.device_read_bytes);
+    own.device_write_bytes = own.device_write_bytes.plus(other.device_write_bytes);
+    own.file_size_bytes = own.file_size_bytes.plus(other.file_size_bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Measured};
+
+    use super::*;
+
+    fn row(command: &str, pages: u64) -> Row {
+        let mut row = Row::default();
+        row.labels.command = Measured::Exact(command.into());
+        row.ledger.set(Counter::ReadPages, pages);
+        row
+    }
+
+    #[test]
+    fn groups_are_few_and_nothing_is_lost() {
+        let rows = vec![
+            row("a", 8),
+            row("b", 4),
+            row("a", 2),
+            row("c", 1),
+            row("d", 1),
+        ];
+        let groups = grouped(Kind::Process, rows, 2);
+        let seen: Vec<(&str, u64)> = groups
+            .iter()
+            .map(|(labels, row)| (labels[0].1.as_str(), row.ledger[Counter::ReadPages]))
+            .collect();
+        assert_eq!(
+            seen,
+            [("a", 10), ("b", 4), ("other", 2)],
+            "the first two, and the rest together"
+        );
+    }
+}

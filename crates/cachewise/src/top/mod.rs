@@ -1,0 +1,178 @@
+//! `top`: who uses the page cache, on a screen or in rows.
+//!
+//! # Layout
+//! - `batch`: rows. `rows`: which columns rows of a view have. `grouped`: few enough of them for metrics.
+//! - `hands`: what a screen asks of the machine, and what is done to it from there.
+//! - this file: which of both, and what is watched.
+
+mod batch;
+mod grouped;
+mod hands;
+mod rows;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::Stretch;
+use cachewise_probe::options::CgroupFilter;
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_tui::{App, Look, Scene, Setup};
+
+use crate::cli::{Color, Top};
+use crate::machine::{self, Followed};
+use crate::output::explain;
+use crate::watch::Watch;
+
+/// Shows a screen where there is one, and rows otherwise.
+pub fn top(arguments: Top) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let kind = arguments.view.kind();
+    let fields = rows::fields(&arguments, kind)?;
+    let is_batch = arguments.batch
+        || arguments.output.output.is_some()
+        || arguments.output.json
+        || !std::io::stdout().is_terminal();
+    if !is_batch {
+        check_terminal()?;
+    }
+    let followed = arguments.pid.map(Followed::open).transpose()?;
+    let options = options(&arguments, &kernel)?;
+    match is_batch {
+        true => batch::batch(&arguments, fields, followed, &options, kernel),
+        false => screen(&arguments, followed, &options, kernel),
+    }
+}
+
+/// What there is to watch.
+fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
+    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
+    let mut options = Options::new(scope, Detail::Rows);
+    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
+    if let Some(path) = &arguments.cgroup {
+        let cgroup = kernel
+            .resolve_cgroup(path)
+            .context("cannot watch a control group")?;
+        let Some(level) = cgroup.level else {
+            bail!(
+                "the depth of control group {} cannot be known from inside a cgroup namespace",
+                cgroup.name
+            );
+        };
+        options.cgroup = Some(CgroupFilter {
+            id: cgroup.id,
+            level,
+        });
+    }
+    Ok(options)
+}
+
+fn open(arguments: &Top, options: &Options, kernel: Kernel) -> Result<Watch> {
+    let watch = Watch::open(options, kernel)?;
+    let is_part = arguments.pid.is_some() || arguments.cgroup.is_some();
+    if is_part && !watch.backend().exact {
+        let why = watch.backend().notes.join("; ");
+        bail!("a part of the system can be watched with the probe only: {why}");
+    }
+    Ok(watch)
+}
+
+/// A terminal that cannot move its cursor shows nothing but mud.
+fn check_terminal() -> Result<()> {
+    let name = std::env::var("TERM").unwrap_or_default();
+    if name.is_empty() || name == "dumb" {
+        bail!(
+            "a terminal of the type {} has no screen to draw on: add -b for rows, or set TERM",
+            if name.is_empty() {
+                "(TERM is not set)"
+            } else {
+                "`dumb`"
+            }
+        );
+    }
+    Ok(())
+}
+
+fn screen(
+    arguments: &Top,
+    followed: Option<Followed>,
+    options: &Options,
+    kernel: Kernel,
+) -> Result<ExitCode> {
+    let watch = open(arguments, options, kernel.clone())?;
+    let scope = match (arguments.pid, &arguments.cgroup) {
+        (Some(pid), _) => Some(format!("process {pid}")),
+        (None, Some(group)) => Some(format!("cgroup {}", group.display())),
+        (None, None) => None,
+    };
+    let app = App::new(Setup {
+        scene: Scene::Live,
+        look: look(arguments),
+        page: cachewise_sys::page_size(),
+        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+        backend: watch.backend().clone(),
+        interval: arguments.pace().get(),
+        readonly: arguments.readonly,
+        view: arguments.view.kind(),
+        filter: arguments.filter.clone(),
+        sort: arguments.sort.map(|sort| sort.0.id),
+        scope,
+    });
+    let source = Source {
+        watch,
+        followed: followed.zip(arguments.pid),
+    };
+    let options = cachewise_tui::Options {
+        mouse: !arguments.no_mouse,
+        count: arguments.count,
+    };
+    match cachewise_tui::live(app, source, hands::Hands::new(kernel), options) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error).context("cannot show a screen; -b writes rows instead"),
+    }
+}
+
+/// What the terminal can show, as far as the environment tells.
+pub fn look_of(color: Color, ascii: bool) -> Look {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // The order of setlocale(3).
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    let is_utf8 = locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    });
+    Look {
+        ascii: ascii || !is_utf8,
+        color: match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => set("NO_COLOR").is_none(),
+        },
+    }
+}
+
+fn look(arguments: &Top) -> Look {
+    look_of(arguments.output.color, arguments.ascii)
+}
+
+/// The machine, or a process of it for as long as it runs.
+struct Source {
+    watch: Watch,
+    followed: Option<(Followed, u32)>,
+}
+
+impl cachewise_tui::Source for Source {
+    fn stretch(&mut self) -> Result<Stretch, String> {
+        // Before the stretch: what it did last belongs to it.
+        let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
+        let stretch = self.watch.stretch().map_err(|error| explain(&error));
+        match ended {
+            Some((_, pid)) => {
+                let _ = stretch;
+                Err(format!("process {pid} has ended"))
+            }
+            None => stretch,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Which columns the rows of a view can have, and which they have.
+
+use anyhow::{Result, bail};
+use cachewise_model::{
+    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row, System,
+    Unit, field,
+};
+use cachewise_tui::Kind;
+
+use crate::cli::Top;
+
+const NOT_YET: Missing = Missing::Unknown("not measured yet");
+
+/// A row of this kind in which nothing was measured: it tells which fields such rows have.
+pub fn kind_of_row(kind: Kind) -> Row {
+    let mut row = match kind {
+        Kind::Process => ProcessRow {
+            pid: 1,
+            started: Measured::Missing(NOT_YET),
+            ppid: Measured::Missing(NOT_YET),
+            command: Measured::Missing(NOT_YET),
+            cgroup: Measured::Missing(NOT_YET),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Missing(NOT_YET),
+            device_read_bytes: Measured::Missing(NOT_YET),
+            device_write_bytes: Measured::Missing(NOT_YET),
+            ledger: Ledger::default(),
+        }
+        .row(),
+        Kind::File => FileRow {
+            path: Measured::Missing(NOT_YET),
+            deleted: false,
+            filesystem: Measured::Missing(NOT_YET),
+            device: String::new(),
+            inode: 1,
+            size_bytes: Measured::Missing(NOT_YET),
+            resident_before_pages: Measured::Missing(NOT_YET),
+            resident_after_pages: Measured::Missing(NOT_YET),
+            ledger: Ledger::default(),
+            direct: false,
+        }
+        .row(),
+        Kind::Cgroup => CgroupRow {
+            path: Measured::Missing(NOT_YET),
+            unit: Measured::Missing(NOT_YET),
+            ledger: Ledger::default(),
+            system: System::all_missing(NOT_YET),
+        }
+        .row(),
+        Kind::Device => DeviceRow {
+            device: String::new(),
+            path: Measured::Missing(NOT_YET),
+            filesystem: Measured::Missing(NOT_YET),
+            ledger: Ledger::default(),
+            device_read_bytes: Measured::Missing(NOT_YET),
+            device_write_bytes: Measured::Missing(NOT_YET),
+        }
+        .row(),
+    };
+    row.labels.time = Measured::Missing(NOT_YET);
+    row.elapsed = std::time::Duration::from_secs(1);
+    if kind == Kind::Process {
+        row.labels.unit = Measured::Missing(NOT_YET);
+    }
+    row
+}
+
+/// The columns asked for, or those of the screen with the time before them; and whether the column to
+/// sort by is one of such rows.
+pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
+    let like = kind_of_row(kind);
+    if let Some(sort) = arguments.sort {
+        check(sort.0, &like, kind)?;
+    }
+    let Some(list) = &arguments.columns else {
+        let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
+        let columns = kind.columns().into_iter().map(|column| column.field);
+        return Ok(head.chain(columns).collect());
+    };
+    list.split(',')
+        .map(str::trim)
+        .map(|name| match field(name) {
+            Some(field) => check(field, &like, kind).map(|()| field),
+            // It knows the names that are near.
+            None => match cachewise_model::columns(name, &like) {
+                Ok(_) => bail!("no column `{}`", name.escape_debug()),
+                Err(told) => bail!("--columns: {told}"),
+            },
+        })
+        .collect()
+}
+
+fn check(field: &'static Field, like: &Row, kind: Kind) -> Result<()> {
+    if field.is_of(like) {
+        return Ok(());
+    }
+    let names: Vec<&str> = kind
+        .columns()
+        .iter()
+        .filter(|column| column.field.unit != Unit::Text)
+        .map(|column| column.field.id)
+        .collect();
+    bail!(
+        "column `{}` is not one of {}; some that are: {}",
+        field.id,
+        kind.title(),
+        names.join(", ")
+    )
+}

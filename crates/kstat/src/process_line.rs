@@ -1,0 +1,81 @@
+//! A process's program with its arguments, and when it began.
+
+use std::time::Duration;
+
+use crate::{Error, Kernel};
+
+impl Kernel {
+    /// Returns the program and its arguments, as the process has them now: it may have changed them. Empty for
+    /// threads of the kernel and for what has ended.
+    ///
+    /// Bytes that are not UTF-8 are replaced; clean it before it goes to a terminal.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such process.
+    pub fn process_arguments(&self, pid: u32) -> Result<Vec<String>, Error> {
+        let line = self.read(&self.process(pid, "cmdline"))?;
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        if line.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words = line.split(|byte| *byte == 0);
+        Ok(words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect())
+    }
+
+    /// Returns when a process began, by the clock that runs on while the machine sleeps, in ticks of 10 ms:
+    /// it tells apart what had the same id one after the other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such process.
+    pub fn process_start(&self, pid: u32) -> Result<Duration, Error> {
+        /// USER_HZ, which is 100 on every architecture that has BPF.
+        const TICK: Duration = Duration::from_millis(10);
+        let path = self.process(pid, "stat");
+        let stat = self.text(&path)?;
+        // The name before it may have anything in it, brackets too.
+        let ticks = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse::<u32>().ok());
+        match ticks {
+            Some(ticks) => Ok(TICK * ticks),
+            None => Err(Error::parse(&path, "no start time in it")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::Fixture;
+
+    #[test]
+    fn arguments_and_start_of_a_process() {
+        let fixture = Fixture::new();
+        fixture.write("proc/7/cmdline", "dd\0if=two words\0\0bs=1M\0");
+        fixture.write(
+            "proc/7/stat",
+            "7 (a) S (b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 1 2 3\n",
+        );
+        fixture.write("proc/8/cmdline", "");
+        fixture.write("proc/8/stat", "8 (kthread) S 2\n");
+        let kernel = fixture.kernel();
+        assert_eq!(
+            kernel.process_arguments(7).unwrap(),
+            ["dd", "if=two words", "", "bs=1M"],
+            "word by word, an empty one too"
+        );
+        assert_eq!(
+            kernel.process_start(7).unwrap(),
+            Duration::from_millis(42_420),
+            "whatever is in its name"
+        );
+        assert!(
+            kernel.process_arguments(8).unwrap().is_empty(),
+            "a thread of the kernel has none"
+        );
+        let error = kernel.process_start(8).unwrap_err().to_string();
+        assert!(error.contains("start time"), "what is missing: {error}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What can be done, and by which keys: one table for key handling, the help pane and the documentation.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::listing::Kind;
+
+/// Something that the user can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the table of bindings describes each")]
+pub enum Action {
+    View(Kind),
+    NextView,
+    Findings,
+    Up,
+    Down,
+    HalfPageUp,
+    HalfPageDown,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Open,
+    Close,
+    Tree,
+    Unfold,
+    Fold,
+    UnfoldAll,
+    SortLeft,
+    SortRight,
+    SortMenu,
+    Reverse,
+    Filter,
+    Active,
+    Scale,
+    CommandLine,
+    Pause,
+    Faster,
+    Slower,
+    Warm,
+    Evict,
+    Earlier,
+    Later,
+    FirstSample,
+    LastSample,
+    Play,
+    Help,
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+/// Under which heading the help pane lists a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Category {
+    /// What is shown.
+    Views,
+    /// Where one is.
+    Moving,
+    /// In which order, and which rows.
+    Rows,
+    /// How numbers are shown, and how often.
+    Numbers,
+    /// What changes the machine's page cache.
+    Acting,
+    /// Going through a recording.
+    Recording,
+    /// The program itself.
+    Program,
+}
+
+impl Category {
+    /// The heading.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Category::Views => "Views",
+            Category::Moving => "Moving",
+            Category::Rows => "Rows",
+            Category::Numbers => "Numbers",
+            Category::Acting => "Acting on the cache",
+            Category::Recording => "In a recording",
+            Category::Program => "Program",
+        }
+    }
+}
+
+/// Where a binding holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scene {
+    /// A machine is watched.
+    Live,
+    /// A recording is looked at.
+    Recording,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Binding {
+    /// What it does.
+    pub action: Action,
+    /// The keys that do it.
+    pub keys: &'static [(KeyCode, KeyModifiers)],
+    /// These keys as people write them.
+    pub shown: &'static str,
+    /// One word for the line of keys at the bottom.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub help: &'static str,
+    /// The heading under which it is listed.
+    pub category: Category,
+    /// Where it holds; everywhere if nothing is said.
+    pub only: Option<Scene>,
+}
+
+const fn key(code: KeyCode) -> (KeyCode, KeyModifiers) {
+    (code, KeyModifiers::NONE)
+}
+
+const fn letter(letter: char) -> (KeyCode, KeyModifiers) {
+    key(KeyCode::Char(letter))
+}
+
+const fn control(letter: char) -> (KeyCode, KeyModifiers) {
+    (KeyCode::Char(letter), KeyModifiers::CONTROL)
+}
+
+macro_rules! bindings {
+    ($($category:ident $(in $only:ident)?: $action:expr, [$($key:expr),+], $shown:literal, $name:literal, $help:literal;)+) => {
+        /// Every binding, in the order of the help pane.
+        pub static BINDINGS: &[Binding] = &[$(Binding {
+            action: $action,
+            keys: &[$($key),+],
+            shown: $shown,
+            name: $name,
+            help: $help,
+            category: Category::$category,
+            only: bindings!(@only $($only)?),
+        }),+];
+    };
+    (@only) => { None };
+    (@only $only:ident) => { Some(Scene::$only) };
+}
+
+bindings! {
+    Views: Action::View(Kind::Process), [letter('1')], "1", "processes", "processes";
+    Views: Action::View(Kind::File), [letter('2')], "2", "files", "files";
+    Views: Action::View(Kind::Cgroup), [letter('3')], "3", "cgroups", "control groups";
+    Views: Action::View(Kind::Device), [letter('4')], "4", "devices", "storage devices and file systems without one";
+    Views: Action::NextView, [key(KeyCode::Tab)], "Tab", "next", "the next of these views";
+    Views: Action::Findings, [letter('f')], "f", "findings", "what is wrong in the last minute, and the next step";
+    Views: Action::Open, [key(KeyCode::Enter)], "Enter", "details", "a process's files, a file's readers, a group's processes, a device's files";
+    Views: Action::Close, [key(KeyCode::Esc)], "Esc", "close", "closes the top pane; without one, clears the filter";
+    Moving: Action::Down, [letter('j'), key(KeyCode::Down)], "j Down", "down", "a row down";
+    Moving: Action::Up, [letter('k'), key(KeyCode::Up)], "k Up", "up", "a row up";
+    Moving: Action::PageDown, [key(KeyCode::PageDown), control('f')], "PgDn", "page down", "a page down";
+    Moving: Action::PageUp, [key(KeyCode::PageUp), control('b')], "PgUp", "page up", "a page up";
+    Moving: Action::HalfPageDown, [control('d')], "Ctrl-d", "half down", "half a page down";
+    Moving: Action::HalfPageUp, [control('u')], "Ctrl-u", "half up", "half a page up";
+    Recording in Recording: Action::FirstSample, [key(KeyCode::Home)], "Home", "begin", "the first sample";
+    Recording in Recording: Action::LastSample, [key(KeyCode::End)], "End", "end", "the last sample";
+    Recording in Recording: Action::Earlier, [letter(',')], ",", "back", "a sample back";
+    Recording in Recording: Action::Later, [letter('.')], ".", "on", "a sample on";
+    Recording in Recording: Action::Play, [letter(' ')], "Space", "play", "plays on, or stops";
+    Moving: Action::First, [letter('g'), key(KeyCode::Home)], "g Home", "first", "the first row";
+    Moving: Action::Last, [letter('G'), key(KeyCode::End)], "G End", "last", "the last row";
+    Rows: Action::SortLeft, [letter('<')], "<", "sort left", "sorts by the column to the left";
+    Rows: Action::SortRight, [letter('>')], ">", "sort right", "sorts by the column to the right";
+    Rows: Action::SortMenu, [letter('s'), key(KeyCode::F(6))], "s F6", "sort", "chooses the column to sort by";
+    Rows: Action::Reverse, [letter('r'), letter('I')], "r I", "reverse", "turns the order round";
+    Rows: Action::Filter, [letter('/'), key(KeyCode::F(4))], "/ F4", "filter", "only rows with this text; re:REGEX, glob:PATTERN; Esc clears";
+    Rows: Action::Active, [letter('o')], "o", "active", "only rows that did something, or all";
+    Rows: Action::Tree, [letter('t'), key(KeyCode::F(5))], "t F5", "tree", "tree of groups, directories or processes, with sums";
+    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "in a tree: shows what is below";
+    Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "in a tree: hides what is below, or goes up";
+    Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "in a tree: shows everything";
+    Numbers: Action::Scale, [letter('b')], "b", "units", "bytes, pages, or percent of the whole machine's";
+    Numbers: Action::CommandLine, [letter('c')], "c", "arguments", "programs with their arguments, or names";
+    Numbers in Live: Action::Pause, [letter(' '), letter('Z')], "Space Z", "pause", "holds the screen; counting goes on";
+    Numbers: Action::Faster, [letter('[')], "[", "faster", "a shorter interval";
+    Numbers: Action::Slower, [letter(']')], "]", "slower", "a longer interval";
+    Acting in Live: Action::Warm, [letter('w')], "w", "warm", "brings the file, or the process's files, into the page cache; asks first";
+    Acting in Live: Action::Evict, [letter('e')], "e", "evict", "puts them out of it; asks first";
+    Program: Action::Help, [letter('?'), key(KeyCode::F(1)), letter('h')], "? F1 h", "help", "this text";
+    Program: Action::Redraw, [control('l')], "Ctrl-l", "redraw", "draws everything again";
+    Program: Action::Suspend, [control('z')], "Ctrl-z", "stop", "back to the shell; `fg` continues";
+    Program: Action::Quit, [letter('q'), control('c'), key(KeyCode::F(10))], "q Ctrl-c", "quit", "ends it";
+}
+
+/// What a key does in this scene.
+#[must_use]
+pub fn action(event: KeyEvent, scene: Scene) -> Option<Action> {
+    // Terminals differ in whether they tell Shift beside the letter that it made.
+    let modifiers = event.modifiers - KeyModifiers::SHIFT;
+    BINDINGS
+        .iter()
+        .filter(|binding| binding.only.is_none_or(|only| only == scene))
+        .find(|binding| binding.keys.contains(&(event.code, modifiers)))
+        .map(|binding| binding.action)
+}
+
+/// The binding of an action.
+#[must_use]
+pub fn binding(action: Action) -> Option<&'static Binding> {
+    BINDINGS.iter().find(|binding| binding.action == action)
+}
+
+/// The table as the documentation has it.
+#[must_use]
+pub fn markdown() -> String {
+    BINDINGS.iter().fold(
+        String::from("| key | does |\n|---|---|\n"),
+        |text, binding| {
+            let only = match binding.only {
+                Some(Scene::Recording) => " (in a recording)",
+                _ => "",
+            };
+            let keys: Vec<String> = binding
+                .shown
+                .split(' ')
+                .map(|key| format!("`{key}`"))
+                .collect();
+            text + &format!("| {} | {}{only} |\n", keys.join(" "), binding.help)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things() {
+        for scene in [Scene::Live, Scene::Recording] {
+            let mut seen = HashSet::new();
+            for binding in BINDINGS
+                .iter()
+                .filter(|binding| binding.only.is_none_or(|only| only == scene))
+            {
+                for key in binding.keys {
+                    // Home and End go through the samples of a recording; g and G stay with the rows.
+                    let is_taken_over = scene == Scene::Recording
+                        && matches!(binding.action, Action::First | Action::Last);
+                    assert!(
+                        seen.insert(*key) || is_taken_over,
+                        "{key:?} means one thing in {scene:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shift_is_not_told_by_all_terminals() {
+        for modifiers in [KeyModifiers::NONE, KeyModifiers::SHIFT] {
+            assert_eq!(
+                action(KeyEvent::new(KeyCode::Char('G'), modifiers), Scene::Live),
+                Some(Action::Last),
+                "G is G with {modifiers:?}"
+            );
+        }
+        assert_eq!(
+            action(
+                KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL),
+                Scene::Live
+            ),
+            Some(Action::Quit),
+            "Ctrl-C is not c"
+        );
+    }
+
+    #[test]
+    fn scenes_have_keys_of_their_own() {
+        let space = KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE);
+        assert_eq!(action(space, Scene::Live), Some(Action::Pause), "it holds");
+        assert_eq!(
+            action(space, Scene::Recording),
+            Some(Action::Play),
+            "it plays"
+        );
+        let warm = KeyEvent::new(KeyCode::Char('w'), KeyModifiers::NONE);
+        assert_eq!(
+            action(warm, Scene::Recording),
+            None,
+            "nobody acts on the past"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! A frame: what is where on the screen.
+//!
+//! # Layout
+//! - this file: how the screen is shared out, and where things were put, for the mouse.
+//! - `head`: the machine's numbers and its sparkline. `table`: a list of rows. `panes`: what lies over it.
+
+mod head;
+mod panes;
+mod table;
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::action::{Action, Scene, binding};
+use crate::app::App;
+use crate::look::{cut, width};
+use crate::pane::Pane;
+
+/// Where things were put.
+#[derive(Debug, Clone, Default)]
+pub struct Areas {
+    /// The line of headings.
+    pub headings: u16,
+    /// The rows.
+    pub body: Rect,
+    /// Columns: from, to, and their places among the list's columns.
+    pub columns: Vec<(u16, u16, usize)>,
+}
+
+/// Text on a part of the screen, in characters that it has.
+struct Canvas<'a> {
+    buffer: &'a mut Buffer,
+    look: crate::look::Look,
+}
+
+impl Canvas<'_> {
+    /// Writes a text, as much of it as fits before `end`; returns where it ended.
+    fn text(&mut self, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
+        let area = self.buffer.area;
+        let end = end.min(area.right());
+        if x >= end || y >= area.bottom() {
+            return x;
+        }
+        let text = self.look.text(&cut(text, usize::from(end - x)));
+        let (x, _) = self
+            .buffer
+            .set_stringn(x, y, text, usize::from(end - x), style);
+        x
+    }
+
+    /// Writes a text that ends before `end`.
+    fn right(&mut self, from: u16, y: u16, end: u16, text: &str, style: Style) {
+        let taken = u16::try_from(width(text)).unwrap_or(u16::MAX);
+        let x = end.saturating_sub(taken).max(from);
+        self.text(x, y, end, text, style);
+    }
+
+    /// Gives a whole line a style.
+    fn line(&mut self, area: Rect, y: u16, style: Style) {
+        let line = Rect::new(area.x, y, area.width, 1).intersection(self.buffer.area);
+        self.buffer.set_style(line, style);
+    }
+
+    fn clear(&mut self, area: Rect) {
+        let area = area.intersection(self.buffer.area);
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                if let Some(cell) = self.buffer.cell_mut((x, y)) {
+                    cell.reset();
+                }
+            }
+        }
+    }
+}
+
+impl App {
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        if area.is_empty() {
+            return;
+        }
+        let look = self.setup.look;
+        let mut canvas = Canvas {
+            buffer: frame.buffer_mut(),
+            look,
+        };
+        let head = match area.height {
+            ..4 => 0,
+            4..14 => 1,
+            14..20 => 3,
+            _ => 4,
+        };
+        head::draw(self, &mut canvas, area, head);
+        let bottom = area.bottom().saturating_sub(1);
+        let has_bottom = area.height >= 3;
+        let rest = Rect {
+            y: area.y + head,
+            height: area
+                .height
+                .saturating_sub(head)
+                .saturating_sub(u16::from(has_bottom)),
+            ..area
+        };
+        let text_pane = self
+            .panes
+            .iter()
+            .rposition(|pane| matches!(pane, Pane::Help { .. } | Pane::Findings { .. }));
+        match text_pane {
+            Some(place) => panes::text(self, place, &mut canvas, rest),
+            None => table::draw(self, &mut canvas, rest),
+        }
+        if let Some(Pane::SortMenu { chosen }) = self.panes.last() {
+            panes::sort_menu(self, *chosen, &mut canvas, rest);
+        }
+        let cursor = has_bottom
+            .then(|| self.bottom(&mut canvas, area, bottom))
+            .flatten();
+        if let Some(x) = cursor {
+            frame.set_cursor_position((x, bottom));
+        }
+    }
+
+    /// The bottom line: a question, what is being typed, a message, or the keys.
+    fn bottom(&self, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Option<u16> {
+        let look = self.setup.look;
+        let (from, end) = (area.left(), area.right());
+        match self.panes.last() {
+            Some(Pane::Confirm { act, question }) => {
+                if area.height > 6 {
+                    let above = Rect::new(area.x, y - 1, area.width, 1);
+                    canvas.clear(above);
+                    canvas.text(from, y - 1, end, &act.command(), look.dim());
+                }
+                // The end of a long name is worth less than the question mark.
+                let room = usize::from(area.width);
+                let question = crate::look::cut_path(question, room);
+                canvas.text(from, y, end, &question, look.bold());
+                return None;
+            }
+            Some(Pane::Filter { text, wrong, .. }) => {
+                // Of what is typed the end is seen.
+                let room = usize::from(area.width).saturating_sub(2);
+                let mut shown = text.as_str();
+                while width(shown) > room {
+                    let mut rest = shown.chars();
+                    rest.next();
+                    shown = rest.as_str();
+                }
+                let shown = crate::number::visible(shown);
+                let x = canvas.text(from, y, end, &format!("/{shown}"), look.bold());
+                if let Some(wrong) = wrong {
+                    canvas.text(x + 2, y, end, wrong, look.misses());
+                } else if text.is_empty() {
+                    let hint = "text, re:REGEX or glob:PATTERN";
+                    canvas.text(x + 1, y, end, hint, look.dim());
+                }
+                return Some(x.min(end.saturating_sub(1)));
+            }
+            _ => {}
+        }
+        if let Some(busy) = &self.busy {
+            let text = format!(
+                "{} is at work; Esc stops it: {}",
+                busy.verb.name(),
+                busy.command()
+            );
+            canvas.text(from, y, end, &text, look.bold());
+        } else if let Some(message) = &self.message {
+            let style = match message.is_error {
+                true => look.misses(),
+                false => look.plain(),
+            };
+            let text = match message.is_error {
+                true => format!("! {}", message.text),
+                false => message.text.clone(),
+            };
+            canvas.text(from, y, end, &text, style);
+        } else {
+            self.keys(canvas, from, y, end);
+        }
+        None
+    }
+
+    /// The keys that are worth knowing here, as many as have room.
+    fn keys(&self, canvas: &mut Canvas<'_>, from: u16, y: u16, end: u16) {
+        let look = self.setup.look;
+        let live: &[Action] = &[
+            Action::Help,
+            Action::Quit,
+            Action::Filter,
+            Action::SortMenu,
+            Action::Open,
+            Action::Tree,
+            Action::Scale,
+            Action::Pause,
+            Action::Findings,
+            Action::Warm,
+            Action::Evict,
+            Action::Reverse,
+            Action::CommandLine,
+            Action::Active,
+        ];
+        let recording: &[Action] = &[
+            Action::Help,
+            Action::Quit,
+            Action::Earlier,
+            Action::Later,
+            Action::Play,
+            Action::Filter,
+            Action::SortMenu,
+            Action::Open,
+            Action::Tree,
+            Action::Scale,
+        ];
+        let detail: &[Action] = &[
+            Action::Close,
+            Action::Open,
+            Action::Warm,
+            Action::Evict,
+            Action::Filter,
+            Action::SortMenu,
+            Action::Tree,
+            Action::Scale,
+            Action::Help,
+        ];
+        let text: &[Action] = &[Action::Close, Action::Down, Action::Up, Action::PageDown];
+        let actions = match (self.panes.last(), self.setup.scene) {
+            (Some(Pane::Details(_)), _) => detail,
+            (Some(_), _) => text,
+            (None, Scene::Live) => live,
+            (None, Scene::Recording) => recording,
+        };
+        let mut x = from;
+        for binding in actions.iter().filter_map(|action| binding(*action)) {
+            let acts = matches!(binding.action, Action::Warm | Action::Evict);
+            let elsewhere = binding.only.is_some_and(|only| only != self.setup.scene);
+            if (acts && self.setup.readonly) || elsewhere {
+                continue;
+            }
+            let key = binding.shown.split(' ').next().unwrap_or_default();
+            let taken = u16::try_from(key.len() + binding.name.len() + 3).unwrap_or(u16::MAX);
+            if x.saturating_add(taken) > end + 2 {
+                break;
+            }
+            x = canvas.text(x, y, end, key, look.bold());
+            x = canvas.text(x + 1, y, end, binding.name, look.dim()) + 2;
+        }
+    }
+}

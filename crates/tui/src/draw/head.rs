@@ -1,0 +1,193 @@
+//! The machine's numbers, and what became of them.
+
+use cachewise_model::{Count, Measured, Value, field};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::Canvas;
+use crate::action::Scene;
+use crate::app::{App, Beat};
+use crate::look::width;
+use crate::number::{Scale, bytes, clock, plain, ratio};
+
+/// Draws so many lines.
+pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
+    if lines == 0 {
+        return;
+    }
+    if lines == 1 {
+        return gauges(app, canvas, area, area.y);
+    }
+    title(app, canvas, area);
+    gauges(app, canvas, area, area.y + 1);
+    if lines == 3 {
+        trail(app, canvas, area, area.y + 2, "misses", |beat| beat.misses);
+    } else if lines >= 4 {
+        trail(app, canvas, area, area.y + 2, "hits", |beat| beat.hits);
+        trail(app, canvas, area, area.y + 3, "misses", |beat| beat.misses);
+    }
+}
+
+fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
+    let look = app.setup.look;
+    let (y, end) = (area.y, area.right());
+    let mut x = canvas.text(area.x, y, end, "cachewise top", look.bold());
+    x = canvas.text(
+        x + 2,
+        y,
+        end,
+        &crate::number::visible(&app.setup.hostname),
+        look.plain(),
+    );
+    if let Some(stretch) = &app.shown {
+        x = canvas.text(x + 2, y, end, clock(&stretch.time), look.plain());
+    }
+    if let Some(scope) = &app.setup.scope {
+        x = canvas.text(x + 2, y, end, &format!("only {scope}"), look.bold());
+    }
+    if app.is_held {
+        x = canvas.text(x + 2, y, end, "[held]", look.misses().patch(look.bold()));
+    }
+    let right = match (app.setup.scene, app.position) {
+        (Scene::Recording, Some(position)) => {
+            let state = if position.is_playing {
+                "plays"
+            } else {
+                "stands"
+            };
+            format!("sample {} of {}, {state}", position.sample, position.of)
+        }
+        (Scene::Recording, None) => "a recording".into(),
+        (Scene::Live, _) => {
+            let how = match app.setup.backend.exact {
+                true => "exact",
+                false => "estimates",
+            };
+            format!("every {:?}, {how}", app.setup.interval)
+        }
+    };
+    if x + 2 < end {
+        canvas.right(x + 2, y, end, &right, look.dim());
+    }
+}
+
+/// Numbers with their names; what has no room is left out, the least telling first.
+fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
+    let look = app.setup.look;
+    let Some(stretch) = &app.shown else {
+        canvas.text(
+            area.x,
+            y,
+            area.right(),
+            "waiting for the first numbers",
+            look.dim(),
+        );
+        return;
+    };
+    let row = stretch.row();
+    let size = |count: Count| shown(count.map(|size| bytes(size as f64)));
+    let part = |id: &str| {
+        let value = field(id).map_or(Value::unknown("no such field"), |field| field.of(&row));
+        shown(value.map(|datum| match datum {
+            cachewise_model::Datum::Ratio(part) => ratio(part),
+            _ => "?".into(),
+        }))
+    };
+    let hit = part("reuse_ratio");
+    let io = part("psi_io_some_ratio");
+    let memory = part("psi_memory_some_ratio");
+    // Name, short name, number, rank: the highest goes first.
+    let mut parts = vec![
+        ("Cached", "Cached", size(stretch.system.cached_bytes), 0),
+        ("Buffers", "Buf", size(stretch.system.buffers_bytes), 5),
+        ("Dirty", "Dirty", size(stretch.system.dirty_bytes), 4),
+        ("Hit", "Hit", hit, 1),
+        ("PSI memory", "mem", memory, 3),
+        ("PSI I/O", "io", io, 2),
+    ];
+    let room = usize::from(area.width);
+    let taken = |parts: &[(&str, &str, String, u8)], short: bool| -> usize {
+        let gap = if short { 1 } else { 2 };
+        let widths = parts.iter().map(|(long, brief, number, _)| {
+            (if short { brief } else { long }).len() + 1 + width(number) + gap
+        });
+        widths.sum::<usize>().saturating_sub(gap)
+    };
+    let mut short = false;
+    while taken(&parts, short) > room && parts.len() > 1 {
+        if !short {
+            short = true;
+            continue;
+        }
+        let most = parts.iter().enumerate().max_by_key(|(_, part)| part.3);
+        match most.map(|(place, _)| place) {
+            Some(place) => parts.remove(place),
+            None => break,
+        };
+    }
+    let mut x = area.x;
+    let end = area.right();
+    for (long, brief, number, _) in &parts {
+        let name = if short { brief } else { long };
+        x = canvas.text(x, y, end, name, look.dim());
+        x = canvas.text(x + 1, y, end, number, look.bold());
+        x += if short { 1 } else { 2 };
+    }
+}
+
+fn shown(text: Measured<String>) -> String {
+    match text {
+        Measured::Exact(text) => text,
+        Measured::Estimated(text, _) => format!("~{text}"),
+        Measured::Missing(missing) => missing.mark().to_owned(),
+    }
+}
+
+/// What a number was, the latest to the right, in parts of the largest shown.
+fn trail(
+    app: &App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    y: u16,
+    name: &str,
+    number: impl Fn(&Beat) -> f64,
+) {
+    let look = app.setup.look;
+    let end = area.right();
+    let style: Style = match name {
+        "hits" => look.hits(),
+        _ => look.misses(),
+    };
+    let rate = |pages: f64| match app.scale {
+        Scale::Bytes => format!("{}/s", bytes(pages * app.setup.page.get() as f64)),
+        Scale::Pages | Scale::Percent => format!("{}/s", plain(pages)),
+    };
+    let latest = match app.trail.back() {
+        Some(Some(beat)) => rate(number(beat)),
+        Some(None) => "-".into(),
+        None => String::new(),
+    };
+    canvas.text(area.x, y, end, name, look.dim());
+    // One place for both lines, so that their bars stand under each other.
+    let bars = area.x + 16;
+    canvas.right(area.x + 7, y, (bars - 1).min(end), &latest, look.bold());
+    let room = usize::from(end.saturating_sub(bars + 10));
+    if room < 8 {
+        return;
+    }
+    let seen = app.trail.iter().rev().take(room).collect::<Vec<_>>();
+    let known = seen.iter().filter_map(|beat| beat.as_ref()).map(&number);
+    let most = known.fold(0.0, f64::max);
+    let line: String = seen
+        .iter()
+        .rev()
+        .map(|beat| match beat {
+            Some(beat) if most > 0.0 => look.bar(number(beat) / most),
+            Some(_) => ' ',
+            None => '?',
+        })
+        .collect();
+    let x = bars + u16::try_from(room - seen.len()).unwrap_or(0);
+    canvas.text(x, y, end, &line, style);
+    canvas.right(end - 9, y, end, &rate(most), look.dim());
+}

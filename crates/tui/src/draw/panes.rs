@@ -1,0 +1,230 @@
+//! Text over the whole of a view, and menus.
+
+use cachewise_model::{Severity, escaped};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::Canvas;
+use crate::action::BINDINGS;
+use crate::app::App;
+use crate::look::width;
+use crate::number::Numbers;
+use crate::pane::Pane;
+
+/// Draws a pane of text, and keeps its scroll where there is text.
+pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: Rect) {
+    let columns = usize::from(area.width);
+    let lines = match &app.panes[place] {
+        Pane::Help { .. } => help(app, columns),
+        Pane::Findings {
+            findings, seconds, ..
+        } => found(app, findings, *seconds, columns),
+        _ => return,
+    };
+    app.areas.body = area;
+    app.areas.columns.clear();
+    let height = usize::from(area.height);
+    let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = app.panes.get_mut(place)
+    else {
+        return;
+    };
+    *scroll = (*scroll).min(lines.len().saturating_sub(height));
+    for (y, (line, style)) in (area.y..area.bottom()).zip(&lines[*scroll..]) {
+        canvas.text(area.x, y, area.right(), line, *style);
+    }
+    if lines.len() > height {
+        let last = (*scroll + height).min(lines.len());
+        let place = format!(" {}-{last} of {} ", *scroll + 1, lines.len());
+        let y = area.bottom().saturating_sub(1);
+        canvas.right(area.x, y, area.right(), &place, app.setup.look.chosen());
+    }
+}
+
+type Lines = Vec<(String, Style)>;
+
+/// The table of keys, and of the columns that are here.
+fn help(app: &App, columns: usize) -> Lines {
+    let look = app.setup.look;
+    let mut lines: Lines = Vec::new();
+    let keys = BINDINGS.iter().map(|binding| binding.shown.len()).max();
+    let room = keys.unwrap_or(0) + 2;
+    let mut category = None;
+    let here = BINDINGS
+        .iter()
+        .filter(|binding| binding.only.is_none_or(|only| only == app.setup.scene));
+    let mut ordered: Vec<_> = here.collect();
+    // The order of the table serves the search; headings stand together.
+    ordered.sort_by_key(|binding| {
+        BINDINGS
+            .iter()
+            .position(|first| first.category == binding.category)
+    });
+    for binding in ordered {
+        if category != Some(binding.category) {
+            if category.is_some() {
+                lines.push((String::new(), look.plain()));
+            }
+            lines.push((binding.category.name().into(), look.bold()));
+            category = Some(binding.category);
+        }
+        push_wrapped(
+            &mut lines,
+            &format!("  {:room$}", binding.shown),
+            binding.help,
+            columns,
+            look.plain(),
+        );
+    }
+    lines.push((String::new(), look.plain()));
+    lines.push((
+        "Columns (counters are rates per second)".into(),
+        look.bold(),
+    ));
+    for column in &app.listing().columns {
+        push_wrapped(
+            &mut lines,
+            &format!("  {:11}", column.field.header),
+            column.field.help,
+            columns,
+            look.plain(),
+        );
+    }
+    lines.push((String::new(), look.plain()));
+    lines.push((
+        "Mouse: the wheel moves, a click on a heading sorts, on a row goes there".into(),
+        look.plain(),
+    ));
+    lines
+}
+
+fn found(app: &App, findings: &[cachewise_model::Finding], seconds: f64, columns: usize) -> Lines {
+    let look = app.setup.look;
+    let mut lines: Lines = vec![(
+        format!("Findings over the last {seconds:.0} s"),
+        look.bold(),
+    )];
+    if findings.is_empty() {
+        lines.push((String::new(), look.plain()));
+        lines.push(("nothing that would be worth a change".into(), look.plain()));
+    }
+    for finding in findings {
+        lines.push((String::new(), look.plain()));
+        let (mark, style) = match finding.severity {
+            Severity::Warn => ("warning: ", look.misses()),
+            Severity::Info => ("note: ", look.bold()),
+        };
+        let subject = finding.subject.as_ref().map_or(String::new(), |path| {
+            format!(": {}", escaped(path.as_os_str()))
+        });
+        push_wrapped(
+            &mut lines,
+            mark,
+            &format!("{}{subject}", finding.title),
+            columns,
+            style,
+        );
+        let figures: Vec<String> = finding
+            .figures
+            .iter()
+            .map(|(name, value)| {
+                format!(
+                    "{} {}",
+                    name.replace('_', " "),
+                    figure(app.numbers(), value)
+                )
+            })
+            .collect();
+        push_wrapped(
+            &mut lines,
+            "    ",
+            &figures.join(", "),
+            columns,
+            look.plain(),
+        );
+        push_wrapped(
+            &mut lines,
+            "    next: ",
+            &finding.next_step,
+            columns,
+            look.plain(),
+        );
+    }
+    lines
+}
+
+fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
+    use cachewise_model::Measured;
+    match value {
+        Measured::Exact(datum) => numbers.state(datum),
+        Measured::Estimated(datum, _) => format!("~{}", numbers.state(datum)),
+        Measured::Missing(missing) => missing.mark().into(),
+    }
+}
+
+/// A text behind its head, on as many lines as it takes, each under the first.
+fn push_wrapped(lines: &mut Lines, head: &str, text: &str, columns: usize, style: Style) {
+    let indent = match width(head) {
+        // Too narrow for two columns: under each other, then.
+        wide if wide + 12 > columns => {
+            lines.push((head.trim_end().to_owned(), style));
+            4.min(columns / 4)
+        }
+        wide => wide,
+    };
+    let room = columns.saturating_sub(indent).max(1);
+    let mut line = match indent == width(head) {
+        true => head.to_owned(),
+        false => " ".repeat(indent),
+    };
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        if used > 0 && used + 1 + width(word) > room {
+            lines.push((std::mem::replace(&mut line, " ".repeat(indent)), style));
+            used = 0;
+        }
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line += word;
+        used += width(word);
+    }
+    lines.push((line, style));
+}
+
+/// The columns to sort by.
+pub(super) fn sort_menu(app: &App, chosen: usize, canvas: &mut Canvas<'_>, area: Rect) {
+    let look = app.setup.look;
+    let columns = &app.listing().columns;
+    let height = area
+        .height
+        .min(u16::try_from(columns.len() + 1).unwrap_or(u16::MAX));
+    let least = area.width.min(60);
+    let area = Rect {
+        x: area.right() - least,
+        width: least,
+        height,
+        ..area
+    };
+    canvas.clear(area);
+    canvas.line(area, area.y, look.chosen());
+    canvas.text(
+        area.x,
+        area.y,
+        area.right(),
+        " sort by (Enter chooses, Esc leaves)",
+        look.chosen().patch(look.bold()),
+    );
+    let rows = usize::from(height.saturating_sub(1));
+    let first = (chosen + 1).saturating_sub(rows.max(1));
+    for (y, (place, column)) in
+        (area.y + 1..area.bottom()).zip(columns.iter().enumerate().skip(first))
+    {
+        let mark = if place == chosen { look.marker() } else { " " };
+        let text = format!("{mark} {:11} {}", column.field.header, column.field.help);
+        canvas.text(area.x, y, area.right(), &text, look.plain());
+        if place == chosen {
+            canvas.line(area, y, look.chosen());
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A list of rows, with what stands above it.
+
+use ratatui::layout::Rect;
+
+use super::Canvas;
+use crate::action::Scene;
+use crate::app::App;
+use crate::columns::{Column, fitting};
+use crate::item::Key;
+use crate::listing::{Kind, Listing};
+use crate::look::{cut, cut_path, width};
+use crate::pane::{Details, Pane};
+
+/// Draws the list that has the keys.
+pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    if area.is_empty() {
+        return;
+    }
+    let above = match details(app) {
+        Some(details) => facts(app, details, canvas, area),
+        None if area.height >= 4 => {
+            tabs(app, canvas, area);
+            1
+        }
+        None => 0,
+    };
+    let has_headings = area.height > above + 1;
+    let body = Rect {
+        y: area.y + above + u16::from(has_headings),
+        height: area.height - above - u16::from(has_headings),
+        ..area
+    };
+    let height = usize::from(body.height);
+    app.listing_mut().scroll_into(height);
+    app.ask_for_command_lines(height);
+    let columns = shown_columns(app.listing(), area);
+    if has_headings {
+        headings(app, &columns, canvas, area, area.y + above);
+    }
+    app.areas.headings = area.y + above;
+    app.areas.body = body;
+    app.areas.columns = columns.iter().map(|(_, span)| *span).collect();
+    rows(app, &columns, canvas, body);
+}
+
+fn details(app: &App) -> Option<&Details> {
+    app.panes.iter().rev().find_map(|pane| match pane {
+        Pane::Details(details) => Some(&**details),
+        _ => None,
+    })
+}
+
+/// The columns that have room, each with where it is: from, to, and its place among all.
+fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize))> {
+    let columns = fitting(&listing.columns, usize::from(area.width));
+    let mut x = area.x + 1;
+    let last = columns.len() - 1;
+    columns
+        .into_iter()
+        .enumerate()
+        .map(|(number, column)| {
+            let place = listing
+                .columns
+                .iter()
+                .position(|own| own.field.id == column.field.id);
+            let end = match number == last {
+                true => area.right(),
+                false => x + u16::try_from(column.width).unwrap_or(0),
+            };
+            let span = (x, end.max(x), place.unwrap_or(0));
+            x = end.saturating_add(1);
+            (column, span)
+        })
+        .collect()
+}
+
+/// The views, and how this one is looked at.
+fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
+    let look = app.setup.look;
+    let end = area.right();
+    let listing = app.listing();
+    let state = state(app, listing);
+    let names: Vec<String> = Kind::ALL
+        .iter()
+        .enumerate()
+        .map(|(place, kind)| match place == app.view {
+            true => format!("[{} {}]", place + 1, kind.title()),
+            false => format!(" {} {} ", place + 1, kind.title()),
+        })
+        .collect();
+    let all: usize = names.iter().map(String::len).sum();
+    let has_room = all + 2 + width(&state) <= usize::from(area.width);
+    let mut x = area.x;
+    for (place, name) in names.iter().enumerate() {
+        match (place == app.view, has_room) {
+            (true, _) => x = canvas.text(x, area.y, end, name, look.bold()),
+            (false, true) => x = canvas.text(x, area.y, end, name, look.dim()),
+            (false, false) => {}
+        }
+    }
+    if x + 1 < end {
+        canvas.right(x + 1, area.y, end, &state, look.dim());
+    }
+}
+
+fn state(app: &App, listing: &Listing) -> String {
+    let mut parts = Vec::new();
+    if let Some(filter) = &listing.filter {
+        parts.push(format!("/{}", crate::number::visible(filter.text())));
+    }
+    if listing.only_active {
+        parts.push("active".into());
+    }
+    if listing.is_tree {
+        parts.push("tree".into());
+    }
+    let (shown, all) = (listing.lines().len(), listing.items().len());
+    match shown == all || listing.is_tree {
+        true => parts.push(format!("{all} rows")),
+        false => parts.push(format!("{shown} of {all} rows")),
+    }
+    parts.push(app.scale.name().into());
+    parts.join("  ")
+}
+
+/// Title and facts of details; returns how many lines they take.
+fn facts(app: &App, details: &Details, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
+    let look = app.setup.look;
+    let end = area.right();
+    let state = state(app, &details.listing);
+    let room = usize::from(area.width).saturating_sub(width(&state) + 2);
+    let title = cut_path(&details.title, room.max(usize::from(area.width) / 2));
+    let x = canvas.text(area.x, area.y, end, &title, look.bold());
+    if x + 1 < end {
+        canvas.right(x + 1, area.y, end, &state, look.dim());
+    }
+    // A long list has more to tell than facts.
+    let most = area.height.saturating_sub(5).min(3);
+    let (mut x, mut y) = (area.x, area.y + 1);
+    for (name, fact) in &details.facts {
+        let taken = u16::try_from(name.len() + 1 + width(fact)).unwrap_or(u16::MAX);
+        if x > area.x && x.saturating_add(taken) > end {
+            (x, y) = (area.x, y + 1);
+        }
+        if y > area.y + most {
+            break;
+        }
+        x = canvas.text(x, y, end, name, look.dim());
+        x = canvas.text(x + 1, y, end, fact, look.plain()) + 2;
+    }
+    let used = if x > area.x { y + 1 } else { y } - area.y;
+    used.min(most + 1)
+}
+
+fn headings(
+    app: &App,
+    columns: &[(Column, (u16, u16, usize))],
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    y: u16,
+) {
+    let look = app.setup.look;
+    let listing = app.listing();
+    canvas.line(area, y, look.chosen());
+    for (column, (from, end, place)) in columns {
+        let is_sorted = *place == listing.sort;
+        let style = match is_sorted {
+            true => look.chosen().patch(look.bold()),
+            false => look.chosen(),
+        };
+        let header = column.field.header;
+        let text_from = match column.field.unit.is_number() {
+            true => {
+                canvas.right(*from, y, *end, header, style);
+                end.saturating_sub(u16::try_from(header.len()).unwrap_or(0))
+            }
+            false => {
+                canvas.text(*from, y, *end, header, style);
+                *from
+            }
+        };
+        if is_sorted && text_from > area.x {
+            let arrow = look.arrow(listing.reverse);
+            canvas.text(text_from - 1, y, text_from, arrow, style);
+        }
+    }
+}
+
+fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<'_>, body: Rect) {
+    let look = app.setup.look;
+    let listing = app.listing();
+    let numbers = app.numbers();
+    let Some(stretch) = &app.shown else {
+        return;
+    };
+    let whole = stretch.row();
+    if listing.lines().is_empty() {
+        canvas.text(
+            body.x + 1,
+            body.y,
+            body.right(),
+            &why_empty(app),
+            look.dim(),
+        );
+        return;
+    }
+    let last = columns.len() - 1;
+    for (y, number) in (body.y..body.bottom()).zip(listing.offset..listing.lines().len()) {
+        let (Some(line), Some(node)) = (listing.lines().get(number), listing.node(number)) else {
+            break;
+        };
+        let Some(row) = listing.row(node) else {
+            continue;
+        };
+        for (place, (column, (from, end, _))) in columns.iter().enumerate() {
+            if place == last {
+                let name = named(listing, number, line.depth, usize::from(end - from));
+                canvas.text(*from, y, *end, &name, look.plain());
+                continue;
+            }
+            let text = numbers.cell(column.field, row, &whole);
+            let style = match text.as_str() {
+                "0" | "0%" | "-" => look.dim(),
+                _ if column.field.id == "read_miss_pages" => look.misses(),
+                _ => look.plain(),
+            };
+            match column.field.unit.is_number() {
+                true => canvas.right(*from, y, *end, &text, style),
+                false => {
+                    let text = cut(&text, usize::from(end - from));
+                    canvas.text(*from, y, *end, &text, style);
+                }
+            }
+        }
+        if number == listing.selected() {
+            canvas.text(body.x, y, body.x + 1, look.marker(), look.plain());
+            canvas.line(body, y, look.chosen());
+        }
+    }
+}
+
+/// The name of a line, with its place in the tree before it.
+fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
+    let Some(node) = listing.node(line) else {
+        return String::new();
+    };
+    let name = listing.name(node);
+    if !listing.is_tree || listing.kind == Kind::Device {
+        return match listing.kind {
+            Kind::Process => cut(&name, room),
+            _ => cut_path(&name, room),
+        };
+    }
+    // Deep below, the name is worth more than how deep.
+    let indent = (depth * 2).min(room / 2);
+    let mark = match (node.below.is_empty(), listing.is_folded(node)) {
+        (true, _) => "  ",
+        (false, true) => "+ ",
+        (false, false) => "- ",
+    };
+    let room = room.saturating_sub(indent + 2);
+    let name = match node.key {
+        Key::Process(_) => cut(&name, room),
+        _ => cut_path(&name, room),
+    };
+    format!("{}{mark}{name}", " ".repeat(indent))
+}
+
+/// Nothing is no answer: why there is nothing.
+fn why_empty(app: &App) -> String {
+    let listing = app.listing();
+    if !listing.items().is_empty() {
+        return match (&listing.filter, listing.only_active) {
+            (Some(filter), _) => format!(
+                "none of {} rows has {}; Esc clears the filter",
+                listing.items().len(),
+                crate::number::visible(filter.text())
+            ),
+            (None, _) => format!(
+                "none of {} rows did anything; o shows all",
+                listing.items().len()
+            ),
+        };
+    }
+    match (app.setup.scene, app.setup.backend.exact, details(app)) {
+        (_, _, Some(_)) => "nothing in this stretch".into(),
+        (Scene::Live, false, None) => match app.setup.backend.notes.first() {
+            Some(why) => format!("only the probe knows who did what: {why}"),
+            None => "only the probe knows who did what".into(),
+        },
+        (_, _, None) => "nobody has used the page cache".into(),
+    }
+}

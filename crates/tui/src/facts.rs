@@ -1,0 +1,90 @@
+//! What there is to say of a thing beside the list of its parts.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+
+use cachewise_model::{Field, Measured, Row, Stretch, Value, escaped, field};
+use cachewise_units::Bytes;
+
+use crate::item::{self, Key};
+use crate::listing::Kind;
+use crate::machine::ProcessName;
+
+/// The facts of a thing, as far as this stretch has them.
+#[must_use]
+pub fn facts(
+    of: &Key,
+    stretch: &Stretch,
+    command_lines: &HashMap<ProcessName, Measured<String>>,
+) -> Vec<(&'static str, String)> {
+    let kind = match of {
+        Key::Process(_) => Kind::Process,
+        Key::File { .. } => Kind::File,
+        Key::Cgroup(_) => Kind::Cgroup,
+        Key::Device(_) => Kind::Device,
+        Key::Directory(_) | Key::Nobody => return Vec::new(),
+    };
+    let found = item::items(kind, stretch)
+        .into_iter()
+        .find(|item| item.key == *of);
+    let mut facts = Vec::new();
+    let Some(item) = found else {
+        facts.push(("now", "not in this stretch: ended, or not used".into()));
+        return facts;
+    };
+    let ids: &[(&'static str, &str)] = match kind {
+        Kind::Process => &[
+            ("unit", "unit"),
+            ("cgroup", "cgroup"),
+            ("parent", "ppid"),
+            ("state", "exit_status"),
+        ],
+        Kind::File => &[
+            ("size", "file_size_bytes"),
+            ("file system", "filesystem"),
+            ("device", "device"),
+            ("inode", "inode"),
+        ],
+        Kind::Cgroup => &[
+            ("unit", "unit"),
+            ("memory", "memory_used_bytes"),
+            ("limit", "memory_limit_bytes"),
+            ("files", "cached_bytes"),
+        ],
+        Kind::Device => &[("file system", "filesystem"), ("number", "device")],
+    };
+    for (name, id) in ids {
+        if let Some(text) = field(id).and_then(|field| text(field, &item.row)) {
+            facts.push((name, text));
+        }
+    }
+    if let Key::Process(name) = of {
+        match command_lines.get(name) {
+            Some(Measured::Exact(line)) => {
+                facts.push(("command", escaped(OsStr::new(line)).into_owned()));
+            }
+            Some(Measured::Missing(missing)) if missing.reason() != "asked for" => {
+                facts.push((
+                    "command",
+                    format!("{} ({})", missing.mark(), missing.reason()),
+                ));
+            }
+            _ => {}
+        }
+    }
+    facts
+}
+
+/// A value in words; nothing of what such rows do not have.
+fn text(field: &Field, row: &Row) -> Option<String> {
+    use cachewise_model::Datum;
+    match field.of(row) {
+        Value::Missing(_) => None,
+        Measured::Exact(datum) | Measured::Estimated(datum, _) => Some(match datum {
+            Datum::Bytes(Bytes(size)) => Bytes(size).to_string(),
+            Datum::Text(text) => escaped(OsStr::new(&text)).into_owned(),
+            Datum::Id(number) | Datum::Count(number) => number.to_string(),
+            other => format!("{other:?}"),
+        }),
+    }
+}

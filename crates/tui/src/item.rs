@@ -1,0 +1,254 @@
+//! From a stretch to the rows of a view.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use cachewise_model::{
+    FileRow, Labels, Ledger, Measured, Missing, ProcessRow, Residency, Row, Stretch,
+};
+
+use crate::listing::Kind;
+use crate::machine::{FileName, ProcessName};
+
+/// Which thing a row is about, over all stretches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A process.
+    Process(ProcessName),
+    /// A file; two of which nothing is known are the same.
+    File {
+        /// `major:minor`.
+        device: String,
+        /// Its inode number.
+        inode: u64,
+        /// Its path, if it is known.
+        path: Option<PathBuf>,
+    },
+    /// A directory, in a tree of files.
+    Directory(PathBuf),
+    /// A control group by its path, or those that are gone.
+    Cgroup(Option<String>),
+    /// A device by its number.
+    Device(String),
+    /// What nobody in particular did to a file.
+    Nobody,
+}
+
+/// One row, and whom it is about.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Whom.
+    pub key: Key,
+    /// Its numbers.
+    pub row: Row,
+    /// The file's name is gone.
+    pub deleted: bool,
+}
+
+impl Item {
+    /// The file that can be acted on.
+    #[must_use]
+    pub fn file(&self) -> Option<FileName> {
+        match &self.key {
+            Key::File {
+                device,
+                inode,
+                path: Some(path),
+            } if !self.deleted && matches!(self.row.labels.path, Measured::Exact(_)) => {
+                Some(FileName {
+                    path: path.clone(),
+                    device: device.clone(),
+                    inode: *inode,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn process_key(process: &ProcessRow) -> Key {
+    Key::Process(ProcessName {
+        pid: process.pid,
+        started: process.started.known(),
+    })
+}
+
+fn file_key(file: &FileRow) -> Key {
+    Key::File {
+        device: file.device.clone(),
+        inode: file.inode,
+        path: file.path.as_ref().known().cloned(),
+    }
+}
+
+/// The units of control groups, which processes do not carry.
+fn units(stretch: &Stretch) -> HashMap<&str, &str> {
+    let pairs = stretch.cgroups.iter().filter_map(|group| {
+        let path = group.path.as_ref().known()?;
+        Some((path.as_str(), group.unit.as_ref().known()?.as_str()))
+    });
+    pairs.collect()
+}
+
+fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch) -> Item {
+    let mut row = process.row();
+    row.elapsed = stretch.elapsed;
+    row.labels.unit = match process.cgroup.as_ref().known() {
+        Some(group) => units
+            .get(group.as_str())
+            .map_or(Measured::not_offered("the group is no unit's"), |unit| {
+                Measured::Exact((*unit).to_owned())
+            }),
+        None => Measured::Missing(process.cgroup.missing().unwrap_or(NOT_TOLD)),
+    };
+    if process.is_all_others() {
+        row.labels.command = Measured::Estimated("(all others)".into(), "no room in the table");
+    }
+    Item {
+        key: process_key(process),
+        row,
+        deleted: false,
+    }
+}
+
+const NOT_TOLD: Missing = Missing::Unknown("not told");
+
+fn file(file: &FileRow, stretch: &Stretch) -> Item {
+    let mut row = file.row();
+    row.elapsed = stretch.elapsed;
+    Item {
+        key: file_key(file),
+        row,
+        deleted: file.deleted,
+    }
+}
+
+/// The rows of a view.
+#[must_use]
+pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
+    let dated = |mut row: Row| {
+        row.elapsed = stretch.elapsed;
+        row
+    };
+    match kind {
+        Kind::Process => {
+            let units = units(stretch);
+            let rows = stretch.processes.iter();
+            rows.map(|row| process(row, &units, stretch)).collect()
+        }
+        Kind::File => stretch.files.iter().map(|row| file(row, stretch)).collect(),
+        Kind::Cgroup => {
+            let rows = stretch.cgroups.iter();
+            rows.map(|group| Item {
+                key: Key::Cgroup(group.path.as_ref().known().cloned()),
+                row: dated(group.row()),
+                deleted: false,
+            })
+            .collect()
+        }
+        Kind::Device => {
+            let rows = stretch.devices.iter();
+            rows.map(|device| Item {
+                key: Key::Device(device.device.clone()),
+                row: dated(device.row()),
+                deleted: false,
+            })
+            .collect()
+        }
+    }
+}
+
+/// What a thing consists of: a process's files, a file's readers, a group's processes, a device's files.
+#[must_use]
+pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
+    match of {
+        Key::Process(_) => {
+            let place = stretch
+                .processes
+                .iter()
+                .position(|process| process_key(process) == *of);
+            let files = stretch
+                .uses
+                .iter()
+                .filter(|used| place.is_some() && used.process == place)
+                .filter_map(|used| {
+                    let mut item = file(stretch.files.get(used.file)?, stretch);
+                    item.row.ledger = used.ledger.clone();
+                    Some(item)
+                });
+            (Kind::File, files.collect())
+        }
+        Key::File { .. } => {
+            let place = stretch.files.iter().position(|file| file_key(file) == *of);
+            let units = units(stretch);
+            let readers = stretch
+                .uses
+                .iter()
+                .filter(|used| Some(used.file) == place)
+                .map(|used| {
+                    let who = used.process.and_then(|who| stretch.processes.get(who));
+                    match who {
+                        Some(who) => {
+                            let mut item = process(who, &units, stretch);
+                            item.row.ledger = used.ledger.clone();
+                            item
+                        }
+                        None => nobody(&used.ledger, stretch),
+                    }
+                });
+            (Kind::Process, readers.collect())
+        }
+        Key::Directory(directory) => {
+            let files = stretch.files.iter().filter(|file| {
+                let path = file.path.as_ref().known();
+                path.is_some_and(|path| path.starts_with(directory))
+            });
+            (Kind::File, files.map(|row| file(row, stretch)).collect())
+        }
+        Key::Cgroup(group) => {
+            let units = units(stretch);
+            let is_in = |process: &&ProcessRow| match (group, process.cgroup.as_ref().known()) {
+                (Some(group), Some(own)) => Path::new(own).starts_with(group),
+                (group, own) => group.is_none() && own.is_none(),
+            };
+            let rows = stretch.processes.iter().filter(is_in);
+            let items = rows.map(|row| process(row, &units, stretch));
+            (Kind::Process, items.collect())
+        }
+        Key::Device(device) => {
+            let files = stretch.files.iter().filter(|file| file.device == *device);
+            (Kind::File, files.map(|row| file(row, stretch)).collect())
+        }
+        Key::Nobody => (Kind::File, Vec::new()),
+    }
+}
+
+/// What happened to a file, whoever caused it.
+fn nobody(ledger: &Ledger, stretch: &Stretch) -> Item {
+    Item {
+        key: Key::Nobody,
+        row: Row {
+            labels: Labels {
+                pid: Measured::not_offered("nobody in particular"),
+                command: Measured::Exact("(nobody in particular)".into()),
+                unit: Measured::not_offered("nobody in particular"),
+                ..Labels::default()
+            },
+            ledger: ledger.clone(),
+            elapsed: stretch.elapsed,
+            ..Row::default()
+        },
+        deleted: false,
+    }
+}
+
+/// A row of nothing but sums, as trees have.
+#[must_use]
+pub(crate) fn sums(like: &Row) -> Row {
+    Row {
+        ledger: Ledger::default(),
+        residency: Residency::default(),
+        elapsed: like.elapsed,
+        ..Row::default()
+    }
+}

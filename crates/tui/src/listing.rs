@@ -1,0 +1,466 @@
+//! A list of rows on the screen: what is in it, in which order, and where one is.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+
+use cachewise_model::{Datum, Field, Row, Stretch, Unit, escaped};
+
+use crate::columns::Column;
+use crate::filter::Filter;
+use crate::item::{Item, Key, items};
+use crate::tree::{Node, flat, tree};
+
+/// What the rows are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Processes.
+    Process,
+    /// Files.
+    File,
+    /// Control groups.
+    Cgroup,
+    /// Devices.
+    Device,
+}
+
+impl Kind {
+    /// Every kind, in the order of the keys.
+    pub const ALL: [Kind; 4] = [Kind::Process, Kind::File, Kind::Cgroup, Kind::Device];
+
+    /// What a view of such rows is called.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Kind::Process => "processes",
+            Kind::File => "files",
+            Kind::Cgroup => "cgroups",
+            Kind::Device => "devices",
+        }
+    }
+}
+
+/// A line of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Its node.
+    pub node: usize,
+    /// How far it is from the root.
+    pub depth: usize,
+}
+
+/// What there is in a list, and how it is looked at.
+#[derive(Debug)]
+pub struct Listing {
+    /// What the rows are about.
+    pub kind: Kind,
+    /// The columns that it can have.
+    pub columns: Vec<Column>,
+    /// The place of the column that it is sorted by.
+    pub sort: usize,
+    /// Whether the order is turned round.
+    pub reverse: bool,
+    /// Which rows are shown.
+    pub filter: Option<Filter>,
+    /// Only rows that did something.
+    pub only_active: bool,
+    /// Whether it is a tree.
+    pub is_tree: bool,
+    items: Vec<Item>,
+    nodes: Vec<Node>,
+    lines: Vec<Line>,
+    folded: HashSet<Key>,
+    selected: usize,
+    /// Whom the user went to; nobody as long as the first row is meant, whoever that is.
+    follows: Option<Key>,
+    /// The first line on the screen.
+    pub offset: usize,
+}
+
+impl Listing {
+    /// An empty list, sorted by misses.
+    #[must_use]
+    pub fn new(kind: Kind, columns: Vec<Column>) -> Listing {
+        let by_misses = columns
+            .iter()
+            .position(|column| column.field.id == "read_miss_pages");
+        Listing {
+            kind,
+            sort: by_misses.unwrap_or(0),
+            columns,
+            reverse: false,
+            filter: None,
+            only_active: false,
+            is_tree: false,
+            items: Vec::new(),
+            nodes: Vec::new(),
+            lines: Vec::new(),
+            folded: HashSet::new(),
+            selected: 0,
+            follows: None,
+            offset: 0,
+        }
+    }
+
+    /// Puts other rows in.
+    pub fn fill(&mut self, items: Vec<Item>) {
+        self.items = items;
+        self.arrange();
+    }
+
+    /// Changes what is known of the rows; their order stays.
+    pub fn items_mut(&mut self) -> &mut [Item] {
+        &mut self.items
+    }
+
+    /// The rows, whether they are shown or not.
+    #[must_use]
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The lines that are shown.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The place of the line where one is.
+    #[must_use]
+    pub fn selected(&self) -> usize {
+        self.selected
+    }
+
+    /// The node of a line.
+    #[must_use]
+    pub fn node(&self, line: usize) -> Option<&Node> {
+        self.nodes.get(self.lines.get(line)?.node)
+    }
+
+    /// The row of a node.
+    #[must_use]
+    pub fn row<'a>(&'a self, node: &'a Node) -> Option<&'a Row> {
+        node.sum
+            .as_ref()
+            .or_else(|| Some(&self.items.get(node.item?)?.row))
+    }
+
+    /// Whether what is below a node is hidden.
+    #[must_use]
+    pub fn is_folded(&self, node: &Node) -> bool {
+        self.folded.contains(&node.key)
+    }
+
+    /// Whom one is at.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&Key> {
+        Some(&self.node(self.selected)?.key)
+    }
+
+    /// The items at the chosen line and below it.
+    #[must_use]
+    pub fn chosen_items(&self) -> Vec<&Item> {
+        let mut found = Vec::new();
+        let mut open: Vec<usize> = self
+            .lines
+            .get(self.selected)
+            .map(|line| line.node)
+            .into_iter()
+            .collect();
+        while let Some(node) = open.pop().and_then(|place| self.nodes.get(place)) {
+            found.extend(node.item.and_then(|item| self.items.get(item)));
+            open.extend(&node.below);
+        }
+        found
+    }
+
+    /// Filters, sorts and lays out everything again.
+    pub fn arrange(&mut self) {
+        let shown: Vec<usize> = (0..self.items.len())
+            .filter(|place| self.accepts(&self.items[*place]))
+            .collect();
+        self.nodes = match self.is_tree {
+            true => tree(self.kind, &self.items, &shown),
+            false => flat(&self.items, &shown),
+        };
+        let order = self.order();
+        let mut lines = Vec::with_capacity(self.nodes.len());
+        let mut open: Vec<Line> = Vec::new();
+        let roots = order
+            .iter()
+            .filter(|node| self.nodes[**node].parent.is_none());
+        open.extend(roots.rev().map(|node| Line {
+            node: *node,
+            depth: 0,
+        }));
+        let mut rank = vec![0; self.nodes.len()];
+        for (place, node) in order.iter().enumerate() {
+            rank[*node] = place;
+        }
+        while let Some(line) = open.pop() {
+            lines.push(line);
+            let node = &self.nodes[line.node];
+            if node.below.is_empty() || self.folded.contains(&node.key) {
+                continue;
+            }
+            let mut below = node.below.clone();
+            below.sort_by_key(|node| std::cmp::Reverse(rank[*node]));
+            open.extend(below.into_iter().map(|node| Line {
+                node,
+                depth: line.depth + 1,
+            }));
+        }
+        self.lines = lines;
+        self.find_again();
+    }
+
+    fn accepts(&self, item: &Item) -> bool {
+        if self.only_active && is_idle(&item.row) {
+            return false;
+        }
+        let Some(filter) = &self.filter else {
+            return true;
+        };
+        let labels = &item.row.labels;
+        let pid = labels.pid.known().map(|pid| pid.to_string());
+        let path = labels.path.as_ref().known();
+        let path = path.map(|path| path.to_string_lossy());
+        let texts = [
+            labels.command.as_ref().known().map(String::as_str),
+            labels.command_line.as_ref().known().map(String::as_str),
+            labels.cgroup.as_ref().known().map(String::as_str),
+            labels.unit.as_ref().known().map(String::as_str),
+            labels.filesystem.as_ref().known().map(String::as_str),
+            path.as_deref(),
+            pid.as_deref(),
+        ];
+        let device = match self.kind {
+            Kind::Device => labels.device.as_ref().known().map(String::as_str),
+            _ => None,
+        };
+        filter.accepts(texts.into_iter().chain([device]).flatten())
+    }
+
+    /// The nodes in the order that is asked for; of two alike that which asked for more goes first, then
+    /// by name, so that rows stand still.
+    fn order(&self) -> Vec<usize> {
+        let Some(column) = self.columns.get(self.sort) else {
+            return (0..self.nodes.len()).collect();
+        };
+        let keys: Vec<(Sorted<'_>, u64)> = self
+            .nodes
+            .iter()
+            .map(|node| match self.row(node) {
+                Some(row) => (
+                    sorted(column.field, row, node),
+                    row.ledger[cachewise_model::Counter::ReadPages],
+                ),
+                None => (Sorted::Missing, 0),
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by(|one, other| {
+            let (one, other) = (*one, *other);
+            let main = compare(&keys[one].0, &keys[other].0, self.reverse);
+            main.then_with(|| keys[other].1.cmp(&keys[one].1))
+                .then_with(|| self.tie(one).cmp(&self.tie(other)))
+        });
+        order
+    }
+
+    fn tie(&self, node: usize) -> (u32, &str, &OsStr) {
+        let node = &self.nodes[node];
+        let label = node.label.as_deref().unwrap_or_default();
+        match &node.key {
+            Key::Process(process) => (process.pid, label, OsStr::new("")),
+            Key::File {
+                path: Some(path), ..
+            }
+            | Key::Directory(path) => (0, label, path.as_os_str()),
+            Key::File { device, .. } | Key::Device(device) => (0, label, OsStr::new(device)),
+            Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
+            Key::Nobody => (u32::MAX, label, OsStr::new("")),
+        }
+    }
+
+    /// Goes to where the one that is followed is now; where it is gone, stays.
+    fn find_again(&mut self) {
+        let found = self.follows.as_ref().and_then(|key| {
+            let at = |line: &Line| self.nodes[line.node].key == *key;
+            self.lines.iter().position(at)
+        });
+        let last = self.lines.len().saturating_sub(1);
+        self.selected = match (&self.follows, found) {
+            (None, _) => 0,
+            (Some(_), Some(place)) => place,
+            (Some(_), None) => self.selected.min(last),
+        };
+    }
+
+    /// Goes so many lines down; up, if it is less than nothing.
+    pub fn go(&mut self, lines: isize) {
+        let last = self.lines.len().saturating_sub(1);
+        self.go_to(self.selected.saturating_add_signed(lines).min(last));
+    }
+
+    /// Goes to a line.
+    pub fn go_to(&mut self, line: usize) {
+        self.selected = line.min(self.lines.len().saturating_sub(1));
+        // Who goes to the top wants to see the first, whoever is.
+        self.follows = match self.selected {
+            0 => None,
+            _ => self.chosen().cloned(),
+        };
+    }
+
+    /// Scrolls as little as it takes to have the chosen line among so many.
+    pub fn scroll_into(&mut self, height: usize) {
+        let last_offset = self.lines.len().saturating_sub(height);
+        let least = (self.selected + 1).saturating_sub(height);
+        self.offset = self.offset.clamp(least.min(self.selected), self.selected);
+        self.offset = self.offset.min(last_offset);
+    }
+
+    /// Hides what is below the chosen line; of one without anything below, goes to the one above.
+    pub fn fold(&mut self) {
+        let Some(line) = self.lines.get(self.selected).copied() else {
+            return;
+        };
+        let node = &self.nodes[line.node];
+        if node.below.is_empty() || self.folded.contains(&node.key) {
+            let above = self.lines[..self.selected]
+                .iter()
+                .rposition(|other| other.depth < line.depth);
+            if let Some(above) = above {
+                self.go_to(above);
+            }
+            return;
+        }
+        self.folded.insert(node.key.clone());
+        self.arrange();
+    }
+
+    /// Shows what is below the chosen line, or everything.
+    pub fn unfold(&mut self, everything: bool) {
+        if everything {
+            self.folded.clear();
+        } else if let Some(key) = self.chosen().cloned() {
+            self.folded.remove(&key);
+        }
+        self.arrange();
+    }
+
+    /// The name of a line's node.
+    #[must_use]
+    pub fn name(&self, node: &Node) -> String {
+        let item = node.item.and_then(|item| self.items.get(item));
+        let mut name = match (&node.label, item) {
+            (Some(label), _) => label.clone(),
+            (None, Some(item)) => name(self.kind, item),
+            (None, None) => String::new(),
+        };
+        if item.is_some_and(|item| item.deleted) {
+            name += " (deleted)";
+        }
+        name
+    }
+}
+
+/// The name of an item on the screen.
+#[must_use]
+pub(crate) fn name(kind: Kind, item: &Item) -> String {
+    let labels = &item.row.labels;
+    let text = |text: Option<&String>| text.map(|text| escaped(OsStr::new(text)).into_owned());
+    let path = || {
+        let path = labels.path.as_ref().known();
+        path.map(|path| escaped(path.as_os_str()).into_owned())
+    };
+    let told = match kind {
+        Kind::Process => text(labels.command_line.as_ref().known())
+            .or_else(|| text(labels.command.as_ref().known())),
+        Kind::File => path().or_else(|| match &item.key {
+            Key::File { device, inode, .. } if *inode > 0 || device != "0:0" => {
+                Some(format!("(inode {inode} on {device})"))
+            }
+            _ => Some("(all others)".into()),
+        }),
+        Kind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
+        Kind::Device => path().or_else(|| text(labels.device.as_ref().known())),
+    };
+    told.unwrap_or_else(|| "?".into())
+}
+
+fn is_idle(row: &Row) -> bool {
+    row.ledger.counts().iter().all(|count| *count == 0)
+        && row.subject.device_read_bytes.known().unwrap_or(0) == 0
+        && row.subject.device_write_bytes.known().unwrap_or(0) == 0
+}
+
+/// The rows of a stretch as a list shows them: those that the filter accepts, largest first.
+#[must_use]
+pub fn arranged(
+    kind: Kind,
+    stretch: &Stretch,
+    by: Option<&'static Field>,
+    filter: Option<&Filter>,
+) -> Vec<Row> {
+    let columns = by.map(|field| Column {
+        field,
+        width: 0,
+        rank: 0,
+    });
+    let mut listing = Listing::new(kind, columns.into_iter().collect());
+    listing.filter = filter.cloned();
+    listing.fill(items(kind, stretch));
+    let places: Vec<usize> = listing
+        .lines
+        .iter()
+        .filter_map(|line| listing.nodes[line.node].item)
+        .collect();
+    let mut items: Vec<Option<Item>> = listing.items.into_iter().map(Some).collect();
+    let taken = places.into_iter().filter_map(|place| items[place].take());
+    taken.map(|item| item.row).collect()
+}
+
+/// What a row is sorted by.
+enum Sorted<'a> {
+    Number(f64),
+    Text(String),
+    Label(&'a str),
+    Missing,
+}
+
+fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
+    if field.unit == Unit::Text
+        && let Some(label) = &node.label
+    {
+        return Sorted::Label(label);
+    }
+    match field.of(row).known() {
+        None => Sorted::Missing,
+        Some(Datum::Count(number) | Datum::Id(number)) => Sorted::Number(number as f64),
+        Some(Datum::Pages(pages)) => Sorted::Number(pages.0 as f64),
+        Some(Datum::Bytes(bytes)) => Sorted::Number(bytes.0 as f64),
+        Some(Datum::Seconds(seconds)) => Sorted::Number(seconds),
+        Some(Datum::Ratio(ratio)) => Sorted::Number(ratio.get()),
+        Some(Datum::Text(text) | Datum::Time(text)) => Sorted::Text(text),
+        Some(Datum::Path(path)) => Sorted::Text(path.to_string_lossy().into_owned()),
+    }
+}
+
+/// Numbers from the largest, names from the first letter, and what is missing at the end in any case.
+fn compare(one: &Sorted<'_>, other: &Sorted<'_>, reverse: bool) -> Ordering {
+    let text = |sorted: &Sorted<'_>| match sorted {
+        Sorted::Text(text) => Some(text.clone()),
+        Sorted::Label(label) => Some((*label).to_owned()),
+        _ => None,
+    };
+    let order = match (one, other) {
+        (Sorted::Missing, Sorted::Missing) => return Ordering::Equal,
+        (Sorted::Missing, _) => return Ordering::Greater,
+        (_, Sorted::Missing) => return Ordering::Less,
+        (Sorted::Number(one), Sorted::Number(other)) => other.total_cmp(one),
+        _ => text(one).cmp(&text(other)),
+    };
+    if reverse { order.reverse() } else { order }
+}

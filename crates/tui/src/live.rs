@@ -1,0 +1,217 @@
+//! A machine on the terminal: the loop around an [`App`], and the threads that feed it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::Event as Input;
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::app::App;
+use crate::error::Error;
+use crate::events::{self, Event};
+use crate::machine::{Answer, Machine, Request, Source};
+use crate::terminal::{self, Screen};
+
+/// How a terminal is used.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The mouse is ours; without it, text can be selected.
+    pub mouse: bool,
+    /// It ends by itself after so many stretches.
+    pub count: Option<u64>,
+}
+
+/// Nobody wants to look at an empty screen for a whole interval.
+const FIRST: Duration = Duration::from_millis(250);
+
+/// So many events are taken in before the next frame.
+const AT_ONCE: usize = 256;
+
+/// Shows a machine until the user has had enough.
+///
+/// # Errors
+/// [`Error::Terminal`] where it cannot be used, [`Error::Gone`] where a thread has panicked. The terminal
+/// is as it was.
+pub fn live(
+    mut app: App,
+    source: impl Source + Send + 'static,
+    machine: impl Machine + 'static,
+    options: Options,
+) -> Result<(), Error> {
+    let cannot = |operation| move |source| Error::Terminal { operation, source };
+    let (queue, inbox) = events::queue().map_err(cannot("catch signals for"))?;
+    let mut screen = Screen::open(options.mouse).map_err(cannot("take over"))?;
+    events::listen(&queue).map_err(cannot("read keys from"))?;
+    let start = cannot("start threads for");
+    let pace = watch(source, app.setup.interval, &queue).map_err(start)?;
+    let cancel = Arc::new(AtomicBool::new(false));
+    let hands = serve(machine, Arc::clone(&cancel), &queue).map_err(start)?;
+    let mut shown = 0;
+    loop {
+        screen.draw(&mut app).map_err(cannot("draw on"))?;
+        for request in app.take_requests() {
+            match request {
+                Request::Interval(interval) => _ = pace.send(interval),
+                Request::Cancel => cancel.store(true, Ordering::SeqCst),
+                Request::Suspend => suspend(&mut app),
+                Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
+                Request::Step(_) => {}
+                request => _ = hands.send(request),
+            }
+        }
+        let Ok(event) = inbox.recv() else {
+            return Ok(());
+        };
+        let more = inbox.try_iter().take(AT_ONCE);
+        for event in std::iter::once(event).chain(more) {
+            match event {
+                Event::Stretch(stretch) => match *stretch {
+                    Ok(stretch) => {
+                        app.feed(stretch);
+                        shown += 1;
+                        if options.count == Some(shown) {
+                            screen.draw(&mut app).map_err(cannot("draw on"))?;
+                            return Ok(());
+                        }
+                    }
+                    Err(why) => app.say(why, true),
+                },
+                Event::Answer(answer) => app.answer(answer),
+                other => {
+                    if !handle(other, &mut app, &mut screen, |app, key| app.key(key))? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if app.is_over() {
+            return Ok(());
+        }
+    }
+}
+
+fn suspend(app: &mut App) {
+    if !terminal::stop_job() {
+        app.say(
+            "nothing to go back to: this was not started by a shell",
+            true,
+        );
+    }
+}
+
+/// What a machine and a recording have in common; false where it is over.
+pub(crate) fn handle(
+    event: Event,
+    app: &mut App,
+    screen: &mut Screen,
+    mut key: impl FnMut(&mut App, ratatui::crossterm::event::KeyEvent),
+) -> Result<bool, Error> {
+    let cannot = |operation| move |source| Error::Terminal { operation, source };
+    match event {
+        Event::Input(Input::Key(event)) => key(app, event),
+        Event::Input(Input::Mouse(event)) => app.mouse(event),
+        Event::Input(Input::Paste(text)) => app.paste(&text),
+        Event::Input(Input::Resize(..) | Input::FocusGained | Input::FocusLost) => {}
+        Event::Signal(SIGTSTP) => {
+            if terminal::has_shell() {
+                terminal::restore();
+                // Returns when the job is continued.
+                let _ = emulate_default_handler(SIGTSTP);
+                screen.enter().map_err(cannot("take back"))?;
+            }
+        }
+        Event::Signal(SIGCONT) => screen.enter().map_err(cannot("take back"))?,
+        // Asked to end: by Ctrl-C, which only comes as a signal from elsewhere, or a closed terminal.
+        Event::Signal(_) | Event::NoInput => return Ok(false),
+        Event::Gone(thread) => return Err(Error::Gone(thread)),
+        Event::Stretch(_) | Event::Answer(_) => {}
+    }
+    Ok(true)
+}
+
+/// The thread that takes stretches; what is sent to it is another interval.
+fn watch(
+    mut source: impl Source + Send + 'static,
+    mut interval: Duration,
+    queue: &Sender<Event>,
+) -> std::io::Result<Sender<Duration>> {
+    let (sender, paces) = channel();
+    let events = queue.clone();
+    events::spawn("watch", queue, move || {
+        let mut last = Instant::now();
+        let mut due = last + interval.min(FIRST);
+        loop {
+            match paces.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(pace) => {
+                    interval = pace;
+                    due = last + interval;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    let stretch = Box::new(source.stretch());
+                    if events.send(Event::Stretch(stretch)).is_err() {
+                        return;
+                    }
+                    last = Instant::now();
+                    // A machine that slept: no rush to catch up.
+                    due = (due + interval).max(last);
+                }
+            }
+        }
+    })?;
+    Ok(sender)
+}
+
+/// The thread that asks the machine and acts on it.
+fn serve(
+    mut machine: impl Machine + 'static,
+    cancel: Arc<AtomicBool>,
+    queue: &Sender<Event>,
+) -> std::io::Result<Sender<Request>> {
+    let (sender, requests): (_, Receiver<Request>) = channel();
+    let events = queue.clone();
+    events::spawn("hands", queue, move || {
+        while let Ok(first) = requests.recv() {
+            // Of questions about files only the last is still of interest.
+            let mut all: Vec<Request> = std::iter::once(first).chain(requests.try_iter()).collect();
+            let last = all
+                .iter()
+                .rposition(|request| matches!(request, Request::Residency(_)));
+            let mut place = 0;
+            all.retain(|request| {
+                place += 1;
+                !matches!(request, Request::Residency(_)) || Some(place - 1) == last
+            });
+            for request in all {
+                let answer = match request {
+                    Request::Residency(files) => {
+                        let known = files.into_iter().map(|file| {
+                            let residency = machine.residency(&file);
+                            (file, residency)
+                        });
+                        Answer::Residency(known.collect())
+                    }
+                    Request::CommandLines(names) => {
+                        let known = names
+                            .into_iter()
+                            .map(|name| (name, machine.command_line(&name)));
+                        Answer::CommandLines(known.collect())
+                    }
+                    Request::Act(act) => {
+                        cancel.store(false, Ordering::SeqCst);
+                        let outcome = machine.act(&act, &cancel);
+                        Answer::Acted(act, outcome)
+                    }
+                    _ => continue,
+                };
+                if events.send(Event::Answer(answer)).is_err() {
+                    return;
+                }
+            }
+        }
+    })?;
+    Ok(sender)
+}

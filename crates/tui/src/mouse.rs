@@ -1,0 +1,68 @@
+//! What the mouse does, and what is pasted.
+
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+
+use crate::app::App;
+use crate::pane::Pane;
+
+/// So many rows a notch of the wheel.
+const NOTCH: isize = 3;
+
+impl App {
+    /// The wheel moves, a click on a heading sorts, on a row goes there.
+    pub fn mouse(&mut self, event: MouseEvent) {
+        match event.kind {
+            MouseEventKind::ScrollDown => self.roll(NOTCH),
+            MouseEventKind::ScrollUp => self.roll(-NOTCH),
+            MouseEventKind::Down(MouseButton::Left) => self.click(event.column, event.row),
+            _ => {}
+        }
+    }
+
+    /// Pasted text is text, wherever it goes: it must not act like keys.
+    pub fn paste(&mut self, text: &str) {
+        if matches!(self.panes.last(), Some(Pane::Filter { .. })) {
+            for letter in text.chars().filter(|letter| !letter.is_control()) {
+                self.key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE));
+            }
+        }
+    }
+
+    fn roll(&mut self, lines: isize) {
+        match self.panes.last_mut() {
+            Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) => {
+                *scroll = scroll.saturating_add_signed(lines);
+            }
+            Some(Pane::SortMenu { chosen }) => {
+                *chosen = chosen.saturating_add_signed(lines.signum())
+            }
+            Some(Pane::Filter { .. } | Pane::Confirm { .. }) => {}
+            Some(Pane::Details(_)) | None => self.listing_mut().go(lines),
+        }
+        let last = self.listing().columns.len().saturating_sub(1);
+        if let Some(Pane::SortMenu { chosen }) = self.panes.last_mut() {
+            *chosen = (*chosen).min(last);
+        }
+    }
+
+    fn click(&mut self, column: u16, row: u16) {
+        if !matches!(self.panes.last(), Some(Pane::Details(_)) | None) {
+            return;
+        }
+        let body = self.areas.body;
+        if row == self.areas.headings && row < body.y {
+            let columns = self.areas.columns.iter();
+            let hit = columns.rev().find(|(from, ..)| *from <= column + 1);
+            if let Some((_, _, place)) = hit.copied() {
+                self.sort_by(place);
+            }
+        } else if body.contains((column, row).into()) {
+            let line = self.listing().offset + usize::from(row - body.y);
+            if line < self.listing().lines().len() {
+                self.listing_mut().go_to(line);
+            }
+        }
+    }
+}

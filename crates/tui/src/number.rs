@@ -1,0 +1,263 @@
+//! Numbers in few columns: rates, sizes and parts, which never show something as nothing.
+
+use std::ffi::OsStr;
+
+use cachewise_model::{Datum, Field, Kind, Measured, Row, Unit, escaped};
+use cachewise_units::{PageSize, Rate, Ratio};
+
+/// In what pages are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Pages.
+    Pages,
+    /// Parts of the whole machine's.
+    Percent,
+}
+
+impl Scale {
+    /// The one after it.
+    #[must_use]
+    pub const fn next(self) -> Scale {
+        match self {
+            Scale::Bytes => Scale::Pages,
+            Scale::Pages => Scale::Percent,
+            Scale::Percent => Scale::Bytes,
+        }
+    }
+
+    /// What the numbers are then.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scale::Bytes => "bytes/s",
+            Scale::Pages => "pages/s",
+            Scale::Percent => "% of all",
+        }
+    }
+}
+
+/// How numbers are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbers {
+    /// In what.
+    pub scale: Scale,
+    /// How large a page is.
+    pub page: PageSize,
+}
+
+impl Numbers {
+    /// A field of a row: of a counter the rate per second, or the part of `whole`.
+    #[must_use]
+    pub fn cell(&self, field: &Field, row: &Row, whole: &Row) -> String {
+        let value = field.of(row);
+        let datum = match &value {
+            Measured::Missing(missing) => return missing.mark().to_owned(),
+            Measured::Exact(datum) | Measured::Estimated(datum, _) => datum,
+        };
+        let text = match (field.kind, self.scale) {
+            (Kind::Counter, Scale::Percent) if field.unit != Unit::Seconds => {
+                let of_all = field.of(whole);
+                match (number(datum), of_all.as_ref().known().and_then(number)) {
+                    (Some(part), Some(all)) => {
+                        Ratio::of(part, all).map_or_else(|| "-".into(), ratio)
+                    }
+                    _ => "?".into(),
+                }
+            }
+            (Kind::Counter, _) => self.rate(datum, row),
+            _ => self.state(datum),
+        };
+        match value.estimate() {
+            Some(_) if text != "-" => format!("~{text}"),
+            _ => text,
+        }
+    }
+
+    fn rate(&self, datum: &Datum, row: &Row) -> String {
+        let per_second = |amount| Rate::of(amount, row.elapsed).map(Rate::per_second);
+        let rate = match datum {
+            Datum::Pages(pages) if self.scale == Scale::Bytes => {
+                per_second(pages.bytes(self.page).0).map(bytes)
+            }
+            Datum::Pages(pages) => per_second(pages.0).map(plain),
+            Datum::Bytes(amount) => per_second(amount.0).map(bytes),
+            Datum::Count(count) => per_second(*count).map(plain),
+            // Time of time is a part of it: of one processor, where several can work.
+            Datum::Seconds(seconds) => match row.elapsed.as_secs_f64() {
+                0.0 => None,
+                elapsed => Some(percent(seconds / elapsed * 100.0)),
+            },
+            other => Some(self.state(other)),
+        };
+        rate.unwrap_or_else(|| "-".into())
+    }
+
+    /// A number that is no rate.
+    pub(crate) fn state(&self, datum: &Datum) -> String {
+        match datum {
+            Datum::Count(number) => plain(*number as f64),
+            Datum::Id(number) => number.to_string(),
+            Datum::Pages(pages) if self.scale == Scale::Pages => plain(pages.0 as f64),
+            Datum::Pages(pages) => bytes(pages.bytes(self.page).0 as f64),
+            Datum::Bytes(size) => bytes(size.0 as f64),
+            Datum::Seconds(seconds) => format!("{seconds:.1}s"),
+            Datum::Ratio(part) => ratio(*part),
+            Datum::Text(text) => escaped(OsStr::new(text)).into_owned(),
+            Datum::Path(path) => escaped(path.as_os_str()).into_owned(),
+            Datum::Time(time) => clock(time).to_owned(),
+        }
+    }
+}
+
+/// A text that no terminal acts on.
+#[must_use]
+pub(crate) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
+    escaped(OsStr::new(text))
+}
+
+/// The time of day of an RFC 3339 text.
+#[must_use]
+pub(crate) fn clock(time: &str) -> &str {
+    time.split_once('T')
+        .and_then(|(_, clock)| clock.get(..8))
+        .unwrap_or(time)
+}
+
+fn number(datum: &Datum) -> Option<u64> {
+    match datum {
+        Datum::Count(number) => Some(*number),
+        Datum::Pages(pages) => Some(pages.0),
+        Datum::Bytes(bytes) => Some(bytes.0),
+        _ => None,
+    }
+}
+
+/// An amount in at most five columns; what is there never becomes 0.
+#[must_use]
+pub(crate) fn plain(amount: f64) -> String {
+    if amount >= 99_999.5 {
+        return stepped(amount, 1000.0, &["", "k", "M", "G", "T", "P", "E"]);
+    }
+    if amount == 0.0 {
+        "0".into()
+    } else if amount < 0.05 {
+        "<0.1".into()
+    } else if amount < 9.95 && amount.fract() != 0.0 {
+        format!("{amount:.1}")
+    } else {
+        format!("{amount:.0}")
+    }
+}
+
+/// Bytes in at most five columns, in binary units.
+#[must_use]
+pub(crate) fn bytes(amount: f64) -> String {
+    if amount == 0.0 {
+        "0".into()
+    } else if amount < 1.0 {
+        "<1B".into()
+    } else {
+        stepped(amount, 1024.0, &["B", "K", "M", "G", "T", "P", "E"])
+    }
+}
+
+/// Three digits and the unit that makes them enough.
+fn stepped(amount: f64, step: f64, units: &[&str]) -> String {
+    let mut rest = amount;
+    let mut unit = 0;
+    // 999.5 would be shown as 1000.
+    while rest >= if unit == 0 { step } else { 999.5 } && unit + 1 < units.len() {
+        rest /= step;
+        unit += 1;
+    }
+    let name = units[unit];
+    match rest {
+        _ if unit == 0 => format!("{rest:.0}{name}"),
+        rest if rest < 9.995 => format!("{rest:.2}{name}"),
+        rest if rest < 99.95 => format!("{rest:.1}{name}"),
+        rest => format!("{rest:.0}{name}"),
+    }
+}
+
+/// A part in percent; `0%` and `100%` are kept for nothing and all.
+#[must_use]
+pub(crate) fn ratio(part: Ratio) -> String {
+    let (some, all) = (part.part(), part.whole());
+    if some == 0 {
+        "0%".into()
+    } else if some == all {
+        "100%".into()
+    } else if some < all {
+        let tenths = (part.get() * 1000.0).round();
+        match tenths {
+            tenths if tenths < 1.0 => "<0.1%".into(),
+            tenths => format!("{:.1}%", tenths.min(999.0) / 10.0),
+        }
+    } else {
+        percent(part.get() * 100.0)
+    }
+}
+
+fn percent(percent: f64) -> String {
+    match percent {
+        0.0 => "0%".into(),
+        percent if percent < 0.05 => "<0.1%".into(),
+        percent if percent < 99.95 => format!("{percent:.1}%"),
+        percent => format!("{percent:.0}%"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_something_is_never_nothing() {
+        for (amount, text) in [
+            (0.0, "0"),
+            (0.01, "<0.1"),
+            (0.5, "0.5"),
+            (3.0, "3"),
+            (3.04, "3.0"),
+            (99.97, "100"),
+            (12_345.4, "12345"),
+            (123_456.0, "123k"),
+            (1_234_567.0, "1.23M"),
+        ] {
+            assert_eq!(plain(amount), text, "{amount} things");
+        }
+        for (amount, text) in [
+            (0.0, "0"),
+            (0.2, "<1B"),
+            (512.0, "512B"),
+            (1023.0, "1023B"),
+            (4096.0, "4.00K"),
+            (1023.9 * 1024.0, "1.00M"),
+            (512.0 * 1024.0 * 1024.0, "512M"),
+            (99.97 * 1024.0, "100K"),
+            (12.34 * 1024.0 * 1024.0, "12.3M"),
+        ] {
+            assert_eq!(bytes(amount), text, "{amount} bytes");
+        }
+    }
+
+    #[test]
+    fn all_and_nothing_are_not_claimed() {
+        for (part, whole, text) in [
+            (0, 9, "0%"),
+            (1, 100_000, "<0.1%"),
+            (1, 3, "33.3%"),
+            (99_999, 100_000, "99.9%"),
+            (9, 9, "100%"),
+        ] {
+            assert_eq!(
+                Ratio::of(part, whole).map(ratio).as_deref(),
+                Some(text),
+                "{part} of {whole}"
+            );
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A recording on the terminal: the same views, and ways through time.
+
+use std::collections::HashMap;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use cachewise_model::Stretch;
+use ratatui::crossterm::event::KeyEvent;
+
+use crate::app::{App, Beat, Position};
+use crate::error::Error;
+use crate::events;
+use crate::live::{Options, handle};
+use crate::machine::{Request, Step};
+use crate::terminal::{self, Screen};
+
+/// The samples of a recording.
+pub trait History {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// One of them, by its place from 0.
+    ///
+    /// # Errors
+    /// Says why it cannot be read.
+    fn get(&mut self, place: usize) -> Result<Stretch, String>;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How many samples before the one shown the sparkline shows: each has to be read once.
+const TRAIL: usize = 120;
+
+/// A recording, and where in it one is.
+#[derive(Debug)]
+pub struct Player<H> {
+    /// The views.
+    pub app: App,
+    history: H,
+    place: usize,
+    is_playing: bool,
+    beats: HashMap<usize, Option<Beat>>,
+}
+
+impl<H: History> Player<H> {
+    /// A recording at its first sample.
+    ///
+    /// # Errors
+    /// [`Error::Empty`], [`Error::Sample`] where that cannot be read.
+    pub fn new(app: App, history: H) -> Result<Player<H>, Error> {
+        if history.is_empty() {
+            return Err(Error::Empty);
+        }
+        let mut player = Player {
+            app,
+            history,
+            place: 0,
+            is_playing: false,
+            beats: HashMap::new(),
+        };
+        match player.go_to(0) {
+            Ok(()) => Ok(player),
+            Err(why) => Err(Error::Sample { sample: 1, why }),
+        }
+    }
+
+    /// Whether it goes on by itself.
+    #[must_use]
+    pub fn is_playing(&self) -> bool {
+        self.is_playing
+    }
+
+    /// A key was pressed.
+    pub fn key(&mut self, event: KeyEvent) {
+        self.app.key(event);
+    }
+
+    /// Does what the views ask for; returns what is left to do outside.
+    pub fn serve(&mut self) -> Vec<Request> {
+        let mut rest = Vec::new();
+        for request in self.app.take_requests() {
+            match request {
+                Request::Step(step) => self.step(step),
+                other => rest.push(other),
+            }
+        }
+        rest
+    }
+
+    /// The time for the next sample has come.
+    pub fn tick(&mut self) {
+        if self.is_playing {
+            self.move_to(self.place + 1);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        let last = self.history.len() - 1;
+        match step {
+            Step::Earlier if self.place == 0 => self.app.say("this is the first sample", false),
+            Step::Earlier => self.move_to(self.place - 1),
+            Step::Later if self.place == last => self.app.say("this is the last sample", false),
+            Step::Later => self.move_to(self.place + 1),
+            Step::First => self.move_to(0),
+            Step::Last => self.move_to(last),
+            Step::Play => {
+                self.is_playing = !self.is_playing;
+                // From the end it begins again.
+                match self.is_playing && self.place == last {
+                    true => self.move_to(0),
+                    false => self.app.set_position(self.position()),
+                }
+            }
+        }
+    }
+
+    fn move_to(&mut self, place: usize) {
+        let place = place.min(self.history.len() - 1);
+        if place + 1 == self.history.len() {
+            self.is_playing = false;
+        }
+        if let Err(why) = self.go_to(place) {
+            self.is_playing = false;
+            self.app.set_position(self.position());
+            self.app.say(format!("sample {}: {why}", place + 1), true);
+        }
+    }
+
+    fn go_to(&mut self, place: usize) -> Result<(), String> {
+        let stretch = self.history.get(place)?;
+        self.beats.insert(place, Beat::of(&stretch));
+        let mut trail = Vec::with_capacity(TRAIL);
+        for earlier in place.saturating_sub(TRAIL)..=place {
+            let beat = match self.beats.get(&earlier) {
+                Some(beat) => *beat,
+                None => {
+                    // What cannot be read is a gap in the line; who goes there is told why.
+                    let beat = self.history.get(earlier).ok().as_ref().and_then(Beat::of);
+                    self.beats.insert(earlier, beat);
+                    beat
+                }
+            };
+            trail.push(beat);
+        }
+        self.place = place;
+        self.app.jump(stretch, trail, self.position());
+        Ok(())
+    }
+
+    fn position(&self) -> Position {
+        Position {
+            sample: self.place + 1,
+            of: self.history.len(),
+            is_playing: self.is_playing,
+        }
+    }
+}
+
+/// Shows a recording until the user has had enough. The app's [`Setup`](crate::Setup) has
+/// [`Scene::Recording`](crate::Scene::Recording), and its interval is the time from sample to sample
+/// while it plays.
+///
+/// # Errors
+/// [`Error::Empty`] and [`Error::Sample`] before the terminal is touched; otherwise as
+/// [`live`](crate::live()).
+pub fn replay(app: App, history: impl History, options: Options) -> Result<(), Error> {
+    let cannot = |operation| move |source| Error::Terminal { operation, source };
+    let mut player = Player::new(app, history)?;
+    let (queue, inbox) = events::queue().map_err(cannot("catch signals for"))?;
+    let mut screen = Screen::open(options.mouse).map_err(cannot("take over"))?;
+    events::listen(&queue).map_err(cannot("read keys from"))?;
+    let mut due = Instant::now();
+    loop {
+        for request in player.serve() {
+            match request {
+                Request::Suspend if !terminal::stop_job() => {
+                    player.app.say(
+                        "nothing to go back to: this was not started by a shell",
+                        true,
+                    );
+                }
+                Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
+                _ => {}
+            }
+        }
+        screen.draw(&mut player.app).map_err(cannot("draw on"))?;
+        if player.app.is_over() {
+            return Ok(());
+        }
+        let event = match player.is_playing() {
+            true => inbox.recv_timeout(due.saturating_duration_since(Instant::now())),
+            false => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match event {
+            Ok(event) => {
+                let was_playing = player.is_playing();
+                if !handle(event, &mut player.app, &mut screen, App::key)? {
+                    return Ok(());
+                }
+                if !was_playing {
+                    due = Instant::now() + pace(&player.app);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                player.tick();
+                due = Instant::now() + pace(&player.app);
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+fn pace(app: &App) -> Duration {
+    app.setup.interval
+}

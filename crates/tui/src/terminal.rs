@@ -1,0 +1,141 @@
+//! The terminal: taken over, and given back as it was, whatever happens.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{cursor, queue};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
+
+use crate::app::App;
+
+/// Whether there is something to give back. A panic and a signal may want to at once: only one does.
+static IS_OURS: AtomicBool = AtomicBool::new(false);
+
+/// The terminal, taken over. Dropped, it is given back.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    mouse: bool,
+}
+
+impl Screen {
+    pub(crate) fn open(mouse: bool) -> io::Result<Screen> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                // What is said on the alternate screen goes with it.
+                restore();
+                before(panic);
+            }));
+        });
+        let backend = CrosstermBackend::new(BufWriter::new(io::stdout()));
+        let mut screen = Screen {
+            terminal: Terminal::new(backend)?,
+            mouse,
+        };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    /// Takes it, or takes it again.
+    pub(crate) fn enter(&mut self) -> io::Result<()> {
+        // Whoever had the terminal meanwhile may have left it in another mode than it was in.
+        disable_raw_mode()?;
+        IS_OURS.store(true, Ordering::SeqCst);
+        enable_raw_mode()?;
+        let mut out = io::stdout();
+        queue!(
+            out,
+            EnterAlternateScreen,
+            EnableBracketedPaste,
+            cursor::Hide
+        )?;
+        if self.mouse {
+            queue!(out, EnableMouseCapture)?;
+        }
+        out.flush()?;
+        self.redraw()
+    }
+
+    /// Forgets what is on the screen, so that everything is drawn again.
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        // After a panic in another thread it belongs to whoever reads the message.
+        if IS_OURS.load(Ordering::SeqCst) {
+            self.terminal.draw(|frame| app.draw(frame))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Gives the terminal back, if it is not already.
+pub(crate) fn restore() {
+    if IS_OURS.swap(false, Ordering::SeqCst) {
+        let mut out = io::stdout();
+        // A terminal that is gone needs nothing.
+        let _ = queue!(
+            out,
+            DisableMouseCapture,
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            cursor::Show
+        );
+        let _ = out.flush();
+        let _ = disable_raw_mode();
+    }
+}
+
+/// Has the whole job stopped, as the terminal does for Ctrl-Z in its usual mode. False where nobody
+/// could continue it.
+pub(crate) fn stop_job() -> bool {
+    has_shell() && kill_current_process_group(Signal::TSTP).is_ok()
+}
+
+/// Whether somebody in this session looks after this job: the kernel, too, does not stop orphans.
+pub(crate) fn has_shell() -> bool {
+    /// A chain of parents that is longer has a ring in it.
+    const GENERATIONS: usize = 64;
+    let (group, Ok(session)) = (getpgrp(), getsid(None)) else {
+        return false;
+    };
+    let mut parent = getppid();
+    for _ in 0..GENERATIONS {
+        let Some(pid) = parent else { return false };
+        if getsid(Some(pid)) != Ok(session) {
+            return false;
+        }
+        match getpgid(Some(pid)) {
+            Ok(own) if own == group => parent = parent_of(pid),
+            other => return other.is_ok(),
+        }
+    }
+    false
+}
+
+/// The parent of another process.
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name before it may have anything in it, brackets too.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
+}

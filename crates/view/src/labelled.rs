@@ -1,0 +1,167 @@
+//! One OpenMetrics exposition of many things: a series for each, told apart by labels.
+//!
+//! Whoever calls sees to it that there are few of them: a label with a path or a process id in it has no bound.
+
+use std::fmt;
+use std::io;
+
+use cachewise_model::{Field, Kind, Row};
+use cachewise_units::PageSize;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::metrics::{Exposition, Number, help_text, number};
+
+/// What tells a thing apart: names of labels and their values.
+pub type Labels = Vec<(&'static str, String)>;
+
+#[derive(Debug)]
+struct Families<'a> {
+    rows: &'a [(Labels, Row)],
+    columns: &'a [&'static Field],
+}
+
+/// Writes these columns of these things. What is missing is an absent series; an estimate says so in its help.
+///
+/// # Errors
+/// Only if the library cannot write what it was given.
+pub fn labelled_metrics(
+    rows: &[(Labels, Row)],
+    columns: &[&'static Field],
+    page_size: PageSize,
+) -> io::Result<String> {
+    // The collector has to own what it shows.
+    let mut head = Exposition::new();
+    head.page_size(page_size);
+    let head = head.text()?;
+    let head = head.strip_suffix("# EOF\n").unwrap_or(&head);
+    let mut registry = Registry::with_prefix("cachewise");
+    let families = Owned {
+        rows: rows.to_vec(),
+        columns: columns.to_vec(),
+    };
+    registry.register_collector(Box::new(families));
+    let mut out = String::from(head);
+    text::encode(&mut out, &registry).map_err(io::Error::other)?;
+    Ok(out)
+}
+
+#[derive(Debug)]
+struct Owned {
+    rows: Vec<(Labels, Row)>,
+    columns: Vec<&'static Field>,
+}
+
+impl Collector for Owned {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let families = Families {
+            rows: &self.rows,
+            columns: &self.columns,
+        };
+        let mut named: Vec<&str> = Vec::new();
+        for field in families
+            .columns
+            .iter()
+            .filter(|field| field.kind != Kind::Label)
+        {
+            if named.contains(&field.id) {
+                continue;
+            }
+            named.push(field.id);
+            families.field(field, &mut encoder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Families<'_> {
+    fn field(&self, field: &Field, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut how = None;
+        let mut series = Vec::with_capacity(self.rows.len());
+        for (labels, row) in self.rows {
+            let value = field.of(row);
+            how = how.or(value.estimate());
+            if let Some(number) = value.known().and_then(|datum| number(&datum, field.kind)) {
+                series.push((labels, number));
+            }
+        }
+        let Some((_, first)) = series.first() else {
+            return Ok(());
+        };
+        let note = how
+            .map(|how| format!(" (estimated: {how})"))
+            .unwrap_or_default();
+        let name = field
+            .unit
+            .suffix()
+            .and_then(|unit| field.id.strip_suffix(unit));
+        let unit = field.unit.name().map(|name| Unit::Other(name.to_owned()));
+        let kind = with_metric(first, |metric| metric.metric_type());
+        let mut family = encoder.encode_descriptor(
+            name.unwrap_or(field.id),
+            &help_text(&format!("{}{note}.", field.help)),
+            unit.as_ref(),
+            kind,
+        )?;
+        for (labels, number) in &series {
+            let encoder = family.encode_family(*labels)?;
+            with_metric(number, |metric| metric.encode(encoder))?;
+        }
+        Ok(())
+    }
+}
+
+fn with_metric<T>(number: &Number, then: impl FnOnce(&dyn EncodeMetric) -> T) -> T {
+    match number {
+        Number::Counter(n) => then(&ConstCounter::new(*n)),
+        Number::CounterFraction(n) => then(&ConstCounter::new(*n)),
+        Number::Gauge(n) => then(&ConstGauge::new(*n)),
+        Number::GaugeFraction(n) => then(&ConstGauge::new(*n)),
+        // Only expositions of a whole machine have facts.
+        Number::Info(_) => then(&ConstGauge::new(1u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Missing, field};
+
+    use super::*;
+
+    #[test]
+    fn a_series_for_each_thing_under_one_head() {
+        let row = |pages| {
+            let mut row = Row::default();
+            row.ledger.set(Counter::ReadPages, pages);
+            row
+        };
+        let mut blind = row(1);
+        blind
+            .ledger
+            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+        let rows = [
+            (vec![("command", "a\"b\\\n".to_owned())], row(4)),
+            (vec![("command", "dd".to_owned())], row(5)),
+            (vec![("command", "cat".to_owned())], blind),
+        ];
+        let columns = ["read_pages", "read_pages", "command"].map(|id| field(id).unwrap());
+        let page = PageSize::new(4 << 10).unwrap();
+        let text = labelled_metrics(&rows, &columns, page).unwrap();
+        let expected = "\
+# HELP cachewise_page_size_bytes Size of a page.
+# TYPE cachewise_page_size_bytes gauge
+# UNIT cachewise_page_size_bytes bytes
+cachewise_page_size_bytes 4096
+# HELP cachewise_read_pages Pages asked for by reads, clamped to the end of the file: hits plus misses.
+# TYPE cachewise_read_pages counter
+# UNIT cachewise_read_pages pages
+cachewise_read_pages_total{command=\"a\\\"b\\\\\\n\"} 4
+cachewise_read_pages_total{command=\"dd\"} 5
+# EOF
+";
+        assert_eq!(text, expected, "once each; what is missing is absent");
+    }
+}
