@@ -45,8 +45,10 @@ bench-order: ## what reading files again and again costs, order by order, with l
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-residency --bench order
 
-bench-view: ## what live views and recordings cost: a scrape of `serve`, CPU and bytes an hour of `record`
+bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of `serve`, `record`'s CPU and bytes an hour
 	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise-tui --bench frame
+	$(CARGO) bench --locked -p cachewise --bench top
 	$(CARGO) bench --locked -p cachewise --bench serve
 	$(CARGO) bench --locked -p cachewise --bench record
 

@@ -267,14 +267,19 @@ impl App {
     }
 
     fn fill_details(&mut self, details: &mut Details, stretch: &Stretch) {
+        details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
         let (_, mut items) = item::parts(&details.of, stretch);
+        // What has ended stays as it was last: it is what one wanted to see.
+        if items.is_empty() && !details.listing.items().is_empty() {
+            details.facts.push(("below", "as it was last".into()));
+            return;
+        }
         self.adorn(&mut items);
         let files: Vec<FileName> = items.iter().filter_map(item::Item::file).collect();
         details.listing.fill(items);
         if self.setup.scene == Scene::Live && !files.is_empty() {
             self.requests.push(Request::Residency(files));
         }
-        details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
         if let Key::Process(name) = &details.of
             && self.setup.scene == Scene::Live
             && !self.command_lines.contains_key(name)
@@ -326,7 +331,9 @@ impl App {
                 self.adorn(details.listing.items_mut());
                 details.listing.arrange();
                 if let Some(stretch) = &self.shown {
+                    let old = details.facts.iter().find(|fact| fact.0 == "below").cloned();
                     details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
+                    details.facts.extend(old);
                 }
             }
         }
@@ -377,6 +384,12 @@ impl App {
     pub fn key(&mut self, event: KeyEvent) {
         if event.kind == KeyEventKind::Release {
             return;
+        }
+        if event.modifiers.contains(KeyModifiers::ALT) {
+            // A terminal sends Alt as Esc before the key, so that Esc and a key right after it look the same.
+            self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+            let modifiers = event.modifiers - KeyModifiers::ALT;
+            return self.key(KeyEvent::new(event.code, modifiers));
         }
         let asked = action(event, self.setup.scene);
         let is_quit =

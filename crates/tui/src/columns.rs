@@ -18,6 +18,9 @@ pub struct Column {
 /// A name is cut, but not to less than this, as long as other columns can go.
 const NAME: usize = 14;
 
+/// Of a path less says nothing.
+const PATH: usize = 26;
+
 /// Wide enough for any number that is shown.
 const NUMBER: usize = 6;
 
@@ -81,6 +84,7 @@ fn column(field: &'static Field, rank: u8) -> Column {
     let least = match field.unit {
         Unit::Text => match field.id {
             "filesystem" | "device" => 8,
+            "path" | "cgroup" => PATH,
             _ => NAME,
         },
         Unit::Id => 7,
@@ -148,7 +152,7 @@ mod tests {
         );
         assert_eq!(
             heads(Kind::Process, 80),
-            "PID TOTAL HITS MISSES HIT% READAHEAD FAULTS DIRECT DIRTIES COMMAND",
+            "PID TOTAL HITS MISSES HIT% READAHEAD FAULTS DIRECT COMMAND",
             "the columns of the case study"
         );
         assert!(

@@ -359,8 +359,14 @@ impl Listing {
             (None, Some(item)) => name(self.kind, item),
             (None, None) => String::new(),
         };
-        if item.is_some_and(|item| item.deleted) {
-            name += " (deleted)";
+        if let Some(item) = item {
+            if item.deleted {
+                name += " (deleted)";
+            }
+            let exit = item.row.labels.exit.as_ref().known();
+            if exit.is_some_and(|exit| exit != "running") {
+                name += " (ended)";
+            }
         }
         name
     }

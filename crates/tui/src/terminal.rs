@@ -69,7 +69,9 @@ impl Screen {
 
     /// Forgets what is on the screen, so that everything is drawn again.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `clear`: it asks the terminal where its cursor is, and some never answer.
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
     }
 
     pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {

@@ -36,7 +36,7 @@ pub fn batch(
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let hostname = kernel.hostname().unwrap_or_else(|_| "?".into());
-    let mut watch = super::open(arguments, options, kernel)?;
+    let mut watch = super::open(arguments, followed.as_ref(), options, kernel)?;
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
     }
@@ -171,7 +171,8 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 fn tell_lost(lost: &[Lost]) {
-    for lost in lost {
+    // Direct I/O that is under way at the end of an interval is counted in the next.
+    for lost in lost.iter().filter(|lost| lost.id != "direct_in_flight") {
         tell(&format!(
             "incomplete, {}: {} {}",
             lost.id, lost.count, lost.meaning

@@ -59,9 +59,10 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         }
         (Scene::Recording, None) => "a recording".into(),
         (Scene::Live, _) => {
-            let how = match app.setup.backend.exact {
-                true => "exact",
-                false => "estimates",
+            let how = match (app.setup.backend.exact, lost(app)) {
+                (_, Some(lost)) => lost,
+                (true, None) => "exact".into(),
+                (false, None) => "estimates".into(),
             };
             format!("every {:?}, {how}", app.setup.interval)
         }
@@ -69,6 +70,14 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     if x + 2 < end {
         canvas.right(x + 2, y, end, &right, look.dim());
     }
+}
+
+/// What was not counted as it should be. Direct I/O that is under way is counted when it ends.
+fn lost(app: &App) -> Option<String> {
+    let lost = app.shown.as_ref()?.lost.iter();
+    let mut lost = lost.filter(|lost| lost.id != "direct_in_flight");
+    let first = lost.next()?;
+    Some(format!("incomplete: {} {}", first.count, first.id))
 }
 
 /// Numbers with their names; what has no room is left out, the least telling first.
@@ -102,8 +111,8 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
         ("Buffers", "Buf", size(stretch.system.buffers_bytes), 5),
         ("Dirty", "Dirty", size(stretch.system.dirty_bytes), 4),
         ("Hit", "Hit", hit, 1),
-        ("PSI memory", "mem", memory, 3),
-        ("PSI I/O", "io", io, 2),
+        ("PSI mem", "mem-PSI", memory, 3),
+        ("PSI io", "io-PSI", io, 2),
     ];
     let room = usize::from(area.width);
     let taken = |parts: &[(&str, &str, String, u8)], short: bool| -> usize {
@@ -171,7 +180,7 @@ fn trail(
     // One place for both lines, so that their bars stand under each other.
     let bars = area.x + 16;
     canvas.right(area.x + 7, y, (bars - 1).min(end), &latest, look.bold());
-    let room = usize::from(end.saturating_sub(bars + 10));
+    let room = usize::from(end.saturating_sub(bars + 13));
     if room < 8 {
         return;
     }
@@ -189,5 +198,5 @@ fn trail(
         .collect();
     let x = bars + u16::try_from(room - seen.len()).unwrap_or(0);
     canvas.text(x, y, end, &line, style);
-    canvas.right(end - 9, y, end, &rate(most), look.dim());
+    canvas.right(end - 12, y, end, &format!("max {}", rate(most)), look.dim());
 }

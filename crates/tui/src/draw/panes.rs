@@ -23,16 +23,18 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     };
     app.areas.body = area;
     app.areas.columns.clear();
-    let height = usize::from(area.height);
+    let is_cut = lines.len() > usize::from(area.height);
+    // The last line says where one is.
+    let height = usize::from(area.height) - usize::from(is_cut);
     let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = app.panes.get_mut(place)
     else {
         return;
     };
     *scroll = (*scroll).min(lines.len().saturating_sub(height));
-    for (y, (line, style)) in (area.y..area.bottom()).zip(&lines[*scroll..]) {
+    for (y, (line, style)) in (area.y..area.bottom()).zip(lines[*scroll..].iter().take(height)) {
         canvas.text(area.x, y, area.right(), line, *style);
     }
-    if lines.len() > height {
+    if is_cut {
         let last = (*scroll + height).min(lines.len());
         let place = format!(" {}-{last} of {} ", *scroll + 1, lines.len());
         let y = area.bottom().saturating_sub(1);
@@ -154,6 +156,11 @@ fn found(app: &App, findings: &[cachewise_model::Finding], seconds: f64, columns
 
 fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
     use cachewise_model::Measured;
+    // The figures' names say pages.
+    let numbers = Numbers {
+        scale: crate::number::Scale::Pages,
+        ..numbers
+    };
     match value {
         Measured::Exact(datum) => numbers.state(datum),
         Measured::Estimated(datum, _) => format!("~{}", numbers.state(datum)),

@@ -1,0 +1,375 @@
+//! Stretches made by hand, and a screen to look at.
+
+#![allow(dead_code)]
+
+use std::fmt;
+use std::time::Duration;
+
+use cachewise_model::{
+    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Stretch,
+    System, Use,
+};
+use cachewise_tui::{Answer, App, Kind, Look, Request, Scene, Setup};
+use cachewise_units::PageSize;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
+use ratatui::style::Color;
+
+/// How the views of the tests begin.
+pub fn setup() -> Setup {
+    Setup {
+        scene: Scene::Live,
+        look: Look {
+            ascii: false,
+            color: true,
+        },
+        page: PageSize::new(4 << 10).expect("a power of two"),
+        hostname: "box".into(),
+        backend: Backend {
+            name: "tracepoints".into(),
+            exact: true,
+            notes: Vec::new(),
+        },
+        interval: Duration::from_secs(1),
+        readonly: false,
+        view: Kind::Process,
+        filter: None,
+        sort: None,
+        scope: None,
+    }
+}
+
+/// A ledger of reads.
+pub fn reads(pages: u64, misses: u64) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.set(Counter::ReadPages, pages);
+    ledger.set(Counter::ReadMissPages, misses);
+    ledger.set(Counter::ReadBytes, pages * 4096);
+    ledger
+}
+
+/// A process that runs.
+pub fn process(pid: u32, ppid: u32, command: &str, cgroup: &str, ledger: Ledger) -> ProcessRow {
+    ProcessRow {
+        pid,
+        started: Measured::Exact(u64::from(pid) * 1000),
+        ppid: Measured::Exact(ppid),
+        command: Measured::Exact(command.into()),
+        cgroup: Measured::Exact(cgroup.into()),
+        exit: Exit::Running,
+        cpu_seconds: Measured::Exact(0.1),
+        device_read_bytes: Measured::Exact(0),
+        device_write_bytes: Measured::Exact(0),
+        ledger,
+    }
+}
+
+/// A file that is there.
+pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
+    FileRow {
+        path: Measured::Exact(path.into()),
+        deleted: false,
+        filesystem: Measured::Exact("ext4".into()),
+        device: "254:1".into(),
+        inode,
+        size_bytes: Measured::Exact(size),
+        resident_before_pages: Measured::unknown("not asked"),
+        resident_after_pages: Measured::unknown("not asked"),
+        direct: false,
+        ledger,
+    }
+}
+
+/// Nobody did anything in a second.
+pub fn quiet() -> Stretch {
+    let gauge = |bytes: u64| Measured::Exact(bytes);
+    Stretch {
+        time: "2026-01-02T03:04:05.000Z".into(),
+        elapsed: Duration::from_secs(1),
+        ledger: Ledger::default(),
+        system: System {
+            cached_bytes: gauge(1 << 30),
+            buffers_bytes: gauge(128 << 20),
+            dirty_bytes: gauge(12 << 10),
+            psi_memory_some_seconds: gauge(100_000),
+            psi_io_some_seconds: gauge(250_000),
+            ..System::default()
+        },
+        device_read_bytes: gauge(0),
+        device_write_bytes: gauge(0),
+        processes: Vec::new(),
+        files: Vec::new(),
+        cgroups: Vec::new(),
+        devices: Vec::new(),
+        uses: Vec::new(),
+        lost: Vec::new(),
+    }
+}
+
+/// `dd` misses 256 of 2,048 pages of b; `cat` hits 8,192 of a and of b; the shell that started both does
+/// nothing.
+pub fn busy(seconds: u64) -> Stretch {
+    let mut stretch = quiet();
+    stretch.elapsed = Duration::from_secs(seconds);
+    let group = "/system.slice/db.service";
+    stretch.processes = vec![
+        process(1001, 1, "sh", "/", Ledger::default()),
+        process(1002, 1001, "dd", group, reads(2048, 256)),
+        process(1003, 1001, "cat", group, reads(8192, 0)),
+    ];
+    stretch.files = vec![
+        file("/srv/data/a", 11, 32 << 20, reads(4096, 0)),
+        file("/srv/data/b", 12, 64 << 20, reads(6144, 256)),
+        file("/srv/data/c", 13, 64 << 20, Ledger::default()),
+    ];
+    let used = |process, file, ledger| Use {
+        process,
+        file,
+        ledger,
+    };
+    let mut evicted = Ledger::default();
+    evicted.set(Counter::EvictedReclaimPages, 5);
+    stretch.uses = vec![
+        used(Some(1), 1, reads(2048, 256)),
+        used(Some(2), 0, reads(4096, 0)),
+        used(Some(2), 1, reads(4096, 0)),
+        used(None, 1, evicted),
+    ];
+    stretch.ledger = stretch
+        .processes
+        .iter()
+        .map(|process| &process.ledger)
+        .sum();
+    let system = System {
+        memory_used_bytes: Measured::Exact(96 << 20),
+        ..System::default()
+    };
+    stretch.cgroups = vec![
+        CgroupRow {
+            path: Measured::Exact("/".into()),
+            unit: Measured::not_offered("no unit's"),
+            ledger: Ledger::default(),
+            system: system.clone(),
+        },
+        CgroupRow {
+            path: Measured::Exact(group.into()),
+            unit: Measured::Exact("db.service".into()),
+            ledger: reads(10_240, 256),
+            system,
+        },
+    ];
+    stretch.devices = vec![DeviceRow {
+        device: "254:1".into(),
+        path: Measured::Exact("/dev/vda1".into()),
+        filesystem: Measured::Exact("ext4".into()),
+        ledger: reads(10_240, 256),
+        device_read_bytes: Measured::Exact(1 << 20),
+        device_write_bytes: Measured::Exact(0),
+    }];
+    stretch
+}
+
+/// One process that misses so many pages.
+pub fn one_process(name: &str, misses: u64) -> Stretch {
+    let mut stretch = quiet();
+    stretch.processes = vec![process(7, 1, name, "/", reads(misses, misses))];
+    stretch.ledger = reads(misses, misses);
+    stretch
+}
+
+/// A file that is read around the cache.
+pub fn direct(bytes: u64) -> Stretch {
+    let mut stretch = busy(1);
+    let mut ledger = Ledger::default();
+    ledger.set(Counter::DirectReadBytes, bytes);
+    ledger.set(Counter::DirectReadRequests, bytes >> 20);
+    stretch.files[2].ledger = ledger.clone();
+    stretch.files[2].direct = true;
+    stretch.ledger += ledger;
+    stretch
+}
+
+/// So many processes, each with a file; the n-th misses n pages.
+pub fn many(count: u32) -> Stretch {
+    let mut stretch = quiet();
+    for number in 0..count {
+        let ledger = reads(u64::from(number) * 2, u64::from(number));
+        let name = format!("p{number}");
+        stretch
+            .processes
+            .push(process(number + 10, 1, &name, "/", ledger.clone()));
+        let path = format!("/srv/{}/{}/file{number}", number % 7, number % 130);
+        let number = u64::from(number);
+        stretch
+            .files
+            .push(file(&path, number + 1, number << 12, ledger.clone()));
+        stretch.uses.push(Use {
+            process: Some(number as usize),
+            file: number as usize,
+            ledger,
+        });
+    }
+    stretch.ledger = stretch
+        .processes
+        .iter()
+        .map(|process| &process.ledger)
+        .sum();
+    stretch
+}
+
+/// A key.
+pub fn key(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
+    KeyEvent::new(code, modifiers)
+}
+
+/// A view on a screen of its own.
+pub struct View {
+    pub app: App,
+    terminal: Terminal<TestBackend>,
+    requests: Vec<Request>,
+}
+
+impl View {
+    pub fn new(width: u16, height: u16) -> View {
+        View::with(width, height, |_| {})
+    }
+
+    pub fn with(width: u16, height: u16, change: impl FnOnce(&mut Setup)) -> View {
+        let mut setup = setup();
+        change(&mut setup);
+        let mut view = View {
+            app: App::new(setup),
+            terminal: Terminal::new(TestBackend::new(width, height)).expect("memory is enough"),
+            requests: Vec::new(),
+        };
+        view.draw();
+        view
+    }
+
+    pub fn draw(&mut self) -> &mut View {
+        self.terminal
+            .draw(|frame| self.app.draw(frame))
+            .expect("memory is enough");
+        self.requests.extend(self.app.take_requests());
+        self
+    }
+
+    pub fn resize(&mut self, width: u16, height: u16) -> &mut View {
+        self.terminal.backend_mut().resize(width, height);
+        self.draw()
+    }
+
+    pub fn feed(&mut self, stretch: Stretch) -> &mut View {
+        self.app.feed(stretch);
+        self.draw()
+    }
+
+    pub fn answer(&mut self, answer: Answer) -> &mut View {
+        self.app.answer(answer);
+        self.draw()
+    }
+
+    pub fn code(&mut self, code: KeyCode) -> &mut View {
+        self.app.key(key(code, KeyModifiers::NONE));
+        self.draw()
+    }
+
+    pub fn key(&mut self, letter: char) -> &mut View {
+        self.code(KeyCode::Char(letter))
+    }
+
+    pub fn text(&mut self, text: &str) -> &mut View {
+        text.chars().fold(self, |view, letter| view.key(letter))
+    }
+
+    pub fn control(&mut self, letter: char) -> &mut View {
+        self.app
+            .key(key(KeyCode::Char(letter), KeyModifiers::CONTROL));
+        self.draw()
+    }
+
+    pub fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) -> &mut View {
+        self.app.mouse(MouseEvent {
+            kind,
+            column,
+            row,
+            modifiers: KeyModifiers::NONE,
+        });
+        self.draw()
+    }
+
+    /// What was asked of the outside since the last call.
+    pub fn requests(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.requests)
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        let buffer = self.terminal.backend().buffer();
+        let area = buffer.area;
+        (area.top()..area.bottom())
+            .map(|y| {
+                let mut line = String::new();
+                let mut hidden = 0;
+                for x in area.left()..area.right() {
+                    let symbol = buffer[(x, y)].symbol();
+                    // The second half of a wide character is not text.
+                    if hidden > 0 {
+                        hidden -= 1;
+                        continue;
+                    }
+                    hidden = ratatui::text::Span::raw(symbol).width().saturating_sub(1);
+                    line += symbol;
+                }
+                line
+            })
+            .collect()
+    }
+
+    pub fn shows(&self, text: &str) -> bool {
+        self.lines().iter().any(|line| line.contains(text))
+    }
+
+    /// The n-th line under the headings.
+    pub fn row(&self, number: usize) -> String {
+        let lines = self.lines();
+        let heads = ["PID", "PATH", "CGROUP", "MISSES"];
+        let headings = lines
+            .iter()
+            .position(|line| heads.iter().filter(|head| line.contains(**head)).count() > 0);
+        let headings = headings.expect("there are headings");
+        lines
+            .get(headings + 1 + number)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Where a text is.
+    pub fn find(&self, text: &str) -> (u16, u16) {
+        for (y, line) in self.lines().iter().enumerate() {
+            if let Some(byte) = line.find(text) {
+                let x = line[..byte].chars().count();
+                return (x as u16, y as u16);
+            }
+        }
+        panic!("{text} is on the screen: {self}");
+    }
+
+    /// The colours on the screen once there is something to see.
+    pub fn colours(mut self) -> Vec<Color> {
+        self.feed(busy(1)).feed(busy(1));
+        let cells = self.terminal.backend().buffer().content();
+        let colours = cells.iter().flat_map(|cell| [cell.fg, cell.bg]);
+        colours.filter(|colour| *colour != Color::Reset).collect()
+    }
+
+    pub fn after_busy(mut self) -> String {
+        self.feed(busy(1)).to_string()
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{}", self.lines().join("\n"))
+    }
+}

@@ -1,0 +1,417 @@
+//! A real pseudo-terminal: taken over, resized, stopped, continued, killed, panicked in; and how it is after.
+//!
+//! This file is also the program that runs on it: `main` looks which of both it is to be.
+
+mod hand_made;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cachewise_model::{Measured, Residency, Stretch};
+use cachewise_tui::{Act, App, FileName, Machine, Options, ProcessName, Source, live};
+use libtest_mimic::{Arguments, Trial};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr};
+
+const NAME: &str = "CACHEWISE_TEST_PROGRAM";
+
+/// Far beyond what any of it takes.
+const LIMIT: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(5);
+
+fn main() -> ExitCode {
+    if let Ok(part) = std::env::var(NAME) {
+        return program(&part);
+    }
+    let trials = vec![
+        Trial::test("quit::leaves_it_as_it_was", || run(quit)),
+        Trial::test("quit::by_signals", || run(signals)),
+        Trial::test("quit::by_a_closed_terminal", || run(closed)),
+        Trial::test("size::is_followed", || run(resized)),
+        Trial::test("size::one_by_one", || run(tiny)),
+        Trial::test("stop::by_a_shell_and_continued", || run(shell)),
+        Trial::test("stop::without_a_shell_it_goes_on", || run(orphan)),
+        Trial::test("stop::behind_its_back", || run(stopped)),
+        Trial::test("panic::in_the_source", || run(|| panics("source", ""))),
+        Trial::test("panic::in_the_machine", || run(|| panics("machine", "\r"))),
+        Trial::test("mouse::is_left_alone_if_asked", || run(no_mouse)),
+    ];
+    let mut arguments = Arguments::from_args();
+    // Each has a program of its own, and two processors are shared by all.
+    arguments.test_threads.get_or_insert(2);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn run(test: impl FnOnce()) -> Result<(), libtest_mimic::Failed> {
+    test();
+    Ok(())
+}
+
+/// The program: a view of stretches made by hand.
+fn program(part: &str) -> ExitCode {
+    struct Made(String, u64);
+    impl Source for Made {
+        fn stretch(&mut self) -> Result<Stretch, String> {
+            self.1 += 1;
+            assert!(self.0 != "source" || self.1 < 3, "it was to panic");
+            Ok(hand_made::busy(1))
+        }
+    }
+    struct Nothing;
+    impl Machine for Nothing {
+        fn residency(&mut self, _: &FileName) -> Residency {
+            panic!("it was to panic")
+        }
+        fn command_line(&mut self, _: &ProcessName) -> Measured<String> {
+            Measured::unknown("not here")
+        }
+        fn act(&mut self, _: &Act, _: &AtomicBool) -> Result<String, String> {
+            Ok("done".into())
+        }
+    }
+    let app = App::new(cachewise_tui::Setup {
+        interval: Duration::from_millis(50),
+        ..hand_made::setup()
+    });
+    let options = Options {
+        mouse: part != "no-mouse",
+        count: None,
+    };
+    match live(app, Made(part.to_owned(), 0), Nothing, options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ended: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A terminal with a program on it.
+struct Desk {
+    master: Option<Box<dyn MasterPty + Send>>,
+    keyboard: Option<Box<dyn Write + Send>>,
+    child: Box<dyn Child + Send + Sync>,
+    screen: Arc<Mutex<vt100::Parser>>,
+    /// Our own hand on the terminal, to see its modes.
+    line: File,
+    before: LocalModes,
+}
+
+impl Desk {
+    fn new(part: &str, rows: u16, cols: u16) -> Desk {
+        let own = std::env::current_exe().expect("a program knows where it is");
+        let mut command = CommandBuilder::new(own);
+        command.env(NAME, part);
+        Desk::of(command, rows, cols)
+    }
+
+    fn of(mut command: CommandBuilder, rows: u16, cols: u16) -> Desk {
+        let size = PtySize {
+            rows,
+            cols,
+            ..PtySize::default()
+        };
+        let pair = native_pty_system()
+            .openpty(size)
+            .expect("there are pseudo-terminals");
+        let name = pair.master.tty_name().expect("it has a name");
+        let line = File::open(name).expect("it is ours");
+        let before = modes(&line);
+        command.env("TERM", "xterm-256color");
+        command.cwd("/");
+        let child = pair
+            .slave
+            .spawn_command(command)
+            .expect("the program can be started");
+        // The one that looks at what is written needs some room whatever the program has.
+        let screen = vt100::Parser::new(rows.max(4), cols.max(40), 0);
+        let screen = Arc::new(Mutex::new(screen));
+        let mut reader = pair.master.try_clone_reader().expect("it can be read");
+        let seen = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                seen.lock()
+                    .expect("nobody panics with it")
+                    .process(&bytes[..read]);
+            }
+        });
+        Desk {
+            keyboard: Some(pair.master.take_writer().expect("it is taken once")),
+            master: Some(pair.master),
+            child,
+            screen,
+            line,
+            before,
+        }
+    }
+
+    fn text(&self) -> String {
+        self.look(|screen| screen.contents())
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.screen.lock().expect("nobody panics with it").screen())
+    }
+
+    fn until(&self, what: &str, mut is_so: impl FnMut(&Desk) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        while !is_so(self) {
+            assert!(
+                Instant::now() < deadline,
+                "gave up waiting until {what}: {}",
+                self.text()
+            );
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn until_shown(&self, text: &str) {
+        self.until(&format!("{text:?} is shown"), |desk| {
+            desk.text().contains(text)
+        });
+    }
+
+    fn until_taken(&self) {
+        self.until("it has the terminal", |desk| {
+            let is_full = desk.look(|screen| screen.alternate_screen() && screen.hide_cursor());
+            is_full && !modes(&desk.line).contains(LocalModes::ICANON)
+        });
+    }
+
+    fn press(&mut self, keys: &str) {
+        let keyboard = self.keyboard.as_mut().expect("it is there");
+        keyboard.write_all(keys.as_bytes()).expect("somebody reads");
+        keyboard.flush().expect("somebody reads");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.child.process_id().expect("it runs");
+        let pid = Pid::from_raw(i32::try_from(pid).expect("ids are small")).expect("nor 0");
+        kill_process(pid, signal).expect("it is ours");
+    }
+
+    fn ended(&mut self) -> u32 {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                return status.exit_code();
+            }
+            assert!(
+                Instant::now() < deadline,
+                "it does not end: {}",
+                self.text()
+            );
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Fails unless the terminal is as it was.
+    fn assert_sane(&self, when: &str) {
+        self.until(&format!("the terminal is given back {when}"), |desk| {
+            desk.look(|screen| !screen.alternate_screen())
+        });
+        self.look(|screen| {
+            assert!(!screen.hide_cursor(), "the cursor is seen {when}");
+            assert_eq!(
+                screen.mouse_protocol_mode(),
+                vt100::MouseProtocolMode::None,
+                "the mouse is the terminal's {when}"
+            );
+            assert!(!screen.bracketed_paste(), "pasting is as it was {when}");
+        });
+        assert_eq!(
+            modes(&self.line),
+            self.before,
+            "lines are edited and echoed as before {when}"
+        );
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn modes(line: &File) -> LocalModes {
+    tcgetattr(line).expect("it is a terminal").local_modes
+}
+
+fn quit() {
+    let mut desk = Desk::new("plain", 24, 80);
+    desk.until_taken();
+    desk.until_shown("dd");
+    desk.look(|screen| {
+        assert_ne!(
+            screen.mouse_protocol_mode(),
+            vt100::MouseProtocolMode::None,
+            "the wheel is ours"
+        );
+    });
+    desk.press("2");
+    desk.until_shown("/srv/data/b");
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it was asked to");
+    desk.assert_sane("after q");
+}
+
+fn signals() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut desk = Desk::new("plain", 24, 80);
+        desk.until_shown("dd");
+        desk.signal(signal);
+        assert_eq!(desk.ended(), 0, "{signal:?} ends it cleanly");
+        desk.assert_sane("after a signal");
+    }
+}
+
+fn closed() {
+    let mut desk = Desk::new("plain", 24, 80);
+    desk.until_shown("dd");
+    desk.keyboard = None;
+    desk.master = None;
+    let deadline = Instant::now() + LIMIT;
+    // Our reader holds the other end; hanging up is what a closed window does.
+    desk.signal(Signal::HUP);
+    assert_eq!(desk.ended(), 0, "nobody is there any more");
+    assert!(Instant::now() < deadline, "at once");
+}
+
+fn resized() {
+    let mut desk = Desk::new("plain", 24, 80);
+    desk.until_shown("hits");
+    for (rows, cols, shown, hidden) in [
+        (10, 40, "[1 processes]", "2 files"),
+        (50, 160, "REFAULTS", "\u{0}"),
+        (24, 80, "2 files", "REFAULTS"),
+    ] {
+        desk.screen
+            .lock()
+            .expect("nobody panics with it")
+            .screen_mut()
+            .set_size(rows, cols);
+        let master = desk.master.as_ref().expect("it is open");
+        master
+            .resize(PtySize {
+                rows,
+                cols,
+                ..PtySize::default()
+            })
+            .expect("it can be resized");
+        desk.until(&format!("{cols}x{rows} is used"), |desk| {
+            let text = desk.text();
+            text.contains(shown) && !text.contains(hidden) && text.contains("dd")
+        });
+    }
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "whatever the size");
+    desk.assert_sane("after resizing");
+}
+
+fn tiny() {
+    let mut desk = Desk::new("plain", 1, 1);
+    desk.until_taken();
+    desk.press("2t?\u{1b}");
+    desk.press("\u{3}");
+    assert_eq!(desk.ended(), 0, "even there it can be ended");
+    desk.assert_sane("on a single cell");
+}
+
+fn shell() {
+    let own = std::env::current_exe().expect("a program knows where it is");
+    let mut command = CommandBuilder::new("sh");
+    command.args(["-i", "-m"]);
+    command.env("PS1", "ready> ");
+    command.env("PROGRAM", own);
+    command.env_remove("ENV");
+    let mut desk = Desk::of(command, 24, 80);
+    desk.until_shown("ready>");
+    desk.press(&format!("{NAME}=plain \"$PROGRAM\"\n"));
+    for round in 0..2 {
+        desk.until_taken();
+        desk.until_shown("dd");
+        desk.press("\u{1a}");
+        desk.until("the shell is back", |desk| {
+            desk.look(|screen| !screen.alternate_screen() && screen.contents().contains("Stopped"))
+        });
+        desk.assert_sane("while it is stopped");
+        desk.press(&format!("echo $((40 + {round}))\n"));
+        desk.until_shown(&format!("\n4{round}"));
+        desk.press("fg\n");
+    }
+    desk.until_taken();
+    desk.until_shown("dd");
+    desk.press("q");
+    desk.until("the shell is back for good", |desk| {
+        desk.look(|screen| !screen.alternate_screen()) && modes(&desk.line) == desk.before
+    });
+    desk.press("echo status $?\n");
+    desk.until_shown("status 0");
+    desk.assert_sane("after all of it");
+    desk.press("exit\n");
+    desk.ended();
+}
+
+fn orphan() {
+    let mut desk = Desk::new("plain", 24, 120);
+    desk.until_shown("dd");
+    desk.press("\u{1a}");
+    desk.until_shown("nothing to go back to");
+    desk.signal(Signal::TSTP);
+    desk.press("2");
+    desk.until_shown("/srv/data/b");
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it lives");
+}
+
+fn stopped() {
+    let mut desk = Desk::new("plain", 24, 80);
+    desk.until_shown("dd");
+    desk.signal(Signal::STOP);
+    // Somebody else writes on the screen meanwhile.
+    desk.screen
+        .lock()
+        .expect("nobody panics with it")
+        .process(b"\x1b[2J\x1b[Hgarbage");
+    desk.signal(Signal::CONT);
+    desk.until("everything is drawn again", |desk| {
+        let text = desk.text();
+        text.contains("cachewise top") && text.contains("? help") && !text.contains("garbage")
+    });
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it lives");
+    desk.assert_sane("after a stop that it could not see");
+}
+
+fn panics(part: &str, keys: &str) {
+    let mut desk = Desk::new(part, 24, 80);
+    if !keys.is_empty() {
+        desk.until_shown("dd");
+        desk.press(keys);
+    }
+    assert_eq!(desk.ended(), 2, "that is a failure");
+    desk.assert_sane("after a panic");
+    desk.until_shown("it was to panic");
+    desk.until_shown("panicked");
+}
+
+fn no_mouse() {
+    let mut desk = Desk::new("no-mouse", 24, 80);
+    desk.until_shown("dd");
+    desk.look(|screen| {
+        assert_eq!(
+            screen.mouse_protocol_mode(),
+            vt100::MouseProtocolMode::None,
+            "text can be selected"
+        );
+    });
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "as asked");
+}
