@@ -3,9 +3,11 @@
 //! # Layout
 //! - `when`: times as people type them
 //! - `points`: what a plot shows of many samples
+//! - `step`: sample by sample, on the terminal
 //! - this file: which of it is shown, and how
 
 mod points;
+mod step;
 mod when;
 
 use std::fs;
@@ -32,12 +34,10 @@ const HEADER_EVERY: usize = 40;
 /// Shows a recording.
 pub fn report(arguments: &Report) -> Result<ExitCode> {
     let fields = arguments.fields().map_err(anyhow::Error::msg)?;
-    let mut reader = Reader::open(&arguments.file)?;
     if arguments.tui {
-        bail!(
-            "stepping through a recording on the terminal is not in this build; --series shows every sample"
-        );
+        return step::step(arguments);
     }
+    let mut reader = Reader::open(&arguments.file)?;
     let range = range(arguments)?;
     if arguments.series {
         return series(arguments, &mut reader, range, &fields);
