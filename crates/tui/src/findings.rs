@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cachewise_model::{Finding, Report, Stretch, diagnose};
+use cachewise_model::{Finding, Report, Stretch};
 
 use crate::app::Setup;
 
@@ -20,19 +20,11 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> (Vec<Finding>, f64)
     }
     let seconds = whole.elapsed.as_secs_f64();
     let mut report = Report::new(
-        whole.time,
+        whole.time.clone(),
         setup.hostname.clone(),
         setup.page,
         String::new(),
     );
-    report.wall = whole.elapsed;
     report.backend = setup.backend.clone();
-    report.lost = whole.lost;
-    report.totals = whole.ledger;
-    report.device_read_bytes = whole.device_read_bytes;
-    report.device_write_bytes = whole.device_write_bytes;
-    report.files = whole.files;
-    report.processes = whole.processes;
-    report.cgroups = whole.cgroups;
-    (diagnose(&report), seconds)
+    (report.of_stretch(&whole).findings, seconds)
 }
