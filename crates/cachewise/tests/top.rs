@@ -277,7 +277,7 @@ fn of_a_process() {
     let file = scratch.file("data", 1 << 20);
     let reader = Reader::of(&file);
     let pid = reader.pid().to_string();
-    let mut started = Started::of(&mut top(&["-b", "0.05", "-p", &pid, "-o", "jsonl"]));
+    let started = Started::of(&mut top(&["-b", "0.05", "-p", &pid, "-o", "jsonl"]));
     until("the probe is there", || {
         (!held_by(started.pid()).is_empty()).then_some(())
     });

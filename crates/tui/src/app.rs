@@ -250,6 +250,8 @@ impl App {
         let Some(stretch) = self.shown.clone() else {
             return;
         };
+        // The old rows first: their memory is what the new ones need.
+        self.listings[self.view].forget();
         let mut items = item::items(Kind::ALL[self.view], &stretch);
         self.adorn(&mut items);
         self.listings[self.view].fill(items);

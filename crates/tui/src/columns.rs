@@ -24,8 +24,11 @@ const PATH: usize = 26;
 /// Wide enough for any number that is shown.
 const NUMBER: usize = 6;
 
-/// The counters of the ledger, in their order, with their ranks.
-const LEDGER: [(&str, u8); 12] = [
+/// A field's id and its rank.
+type Ranked = (&'static str, u8);
+
+/// The counters of the ledger, in their order.
+const LEDGER: [Ranked; 12] = [
     ("read_pages", 2),
     ("read_hit_pages", 5),
     ("read_miss_pages", 0),
@@ -44,7 +47,7 @@ impl Kind {
     /// The columns of a view of such rows. The last one is the name.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
-        let (before, after): (&[(&str, u8)], &[(&str, u8)]) = match self {
+        let (before, after): (&[Ranked], &[Ranked]) = match self {
             Kind::Process => (
                 &[("pid", 1)],
                 &[("cpu_seconds", 13), ("unit", 14), ("command", 0)],

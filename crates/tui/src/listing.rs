@@ -108,6 +108,13 @@ impl Listing {
         self.arrange();
     }
 
+    /// Forgets the rows; where one is, stays.
+    pub(crate) fn forget(&mut self) {
+        self.items = Vec::new();
+        self.nodes = Vec::new();
+        self.lines = Vec::new();
+    }
+
     /// Changes what is known of the rows; their order stays.
     pub fn items_mut(&mut self) -> &mut [Item] {
         &mut self.items
@@ -141,7 +148,7 @@ impl Listing {
     #[must_use]
     pub fn row<'a>(&'a self, node: &'a Node) -> Option<&'a Row> {
         node.sum
-            .as_ref()
+            .as_deref()
             .or_else(|| Some(&self.items.get(node.item?)?.row))
     }
 

@@ -17,7 +17,7 @@ pub struct Node {
     /// The row's own thing, if it has one: directories and empty groups have none.
     pub item: Option<usize>,
     /// The sums over everything below; `None` where that is the item's own row.
-    pub sum: Option<Row>,
+    pub sum: Option<Box<Row>>,
     /// What stands in the place of the name; `None` for the item's own.
     pub label: Option<String>,
     /// The node above.
@@ -218,7 +218,7 @@ fn sum_up(nodes: &mut [Node], items: &[Item]) {
             below.iter().filter_map(|child| {
                 let node = &nodes[*child];
                 node.sum
-                    .as_ref()
+                    .as_deref()
                     .or_else(|| node.item.map(|item| &items[item].row))
             })
         };
@@ -230,7 +230,7 @@ fn sum_up(nodes: &mut [Node], items: &[Item]) {
         for row in rows() {
             sum.ledger += &row.ledger;
         }
-        nodes[place].sum = Some(sum);
+        nodes[place].sum = Some(Box::new(sum));
         nodes[place].below = below;
     }
 }

@@ -56,7 +56,7 @@ pub fn batch(
     };
     let mut out = match sink.format {
         Format::OpenMetrics => Out::Metrics(sink, None),
-        format => Out::Rows(RowWriter::new(sink, format, &fields, row_options)),
+        format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
     };
     let mut due = Instant::now();
     for shown in 1.. {
@@ -95,7 +95,7 @@ pub fn batch(
 }
 
 enum Out {
-    Rows(RowWriter<Sink>),
+    Rows(Box<RowWriter<Sink>>),
     /// Everything so far: an exposition comes once, at the end.
     Metrics(Sink, Option<Box<Stretch>>),
     Done,
