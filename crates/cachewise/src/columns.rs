@@ -21,7 +21,7 @@ pub fn columns() -> Result<()> {
     let text = format!(
         "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
          Only of a file or a directory, in `files` and the commands that act on files:\n{}\n\
-         Only in the reports of `run`, of a file, a process or a control group:\n{}",
+         Only of a file, a process or a control group, in `top` and the reports of `run`:\n{}",
         listed(&of_stat),
         listed(&of_files),
         listed(&others)

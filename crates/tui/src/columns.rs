@@ -19,7 +19,7 @@ pub struct Column {
 const NAME: usize = 14;
 
 /// Of a path less says nothing.
-const PATH: usize = 26;
+const PATH: usize = 24;
 
 /// Wide enough for any number that is shown.
 const NUMBER: usize = 6;

@@ -559,7 +559,7 @@ fn without_colour_there_is_none_and_nothing_is_lost() {
 
 #[test]
 fn names_from_outside_do_not_act_on_the_terminal() {
-    let mut view = View::new(100, 24);
+    let mut view = View::new(160, 24);
     let mut stretch = busy(1);
     stretch.processes[1].command = Measured::Exact("a\u{1b}[2J\nb\t漢字".into());
     stretch.files[1].path = Measured::Exact("/srv/\u{1b}]0;x\u{7}/new\nline/漢字漢字".into());
