@@ -5,7 +5,6 @@ mod support;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -109,37 +108,6 @@ fn closed_pipe() {
     started.line().expect("there is a row");
     started.close_output();
     started.wait().expect(0, "nobody reads any more");
-}
-
-/// A file that is read again and again, until this is dropped.
-struct Busy {
-    stop: Arc<AtomicBool>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Busy {
-    fn with(file: &Path) -> Busy {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (mut reader, until) = (Reader::of(file), Arc::clone(&stop));
-        let reader = std::thread::spawn(move || {
-            while !until.load(Ordering::Relaxed) {
-                reader.read();
-            }
-        });
-        Busy {
-            stop,
-            reader: Some(reader),
-        }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
-    }
 }
 
 /// A file is read cold while `top` looks on, in several intervals: the sum over rows is the file.

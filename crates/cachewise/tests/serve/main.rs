@@ -3,6 +3,7 @@
 //! # Layout
 //! - `site`: a server of our own; `http`: requests to it, well-formed or not
 //! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
+//! - `agreement`: `top -b` and `record` beside it, on the same load
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
 //! - `browser`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
@@ -10,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agreement;
 mod browser;
 mod chromium;
 mod counted;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
                 "counted::by_group_to_the_page",
                 counted::by_group_to_the_page,
             ),
+            needs_root("agreement::to_the_page", agreement::to_the_page),
             needs_root("counted::by_prometheus", counted::by_prometheus),
             plain("refused::token", refused::token),
             plain("refused::other_hosts", refused::other_hosts),

@@ -33,6 +33,6 @@ pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,
 };
 pub use group::Group;
-pub use program::{Reader, program};
+pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
 pub use suite::{Trial, needs_root, plain, run};

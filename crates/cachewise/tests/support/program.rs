@@ -7,7 +7,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use cachewise_sys::{Mapping, page_size};
 use cachewise_units::PageRange;
@@ -225,5 +227,37 @@ impl Reader {
     pub fn end(mut self) {
         drop(self.0.child.stdin.take());
         self.0.wait().expect(0, "the reader ends by itself");
+    }
+}
+
+/// A file that is read again and again, until this is dropped.
+pub struct Busy {
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    /// Starts it.
+    pub fn with(file: &Path) -> Busy {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut reader, until) = (Reader::of(file), Arc::clone(&stop));
+        let reader = std::thread::spawn(move || {
+            while !until.load(Ordering::Relaxed) {
+                reader.read();
+            }
+        });
+        Busy {
+            stop,
+            reader: Some(reader),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
     }
 }
