@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use cachewise_units::escaped;
 
 /// The file, and what was written to it last.
 pub struct Dump {
@@ -21,7 +22,7 @@ impl Dump {
     ///
     /// What is no dump is left alone: it would be overwritten.
     pub fn open(path: &Path) -> Result<(Dump, Vec<PathBuf>)> {
-        let shown = path.display();
+        let shown = escaped(path);
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             bail!("the dump {shown} is no regular file: name another one");
         }
@@ -61,7 +62,7 @@ impl Dump {
         }
         if self.written.as_ref() != Some(&bytes) {
             replace(&self.path, &bytes)
-                .with_context(|| format!("cannot write the dump {}", self.path.display()))?;
+                .with_context(|| format!("cannot write the dump {}", escaped(&self.path)))?;
             self.written = Some(bytes);
         }
         Ok(())

@@ -14,7 +14,7 @@ use cachewise_residency::snapshot::{
 };
 use cachewise_residency::{Counts, Inode, Limiter, Short, Unknown, Watch, map};
 use cachewise_sys::{ErrorKind, page_size};
-use cachewise_units::{ByteRange, Bytes, Pages};
+use cachewise_units::{ByteRange, Bytes, Pages, escaped};
 
 use super::interrupt::Interrupt;
 use super::listed::{nothing, plan};
@@ -93,7 +93,7 @@ fn save(file: &Path, paths: &[PathBuf], select: &Select) -> Result<ExitCode> {
     }
     let writer = Writer::create(file)?;
     let own = writer.own();
-    let name = file.display().to_string();
+    let name = escaped(file).into_owned();
     write(writer, &own, &name, among, |whole| whole.commit())
 }
 
@@ -187,7 +187,7 @@ fn bring_back(
                 if let Some(short) = &warmed.short
                     && !matches!(short, Short::Cancelled)
                 {
-                    telling.tell(&format!("{}: {short}", entry.path.display()));
+                    telling.tell(&format!("{}: {short}", escaped(&entry.path)));
                 }
                 if let Err(why) = warmed.after.and(warmed.before) {
                     *locked(&nobody_tells) = Some(why);
@@ -261,7 +261,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn skipped(path: &Path, why: &Skip) -> String {
     match why {
         Skip::Failed(error) => error.to_string(),
-        other => format!("{}: {other}", path.display()),
+        other => format!("{}: {other}", escaped(path)),
     }
 }
 
@@ -294,7 +294,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     let mut left = Skipped::default();
     diff_now(read(file)?, |difference| {
         meter.file();
-        let path = difference.path.display();
+        let path = escaped(&difference.path);
         match &difference.fate {
             Fate::Changed if !anyway => {
                 left.changed += 1;

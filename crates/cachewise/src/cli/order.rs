@@ -14,8 +14,8 @@ use super::select::Select;
 #[command(
     after_help = "Files that are read again and again and do not all fit into memory are never hit in their usual order: each \
     page is thrown out just before it is wanted. What is resident read first costs only what does not fit.\n\n\
-    Files of which nobody tells this user what is resident keep the order given; that is said, with the reason, and the \
-    status is 2.\n\n\
+    Files of which nobody tells this user what is resident keep the order given; that is said, with the reason.\n\n\
+    Exit status: 0 done; 2 something could not be done, or is not known.\n\n\
     Examples:\n  \
     cachewise order -0 /data/*.bin | xargs -0 sha256sum\n  \
     cachewise order --explain --unit range /data\n  \
@@ -60,7 +60,8 @@ pub enum Unit {
 #[command(
     after_help = "Like cat(1), in the order given. With --keep what it brings in does not throw out what others use: it is \
     dropped once it has been written, and what was resident before stays: also when Ctrl-C or SIGTERM ends it. Where nobody \
-    tells this user what was resident, nothing can be dropped; that is said, and the status is 2.\n\n\
+    tells this user what was resident, nothing can be dropped; that is said.\n\n\
+    Exit status: 0 done; 2 something could not be done, or is not known; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise cat --keep /var/backups/db.dump | zstd > /mnt/db.dump.zst"
 )]

@@ -51,7 +51,7 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     if arguments.explain {
         explain(&plan);
     }
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let name = sink.name().to_owned();
     let is_plain = arguments.output.output.is_none() && !arguments.output.json;
     if is_plain {
@@ -59,7 +59,8 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     } else {
         write_rows(sink, arguments, &survey, &plan)
     }
-    .with_context(|| format!("cannot write to {name}"))?;
+    .with_context(|| format!("cannot write to {name}"))?
+    .keep()?;
     Ok(status(is_failed || !survey.unknown.is_empty()))
 }
 
@@ -85,7 +86,12 @@ fn expanded(arguments: &OrderFiles, counting: &mut Counting) -> Result<Vec<PathB
     Ok(all)
 }
 
-fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) -> io::Result<()> {
+fn write_plain(
+    sink: Sink,
+    arguments: &OrderFiles,
+    survey: &Survey,
+    plan: &Plan,
+) -> io::Result<Sink> {
     let mut out = io::BufWriter::new(sink);
     let end = if arguments.null { b'\0' } else { b'\n' };
     match arguments.unit {
@@ -104,10 +110,15 @@ fn write_plain(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan)
             }
         }
     }
-    out.flush()
+    out.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
-fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) -> io::Result<()> {
+fn write_rows(
+    sink: Sink,
+    arguments: &OrderFiles,
+    survey: &Survey,
+    plan: &Plan,
+) -> io::Result<Sink> {
     const FILE: [&str; 3] = ["file_size_bytes", "resident_bytes", "path"];
     const RANGE: [&str; 4] = ["offset", "length", "note", "path"];
     let columns = fields(match arguments.unit {
@@ -143,7 +154,7 @@ fn write_rows(sink: Sink, arguments: &OrderFiles, survey: &Survey, plan: &Plan) 
             }
         }
     }
-    writer.finish(None).map(drop)
+    writer.finish(None)
 }
 
 /// A writer of rows, with another header where columns get wider.

@@ -35,7 +35,7 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
         ("as given, misses dropped", planned(Mode::Fixed, Keep::Keep)),
         ("shuffled", planned(Mode::Shuffle(seed), Keep::Share)),
     ];
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let name = sink.name().to_owned();
     let cannot_write = || format!("cannot write to {name}");
     let mut writer = row_writer(sink, &fields(&["device_read_bytes", "note"]));
@@ -50,8 +50,7 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
     writer
         .write(&row("the bound: what does not fit", bound))
         .with_context(cannot_write)?;
-    writer.finish(None).with_context(cannot_write)?;
-    Ok(())
+    writer.finish(None).with_context(cannot_write)?.keep()
 }
 
 fn row(strategy: &str, read: Bytes) -> Row {

@@ -118,7 +118,7 @@ impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("snapshot")?;
         if let Some(path) = &self.path {
-            write!(f, " {}", path.display())?;
+            write!(f, " {}", cachewise_units::escaped(path))?;
         }
         if let Some(line) = self.line {
             write!(f, ", line {line}")?;
