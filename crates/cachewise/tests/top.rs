@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::Signal;
@@ -253,7 +252,7 @@ fn of_a_process() {
     // It may have been found to be gone while the probe was made.
     let ended = started.wait();
     assert!(
-        ended.code() == 0 || ended.err().contains("has ended"),
+        ended.code() == 0 || ended.err().contains(&format!("process {pid} has ended")),
         "it ends with the process: {}",
         ended.err()
     );

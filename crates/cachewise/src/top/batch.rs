@@ -17,6 +17,7 @@ use crate::cli::Top;
 use crate::machine::{self, Followed};
 use crate::output::{Sink, Stream, is_broken_pipe, tell};
 use crate::signals::{self, Caught};
+use crate::watch::Watch;
 
 /// The header is written again after so many rows, on a terminal.
 const HEADER_EVERY: usize = 40;
@@ -36,7 +37,7 @@ pub fn batch(
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let hostname = kernel.hostname().unwrap_or_else(|_| "?".into());
-    let mut watch = super::open(arguments, followed.as_ref(), options, kernel)?;
+    let mut watch = Watch::open(options, kernel)?;
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
     }

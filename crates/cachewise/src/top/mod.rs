@@ -68,25 +68,6 @@ fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
     Ok(options)
 }
 
-fn open(
-    arguments: &Top,
-    followed: Option<&Followed>,
-    options: &Options,
-    kernel: Kernel,
-) -> Result<Watch> {
-    let watch = Watch::open(options, kernel)?;
-    // Then there is no process to be watched, and that is why there is no probe.
-    if let (Some(pid), true) = (arguments.pid, followed.is_some_and(Followed::has_ended)) {
-        bail!("process {pid} has ended");
-    }
-    let is_part = arguments.pid.is_some() || arguments.cgroup.is_some();
-    if is_part && !watch.backend().exact {
-        let why = watch.backend().notes.join("; ");
-        bail!("a part of the system can be watched with the probe only: {why}");
-    }
-    Ok(watch)
-}
-
 /// A terminal that cannot move its cursor shows nothing but mud.
 fn check_terminal() -> Result<()> {
     let name = std::env::var("TERM").unwrap_or_default();
@@ -109,7 +90,7 @@ fn screen(
     options: &Options,
     kernel: Kernel,
 ) -> Result<ExitCode> {
-    let watch = open(arguments, followed.as_ref(), options, kernel.clone())?;
+    let watch = Watch::open(options, kernel.clone())?;
     let scope = match (arguments.pid, &arguments.cgroup) {
         (Some(pid), _) => Some(format!("process {pid}")),
         (None, Some(group)) => Some(format!("cgroup {}", group.display())),

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, VmStat};
 use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Stretch, System, Use};
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
@@ -89,10 +89,13 @@ impl Watch {
                 };
                 (None, backend)
             }
-            Err(error) => {
-                return Err(error)
-                    .context("a part of the system can be watched with the probe only");
+            Err(cachewise_probe::Error::NoProcess(pid)) => {
+                bail!("process {pid} has ended before it could be watched");
             }
+            Err(error) => bail!(
+                "a part of the system can be watched with the probe only, and {}",
+                machine::why_no_probe(error)
+            ),
         };
         let parts = (options.detail == Detail::Rows).then(|| Parts {
             groups: Groups::open(&kernel),
