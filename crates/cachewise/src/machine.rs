@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::output::explain;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
 use cachewise_model::{Count, Measured, Missing, System};
+use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Error, ErrorKind};
 use cachewise_units::{Bytes, Pages, escaped};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -111,6 +113,24 @@ pub fn who_may_look(pid: u32) -> String {
 /// Whether control groups are named by the version 1 memory hierarchy.
 pub fn uses_cgroup_v1(kernel: &Kernel) -> bool {
     matches!(kernel.cgroup_hierarchy(), Ok(Hierarchy::V1Memory { .. }))
+}
+
+/// A control group to be watched with those below it, and its name.
+pub fn cgroup_filter(kernel: &Kernel, path: &Path) -> Result<(CgroupFilter, String)> {
+    let cgroup = kernel
+        .resolve_cgroup(path)
+        .context("cannot watch a control group")?;
+    let Some(level) = cgroup.level else {
+        bail!(
+            "the depth of control group {} cannot be known from inside a cgroup namespace",
+            cgroup.name
+        );
+    };
+    let filter = CgroupFilter {
+        id: cgroup.id,
+        level,
+    };
+    Ok((filter, cgroup.name))
 }
 
 /// Now, in UTC, to the millisecond.

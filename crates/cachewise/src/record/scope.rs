@@ -1,8 +1,7 @@
 //! What of the machine is watched. Memory and pressure are the whole machine's in any case.
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use cachewise_kstat::Kernel;
-use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Detail, Options, Scope};
 
 use crate::cli::Record;
@@ -21,20 +20,9 @@ pub fn of(arguments: &Record, kernel: &Kernel) -> Result<(Options, String)> {
     let mut options = Options::new(scope, Detail::Rows);
     options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
     if let Some(path) = &arguments.cgroup {
-        let cgroup = kernel
-            .resolve_cgroup(path)
-            .context("cannot watch a control group")?;
-        let Some(level) = cgroup.level else {
-            bail!(
-                "the depth of control group {} cannot be known from inside a cgroup namespace",
-                cgroup.name
-            );
-        };
-        options.cgroup = Some(CgroupFilter {
-            id: cgroup.id,
-            level,
-        });
-        words = format!("control group {}", cgroup.name);
+        let (filter, name) = machine::cgroup_filter(kernel, path)?;
+        options.cgroup = Some(filter);
+        words = format!("control group {name}");
     }
     Ok((options, words))
 }

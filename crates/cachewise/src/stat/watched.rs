@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Device, Kernel};
-use cachewise_probe::options::{CgroupFilter, WantedFile};
+use cachewise_probe::options::WantedFile;
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_units::escaped;
 
@@ -18,19 +18,7 @@ pub fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
     let mut options = Options::new(scope, Detail::Totals);
     options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
     if let Some(path) = &arguments.cgroup {
-        let cgroup = kernel
-            .resolve_cgroup(path)
-            .context("cannot watch a control group")?;
-        let Some(level) = cgroup.level else {
-            bail!(
-                "the depth of control group {} cannot be known from inside a cgroup namespace",
-                cgroup.name
-            );
-        };
-        options.cgroup = Some(CgroupFilter {
-            id: cgroup.id,
-            level,
-        });
+        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
     }
     options.files = arguments
         .file

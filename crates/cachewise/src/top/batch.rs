@@ -36,7 +36,7 @@ pub fn batch(
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
-    let hostname = kernel.hostname().unwrap_or_else(|_| "?".into());
+    let hostname = machine::hostname(&kernel);
     let mut watch = Watch::open(options, kernel)?;
     for note in &watch.backend().notes {
         tell(&format!("note: {note}"));
@@ -172,8 +172,7 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 fn tell_lost(lost: &[Lost]) {
-    // Direct I/O that is under way at the end of an interval is counted in the next.
-    for lost in lost.iter().filter(|lost| lost.id != "direct_in_flight") {
+    for lost in lost {
         tell(&format!(
             "incomplete, {}: {} {}",
             lost.id, lost.count, lost.meaning

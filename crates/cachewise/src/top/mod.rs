@@ -16,7 +16,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
-use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_tui::{App, Look, Scene, Setup};
 
@@ -35,7 +34,7 @@ pub fn top(arguments: Top) -> Result<ExitCode> {
         || arguments.output.json
         || !std::io::stdout().is_terminal();
     if !is_batch {
-        check_terminal()?;
+        check_terminal("add -b for rows")?;
     }
     let followed = arguments.pid.map(Followed::open).transpose()?;
     let options = options(&arguments, &kernel)?;
@@ -51,29 +50,17 @@ fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
     let mut options = Options::new(scope, Detail::Rows);
     options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
     if let Some(path) = &arguments.cgroup {
-        let cgroup = kernel
-            .resolve_cgroup(path)
-            .context("cannot watch a control group")?;
-        let Some(level) = cgroup.level else {
-            bail!(
-                "the depth of control group {} cannot be known from inside a cgroup namespace",
-                cgroup.name
-            );
-        };
-        options.cgroup = Some(CgroupFilter {
-            id: cgroup.id,
-            level,
-        });
+        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
     }
     Ok(options)
 }
 
 /// A terminal that cannot move its cursor shows nothing but mud.
-fn check_terminal() -> Result<()> {
+pub fn check_terminal(instead: &str) -> Result<()> {
     let name = std::env::var("TERM").unwrap_or_default();
     if name.is_empty() || name == "dumb" {
         bail!(
-            "a terminal of the type {} has no screen to draw on: add -b for rows, or set TERM",
+            "a terminal of the type {} has no screen to draw on: {instead}, or set TERM",
             if name.is_empty() {
                 "(TERM is not set)"
             } else {
@@ -100,7 +87,7 @@ fn screen(
         scene: Scene::Live,
         look: look(arguments),
         page: cachewise_sys::page_size(),
-        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+        hostname: machine::hostname(&kernel),
         backend: watch.backend().clone(),
         interval: arguments.pace().get(),
         readonly: arguments.readonly,
@@ -112,6 +99,7 @@ fn screen(
     let source = Source {
         watch,
         followed: followed.zip(arguments.pid),
+        ended: None,
     };
     let options = cachewise_tui::Options {
         mouse: !arguments.no_mouse,
@@ -150,19 +138,18 @@ fn look(arguments: &Top) -> Look {
 struct Source {
     watch: Watch,
     followed: Option<(Followed, u32)>,
+    /// It has just ended, which is not said yet.
+    ended: Option<u32>,
 }
 
 impl cachewise_tui::Source for Source {
     fn stretch(&mut self) -> Result<Stretch, String> {
-        // Before the stretch: what it did last belongs to it.
-        let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
-        let stretch = self.watch.stretch().map_err(|error| explain(&error));
-        match ended {
-            Some((_, pid)) => {
-                let _ = stretch;
-                Err(format!("process {pid} has ended"))
-            }
-            None => stretch,
+        // After the stretch in which it ended: what it did last is in that.
+        if let Some(pid) = self.ended.take() {
+            return Err(format!("process {pid} has ended"));
         }
+        let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
+        self.ended = ended.map(|(_, pid)| pid);
+        self.watch.stretch().map_err(|error| explain(&error))
     }
 }

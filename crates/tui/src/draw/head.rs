@@ -72,11 +72,9 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// What was not counted as it should be. Direct I/O that is under way is counted when it ends.
+/// What was not counted as it should be.
 fn lost(app: &App) -> Option<String> {
-    let lost = app.shown.as_ref()?.lost.iter();
-    let mut lost = lost.filter(|lost| lost.id != "direct_in_flight");
-    let first = lost.next()?;
+    let first = app.shown.as_ref()?.lost.first()?;
     Some(format!("incomplete: {} {}", first.count, first.id))
 }
 
