@@ -4,11 +4,12 @@
 //! written. The kernel takes the probe away.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::low_level::siginfo::Cause;
@@ -92,6 +93,15 @@ fn catch<T: From<Caught> + Send + 'static>(
             }
         })
         .context("cannot start the thread for signals")?;
+    Ok(())
+}
+
+/// A file at the size that a limit allows (`ulimit -f`) is an error of the write, not the end of this process.
+pub fn outlive_size_limit() -> Result<()> {
+    // A handler, which a program that is started does not inherit. Who had it ignored has that already.
+    if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
+        signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
+    }
     Ok(())
 }
 

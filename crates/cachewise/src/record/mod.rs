@@ -21,7 +21,9 @@ use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, re
 use cachewise_units::Bytes;
 
 use crate::cli::Record;
+use crate::machine;
 use crate::output::{FAILED, explain, tell};
+use crate::signals;
 use crate::watch::Watch;
 use clock::Clock;
 use course::{Course, Next};
@@ -38,6 +40,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         .file
         .canonicalize()
         .unwrap_or_else(|_| arguments.file.clone());
+    signals::outlive_size_limit()?;
     // Before anything is begun: what is refused should cost nothing.
     let found = look(&path)?;
     let mut course = Course::begin(arguments)?;
@@ -84,7 +87,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
 
 fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) -> Session {
     let mut session = Session::new(
-        &kernel.hostname().unwrap_or_else(|_| "?".into()),
+        &machine::hostname(kernel),
         &kernel.release().unwrap_or_else(|_| "?".into()),
         cachewise_sys::page_size().get(),
         watch.backend().clone(),
@@ -101,6 +104,8 @@ fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) ->
 struct Recorder {
     /// As it was typed.
     name: PathBuf,
+    /// Where it really is.
+    path: PathBuf,
     writer: Writer,
     interval: Duration,
     top: usize,
@@ -132,6 +137,7 @@ impl Recorder {
         }
         Ok(Recorder {
             name,
+            path,
             writer,
             interval: arguments.interval.get(),
             top: arguments.top.into(),
@@ -205,7 +211,7 @@ impl Recorder {
     /// Takes a recording away that was made for nothing.
     fn discard(self, found: Found) {
         if found == Found::Nothing {
-            let _ = std::fs::remove_file(&self.name);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 
