@@ -78,9 +78,16 @@ impl Writer {
             }));
         };
         foreign_part(path, &limits, Some(&parts)).map_err(wrong)?;
+        // Locked before its end is looked for: another recorder would go on meanwhile.
+        let file = (newest.number == 0).then(|| locked(path));
+        let file = file.transpose().map_err(wrong)?;
+        let now = segment::parts(path).map_err(wrong)?;
+        if now.last().is_none_or(|now| now.start != newest.start) {
+            return Err(wrong(ErrorKind::Busy));
+        }
         let tail = Tail::of(&newest.path).map_err(wrong)?;
         session.go = tail.go.map_or(0, |go| go + 1);
-        if newest.number > 0 {
+        let Some(file) = file else {
             // The recorder was killed between two names: the next part begins here.
             let start = Start {
                 sequence: newest.start.sequence + 1,
@@ -91,13 +98,7 @@ impl Writer {
                 .persist_noclobber(path)
                 .map_err(|error| wrong(error.error.into()))?;
             return Ok(Writer::new(path, file, start, session, limits, end));
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|error| wrong(error.into()))?;
-        lock(&file).map_err(wrong)?;
+        };
         file.set_len(tail.end)
             .map_err(|error| wrong(error.into()))?;
         let mut writer = Writer::new(path, file, newest.start, session, limits, tail.end);
@@ -300,6 +301,12 @@ fn begin(
     lock(temporary.as_file())?;
     temporary.as_file().write_all_at(&bytes, 0)?;
     Ok((temporary, bytes.len() as u64))
+}
+
+fn locked(path: &Path) -> Result<File, ErrorKind> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    lock(&file)?;
+    Ok(file)
 }
 
 fn lock(file: &File) -> Result<(), ErrorKind> {
