@@ -22,8 +22,10 @@ fn main() -> ExitCode {
             needs_root("ended::with_the_process", with_the_process),
             needs_root("killed::and_gone_on_with", killed),
             needs_root("full::what_is_there_stays", full),
+            needs_root("full::at_the_limit_of_a_file", limited),
             needs_root("shown::in_every_format", formats),
             needs_root("shown::a_part_of_the_time", part_of_the_time),
+            needs_root("shown::sample_by_sample", sample_by_sample),
             needs_root("shown::in_a_browser", browser),
             needs_root("unprivileged::estimates", unprivileged),
             plain("refused::what_is_no_recording", refused),
@@ -47,8 +49,20 @@ fn rows(file: &Path, of: &str) -> Vec<Value> {
 }
 
 fn rows_with(file: &Path, of: &str, more: &[&str]) -> Vec<Value> {
+    lines(&series(file, of, more).expect(0, "all of it can be read"))
+}
+
+/// As many as there are so far: the last may be half written.
+fn samples_so_far(file: &Path) -> usize {
+    lines(&series(file, "machine", &[])).len()
+}
+
+fn series(file: &Path, of: &str, more: &[&str]) -> Ended {
     let series = ["report", text(file), "--series", "-o", "jsonl", "--of", of];
-    let ended = Ended::of(&mut cachewise(series.iter().chain(more)));
+    Ended::of(&mut cachewise(series.iter().chain(more)))
+}
+
+fn lines(ended: &Ended) -> Vec<Value> {
     let lines = ended.out.split(|byte| *byte == b'\n');
     lines
         .filter(|line| !line.is_empty())
@@ -101,6 +115,10 @@ fn to_the_page() {
         for of in ["files", "processes"] {
             let parts = sum(&rows_with(&recording, of, &["--columns", id]), id);
             assert_eq!(parts, whole, "{id}: the {of} add up to the machine");
+            assert!(
+                id != "read_pages" || whole > 0,
+                "{of}: there is something to add up"
+            );
         }
     }
     let report = json_of(&["report", text(&recording), "--json"]);
@@ -121,6 +139,12 @@ fn few_by_name() {
     let machine = rows(&recording, "machine");
     for of in ["files", "processes"] {
         let parts = rows(&recording, of);
+        assert!(
+            parts
+                .iter()
+                .any(|row| row["path"].is_null() && row["command"].is_null()),
+            "{of}: one row is of all others"
+        );
         assert_eq!(
             sum(&parts, "read_pages"),
             sum(&machine, "read_pages"),
@@ -177,7 +201,7 @@ fn recorder(recording: &Path) -> Started {
     arguments.push("--no-lock");
     let started = Started::of(cachewise(arguments).stdin(Stdio::null()));
     until("some samples are there", || {
-        (recording.exists() && rows(recording, "machine").len() >= 5).then_some(())
+        (recording.exists() && samples_so_far(recording) >= 5).then_some(())
     });
     started
 }
@@ -226,7 +250,7 @@ fn killed() {
     let started = recorder(&recording);
     started.signal(Signal::KILL);
     assert_eq!(started.wait().code(), -9, "it was killed");
-    let before = rows(&recording, "machine").len();
+    let before = samples_so_far(&recording);
     assert!(before >= 5, "what was written is there: {before} samples");
     let arguments = ["record", text(&recording), "-i", "100ms", "-d", "300ms"];
     Ended::of(&mut cachewise(arguments))
@@ -282,6 +306,71 @@ fn full() {
     let report = json_of(&["report", text(&recording), "--json"]);
     assert!(report["samples"].as_u64() >= Some(2), "{}", ended.err());
     assert_eq!(report["problems"], serde_json::json!([]), "no half sample");
+}
+
+/// A limit on the size of files ends what writes beyond it with a signal, unless it takes care.
+fn limited() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("r");
+    let mut command = Command::new("sh");
+    // In blocks of 512 bytes.
+    command.args(["-c", "ulimit -f 48; exec \"$0\" record \"$1\" -i 100ms"]);
+    command.arg(env!("CARGO_BIN_EXE_cachewise")).arg(&recording);
+    Ended::of(&mut command)
+        .expect(2, "it cannot go on")
+        .says("there is no room for more", "why")
+        .says("samples over", "what there is");
+    let report = json_of(&["report", text(&recording), "--json"]);
+    assert!(report["samples"].as_u64() >= Some(2), "{report}");
+    assert_eq!(report["problems"], serde_json::json!([]), "no half sample");
+}
+
+fn sample_by_sample() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("r");
+    let arguments = ["record", text(&recording), "-i", "100ms", "-d", "3", "-q"];
+    Ended::of(&mut cachewise(arguments)).expect(0, "three seconds of the machine");
+    let recording = text(&recording);
+    let step = |more: &[&str]| {
+        let arguments: Vec<&str> = ["report", recording, "--tui"]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
+        OnTerminal::of(&arguments, "xterm")
+    };
+    let all = rows(Path::new(recording), "machine").len();
+    let mut desk = step(&[]);
+    desk.until_shown(&format!("sample 1 of {all}, stands"));
+    desk.press(".");
+    desk.until_shown(&format!("sample 2 of {all}, stands"));
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it has been seen");
+
+    let part = json_of(&[
+        "report", recording, "--json", "--from", "+0.7", "--to", "+2.5",
+    ]);
+    let samples = part["samples"].as_u64().expect("a number");
+    assert!(0 < samples && samples < all as u64, "{samples} of {all}");
+    let mut desk = step(&["--from", "+0.7", "--to", "+2.5"]);
+    desk.until_shown(&format!("sample 1 of {samples}, stands"));
+    let first = &rows_with(Path::new(recording), "machine", &["--from", "+0.7"])[0];
+    let time = first["time"].as_str().expect("it has a time");
+    let second = &time["2026-01-02T".len().."2026-01-02T03:04:05".len()];
+    desk.until_shown(second);
+    desk.press("\x1b[F");
+    desk.until_shown(&format!("sample {samples} of {samples}"));
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it has been seen");
+
+    let mut desk = step(&["--from", "2001-01-01", "--to", "2001-01-02"]);
+    assert_eq!(desk.ended(), 2, "nothing is from then");
+    desk.until_shown("it goes from");
+    let mut desk = OnTerminal::of(&["report", recording, "--tui"], "dumb");
+    assert_eq!(desk.ended(), 2, "there is no screen");
+    desk.until_shown("use --series");
+    Ended::of(&mut cachewise(["report", recording, "--tui"]))
+        .expect(2, "nor on a pipe")
+        .says("no terminal", "why");
 }
 
 fn formats() {
@@ -372,6 +461,20 @@ fn part_of_the_time() {
     ]))
     .expect(2, "nothing is from then")
     .says("it goes from", "but from when it is");
+    let before = fs::read(&recording).expect("it is there");
+    Ended::of(&mut cachewise([
+        "report",
+        text(&recording),
+        "--html",
+        text(&recording),
+    ]))
+    .expect(2, "a page in its place would be the end of it")
+    .says("is a recording", "why not");
+    assert_eq!(
+        fs::read(&recording).expect("it is there"),
+        before,
+        "as it was"
+    );
     Ended::of(&mut cachewise([
         "report",
         text(&recording),
@@ -387,7 +490,9 @@ fn browser() {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok())
     else {
-        println!("skipped: the report in a browser: no chromium");
+        println!(
+            "skipped: the report in a browser: needs chromium; scripts/setup test installs it"
+        );
         return;
     };
     let scratch = Scratch::new();

@@ -2,12 +2,9 @@
 
 mod support;
 
-use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex};
 
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
@@ -267,87 +264,9 @@ fn interrupted() {
     assert!(document["rows"].is_array(), "with the interval begun");
 }
 
-/// A command on a terminal of its own, and what is on the screen.
-struct OnTerminal {
-    child: Box<dyn portable_pty::Child + Send + Sync>,
-    keyboard: Box<dyn Write + Send>,
-    screen: Arc<Mutex<vt100::Parser>>,
-    _master: Box<dyn portable_pty::MasterPty + Send>,
-}
-
-impl OnTerminal {
-    fn of(arguments: &[&str], term: &str) -> OnTerminal {
-        let (rows, cols) = (30, 140);
-        let size = PtySize {
-            rows,
-            cols,
-            ..PtySize::default()
-        };
-        let pair = native_pty_system()
-            .openpty(size)
-            .expect("there are pseudo-terminals");
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cachewise"));
-        command.arg("top");
-        command.args(arguments);
-        command.env("TERM", term);
-        command.env("LC_ALL", "C.UTF-8");
-        let child = pair
-            .slave
-            .spawn_command(command)
-            .expect("it can be started");
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, cols, 0)));
-        let mut reader = pair.master.try_clone_reader().expect("it can be read");
-        let seen = Arc::clone(&screen);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = reader.read(&mut bytes) {
-                seen.lock()
-                    .expect("nobody panics with it")
-                    .process(&bytes[..read]);
-            }
-        });
-        OnTerminal {
-            child,
-            keyboard: pair.master.take_writer().expect("it is taken once"),
-            screen,
-            _master: pair.master,
-        }
-    }
-
-    fn text(&self) -> String {
-        self.screen
-            .lock()
-            .expect("nobody panics with it")
-            .screen()
-            .contents()
-    }
-
-    fn until_shown(&self, text: &str) {
-        until(&format!("{text:?} is shown"), || {
-            self.text().contains(text).then_some(())
-        });
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).expect("it reads");
-        self.keyboard.flush().expect("it reads");
-    }
-
-    fn ended(&mut self) -> u32 {
-        until("it ends", || self.child.try_wait().expect("it is ours")).exit_code()
-    }
-}
-
-impl Drop for OnTerminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn dumb() {
     for term in ["dumb", ""] {
-        let mut desk = OnTerminal::of(&[], term);
+        let mut desk = OnTerminal::of(&["top"], term);
         assert_eq!(desk.ended(), 2, "there is no screen on {term:?}");
         desk.until_shown("add -b for rows");
     }
@@ -360,7 +279,10 @@ fn screen() {
     warm(&file);
     let busy = Busy::with(&file);
     let name = file.display().to_string();
-    let mut desk = OnTerminal::of(&["0.2", "--view", "file", "--filter", &name], "xterm");
+    let mut desk = OnTerminal::of(
+        &["top", "0.2", "--view", "file", "--filter", &name],
+        "xterm",
+    );
     desk.until_shown("every 200ms, exact");
     desk.until_shown("  1 of ");
     // Held, so that the row stays when nobody reads any more.

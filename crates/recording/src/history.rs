@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Problem};
+use crate::error::Error;
 use crate::reader::{Position, Reader};
 use crate::sample::Sample;
 use crate::session::Session;
+use crate::summary::Range;
 
-/// The samples of a recording, by number.
+/// The samples of a recording in a range of time, by number: 0 is the first of them.
 ///
 /// # Cost
 /// Opening reads the whole recording once; a step forth reads one sample, any other as many as there are
@@ -17,8 +18,9 @@ pub struct History {
     reader: Reader,
     /// The number of the sample at each key frame, and where it is.
     keys: Vec<(usize, Position)>,
-    length: usize,
-    problems: Vec<Problem>,
+    /// The numbers of those that are in the range.
+    chosen: Vec<usize>,
+    problems: Vec<String>,
     /// What the reader gives next.
     next: usize,
 }
@@ -28,38 +30,41 @@ impl History {
     ///
     /// # Errors
     /// As [`Reader::open`] and [`Reader::next`].
-    pub fn open(path: &Path) -> Result<History, Error> {
+    pub fn open(path: &Path, range: Range) -> Result<History, Error> {
         let mut reader = Reader::open(path)?;
-        let (mut keys, mut length) = (Vec::new(), 0);
-        while reader.next()?.is_some() {
-            keys.extend(reader.position().map(|position| (length, position)));
-            length += 1;
+        let (mut keys, mut chosen, mut number) = (Vec::new(), Vec::new(), 0);
+        while let Some(sample) = reader.next()? {
+            keys.extend(reader.position().map(|position| (number, position)));
+            if range.has(&sample) {
+                chosen.push(number);
+            }
+            number += 1;
         }
-        let problems = reader.problems().to_vec();
+        let problems = reader.told();
         Ok(History {
             reader,
             keys,
-            length,
+            chosen,
             problems,
-            next: length,
+            next: number,
         })
     }
 
     /// How many samples there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.length
+        self.chosen.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.length == 0
+        self.chosen.is_empty()
     }
 
     /// What could not be read.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
@@ -72,16 +77,18 @@ impl History {
     /// A sample by its number; none beyond the last.
     ///
     /// # Errors
-    /// If the file cannot be read any more.
+    /// If the file cannot be read any more, or went to another name.
     pub fn get(&mut self, number: usize) -> Result<Option<Sample>, Error> {
-        if number >= self.length {
+        let Some(&number) = self.chosen.get(number) else {
             return Ok(None);
-        }
+        };
         let key = self.keys.partition_point(|(first, _)| *first <= number);
         let Some((first, position)) = key.checked_sub(1).map(|key| self.keys[key]) else {
             return Ok(None);
         };
         if self.next > number || self.next < first {
+            // Of a place that could not be gone to nothing is known to come next.
+            self.next = usize::MAX;
             self.reader.seek(position)?;
             self.next = first;
         }

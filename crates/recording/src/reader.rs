@@ -94,10 +94,14 @@ impl Reader {
         &self.problems
     }
 
-    /// How many problems there were beside those.
+    /// The same in words, and how many there were beside those.
     #[must_use]
-    pub fn more_problems(&self) -> u64 {
-        self.more_problems
+    pub fn told(&self) -> Vec<String> {
+        let mut told: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
+        if self.more_problems > 0 {
+            told.push(format!("and {} more like these", self.more_problems));
+        }
+        told
     }
 
     /// The next sample; none at the end.
@@ -271,7 +275,13 @@ impl Reader {
     pub(crate) fn seek(&mut self, to: Position) -> Result<(), Error> {
         self.part = None;
         self.next_part = to.part;
-        self.open_next();
+        if !self.open_next() || self.next_part != to.part + 1 {
+            // The place is one of another part: what stands there in this one is another sample.
+            self.part = None;
+            let path = self.parts.get(to.part).map(|part| part.path.as_path());
+            let gone = std::io::Error::other("its part was taken away since, or has another name");
+            return Err(Error::new("read", path.unwrap_or(Path::new("")), gone));
+        }
         if let Some(open) = &mut self.part {
             let at = open.window.at(to.session);
             let at = at.map_err(|error| Error::new("read", &open.path, ErrorKind::Io(error)))?;

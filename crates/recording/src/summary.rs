@@ -75,12 +75,7 @@ pub fn summarize<E: From<Error>>(
         each(&sample, gap.as_ref())?;
         sums.add(sample, gap, session);
     }
-    let problems = reader.problems().iter().map(ToString::to_string);
-    let mut problems: Vec<String> = problems.collect();
-    if reader.more_problems() > 0 {
-        problems.push(format!("and {} more like these", reader.more_problems()));
-    }
-    Ok(sums.map(|sums| sums.finish(problems)))
+    Ok(sums.map(|sums| sums.finish(reader.told())))
 }
 
 struct Sums {
@@ -193,16 +188,18 @@ impl Sums {
                 machine.device_write_bytes.plus(stretch.device_write_bytes);
         }
         self.samples += 1;
-        if self.processes.is_full() || self.files.is_full() {
+        if self.processes.is_full() || self.files.is_full() || self.cgroups.is_full() {
             self.crowd();
         }
     }
 
-    /// Sums up the least active processes and files, there being too many.
+    /// Sums up the least active processes and files, and drops the least active control groups, there being
+    /// too many.
     fn crowd(&mut self) {
         let mut stretch = crate::sample::example();
         stretch.processes = std::mem::take(&mut self.processes).rows;
         stretch.files = std::mem::take(&mut self.files).rows;
+        stretch.cgroups = std::mem::take(&mut self.cgroups).rows;
         reduce(&mut stretch, MOST_PARTS / 2);
         for row in stretch.processes {
             self.processes
@@ -211,6 +208,9 @@ impl Sums {
         for row in stretch.files {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
             self.files.add(key, row, file);
+        }
+        for row in stretch.cgroups {
+            self.cgroups.add(row.path.clone().known(), row, cgroup);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cachewise_model::{Counter, Measured, Missing};
-use cachewise_recording::{History, Limits, Reader, Sample, Writer};
+use cachewise_recording::{History, Limits, Range, Reader, Sample, Writer};
 use proptest::prelude::*;
 use support::{limits, measured, numbers, record, second, session, stretch};
 
@@ -36,7 +36,7 @@ proptest! {
         for (back, stretch) in back.iter().zip(&stretches) {
             prop_assert_eq!(&back.stretch, stretch, "with every quality and reason");
         }
-        let mut history = History::open(&path).unwrap();
+        let mut history = History::open(&path, Range::default()).unwrap();
         for number in (0..stretches.len()).rev() {
             let sample = history.get(number).unwrap().unwrap();
             prop_assert_eq!(&sample.stretch, &stretches[number], "and by number, backwards");
@@ -78,6 +78,43 @@ fn a_recording_of_the_first_version_is_read() {
         "its estimates"
     );
     assert!(last.system.cached_bytes.exact().is_some(), "its gauges");
+}
+
+fn time(number: u64) -> Option<jiff::Timestamp> {
+    second(number).stretch.time.parse().ok()
+}
+
+#[test]
+fn a_part_of_the_time_is_numbered_from_its_first_sample() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    drop(record(&path, limits(1 << 20, 1, 4), 0..20));
+    let range = Range {
+        from: time(5),
+        to: time(9),
+    };
+    let mut history = History::open(&path, range).unwrap();
+    assert_eq!(history.len(), 4, "after the one and up to the other");
+    for (number, expected) in [(3, 9), (0, 6), (1, 7)] {
+        let sample = history.get(number).unwrap().unwrap();
+        assert_eq!(sample.stretch, second(expected).stretch, "number {number}");
+    }
+    assert!(history.get(4).unwrap().is_none(), "no more than that");
+}
+
+#[test]
+fn a_part_that_is_gone_is_not_taken_for_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    drop(record(&path, limits(12 << 10, 3, 8), 0..2_000));
+    let mut history = History::open(&path, Range::default()).unwrap();
+    let last = history.len() - 1;
+    // As a recorder does that goes on meanwhile.
+    std::fs::remove_file(directory.path().join("r.2")).unwrap();
+    let error = history.get(0).unwrap_err();
+    assert!(error.to_string().contains("taken away"), "{error}");
+    let sample = history.get(last).unwrap().unwrap();
+    assert_eq!(sample.stretch, second(1_999).stretch, "the rest is there");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Row, Summary};
-use cachewise_recording::{Range, Reader, Sample, summarize};
+use cachewise_recording::{Found, Range, Reader, Sample, look, summarize};
 use cachewise_units::PageSize;
 use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, write_summary};
 use cachewise_web::ReportPage;
@@ -35,10 +35,13 @@ const HEADER_EVERY: usize = 40;
 pub fn report(arguments: &Report) -> Result<ExitCode> {
     let fields = arguments.fields().map_err(anyhow::Error::msg)?;
     if arguments.tui {
-        return step::step(arguments);
+        step::check_terminal()?;
     }
     let mut reader = Reader::open(&arguments.file)?;
     let range = range(arguments)?;
+    if arguments.tui {
+        return step::step(arguments, range);
+    }
     if arguments.series {
         return series(arguments, &mut reader, range, &fields);
     }
@@ -49,7 +52,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
     let summary = summarize(&mut reader, range, nothing)?;
     let Some(summary) = summary else {
-        return nothing_in(arguments, &reader);
+        return nothing_in(arguments, &reader.told());
     };
     finish(write(sink, arguments, &summary, &fields), &summary.problems)
 }
@@ -113,10 +116,10 @@ fn series(
             }
         }
     }
+    let problems = reader.told();
     let Some(writer) = writer else {
-        return nothing_in(arguments, reader);
+        return nothing_in(arguments, &problems);
     };
-    let problems: Vec<String> = reader.problems().iter().map(ToString::to_string).collect();
     let finished = writer.finish(None).map(|_| ()).with_context(cannot_write);
     finish(finished, &problems)
 }
@@ -134,13 +137,19 @@ fn rows(sample: &Sample, of: Of) -> Vec<Row> {
 
 /// A page with plots.
 fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
+    if matches!(look(page), Ok(Found::Recording)) {
+        bail!(
+            "{} is a recording: it is not written over with a page",
+            page.display()
+        );
+    }
     let mut points = Points::default();
     let summary = summarize(reader, range, |sample, gap| {
         points.add(&sample.stretch, gap);
         Ok::<(), anyhow::Error>(())
     })?;
     let Some(summary) = summary else {
-        return nothing_in(arguments, reader);
+        return nothing_in(arguments, &reader.told());
     };
     let (rows, each) = points.finish();
     let text = cachewise_web::report_page(&ReportPage {
@@ -180,9 +189,9 @@ fn finish(written: Result<()>, problems: &[String]) -> Result<ExitCode> {
     })
 }
 
-fn nothing_in(arguments: &Report, reader: &Reader) -> Result<ExitCode> {
-    for problem in reader.problems() {
-        tell(&problem.to_string());
+fn nothing_in(arguments: &Report, problems: &[String]) -> Result<ExitCode> {
+    for problem in problems {
+        tell(problem);
     }
     let name = arguments.file.display();
     match (&arguments.from, &arguments.to) {

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::Stretch;
-use cachewise_recording::History;
+use cachewise_recording::{History, Range};
 use cachewise_tui::{App, Kind, Scene, Setup};
 use cachewise_units::PageSize;
 
 use crate::cli::Report;
-use crate::output::{FAILED, tell};
-use crate::top::look_of;
+use crate::top::{self, look_of};
+
+use super::{finish, nothing_in};
 
 /// The samples by number, as the terminal's view asks for them.
 struct Samples(History);
@@ -30,22 +31,23 @@ impl cachewise_tui::History for Samples {
     }
 }
 
-/// Steps through a recording until the user has had enough.
-pub fn step(arguments: &Report) -> Result<ExitCode> {
+/// Fails where there is nothing to show samples on.
+pub fn check_terminal() -> Result<()> {
     if !std::io::stdout().is_terminal() {
         bail!(
             "standard output is no terminal to step through a recording on: --series writes every sample"
         );
     }
-    let mut history = History::open(&arguments.file)?;
-    let problems: Vec<String> = history.problems().iter().map(ToString::to_string).collect();
-    // Its session is known once a sample was read.
-    history.get(0)?;
-    let Some(session) = history.session().cloned() else {
-        bail!(
-            "{} has no sample that could be read",
-            arguments.file.display()
-        );
+    top::check_terminal("use --series for every sample")
+}
+
+/// Steps through the samples of a range until the user has had enough.
+pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
+    let mut history = History::open(&arguments.file, range)?;
+    let problems = history.problems().to_vec();
+    // The session is that of the sample.
+    let Some(session) = history.get(0)?.and_then(|_| history.session().cloned()) else {
+        return nothing_in(arguments, &problems);
     };
     let app = App::new(Setup {
         scene: Scene::Recording,
@@ -69,9 +71,5 @@ pub fn step(arguments: &Report) -> Result<ExitCode> {
     };
     cachewise_tui::replay(app, Samples(history), options)
         .context("cannot show the recording; --series writes every sample")?;
-    problems.iter().for_each(|problem| tell(problem));
-    Ok(match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(FAILED),
-    })
+    finish(Ok(()), &problems)
 }

@@ -7,6 +7,7 @@
 //! # Layout
 //! - `suite`: trials that need root, and those that do not
 //! - `command`: running the binary to its end, or having it run meanwhile
+//! - `terminal`: the binary on a pseudo-terminal, and what is on its screen
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `group`: control groups
 //! - `report`: the JSON of a run
@@ -23,6 +24,7 @@ mod group;
 mod program;
 mod report;
 mod suite;
+mod terminal;
 
 pub use bpf::{Held, held_by};
 pub use command::{
@@ -36,3 +38,4 @@ pub use group::Group;
 pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
 pub use suite::{Trial, needs_root, plain, run};
+pub use terminal::OnTerminal;
