@@ -25,6 +25,12 @@ impl Device {
         }
     }
 
+    /// Encodes it as it is inside the kernel: 12 bits of major, 20 of minor.
+    #[must_use]
+    pub const fn to_kernel(self) -> u32 {
+        self.major << 20 | self.minor & 0xF_FFFF
+    }
+
     /// Decodes a `dev_t` as `stat(2)` gives it: `st_dev` and `st_rdev`.
     #[must_use]
     pub const fn from_stat(dev: u64) -> Self {
@@ -92,6 +98,7 @@ mod tests {
             "a minor above 255, in two parts"
         );
         assert_eq!(Device::from_kernel((259 << 20) | 300), large, "and in one");
+        assert_eq!(Device::from_kernel(large.to_kernel()), large, "and back");
         assert_eq!(large.to_string(), "259:300", "as the kernel writes it");
     }
 

@@ -27,6 +27,7 @@
 //! # Layout
 //! - [`options`]: what to watch, and how finely
 //! - `object`: loading the programs, with fall-back where some are refused
+//! - `groups`: those that a kernel may do without, and what is missing then
 //! - `kernel_types`: what the programs need to know of the kernel's types
 //! - `probe`: the attached probe and its snapshots
 //! - `stretches`: what is kept from one snapshot to the next where each has its own stretch of time
@@ -42,6 +43,7 @@
 pub mod bare;
 pub mod census;
 mod error;
+mod groups;
 mod kernel_types;
 mod names;
 mod object;

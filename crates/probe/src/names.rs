@@ -1,11 +1,10 @@
 //! The files' records: the kernel sends one for each file when it is first seen, through a ring buffer.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::io::{PipeReader, PipeWriter};
 use std::mem::{offset_of, size_of};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,17 +12,17 @@ use std::time::Duration;
 use cachewise_kstat::{Device, Kernel, Mounts};
 use cachewise_units::{Bytes, Pages};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::object::types;
-use crate::record::{Raw, device, file_id};
+use crate::record::{Raw, file_id, is_block_device, path, seen_path};
 use crate::snapshot::{FileId, FileInfo, FileKind};
 
-/// How long records may wait. The ring holds some 20,000; the fastest walk seen makes 5,000 in this time.
+/// In a burst the ring is emptied this often. It holds some 20,000 records; the fastest walk seen makes 5,000
+/// in this time, and the programs call when a quarter of it is full.
 const INTERVAL: Duration = Duration::from_millis(50);
-
-const S_IFMT: u32 = 0o170_000;
-const S_IFBLK: u32 = 0o060_000;
 
 /// In the place of the names nearest to the root, where there are too many for a record.
 const LEFT_OUT: &str = "…";
@@ -34,7 +33,7 @@ struct FileRecord {
     size: u64,
     resident: u64,
     magic: u64,
-    super_device: (u32, u32),
+    super_device: Device,
     mode: u32,
     unlinked: bool,
     path: Option<PathBuf>,
@@ -108,31 +107,15 @@ impl FileRecord {
         mounts: Option<&Mounts>,
         writes_seen: &[u64],
     ) -> FileInfo {
-        let device = Device {
-            major: self.super_device.0,
-            minor: self.super_device.1,
+        let device = self.super_device;
+        let kind = match &self.path {
+            _ if is_block_device(self.mode) => FileKind::BlockDevice,
+            None => FileKind::Internal,
+            Some(_) => FileKind::File,
         };
-        let kind = match self.mode & S_IFMT {
-            S_IFBLK => FileKind::BlockDevice,
-            _ if self.path.is_none() => FileKind::Internal,
-            _ => FileKind::File,
-        };
-        let path = match kind {
-            FileKind::BlockDevice => kernel.block_device_name(Device {
-                major: id.major,
-                minor: id.minor,
-            }),
-            FileKind::Internal => None,
-            FileKind::File => {
-                // Of what was cut, nobody can say below which mount it is.
-                let whole = self.path.as_ref().filter(|path| path.is_absolute());
-                whole
-                    .zip(mounts)
-                    .and_then(|(path, mounts)| mounts.resolve(device, path))
-            }
-        };
+        let path = self.path.as_deref();
         FileInfo {
-            path,
+            path: seen_path(id, self.mode, device, path, kernel, mounts),
             path_in_file_system: self.path,
             deleted: self.unlinked,
             kind,
@@ -149,11 +132,13 @@ impl FileRecord {
     }
 }
 
-/// Takes the records out of the ring in the background, so that it does not run full.
+/// Takes the records out of the ring in the background when it fills, so that it does not run full.
 pub(crate) struct Names {
     shared: Arc<Shared>,
     records: Records,
     thread: Option<JoinHandle<()>>,
+    /// Closed, it ends the thread.
+    stop: Option<PipeWriter>,
 }
 
 struct Shared {
@@ -161,7 +146,6 @@ struct Shared {
     ring: Mutex<RingBuffer<'static>>,
     /// Where the ring puts what it has; never locked by anybody who then wants the ring.
     arrivals: Arc<Mutex<Arrivals>>,
-    stop: AtomicBool,
     _map: MapHandle,
 }
 
@@ -182,24 +166,19 @@ impl Names {
         let shared = Arc::new(Shared {
             ring: Mutex::new(ring),
             arrivals,
-            stop: AtomicBool::new(false),
             _map: map,
         });
         let collector = Arc::clone(&shared);
+        let (stopped, stop) = std::io::pipe().map_err(Error::Thread)?;
         let thread = std::thread::Builder::new()
             .name("names".into())
-            .spawn(move || {
-                while !collector.stop.load(Ordering::Relaxed) {
-                    // If the ring cannot be read, the snapshot's own try says so.
-                    drop(collector.drain());
-                    std::thread::park_timeout(INTERVAL);
-                }
-            })
+            .spawn(move || collector.collect(&stopped))
             .map_err(Error::Thread)?;
         Ok(Names {
             shared,
             records: Records::default(),
             thread: Some(thread),
+            stop: Some(stop),
         })
     }
 
@@ -280,9 +259,8 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             // A panic of the collector was printed when it happened, and nothing is left to undo.
             let _ = thread.join();
         }
@@ -290,9 +268,40 @@ impl Drop for Names {
 }
 
 impl Shared {
+    /// Empties the ring whenever the programs call, until the other end of the pipe is closed.
+    fn collect(&self, stopped: &PipeReader) {
+        let ring = self.ring().epoll_fd();
+        // SAFETY: the descriptor is open as long as the ring, which is as old as `self`.
+        let ring = unsafe { BorrowedFd::borrow_raw(ring) };
+        let interval = Timespec::try_from(INTERVAL).ok();
+        loop {
+            let mut ends = [
+                PollFd::new(stopped, PollFlags::IN),
+                PollFd::new(&ring, PollFlags::IN),
+            ];
+            match poll(&mut ends, None) {
+                Err(Errno::INTR) => continue,
+                Ok(_) if ends[0].revents().is_empty() => {}
+                _ => return,
+            }
+            // If the ring cannot be read, the snapshot's own try says so.
+            drop(self.drain());
+            // Records that come meanwhile can wait: woken for each, this would take a CPU.
+            if !matches!(
+                poll(&mut ends[..1], interval.as_ref()),
+                Ok(0) | Err(Errno::INTR)
+            ) {
+                return;
+            }
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, RingBuffer<'static>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn drain(&self) -> Result<(), Error> {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.consume().map_err(map_error)
+        self.ring().consume().map_err(map_error)
     }
 
     fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
@@ -315,10 +324,10 @@ fn parse(bytes: &[u8]) -> Result<(FileId, FileRecord), Error> {
         size: raw.u64(offset_of!(types::file_record, size)),
         resident: raw.u64(offset_of!(types::file_record, resident_pages)),
         magic: raw.u64(offset_of!(types::file_record, magic)),
-        super_device: device(raw.u32(offset_of!(types::file_record, super_dev))),
+        super_device: Device::from_kernel(raw.u32(offset_of!(types::file_record, super_dev))),
         mode: raw.u32(offset_of!(types::file_record, mode)),
         unlinked: raw.u32(offset_of!(types::file_record, unlinked)) != 0,
-        path: path(
+        path: path_of(
             names.get(..length).unwrap_or(names),
             raw.u32(offset_of!(types::file_record, whole)) != 0,
         ),
@@ -329,37 +338,38 @@ fn parse(bytes: &[u8]) -> Result<(FileId, FileRecord), Error> {
 
 /// The path from the root of the file system; the names come from the file upwards. Where they did not
 /// get to the root, it is a relative one that begins with [`LEFT_OUT`].
-fn path(names: &[u8], whole: bool) -> Option<PathBuf> {
+fn path_of(names: &[u8], whole: bool) -> Option<PathBuf> {
     if names.is_empty() {
         return None;
     }
-    let mut path = PathBuf::from(if whole { "/" } else { LEFT_OUT });
     let names = names.strip_suffix(&[0]).unwrap_or(names);
-    path.extend(names.split(|byte| *byte == 0).rev().map(OsStr::from_bytes));
-    Some(path)
+    let above = if whole { "" } else { LEFT_OUT };
+    Some(path(above, names.rsplit(|byte| *byte == 0)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
     fn names_are_put_together_from_the_root_down() {
         assert_eq!(
-            path(b"c.txt\0b\0a\0", true),
+            path_of(b"c.txt\0b\0a\0", true),
             Some(PathBuf::from("/a/b/c.txt")),
             "upwards in, downwards out"
         );
         assert_eq!(
-            path(b"c.txt\0b\0", false),
+            path_of(b"c.txt\0b\0", false),
             Some(PathBuf::from("…/b/c.txt")),
             "what is cut off is seen to be"
         );
         for whole in [true, false] {
-            let none = path(b"", whole);
+            let none = path_of(b"", whole);
             assert_eq!(none, None, "an inode without a dentry has no path");
         }
-        let odd = path(b"\xff\n\0", true).unwrap();
+        let odd = path_of(b"\xff\n\0", true).unwrap();
         assert_eq!(
             odd.as_os_str().as_bytes(),
             b"/\xff\n",

@@ -9,8 +9,9 @@ use cachewise_model::{Counter, Ledger, Missing};
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
 use crate::error::Error;
+use crate::groups::GROUPS;
 use crate::names::Names;
-use crate::object::{GROUPS, Programs, types};
+use crate::object::{Programs, types};
 use crate::options::{Detail, Options, Scope};
 use crate::record::{self, Raw};
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};

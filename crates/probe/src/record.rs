@@ -1,10 +1,15 @@
 //! The kernel's structures, taken apart by the offsets of the types that the build made from BTF.
 
+use std::ffi::OsString;
 use std::mem::{offset_of, size_of};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cachewise_kstat::{Device, Kernel, Mounts};
 use cachewise_model::{Counter, Ledger};
 use cachewise_units::Bytes;
+use rustix::fs::FileType;
 
 use crate::error::Error;
 use crate::object::types;
@@ -47,13 +52,36 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The kernel's own device number: 12 bits of major, 20 of minor.
-pub(crate) fn device(dev: u32) -> (u32, u32) {
-    (dev >> 20, dev & 0xf_ffff)
+/// The path of names that come from the root down, below `above`: empty, if that is the root.
+pub(crate) fn path<'a>(above: &str, names: impl Iterator<Item = &'a [u8]>) -> PathBuf {
+    let mut path = above.as_bytes().to_vec();
+    for name in names {
+        path.push(b'/');
+        path.extend(name);
+    }
+    OsString::from_vec(path).into()
 }
 
-pub(crate) fn kernel_device(major: u32, minor: u32) -> u32 {
-    major << 20 | minor & 0xf_ffff
+/// The path under which a file is seen from here: of a block device by its number, of others by the device
+/// of their file system and the path from its root. Of a path that was cut nobody can say below which mount
+/// it is.
+pub(crate) fn seen_path(
+    id: FileId,
+    mode: u32,
+    file_system: Device,
+    path: Option<&Path>,
+    kernel: &Kernel,
+    mounts: Option<&Mounts>,
+) -> Option<PathBuf> {
+    if is_block_device(mode) {
+        return kernel.block_device_name(id.device());
+    }
+    let path = path.filter(|path| path.is_absolute())?;
+    mounts?.resolve(file_system, path)
+}
+
+pub(crate) fn is_block_device(mode: u32) -> bool {
+    FileType::from_raw_mode(mode).is_block_device()
 }
 
 pub(crate) fn ledger(raw: Raw<'_>, offset: usize) -> Ledger {
@@ -63,10 +91,10 @@ pub(crate) fn ledger(raw: Raw<'_>, offset: usize) -> Ledger {
 }
 
 pub(crate) fn file_id(raw: Raw<'_>, offset: usize) -> FileId {
-    let (major, minor) = device(raw.u32(offset + offset_of!(types::file_id, dev)));
+    let device = Device::from_kernel(raw.u32(offset + offset_of!(types::file_id, dev)));
     FileId {
-        major,
-        minor,
+        major: device.major,
+        minor: device.minor,
         inode: raw.u64(offset + offset_of!(types::file_id, inode)),
         generation: raw.u32(offset + offset_of!(types::file_id, generation)),
     }
@@ -76,6 +104,48 @@ pub(crate) fn process_id(raw: Raw<'_>, offset: usize) -> ProcessId {
     ProcessId {
         tgid: raw.u32(offset + offset_of!(types::process_id, tgid)),
         start: raw.u64(offset + offset_of!(types::process_id, start)),
+    }
+}
+
+pub(crate) fn process_key(id: ProcessId) -> [u8; size_of::<types::process_id>()] {
+    let mut key = [0; size_of::<types::process_id>()];
+    put(
+        &mut key,
+        offset_of!(types::process_id, start),
+        &id.start.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::process_id, tgid),
+        &id.tgid.to_ne_bytes(),
+    );
+    key
+}
+
+pub(crate) fn file_key(id: FileId) -> [u8; size_of::<types::file_id>()] {
+    let mut key = [0; size_of::<types::file_id>()];
+    let dev = id.device().to_kernel();
+    put(
+        &mut key,
+        offset_of!(types::file_id, dev),
+        &dev.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::file_id, generation),
+        &id.generation.to_ne_bytes(),
+    );
+    put(
+        &mut key,
+        offset_of!(types::file_id, inode),
+        &id.inode.to_ne_bytes(),
+    );
+    key
+}
+
+fn put(key: &mut [u8], offset: usize, bytes: &[u8]) {
+    if let Some(place) = key.get_mut(offset..offset + bytes.len()) {
+        place.copy_from_slice(bytes);
     }
 }
 
@@ -134,15 +204,6 @@ mod tests {
             .collect();
         let model: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
         assert_eq!(kernel, model, "one ledger, written down in two languages");
-    }
-
-    #[test]
-    fn a_device_number_survives_the_kernels_form() {
-        assert_eq!(
-            device(kernel_device(259, 1_000_000)),
-            (259, 1_000_000),
-            "12 and 20 bits"
-        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cachewise_kstat::Device;
 use cachewise_model::Ledger;
 use cachewise_units::{Bytes, Pages};
 
@@ -27,6 +28,17 @@ pub struct FileId {
     pub inode: u64,
     /// Tells files apart that had the same inode number one after the other.
     pub generation: u32,
+}
+
+impl FileId {
+    /// Its device; of a block device that one itself.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        Device {
+            major: self.major,
+            minor: self.minor,
+        }
+    }
 }
 
 /// What kind of thing the pages belong to.

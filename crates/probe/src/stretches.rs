@@ -5,7 +5,7 @@
 //! sides, and when no program runs any more that saw the old side, the table there is read and emptied.
 
 use std::collections::HashMap;
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,7 @@ use cachewise_model::Ledger;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 
 use crate::error::Error;
-use crate::object::types;
-use crate::record::{self, kernel_device};
+use crate::record::{self, file_key, process_key};
 use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
 
 /// Files in use are asked for their names again after this long: logs are rotated, and new files renamed
@@ -140,48 +139,6 @@ impl Stretches {
             let _ = table.delete(&file_key(*file));
         }
         self.forgotten += files.len() as u64;
-    }
-}
-
-fn process_key(id: ProcessId) -> [u8; size_of::<types::process_id>()] {
-    let mut key = [0; size_of::<types::process_id>()];
-    put(
-        &mut key,
-        offset_of!(types::process_id, start),
-        &id.start.to_ne_bytes(),
-    );
-    put(
-        &mut key,
-        offset_of!(types::process_id, tgid),
-        &id.tgid.to_ne_bytes(),
-    );
-    key
-}
-
-fn file_key(id: FileId) -> [u8; size_of::<types::file_id>()] {
-    let mut key = [0; size_of::<types::file_id>()];
-    let dev = kernel_device(id.major, id.minor);
-    put(
-        &mut key,
-        offset_of!(types::file_id, dev),
-        &dev.to_ne_bytes(),
-    );
-    put(
-        &mut key,
-        offset_of!(types::file_id, generation),
-        &id.generation.to_ne_bytes(),
-    );
-    put(
-        &mut key,
-        offset_of!(types::file_id, inode),
-        &id.inode.to_ne_bytes(),
-    );
-    key
-}
-
-fn put(key: &mut [u8], offset: usize, bytes: &[u8]) {
-    if let Some(place) = key.get_mut(offset..offset + bytes.len()) {
-        place.copy_from_slice(bytes);
     }
 }
 

@@ -123,7 +123,7 @@ ONCE int announce(struct subject *subject)
 	struct inode *inode;
 	struct file_id id;
 	u32 zero = 0, round = naming_round, used, *known;
-	u64 resident;
+	u64 resident, waiting;
 	long failed;
 
 	if (!subject || !cpu)
@@ -169,10 +169,12 @@ ONCE int announce(struct subject *subject)
 	used = walk.record->length;
 	if (used > sizeof(walk.record->names))
 		walk.record->length = used = sizeof(walk.record->names);
-	/* user space looks by the clock: waking it would cost more than the rest */
+	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
+	 * than the rest */
+	waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
 	if (bpf_ringbuf_output(&records, walk.record,
 			       __builtin_offsetof(struct file_record, names) + used,
-			       BPF_RB_NO_WAKEUP)) {
+			       waiting < RECORDS_BYTES / 4 ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP)) {
 		__sync_fetch_and_add(&lost.names, 1);
 		/* the next row of this file tries again; of one that has a name, in the next round */
 		if (!known)

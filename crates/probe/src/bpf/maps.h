@@ -92,9 +92,11 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
+#define RECORDS_BYTES (4 << 20)
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, RECORDS_BYTES);
 } records SEC(".maps");
 
 /* The same call of the same task: `serial` is task->ioac.syscr (or syscw), which the kernel raises at

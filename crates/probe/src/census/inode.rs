@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::mem::offset_of;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use cachewise_units::{Bytes, Pages};
 
 use super::types;
 use crate::error::Error;
-use crate::record::Raw;
+use crate::record::{self, Raw};
 use crate::snapshot::FileId;
 
 /// `enum inode_flags` in `bpf/census.h`.
@@ -22,9 +22,6 @@ mod flag {
     pub const LABELLED: u32 = 8;
     pub const CUT: u32 = 16;
 }
-
-const S_IFMT: u32 = 0o170_000;
-const S_IFBLK: u32 = 0o060_000;
 
 /// What an inode is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +71,7 @@ impl CachedInode {
     /// Whether it is a block device: read as a file, or a file system's metadata on it.
     #[must_use]
     pub fn is_block_device(&self) -> bool {
-        self.mode & S_IFMT == S_IFBLK
+        record::is_block_device(self.mode)
     }
 
     /// Whether it has no pages left, and reclaim took the last ones.
@@ -90,16 +87,11 @@ impl CachedInode {
     /// No system call, but one for a block device.
     #[must_use]
     pub fn path(&self, kernel: &Kernel, mounts: &Mounts) -> Option<PathBuf> {
-        if self.is_block_device() {
-            return kernel.block_device_name(Device {
-                major: self.id.major,
-                minor: self.id.minor,
-            });
-        }
-        match &self.name {
-            Name::Path(path) if path.has_root() => mounts.resolve(self.device, path),
-            _ => None,
-        }
+        let path = match &self.name {
+            Name::Path(path) => Some(path.as_path()),
+            Name::Label(_) | Name::Unknown => None,
+        };
+        record::seen_path(self.id, self.mode, self.device, path, kernel, Some(mounts))
     }
 }
 
@@ -180,20 +172,18 @@ fn name(raw: Raw<'_>, flags: u32) -> Name {
         return Name::Label(OsStr::from_bytes(names).to_owned());
     }
     // Those of the directories come from the inner to the outer, and then the file's own.
-    let mut path = Vec::with_capacity(length + 1);
-    let own = names.iter().rposition(|byte| *byte == 0);
-    if let Some(own) = own {
-        for name in names[..own].rsplit(|byte| *byte == 0) {
-            path.push(b'/');
-            path.extend(name);
-        }
-    }
-    path.push(b'/');
-    path.extend(&names[own.map_or(0, |own| own + 1)..]);
-    if flags & flag::CUT != 0 {
-        path.remove(0);
-    }
-    Name::Path(OsString::from_vec(path).into())
+    let (above, own) = match names.iter().rposition(|byte| *byte == 0) {
+        Some(end) => (Some(&names[..end]), &names[end + 1..]),
+        None => (None, names),
+    };
+    let above = above
+        .into_iter()
+        .flat_map(|names| names.rsplit(|byte| *byte == 0));
+    let path = record::path("", above.chain([own]));
+    Name::Path(match path.strip_prefix("/") {
+        Ok(end) if flags & flag::CUT != 0 => end.to_owned(),
+        _ => path,
+    })
 }
 
 #[cfg(test)]

@@ -318,3 +318,39 @@ fn a_stretch_has_what_was_done_in_it_and_no_more() {
         "a row that vanished and came again starts at nothing"
     );
 }
+
+#[test]
+fn names_come_through_of_more_files_than_the_ring_holds() {
+    const FILES: usize = 30_000;
+    const NAME: usize = 200;
+    let Some(mut probe) = watch("names of many files", 65_536) else {
+        return;
+    };
+    let place = std::env::var_os("CACHEWISE_TEST_DIR").map_or("/var/tmp".into(), PathBuf::from);
+    let directory = tempfile::tempdir_in(place).unwrap();
+    probe.snapshot().unwrap();
+    // Their records take twice the room that there is, and nobody asks for a snapshot meanwhile.
+    let inodes: HashSet<u64> = (0..FILES)
+        .map(|number| {
+            let path = directory.path().join(format!("{number:0NAME$}"));
+            let mut file = File::create(path).unwrap();
+            file.write_all(b"x").unwrap();
+            file.metadata().unwrap().ino()
+        })
+        .collect();
+    let snapshot = probe.snapshot().unwrap();
+    let named = snapshot
+        .files
+        .iter()
+        .filter(|(id, file)| {
+            let path = file.path_in_file_system.as_ref();
+            let name = path.and_then(|path| path.file_name());
+            inodes.contains(&id.inode) && name.is_some_and(|name| name.len() == NAME)
+        })
+        .count();
+    assert!(
+        snapshot.lost.names == 0 && named + snapshot.lost.rows as usize >= FILES,
+        "{named} of {FILES} files have names, {:?}",
+        snapshot.lost
+    );
+}
