@@ -122,15 +122,18 @@ pub fn rules() {
     if !has("promtool", "alert rules as promtool sees them") {
         return;
     }
-    let output = Command::new("promtool")
-        .args(["check", "rules"])
-        .arg(&path)
-        .output()
-        .expect("promtool runs");
-    assert!(
-        output.status.success(),
-        "promtool accepts the rules: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let cases = root().join("crates/cachewise/tests/serve/alerts.yml");
+    for (verb, file) in [("check", &path), ("test", &cases)] {
+        let output = Command::new("promtool")
+            .args([verb, "rules"])
+            .arg(file)
+            .output()
+            .expect("promtool runs");
+        assert!(
+            output.status.success(),
+            "promtool accepts the rules, and each fires when it should: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
 }
