@@ -49,6 +49,15 @@ macro_rules! numbers {
                 },)+ }
             }
 
+            /// The same with gauges that are estimates, for this reason.
+            #[must_use]
+            pub fn with_estimated_gauges(&self, how: &'static str) -> System {
+                System { $($name: match (Kind::$kind, self.$name) {
+                    (Kind::Gauge, Measured::Exact(number)) => Measured::Estimated(number, how),
+                    (_, number) => number,
+                },)+ }
+            }
+
             /// Every number; times in microseconds.
             #[must_use]
             pub const fn numbers(&self) -> [Count; System::IDS.len()] {
@@ -216,6 +225,13 @@ mod tests {
         let stretch = system(7).since(&system(4));
         assert_eq!(stretch.oom_kills, Measured::Exact(3), "three were added");
         assert_eq!(stretch.cached_bytes, Measured::Exact(7), "seven are there");
+        let old = stretch.with_estimated_gauges("old");
+        assert_eq!(old.oom_kills, stretch.oom_kills, "what was added was added");
+        assert_eq!(
+            old.cached_bytes,
+            Measured::Estimated(7, "old"),
+            "what is there may be another number by now"
+        );
         let unknown = system(7).since(&System::default());
         assert_eq!(
             unknown.oom_kills.missing(),

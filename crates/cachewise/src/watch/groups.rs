@@ -3,7 +3,7 @@
 //! A group in which somebody used the page cache, or that has dirty pages, is read each time. Of the others
 //! it is asked every [`ASKED_EVERY`] how much memory they have, which costs little; their statistics are read
 //! when that changed, and in any case every [`READ_EVERY`]. Counters are those since the last reading, so that
-//! no count is missed; gauges of groups that do nothing may be as old as that.
+//! no count is missed; gauges of groups that do nothing may be as old as that, and are said to be estimates.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ const IDLE_ROWS: usize = 1000;
 const NOT_TOLD: Missing = Missing::NotOffered("this version of control groups does not tell it");
 const OF_VERSION_2: Missing = Missing::NotOffered("only groups of version 2 tell their pressure");
 const GONE: Missing = Missing::Unknown("the group is gone");
+const READ_BEFORE: &str = "read up to half a minute ago, the group doing nothing since";
 const OF_THE_MACHINE: Missing = Missing::NotOffered("it is told of the whole machine only");
 
 /// The groups of the hierarchy that accounts the page cache.
@@ -151,10 +152,13 @@ impl Groups {
             let is_due = now.duration_since(group.read) >= READ_EVERY;
             let system = if is_awake || is_due || used != group.used {
                 let then = group.last.clone();
-                group.read(kernel, &self.hierarchy);
-                group.last.since(&then)
+                match group.read(kernel, &self.hierarchy) {
+                    true => group.last.since(&then),
+                    false => System::all_missing(GONE),
+                }
             } else {
-                group.last.since(&group.last)
+                let nothing = group.last.since(&group.last);
+                nothing.with_estimated_gauges(READ_BEFORE)
             };
             let used = group.used;
             let memory = used.map_or(0, |used| used.0);
@@ -179,11 +183,12 @@ impl Groups {
 }
 
 impl Known {
-    fn read(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) {
+    /// Reads its numbers; returns whether it is there.
+    fn read(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) -> bool {
         let Ok(Some(memory)) = kernel.cgroup_memory(hierarchy, &self.path) else {
             // It is gone; when names are read again, it is taken out.
             self.used = None;
-            return;
+            return false;
         };
         self.read = Instant::now();
         self.asked = self.read;
@@ -192,6 +197,7 @@ impl Known {
         self.is_dirty = waiting.iter().any(|bytes| *bytes > Some(Bytes(0)));
         self.last = system(&memory);
         self.read_pressure(kernel, hierarchy);
+        true
     }
 
     fn read_pressure(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) {

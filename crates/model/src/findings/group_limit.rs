@@ -30,7 +30,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 
 fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     let system = &group.system;
-    let limit = system.memory_limit_bytes.exact()?;
+    let limit = system.memory_limit_bytes.known()?;
     let name = group.path.as_ref().exact()?;
     let killed = system.oom_kills.exact() > Some(0);
     if !killed && !is_at_limit(group) {

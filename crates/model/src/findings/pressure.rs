@@ -52,9 +52,10 @@ const NEARLY: u64 = 90;
 /// Whether a group has used up its own limit.
 pub(super) fn is_at_limit(group: &CgroupRow) -> bool {
     let system = &group.system;
+    // Of a group that did nothing lately they are some seconds old, and good enough.
     match (
-        system.memory_used_bytes.exact(),
-        system.memory_limit_bytes.exact(),
+        system.memory_used_bytes.known(),
+        system.memory_limit_bytes.known(),
     ) {
         (Some(used), Some(limit)) => used.saturating_mul(100) >= limit.saturating_mul(NEARLY),
         _ => false,

@@ -62,7 +62,7 @@ fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     }
     let name = group.path.as_ref().exact()?;
     let limit = group.system.memory_limit_bytes;
-    let next_step = match limit.exact().filter(|_| is_at_limit(group)) {
+    let next_step = match limit.known().filter(|_| is_at_limit(group)) {
         Some(limit) => format!(
             "give the control group {name} more memory than {}, or its processes less to do at a time; \
              cachewise top shows which files come back",
