@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 
 /// Fewer open files than this and the probe, which has a descriptor for each program, table and hook,
 /// may not get all of them.
-const ENOUGH_FILES: u64 = 128;
+pub const ENOUGH_FILES: u64 = 128;
 
 /// What to say where numbers are estimated, and how to get exact ones.
 pub fn why_estimates(error: Error) -> String {
@@ -141,6 +141,11 @@ pub fn timestamp() -> String {
 /// The name of the machine.
 pub fn hostname(kernel: &Kernel) -> String {
     kernel.hostname().unwrap_or_else(|_| "?".into())
+}
+
+/// The release of its kernel.
+pub fn release(kernel: &Kernel) -> String {
+    kernel.release().unwrap_or_else(|_| "?".into())
 }
 
 /// The state of the machine, as far as it can be read, and what has happened to its memory since boot.

@@ -46,9 +46,9 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     checks.extend(tools::checks());
     let mut checkup = Checkup {
         timestamp: machine::timestamp(),
-        hostname: kernel.hostname().unwrap_or_else(|_| "?".into()),
+        hostname: machine::hostname(&kernel),
         page_size: cachewise_sys::page_size(),
-        kernel: kernel.release().unwrap_or_else(|_| "?".into()),
+        kernel: machine::release(&kernel),
         checks,
         watched: None,
     };

@@ -14,11 +14,7 @@ use crate::output::explain;
 pub fn kernel(kernel: &Kernel) -> Vec<Check> {
     const AREA: &str = "kernel";
     let mut checks = vec![
-        Check::ok(
-            AREA,
-            "release",
-            kernel.release().unwrap_or_else(|_| "?".into()),
-        ),
+        Check::ok(AREA, "release", machine::release(kernel)),
         Check::ok(AREA, "page_size", cachewise_sys::page_size().to_string()),
     ];
     checks.push(cachestat());

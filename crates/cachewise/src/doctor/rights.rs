@@ -9,6 +9,8 @@ use cachewise_model::{Check, State, shell_quoted};
 use cachewise_units::Bytes;
 use rustix::process::{Resource, getrlimit};
 
+use crate::machine::ENOUGH_FILES;
+
 /// By their numbers in linux/capability.h, and what each is for.
 const CAPABILITIES: [(u32, &str, &str); 5] = [
     (39, "cap_bpf", "the probe cannot be loaded"),
@@ -32,9 +34,6 @@ const CAPABILITIES: [(u32, &str, &str); 5] = [
 
 /// What is needed to count, and to ask about every file.
 const TO_COUNT: &str = "cap_bpf,cap_perfmon,cap_fowner,cap_dac_read_search";
-
-/// Fewer open files than this and the probe may not get its descriptors.
-const ENOUGH_FILES: u64 = 128;
 
 /// Capabilities and limits.
 pub fn checks(kernel: &Kernel) -> Vec<Check> {

@@ -52,7 +52,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         machine::timestamp(),
         machine::hostname(&kernel),
         cachewise_sys::page_size(),
-        kernel.release().unwrap_or_else(|_| "?".into()),
+        machine::release(&kernel),
     );
     let mut probe = match Probe::attach(&options) {
         Ok(probe) => {
