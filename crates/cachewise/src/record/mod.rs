@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
@@ -46,10 +46,6 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
     let mut course = Course::begin(arguments)?;
     let (options, scope) = scope::of(arguments, &kernel)?;
     let mut watch = Watch::open(&options, Kernel::new())?;
-    if !scope.is_empty() && !watch.backend().exact {
-        let notes = watch.backend().notes.join("; ");
-        bail!("a part of the system can be watched with the probe only, and {notes}");
-    }
     let session = session(arguments, &kernel, &watch, scope);
     let mut recorder = Recorder::open(arguments, path, found, session)?;
     if !arguments.quiet {
@@ -88,7 +84,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
 fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) -> Session {
     let mut session = Session::new(
         &machine::hostname(kernel),
-        &kernel.release().unwrap_or_else(|_| "?".into()),
+        &machine::release(kernel),
         cachewise_sys::page_size().get(),
         watch.backend().clone(),
     );

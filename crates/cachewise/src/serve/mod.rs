@@ -61,7 +61,7 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let machine = |watch: &Watch| -> Result<Machine> {
         Ok(Machine {
             hostname: machine::hostname(&kernel),
-            kernel_release: kernel.release().unwrap_or_else(|_| "?".into()),
+            kernel_release: machine::release(&kernel),
             page_size: cachewise_sys::page_size(),
             backend: watch.backend().clone(),
             version: env!("CARGO_PKG_VERSION"),
