@@ -19,6 +19,7 @@
 
 mod cache;
 mod gather;
+mod html;
 mod http;
 mod metrics;
 mod names;

@@ -7,18 +7,16 @@
 //! # Layout
 //! - [`report_page`], [`ReportPage`]: the page.
 //! - `plots`: which plots there are, and their numbers. `tables`: the rest.
-//! - `html`: text that is made safe.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cachewise_model::{Row, Summary};
 use sha2::{Digest, Sha256};
 
-mod html;
 mod plots;
 mod tables;
 
-use html::text;
+use crate::html::text;
 
 const UPLOT: &str = include_str!("../assets/uPlot.iife.min.js");
 const SCRIPT: &str = include_str!("../assets/report/report.js");

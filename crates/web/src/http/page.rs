@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 
 use super::Site;
 use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest, number};
+use crate::html::text as escape;
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
 const MOST_ROWS: usize = 50;
@@ -46,9 +47,9 @@ pub(super) async fn page(
     let cache = site.survey.cache().await;
     let machine = &site.machine;
     let mut values: Vec<(&str, String)> = vec![
-        ("hostname", escape(&machine.hostname)),
-        ("kernel", escape(&machine.kernel_release)),
-        ("version", escape(machine.version)),
+        ("hostname", escape(&machine.hostname).into_owned()),
+        ("kernel", escape(&machine.kernel_release).into_owned()),
+        ("version", escape(machine.version).into_owned()),
         ("page_size", machine.page_size.get().to_string()),
         ("exact", machine.backend.exact.to_string()),
         (
@@ -76,7 +77,7 @@ pub(super) async fn page(
     let (stretch, findings) = gathered.unzip();
     values.push((
         "time",
-        escape(stretch.as_ref().map_or("", |stretch| &stretch.time)),
+        escape(stretch.as_ref().map_or("", |stretch| &stretch.time)).into_owned(),
     ));
     values.push(("figures", figures(stretch.as_ref(), machine.page_size)));
     values.push(("findings", of_findings(&findings.unwrap_or_default())));
@@ -118,25 +119,6 @@ fn fill(template: &str, values: &[(&str, String)]) -> String {
     }
     text.push_str(rest);
     text
-}
-
-/// Text as HTML, safe in attributes too.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Control characters have no meaning in HTML, and those of direction would lie.
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 fn notes(notes: &[String]) -> String {
@@ -253,7 +235,7 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
             let shown = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
             match is_rate(field.kind) && value.missing().is_none() {
                 true => format!("{}<small>/s</small>", escape(&shown)),
-                false => escape(&shown),
+                false => escape(&shown).into_owned(),
             }
         });
         let _ = write!(
@@ -348,7 +330,7 @@ fn members(view: Option<&Json>) -> String {
                 escape(path),
                 escape(name)
             ),
-            _ => escape(name),
+            _ => escape(name).into_owned(),
         };
         let bytes = |id: &str| Bytes(child[id].as_u64().unwrap_or_default());
         let ratio = child["resident_ratio"].as_f64();

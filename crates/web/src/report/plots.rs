@@ -7,7 +7,7 @@ use cachewise_view::{figure, length};
 use serde_json::{Value as Json, json};
 
 use super::ReportPage;
-use super::html::{self, text};
+use crate::html::{self, text};
 
 /// A plot and its lines, each the sum of some fields.
 struct Plot {

@@ -6,8 +6,8 @@ use cachewise_model::{Field, Figures, Kind, Measured, Row, Summary, Unit, Value,
 use cachewise_view::{figure, length, value_text as cell};
 
 use super::ReportPage;
-use super::html::text;
 use super::plots::resolution;
+use crate::html::text;
 
 pub(super) fn head(page: &ReportPage<'_>, title: &str) -> String {
     let summary = page.summary;

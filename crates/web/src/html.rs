@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 /// A text between tags, or in a quoted attribute.
-pub(super) fn text(text: &str) -> Cow<'_, str> {
-    if !text.contains(['<', '>', '&', '"', '\'']) && !text.contains(char::is_control) {
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);
@@ -15,14 +15,21 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
             '&' => safe.push_str("&amp;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            character if character.is_control() => safe.extend(character.escape_default()),
+            character if acts(character) => safe.extend(character.escape_default()),
             character => safe.push(character),
         }
     }
     Cow::Owned(safe)
 }
 
+/// Whether a character does something: markup, control characters, and those that turn the direction of
+/// what follows, so that a name reads as another one.
+fn acts(character: char) -> bool {
+    matches!(character, '<' | '>' | '&' | '"' | '\'' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || character.is_control()
+}
+
 /// JSON in a script element: what could end the element is written otherwise.
-pub(super) fn json(json: &serde_json::Value) -> String {
+pub(crate) fn json(json: &serde_json::Value) -> String {
     json.to_string().replace('<', "\\u003c")
 }
