@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Finding, Report, Row, Stretch};
+use cachewise_model::{Count, Exit, Finding, Report, Row, Stretch};
 use serde_json::{Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
 
@@ -27,6 +27,8 @@ const WAITING: usize = 64;
 const EVENTS: usize = 16;
 /// Ticks that are kept whole, for tables over a longer time and findings.
 const WINDOW: Duration = Duration::from_secs(60);
+/// What ticks of the window are put together to, but for the newest.
+const PART: Duration = Duration::from_secs(1);
 /// Putting a minute together costs some milliseconds.
 const FINDINGS_LAST: Duration = Duration::from_secs(5);
 /// Rows of a kind that a kept tick has: those that did most.
@@ -40,15 +42,14 @@ type Request = Box<dyn FnOnce(&mut Gathered, &mut dyn Watching) + Send>;
 pub(crate) struct Gathered {
     pub(crate) machine: Arc<Machine>,
     pub(crate) options: Arc<Options>,
-    /// Sums since the start, without parts.
+    /// Sums since the start, of the machine and of its devices.
     pub(crate) totals: Option<Stretch>,
-    /// Devices, with sums since the start.
-    pub(crate) devices: Option<Stretch>,
     /// Control groups with metrics of their own.
     pub(crate) groups: Groups,
     pending: Option<Stretch>,
-    window: VecDeque<Arc<Stretch>>,
-    points: VecDeque<Json>,
+    window: VecDeque<Stretch>,
+    /// As JSON.
+    points: VecDeque<String>,
     events: broadcast::Sender<Arc<str>>,
     findings: Vec<Finding>,
     diagnosed: Option<Instant>,
@@ -121,7 +122,6 @@ impl Gatherer {
             machine,
             options,
             totals: None,
-            devices: None,
             groups,
             pending: None,
             window: VecDeque::new(),
@@ -169,16 +169,7 @@ impl Gathered {
         stretch.uses.clear();
         stretch.files.truncate(MOST_ROWS);
         self.groups.add(&stretch.cgroups);
-        let devices = std::mem::take(&mut stretch.devices);
-        append(
-            &mut self.devices,
-            Stretch {
-                devices: devices.clone(),
-                ..without_parts(&stretch)
-            },
-        );
         append(&mut self.totals, without_parts(&stretch));
-        stretch.devices = devices;
         append(&mut self.pending, stretch);
         Ok(())
     }
@@ -191,8 +182,8 @@ impl Gathered {
         let Some(tick) = self.pending.take() else {
             return;
         };
-        let tick = Arc::new(tick);
-        self.window.push_back(tick.clone());
+        let point = live::point(&tick).to_string();
+        self.keep(tick);
         let mut length: Duration = self.window.iter().map(|tick| tick.elapsed).sum();
         while length > WINDOW && self.window.len() > 1 {
             length -= self
@@ -200,15 +191,30 @@ impl Gathered {
                 .pop_front()
                 .map_or(Duration::ZERO, |old| old.elapsed);
         }
-        self.points.push_back(live::point(&tick));
+        self.points.push_back(point);
         if self.points.len() > MOST_POINTS {
             self.points.pop_front();
         }
         if self.events.receiver_count() > 0 {
-            let event = live::event(&tick, self.findings());
-            // The last client may have gone just now.
-            let _ = self.events.send(event.into());
+            let findings = self.findings().to_vec();
+            if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
+                // The last client may have gone just now.
+                let event = live::event(tick, point, &findings);
+                let _ = self.events.send(event.into());
+            }
         }
+    }
+
+    /// Adds a tick to the window. Only the newest one is kept as it came.
+    fn keep(&mut self, tick: Stretch) {
+        if let Some(mut last) = self.window.pop_back() {
+            forget_idle(&mut last);
+            match self.window.back_mut() {
+                Some(part) if part.elapsed + last.elapsed <= PART => part.append(last),
+                _ => self.window.push_back(last),
+            }
+        }
+        self.window.push_back(tick);
     }
 
     /// The ticks of this long a time put together, the last one at least; nothing before the first.
@@ -224,8 +230,8 @@ impl Gathered {
             wanted.push(tick);
         }
         let mut wanted = wanted.into_iter().rev();
-        let mut sum = Stretch::clone(wanted.next()?);
-        wanted.for_each(|tick| sum.append(Stretch::clone(tick)));
+        let mut sum = wanted.next()?.clone();
+        wanted.for_each(|tick| sum.append(tick.clone()));
         Some(sum)
     }
 
@@ -241,9 +247,15 @@ impl Gathered {
         &self.findings
     }
 
-    /// The charts' past.
-    pub(crate) fn points(&self) -> Json {
-        self.points.iter().cloned().collect()
+    /// The charts' past, as a list in JSON.
+    pub(crate) fn points(&self) -> String {
+        let points: Vec<&str> = self.points.iter().map(String::as_str).collect();
+        format!("[{}]", points.join(","))
+    }
+
+    /// When the newest tick ended.
+    pub(crate) fn time(&self) -> Option<&str> {
+        self.window.back().map(|tick| tick.time.as_str())
     }
 
     /// The sums since the start as a row of the one table.
@@ -275,7 +287,21 @@ impl Gathered {
     }
 }
 
-/// The machine's numbers of a stretch.
+/// Takes out the processes that only were there: a later tick has them too. Every tick has all that ever
+/// used the page cache and are alive, and thousands of them for hundreds of ticks would be gigabytes.
+fn forget_idle(tick: &mut Stretch) {
+    let did = |count: Count| count.known().is_none_or(|count| count > 0);
+    tick.processes.retain(|process| {
+        process.exit != Exit::Running
+            || !process.ledger.is_zero()
+            || did(process.device_read_bytes)
+            || did(process.device_write_bytes)
+            || process.cpu_seconds.known().is_none_or(|time| time > 0.0)
+    });
+    tick.processes.shrink_to_fit();
+}
+
+/// The numbers of a stretch of which there are as many as the machine has: its own, and its devices'.
 fn without_parts(stretch: &Stretch) -> Stretch {
     Stretch {
         time: stretch.time.clone(),
@@ -287,7 +313,7 @@ fn without_parts(stretch: &Stretch) -> Stretch {
         processes: Vec::new(),
         files: Vec::new(),
         cgroups: Vec::new(),
-        devices: Vec::new(),
+        devices: stretch.devices.clone(),
         uses: Vec::new(),
         lost: stretch.lost.clone(),
     }
@@ -297,5 +323,111 @@ fn append(sum: &mut Option<Stretch>, later: Stretch) {
     match sum {
         Some(sum) => sum.append(later),
         None => *sum = Some(later),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Backend, Counter, Ledger, Measured, ProcessRow, System};
+    use cachewise_units::PageSize;
+
+    use super::*;
+    use crate::names::Names;
+    use crate::options::Limits;
+
+    fn process(pid: u32, pages: u64) -> ProcessRow {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadPages, pages);
+        ProcessRow {
+            pid,
+            started: Measured::Exact(1),
+            ppid: Measured::Exact(1),
+            command: Measured::Exact("x".into()),
+            cgroup: Measured::Exact("/".into()),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Exact(0.0),
+            device_read_bytes: Measured::Exact(0),
+            device_write_bytes: Measured::Exact(0),
+            ledger,
+        }
+    }
+
+    fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Stretch {
+        Stretch {
+            time: "t".into(),
+            elapsed: Duration::from_millis(milliseconds),
+            ledger: Ledger::default(),
+            system: System::default(),
+            device_read_bytes: Measured::Exact(0),
+            device_write_bytes: Measured::Exact(0),
+            processes,
+            files: Vec::new(),
+            cgroups: Vec::new(),
+            devices: Vec::new(),
+            uses: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn gathered() -> Gathered {
+        let machine = Machine {
+            hostname: "h".into(),
+            kernel_release: "6.12".into(),
+            page_size: PageSize::new(4096).expect("a power of two"),
+            backend: Backend {
+                name: "probe".into(),
+                exact: true,
+                notes: Vec::new(),
+            },
+            version: "0",
+            started: "t".into(),
+        };
+        let options = Options {
+            interval: Duration::from_millis(100),
+            collectors: Vec::new(),
+            top_groups: 0,
+            names: Names::All,
+            token: None,
+            hosts: Vec::new(),
+            limits: Limits::default(),
+        };
+        Gatherer::new(Arc::new(machine), Arc::new(options))
+            .0
+            .gathered
+    }
+
+    #[test]
+    fn the_window_keeps_what_was_done_and_not_each_time_who_was_there() {
+        let mut gathered = gathered();
+        for _ in 0..50 {
+            let idle = (10..1000).map(|pid| process(pid, 0));
+            let rows = std::iter::once(process(1, 2)).chain(idle);
+            gathered.keep(tick(100, rows.collect()));
+        }
+        assert!(
+            gathered.window.len() <= 6,
+            "short ticks are put together: {}",
+            gathered.window.len()
+        );
+        let rows: usize = gathered
+            .window
+            .iter()
+            .map(|part| part.processes.len())
+            .sum();
+        assert!(
+            rows < 1000,
+            "idle ones are in the newest tick alone: {rows}"
+        );
+        let last = gathered.over(Duration::from_millis(100)).expect("a tick");
+        assert_eq!(last.elapsed.as_millis(), 100, "the newest is as it came");
+        let all = gathered.over(WINDOW).expect("ticks");
+        assert_eq!(all.elapsed.as_secs(), 5, "all of the time is there");
+        assert_eq!(all.processes.len(), 991, "and everybody");
+        let busy = all.processes.iter().find(|process| process.pid == 1);
+        assert_eq!(
+            busy.map(|busy| busy.ledger[Counter::ReadPages]),
+            Some(100),
+            "with all that was done"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The JSON under `/api/v1`. `schema` describes it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
@@ -13,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::Site;
 use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
+use super::live::with_member;
 
 /// Rows unless more or fewer are asked for, and the most.
 const ROWS: usize = 200;
@@ -47,7 +49,7 @@ pub(super) fn problem(status: StatusCode, error: String) -> Response {
     document(status, &json!({ "error": error }))
 }
 
-fn document(status: StatusCode, json: &Json) -> Response {
+fn document(status: StatusCode, json: &impl Display) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/json")];
     (status, kind, format!("{json}\n")).into_response()
 }
@@ -200,13 +202,9 @@ pub(super) async fn totals(State(site): State<Site>) -> Response {
 /// The points of the charts so far.
 pub(super) async fn history(State(site): State<Site>) -> Response {
     let answer = site.asking.ask(|gathered, _| {
-        let points = gathered.points();
-        let time = points.as_array().and_then(|points| points.last());
-        let time = time.and_then(|last| last["time"].as_str()).unwrap_or("");
-        let mut json = gathered.head(time);
+        let mut json = gathered.head(gathered.time().unwrap_or_default());
         json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
-        json["points"] = points;
-        json
+        with_member(&json, "points", &gathered.points())
     });
     match answer.await {
         Ok(json) => document(StatusCode::OK, &json),
@@ -218,8 +216,7 @@ pub(super) async fn history(State(site): State<Site>) -> Response {
 pub(super) async fn findings(State(site): State<Site>) -> Response {
     let answer = site.asking.ask(|gathered, _| {
         let findings: Json = gathered.findings().iter().map(finding_json).collect();
-        let stretch = gathered.over(Duration::ZERO)?;
-        let mut json = gathered.head(&stretch.time);
+        let mut json = gathered.head(gathered.time()?);
         json["findings"] = findings;
         Some(json)
     });
@@ -233,9 +230,8 @@ pub(super) async fn findings(State(site): State<Site>) -> Response {
 /// What is known of the machine and of this server.
 pub(super) async fn machine(State(site): State<Site>) -> Response {
     let answer = site.asking.ask(|gathered, _| {
-        let time = gathered.over(Duration::ZERO).map(|stretch| stretch.time);
         let machine = &gathered.machine;
-        let mut json = gathered.head(time.as_deref().unwrap_or(&machine.started));
+        let mut json = gathered.head(gathered.time().unwrap_or(&machine.started));
         json["kernel_release"] = machine.kernel_release.as_str().into();
         json["version"] = machine.version.into();
         json["started"] = machine.started.as_str().into();

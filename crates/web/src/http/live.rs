@@ -58,9 +58,8 @@ pub(crate) fn point(tick: &Stretch) -> Json {
 }
 
 /// A tick as an event.
-pub(crate) fn event(tick: &Stretch, findings: &[Finding]) -> String {
-    let data = json!({
-        "point": point(tick),
+pub(crate) fn event(tick: &Stretch, point: &str, findings: &[Finding]) -> String {
+    let rest = json!({
         "processes": rows(&PROCESSES, tick.process_rows()),
         "cgroups": rows(&CGROUPS, tick.cgroup_rows()),
         "files": rows(&FILES, tick.file_rows()),
@@ -68,7 +67,17 @@ pub(crate) fn event(tick: &Stretch, findings: &[Finding]) -> String {
         "findings": findings.iter().map(finding_json).collect::<Json>(),
     });
     // JSON has no line feeds outside its strings, and none in them.
-    format!("event: tick\ndata: {data}\n\n")
+    format!(
+        "event: tick\ndata: {}\n\n",
+        with_member(&rest, "point", point)
+    )
+}
+
+/// An object with one member more, which is JSON already.
+pub(super) fn with_member(object: &Json, name: &str, value: &str) -> String {
+    let object = object.to_string();
+    let members = object.strip_suffix('}').unwrap_or(&object);
+    format!("{members},\"{name}\":{value}}}")
 }
 
 /// That there are no numbers, and why.

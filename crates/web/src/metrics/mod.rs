@@ -126,7 +126,7 @@ fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
 
 fn devices(gathered: &Gathered) -> Rows {
     let mut rows: Rows = Vec::new();
-    for device in gathered.devices.iter().flat_map(|sums| &sums.devices) {
+    for device in gathered.totals.iter().flat_map(|sums| &sums.devices) {
         let name = match &device.path {
             Measured::Exact(path) => path
                 .file_name()
