@@ -43,7 +43,9 @@ pub struct Limits {
     /// The size of a request's head.
     pub head_bytes: usize,
     /// What the kernel keeps for a client that does not read.
-    pub send_buffer_bytes: u32,
+    pub send_buffer_bytes: usize,
+    /// What all large answers together may have in memory until clients have taken them.
+    pub answers_bytes: u32,
 }
 
 impl Default for Limits {
@@ -55,7 +57,8 @@ impl Default for Limits {
             write: Duration::from_secs(10),
             answer: Duration::from_secs(30),
             head_bytes: 16 << 10,
-            send_buffer_bytes: 256 << 10,
+            send_buffer_bytes: 128 << 10,
+            answers_bytes: 64 << 20,
         }
     }
 }
@@ -67,7 +70,7 @@ pub struct Token(String);
 /// A token that can be guessed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the token has {0} characters: at least {min} visible ASCII characters are needed; \
+    "the token needs at least {min} characters, all of them visible ASCII and none a space; it has {0} of those: \
      `head -c 24 /dev/urandom | base64` makes one",
     min = Token::LEAST
 )]

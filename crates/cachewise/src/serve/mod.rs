@@ -49,8 +49,8 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     // Where it may not be raised, fewer connections fit.
     let _ = setrlimit(Resource::Nofile, all);
     // Before anything is loaded: a port that is taken should not cost that.
-    let server =
-        Server::bind(arguments.listen).map_err(|error| why_not(&error, arguments.listen))?;
+    let server = Server::bind(arguments.listen, &options.limits)
+        .map_err(|error| why_not(&error, arguments.listen))?;
     let address = server.address().context("cannot tell where it listens")?;
 
     let (sender, interrupts) = channel::<Caught>();

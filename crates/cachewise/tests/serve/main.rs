@@ -53,6 +53,7 @@ fn main() -> ExitCode {
             plain("refused::arguments", refused::arguments),
             plain("refused::many_connections", refused::many_connections),
             plain("refused::slow_client", refused::slow_client),
+            plain("refused::slow_readers", refused::slow_readers),
             plain("refused::slow_head", refused::slow_head),
             plain("refused::many_streams", refused::many_streams),
             plain("refused::ends_at_once", refused::ends_at_once),

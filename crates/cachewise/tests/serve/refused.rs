@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -86,15 +86,26 @@ pub fn other_hosts() {
     for host in ["localhost", "127.0.0.1:1", "[::1]:80", "db7.example"] {
         assert_ne!(with(host), 421, "{host} is");
     }
-    let none = raw(
-        &site.address,
-        b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
-    );
-    assert_eq!(
-        none.map(|answer| answer.status),
-        Some(400),
-        "it must say whom it means"
-    );
+    for (request, status, why) in [
+        (
+            "GET / HTTP/1.1\r\nConnection: close\r\n\r\n",
+            400,
+            "it must say whom it means",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+            400,
+            "and only once",
+        ),
+        (
+            "GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            421,
+            "a whole address counts as well",
+        ),
+    ] {
+        let answer = raw(&site.address, request.as_bytes());
+        assert_eq!(answer.map(|answer| answer.status), Some(status), "{why}");
+    }
     let answer = site.get("/");
     let policy = answer
         .header("Content-Security-Policy")
@@ -114,7 +125,9 @@ pub fn other_hosts() {
         Some("no-referrer"),
         "nothing is told"
     );
-    for method in ["POST", "PUT", "DELETE", "PATCH"] {
+    for method in [
+        "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
+    ] {
         let answer = site.request("/api/v1/machine").method(method).send();
         assert_eq!(answer.status, 405, "{method} would change something");
     }
@@ -300,6 +313,47 @@ pub fn slow_client() {
     drop(slow);
 }
 
+/// Clients that ask for a lot and read nothing of it: all of them together have only so much in memory.
+pub fn slow_readers() {
+    many_files();
+    let site = Site::new(&["--interval", "0.01"]);
+    // The past of the charts is the largest answer that a quiet machine gives.
+    let past = "/api/v1/history";
+    let size = until("there is a past", || {
+        let size = site.get(past).body.len();
+        (size > 400 << 10).then_some(size)
+    });
+    let before = resident_kib(site.pid());
+    let mut slow = Vec::new();
+    let full = (0..300).any(|_| {
+        let mut stream = connect(&site.address);
+        stream
+            .write_all(format!("GET {past} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+            .expect("it is taken");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).expect("it is answered");
+        slow.push(stream);
+        &status == b"HTTP/1.1 503"
+    });
+    assert!(full, "at some time there is no more room");
+    assert_eq!(
+        site.get("/metrics").status,
+        200,
+        "small answers always have room"
+    );
+    let grown = resident_kib(site.pid()).saturating_sub(before);
+    // 64 MiB, and what is being made.
+    assert!(
+        grown < 96 << 10,
+        "{} answers of {size} bytes took {grown} KiB",
+        slow.len()
+    );
+    drop(slow);
+    until("there is room again", || {
+        (site.get(past).status == 200).then_some(())
+    });
+}
+
 pub fn slow_head() {
     let site = Site::new(&[]);
     let mut slow = connect(&site.address);
@@ -392,6 +446,12 @@ pub fn names() {
     );
     let read = || {
         warm(&seen);
+        // A command line names files as well.
+        let by_name = Command::new("cat")
+            .arg(&hidden[0])
+            .stdout(Stdio::null())
+            .status();
+        assert!(by_name.is_ok_and(|ended| ended.success()), "cat reads it");
         for path in [
             "shown/link.dat",
             "shown/way/private.dat",

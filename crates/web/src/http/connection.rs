@@ -69,6 +69,10 @@ pub(super) async fn accept(
                 continue;
             }
         };
+        if places.len() >= limits.connections {
+            // One that failed has not told that it ended.
+            places.retain(|_, place| !place.task.is_finished());
+        }
         if places.len() >= limits.connections && !make_room(&mut places) {
             refuse(&stream);
             continue;

@@ -5,13 +5,16 @@
 //! known to be its own. Numbers alone cannot be rebound.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::{Site, api};
@@ -39,7 +42,7 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
 pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut response = match check(&site, &request) {
         Ok(()) => match timeout(site.options.limits.answer, next.run(request)).await {
-            Ok(response) => response,
+            Ok(response) => bounded(&site.room, response).await,
             Err(_) => api::problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "it took too long: try again".into(),
@@ -57,22 +60,54 @@ pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next
     response
 }
 
+/// A large answer takes room until the client has it, or is gone: a thousand clients that read slowly would
+/// otherwise keep a thousand.
+async fn bounded(room: &Arc<Semaphore>, response: Response) -> Response {
+    const SMALL: u64 = 64 << 10;
+    let (parts, body) = response.into_parts();
+    // A stream has no size, and its own bounds.
+    let size = body.size_hint().exact().filter(|size| *size > SMALL);
+    let Some(size) = size else {
+        return Response::from_parts(parts, body);
+    };
+    let wanted = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+    let Ok(permit) = room.clone().try_acquire_many_owned(wanted) else {
+        return api::problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "clients that read slowly have all the room for large answers: try again, or ask for less".into(),
+        );
+    };
+    match to_bytes(body, usize::MAX).await {
+        Ok(bytes) => Response::from_parts(parts, Bytes::from_owner(Held(bytes, permit)).into()),
+        Err(error) => api::problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+/// An answer, and the room that it takes.
+struct Held(
+    Bytes,
+    #[expect(dead_code, reason = "what counts is when it is dropped")] OwnedSemaphorePermit,
+);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
     let refuse = |status, why: &str| Err(Box::new(api::problem(status, why.into())));
-    let host = request
-        .headers()
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok())
-        .or_else(|| {
-            request
-                .uri()
-                .authority()
-                .map(|authority| authority.as_str())
-        });
-    let Some(host) = host else {
-        return refuse(StatusCode::BAD_REQUEST, "the request has no Host header");
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "a request must have one Host header",
+        );
     };
-    if !is_own(host, &site.options.hosts) {
+    // A request line with a whole address in it means that one, whatever the header says.
+    let meant = request.uri().authority().map(|meant| meant.as_str());
+    let is_own = |name: &str| is_own(name, &site.options.hosts);
+    if !host.to_str().is_ok_and(is_own) || !meant.is_none_or(is_own) {
         return refuse(
             StatusCode::MISDIRECTED_REQUEST,
             "this server does not answer to that name: use its address or localhost, or start it with \

@@ -27,11 +27,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::sync::watch;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+use tokio::sync::{Semaphore, watch};
 
 use crate::gather::Asking;
 use crate::metrics::{self, Format};
-use crate::options::Options;
+use crate::options::{Limits, Options};
 use crate::source::Machine;
 use crate::survey::Survey;
 
@@ -44,6 +45,8 @@ pub(crate) struct Site {
     pub(crate) options: Arc<Options>,
     /// Streams of events that are open.
     pub(crate) streams: Arc<AtomicUsize>,
+    /// Room for answers, in KiB, until they are taken.
+    room: Arc<Semaphore>,
     /// Says when the server ends.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -59,9 +62,11 @@ impl Server {
     ///
     /// # Errors
     /// If it is taken, or not this machine's.
-    pub fn bind(address: SocketAddr) -> io::Result<Server> {
+    pub fn bind(address: SocketAddr, limits: &Limits) -> io::Result<Server> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
+        // Connections have it from here. Left alone it grows to megabytes for who does not read.
+        set_socket_send_buffer_size(&listener, limits.send_buffer_bytes)?;
         Ok(Server { listener })
     }
 
@@ -95,6 +100,7 @@ impl Server {
             machine,
             options,
             streams: Arc::new(AtomicUsize::new(0)),
+            room: Arc::new(Semaphore::new(limits.answers_bytes as usize >> 10)),
             ending: end.clone(),
         };
         runtime.block_on(async {
