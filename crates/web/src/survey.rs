@@ -86,6 +86,8 @@ fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying) {
                 // Who asked may have gone.
                 let _ = to.send(tree);
             }
+            // Nobody waits any more: walks that take longer than scrapes would pile up.
+            Ask::FileSets(to) if to.is_closed() => {}
             Ask::FileSets(to) => {
                 let _ = to.send(source.file_sets());
             }

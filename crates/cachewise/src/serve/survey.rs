@@ -16,6 +16,9 @@ use crate::machine;
 /// Where in the tree files are that may not be named.
 const NOT_TOLD: &str = "[not named here]";
 
+/// From here on (4 EiB) a size says that there is none.
+const NO_SIZE: u64 = 1 << 62;
+
 /// Looks at files.
 pub struct Files {
     kernel: Kernel,
@@ -70,8 +73,10 @@ impl Surveying for Files {
                     }
                 };
                 let resident = inode.pages.bytes(page_size()).0;
-                // Pages may lie beyond the end, and block devices are as large as they are.
-                tree.add(&path, resident, inode.size.0.max(resident));
+                // Pages may lie beyond the end, and block devices are as large as they are. Where btrfs keeps
+                // its trees has the largest size that there can be, which is none.
+                let size = Some(inode.size.0).filter(|size| *size < NO_SIZE);
+                tree.add(&path, resident, size.unwrap_or_default().max(resident));
             })
             .map_err(|error| format!("cannot take the census: {error}"))?;
         tree.seconds = begin.elapsed().as_secs_f64();
