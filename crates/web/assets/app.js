@@ -1,7 +1,7 @@
 // The page comes with its numbers; this keeps them moving.
 
 import { Charts, clock as at } from "./charts.js";
-import { bytes, cell } from "./format.js";
+import { bytes, cell, plain } from "./format.js";
 import { Table } from "./tables.js";
 import { Treemap } from "./treemap.js";
 
@@ -111,7 +111,7 @@ function findings(list) {
     item.append(title);
     if (finding.subject) {
       const subject = document.createElement("code");
-      subject.textContent = finding.subject;
+      subject.textContent = plain(finding.subject);
       item.append(subject);
     }
     const evidence = document.createElement("ul");

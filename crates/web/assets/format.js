@@ -24,6 +24,12 @@ export function count(number) {
   return Math.round(number).toLocaleString("en");
 }
 
+// A name as it may be shown: characters that turn the direction of what follows, or have no picture, would
+// make it read as another one. The paths of the map come without.
+export function plain(name) {
+  return String(name).replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
 // A value of a row as a number in the unit that is shown: a second, pages as bytes. Null if not known.
 export function measure(row, column) {
   const value = row[column.id];
@@ -47,6 +53,6 @@ export function cell(row, column) {
     ratio: () => percent(number),
     count: () => count(number),
     seconds: () => `${number.toFixed(3)} s`,
-  }[column.unit]?.() ?? String(value);
+  }[column.unit]?.() ?? plain(value);
   return { text: estimated + text, title: reason };
 }
