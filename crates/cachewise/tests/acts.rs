@@ -370,6 +370,8 @@ fn dirty_and_mapped() {
             "it maps all of it"
         );
         // Somebody writes all the time: a disk may be fast.
+        dirty(&file);
+        let begun = states(&file);
         let is_done = AtomicBool::new(false);
         let (stayed, unwritten) = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -391,7 +393,10 @@ fn dirty_and_mapped() {
         let ended = Ended::of(&mut act("evict", &["--sync"], &file)).expect(0, "it can be done");
         let (stayed, synced) = (stayed.out(), synced.out());
         // By the kernel's count: there was something to stay, and nobody else took it.
-        let lasted = unwritten.dirty.0 + unwritten.writeback.0 > 0 && kept > 0;
+        let lasted = [begun, unwritten]
+            .iter()
+            .all(|states| states.dirty.0 + states.writeback.0 > 0)
+            && kept > 0;
         lasted.then(|| {
             assert!(
                 ["dirty", "being written"]
