@@ -327,13 +327,65 @@ fn append(sum: &mut Option<Stretch>, later: Stretch) {
 }
 
 #[cfg(test)]
-mod tests {
-    use cachewise_model::{Backend, Counter, Ledger, Measured, ProcessRow, System};
+pub(crate) mod sample {
+    use cachewise_model::{Backend, Ledger, Measured, ProcessRow, System};
     use cachewise_units::PageSize;
 
     use super::*;
     use crate::names::Names;
     use crate::options::Limits;
+
+    pub(crate) fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Stretch {
+        Stretch {
+            time: "t".into(),
+            elapsed: Duration::from_millis(milliseconds),
+            ledger: Ledger::default(),
+            system: System::default(),
+            device_read_bytes: Measured::Exact(0),
+            device_write_bytes: Measured::Exact(0),
+            processes,
+            files: Vec::new(),
+            cgroups: Vec::new(),
+            devices: Vec::new(),
+            uses: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    pub(crate) fn machine() -> Machine {
+        Machine {
+            hostname: "h".into(),
+            kernel_release: "6.12".into(),
+            page_size: PageSize::new(4096).expect("a power of two"),
+            backend: Backend {
+                name: "probe".into(),
+                exact: true,
+                notes: Vec::new(),
+            },
+            version: "0",
+            started: "2026-11-21T12:00:00Z".into(),
+        }
+    }
+
+    pub(crate) fn options() -> Options {
+        Options {
+            interval: Duration::from_millis(100),
+            collectors: Vec::new(),
+            top_groups: 0,
+            names: Names::All,
+            token: None,
+            hosts: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Ledger, Measured, ProcessRow};
+
+    use super::sample::tick;
+    use super::*;
 
     fn process(pid: u32, pages: u64) -> ProcessRow {
         let mut ledger = Ledger::default();
@@ -352,46 +404,8 @@ mod tests {
         }
     }
 
-    fn tick(milliseconds: u64, processes: Vec<ProcessRow>) -> Stretch {
-        Stretch {
-            time: "t".into(),
-            elapsed: Duration::from_millis(milliseconds),
-            ledger: Ledger::default(),
-            system: System::default(),
-            device_read_bytes: Measured::Exact(0),
-            device_write_bytes: Measured::Exact(0),
-            processes,
-            files: Vec::new(),
-            cgroups: Vec::new(),
-            devices: Vec::new(),
-            uses: Vec::new(),
-            lost: Vec::new(),
-        }
-    }
-
     fn gathered() -> Gathered {
-        let machine = Machine {
-            hostname: "h".into(),
-            kernel_release: "6.12".into(),
-            page_size: PageSize::new(4096).expect("a power of two"),
-            backend: Backend {
-                name: "probe".into(),
-                exact: true,
-                notes: Vec::new(),
-            },
-            version: "0",
-            started: "t".into(),
-        };
-        let options = Options {
-            interval: Duration::from_millis(100),
-            collectors: Vec::new(),
-            top_groups: 0,
-            names: Names::All,
-            token: None,
-            hosts: Vec::new(),
-            limits: Limits::default(),
-        };
-        Gatherer::new(Arc::new(machine), Arc::new(options))
+        Gatherer::new(Arc::new(sample::machine()), Arc::new(sample::options()))
             .0
             .gathered
     }

@@ -12,6 +12,7 @@
 //! - `cache`: what fills the page cache, as a tree of directories.
 //! - `metrics/`: the table of metrics, the exposition in two formats, the rank of control groups.
 //! - `http/`: connections and their bounds, who may ask, the JSON, the stream of events, the page.
+//! - `push`: the metrics, to a collector of OpenTelemetry.
 //! - `report`: a recording as one page that needs no server.
 //! - `schema`: what the JSON looks like, as OpenAPI.
 
@@ -24,6 +25,8 @@ mod http;
 mod metrics;
 mod names;
 mod options;
+#[cfg(feature = "otlp")]
+mod push;
 mod report;
 mod schema;
 mod source;
@@ -35,6 +38,8 @@ pub use http::Server;
 pub use metrics::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
 pub use names::Names;
 pub use options::{Limits, Options, Token, WeakToken};
+#[cfg(feature = "otlp")]
+pub use push::{NotOtlp, Otlp, OtlpAddress};
 pub use report::{ReportPage, report_page};
 pub use schema::openapi;
 pub use source::{FileSet, Machine, Surveying, Watching};

@@ -55,6 +55,10 @@ pub struct Serve {
     /// Metrics of how much of these files is cached, under a name; may be given again.
     #[arg(long, value_name = "NAME=GLOB", value_parser = parse_set)]
     pub fileset: Vec<NamedGlob>,
+    /// Push the metrics to this OpenTelemetry collector too, at every interval: http://127.0.0.1:4318.
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<cachewise_web::OtlpAddress>,
     /// From tick to tick of the live views: 1, 0.5, 100ms. Scrapes have their own moment.
     #[arg(long, default_value = "1")]
     pub interval: Interval,

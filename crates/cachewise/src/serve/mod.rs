@@ -52,6 +52,11 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let server = Server::bind(arguments.listen, &options.limits)
         .map_err(|error| why_not(&error, arguments.listen))?;
     let address = server.address().context("cannot tell where it listens")?;
+    #[cfg(feature = "otlp")]
+    let server = match arguments.otlp.clone() {
+        Some(address) => server.pushing(cachewise_web::Otlp { address, tell }),
+        None => server,
+    };
 
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;

@@ -55,6 +55,8 @@ pub(crate) struct Site {
 #[derive(Debug)]
 pub struct Server {
     listener: std::net::TcpListener,
+    #[cfg(feature = "otlp")]
+    otlp: Option<crate::push::Otlp>,
 }
 
 impl Server {
@@ -67,7 +69,21 @@ impl Server {
         listener.set_nonblocking(true)?;
         // Connections have it from here. Left alone it grows to megabytes for who does not read.
         set_socket_send_buffer_size(&listener, limits.send_buffer_bytes)?;
-        Ok(Server { listener })
+        Ok(Server {
+            listener,
+            #[cfg(feature = "otlp")]
+            otlp: None,
+        })
+    }
+
+    /// Pushes the metrics to a collector as well, at every interval.
+    #[cfg(feature = "otlp")]
+    #[must_use]
+    pub fn pushing(self, otlp: crate::push::Otlp) -> Server {
+        Server {
+            otlp: Some(otlp),
+            ..self
+        }
     }
 
     /// Where it listens.
@@ -105,6 +121,11 @@ impl Server {
         };
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
+            #[cfg(feature = "otlp")]
+            if let Some(otlp) = self.otlp {
+                // Ends with the runtime.
+                tokio::spawn(crate::push::push(site.clone(), otlp));
+            }
             connection::accept(listener, router(site), limits, end).await
         })
     }

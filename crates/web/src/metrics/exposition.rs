@@ -73,16 +73,16 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 /// Everything that one scrape gives.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
-    families: Vec<Filled>,
+    pub(super) families: Vec<Filled>,
 }
 
 #[derive(Debug)]
-struct Filled {
-    name: String,
-    help: String,
-    unit: Option<MetricUnit>,
-    kind: Kind,
-    series: Vec<(Labels, Number)>,
+pub(super) struct Filled {
+    pub(super) name: String,
+    pub(super) help: String,
+    pub(super) unit: Option<MetricUnit>,
+    pub(super) kind: Kind,
+    pub(super) series: Vec<(Labels, Number)>,
 }
 
 impl Exposition {

@@ -2,10 +2,13 @@
 //!
 //! # Layout
 //! - `table`: which metrics there are. `exposition`: their text. `groups`: the busiest control groups.
+//! - `otlp`: the same as a message to a collector of OpenTelemetry.
 //! - this file: a scrape, from what was gathered.
 
 mod exposition;
 mod groups;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod table;
 
 use std::collections::HashMap;
@@ -16,6 +19,8 @@ use cachewise_model::{Kind, Measured, Row};
 pub(crate) use exposition::Format;
 use exposition::{Exposition, Labels, Number};
 pub(crate) use groups::Groups;
+#[cfg(feature = "otlp")]
+pub(crate) use otlp::message;
 pub use table::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
 
 use crate::gather::{Asking, Gathered};
@@ -52,6 +57,13 @@ pub(crate) async fn scrape(
     survey: &Survey,
     format: Format,
 ) -> Result<String, String> {
+    exposition(asking, survey)
+        .await?
+        .text(format)
+        .map_err(|_| "the metrics cannot be written".to_owned())
+}
+
+async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, String> {
     let mut sums = asking.ask(sums).await?;
     let mut sets = Vec::new();
     if sums.collectors.contains(&Collector::Filesets) {
@@ -89,9 +101,7 @@ pub(crate) async fn scrape(
         sums.course.0.push((collector.id(), watched, time));
     }
     about(&mut exposition, sums);
-    exposition
-        .text(format)
-        .map_err(|_| "the metrics cannot be written".to_owned())
+    Ok(exposition)
 }
 
 fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
