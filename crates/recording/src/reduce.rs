@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use cachewise_model::{
     Count, Counter, Exit, FileRow, Ledger, Measured, Missing, ProcessRow, Stretch,
 };
+use cachewise_units::{Bytes, PageSize};
 
 const SUMMED_UP: &str = "all but the most active, summed up";
 const MANY: Missing = Missing::NotOffered(SUMMED_UP);
@@ -47,7 +48,8 @@ pub fn reduce(stretch: &mut Stretch, top: usize) {
 
 /// How much there is to say of a ledger: pages that were moved or asked for.
 pub(crate) fn activity(ledger: &Ledger) -> u64 {
-    let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests];
+    let direct = ledger[Counter::DirectReadBytes].saturating_add(ledger[Counter::DirectWriteBytes]);
+    let direct = Bytes(direct).pages_ceil(PageSize::SMALLEST).0;
     let evicted = ledger[Counter::EvictedReclaimPages] + ledger[Counter::EvictedOtherPages];
     let inserted: u64 = Counter::INSERTS
         .iter()

@@ -37,6 +37,12 @@ pub struct PageSize {
 }
 
 impl PageSize {
+    /// The smallest of any architecture that Linux runs on: for ranks, where no machine's own is at hand.
+    pub const SMALLEST: PageSize = match PageSize::new(4 << 10) {
+        Some(size) => size,
+        None => unreachable!(),
+    };
+
     /// Makes a page size of `bytes`, or `None` where that is zero or not a power of two.
     #[must_use]
     pub const fn new(bytes: u32) -> Option<Self> {

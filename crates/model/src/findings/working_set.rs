@@ -33,6 +33,9 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         return Vec::new();
     };
     let page = report.page_size;
+    // What was dropped on purpose and read again says nothing of the size of memory.
+    let dropped = totals[Counter::EvictedOtherPages];
+    let back = back.saturating_sub(dropped);
     let refaulting = back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= brought_in;
     let reclaiming = out >= WORTH_RECLAIM.pages_ceil(page).0 && out * RECLAIM_PART >= brought_in;
     let (severity, title) = match (refaulting, reclaiming) {
@@ -136,6 +139,13 @@ mod tests {
             Severity::Warn,
             "the same pages were fetched twice"
         );
+    }
+
+    #[test]
+    fn what_was_dropped_on_purpose_is_no_want_of_memory() {
+        let mut report = run(500_000, 0, 200_000);
+        report.totals.set(Counter::EvictedOtherPages, 200_000);
+        assert_eq!(check(&report), [], "POSIX_FADV_DONTNEED, and read again");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use cachewise_model::{CgroupRow, Counter, Ledger, Measured, System};
+use cachewise_units::{Bytes, PageSize};
 
 /// Groups without a place of which it is known how busy they are.
 const MOST_WAITING: usize = 4096;
@@ -110,15 +111,14 @@ impl Groups {
 
 /// How busy: pages that were asked for in whatever way.
 fn weight(ledger: &Ledger) -> u64 {
+    let direct = ledger[Counter::DirectReadBytes].saturating_add(ledger[Counter::DirectWriteBytes]);
     [
-        Counter::ReadPages,
-        Counter::FaultRequests,
-        Counter::WritePages,
-        Counter::DirectReadRequests,
-        Counter::DirectWriteRequests,
+        ledger[Counter::ReadPages],
+        ledger[Counter::FaultRequests],
+        ledger[Counter::WritePages],
+        Bytes(direct).pages_ceil(PageSize::SMALLEST).0,
     ]
-    .iter()
-    .map(|counter| ledger[*counter])
+    .into_iter()
     .fold(0, u64::saturating_add)
 }
 
