@@ -107,6 +107,8 @@ impl Desk {
         let own = std::env::current_exe().expect("a program knows where it is");
         let mut command = CommandBuilder::new(own);
         command.env(NAME, part);
+        // The message of a panic is not to be scrolled off the screen.
+        command.env("RUST_BACKTRACE", "0");
         Desk::of(command, rows, cols)
     }
 
