@@ -234,6 +234,20 @@ impl Replaced {
     }
 }
 
+/// Writes a file that takes its place when it is complete.
+///
+/// # Errors
+/// What the file system says; the old file is as it was.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match Replaced::begin(path)? {
+        Some(mut replaced) => {
+            replaced.draft.write_all(bytes)?;
+            replaced.finish()
+        }
+        None => fs::write(path, bytes),
+    }
+}
+
 /// The directory that a file is in.
 fn directory(path: &Path) -> &Path {
     match path.parent() {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -369,16 +369,23 @@ fn dirty_and_mapped() {
             Some(&b"mapped\n"[..]),
             "it maps all of it"
         );
-        // Somebody writes all the time: a disk may be fast.
+        // Two write all the time, page after page: a disk may be fast.
         dirty(&file);
+        let pages = File::options().write(true).open(&file);
+        let pages = pages.expect("it is ours");
         let begun = states(&file);
         let is_done = AtomicBool::new(false);
         let (stayed, unwritten) = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_done.load(Ordering::Relaxed) {
-                    dirty(&file);
-                }
-            });
+            for half in [0, SIZE / 2] {
+                let (pages, is_done) = (&pages, &is_done);
+                scope.spawn(move || {
+                    let page = vec![7; page_size() as usize];
+                    let offsets = (half..half + SIZE / 2).step_by(page.len()).cycle();
+                    for offset in offsets.take_while(|_| !is_done.load(Ordering::Relaxed)) {
+                        pages.write_all_at(&page, offset).expect("there is room");
+                    }
+                });
+            }
             let stayed = Ended::of(&mut act("evict", &[], &file));
             let unwritten = states(&file);
             is_done.store(true, Ordering::Relaxed);

@@ -306,6 +306,28 @@ fn full() {
     let report = json_of(&["report", text(&recording), "--json"]);
     assert!(report["samples"].as_u64() >= Some(2), "{}", ended.err());
     assert_eq!(report["problems"], serde_json::json!([]), "no half sample");
+
+    // Nor is there room for a report: the old one stays.
+    let old = small.0.join("old");
+    fs::remove_file(&recording).expect("it is ours");
+    let (other, _) = recorded(&scratch, &[]);
+    let room = 40 << 10;
+    fs::write(small.0.join("fill"), vec![7; room]).expect("there is room");
+    fs::write(&old, "old").expect("and for this");
+    for option in ["--html", "--output"] {
+        let name = match option {
+            "--html" => text(&old).to_owned(),
+            _ => format!("json={}", text(&old)),
+        };
+        Ended::of(&mut cachewise(["report", text(&other), option, &name]))
+            .expect(2, "it cannot be written")
+            .says("No space left", "why");
+        assert_eq!(
+            fs::read(&old).expect("it is there"),
+            b"old",
+            "{option}: what was there stays"
+        );
+    }
 }
 
 /// A limit on the size of files ends what writes beyond it with a signal, unless it takes care.

@@ -130,13 +130,15 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         return Ok(status(&interrupt, is_failed));
     }
     let verb = if pages == Pages(1) { "is" } else { "are" };
+    // Whoever reads the line may end us at once, and that is the end which is waited for.
+    let interrupted = interrupt.status();
     show.line(&format!("{locked} {verb} locked"))?;
     // It is waited for the end now.
     show.keep()?;
     if let Some(refused) = refused.told() {
         tell(&refused);
     }
-    if let Some(status) = interrupt.status() {
+    if let Some(status) = interrupted {
         tell("interrupted: nothing stays locked");
         return Ok(status);
     }

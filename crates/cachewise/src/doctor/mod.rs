@@ -36,7 +36,7 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
         return rights::print_setcap();
     }
     let kernel = Kernel::new();
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let (sender, interrupts) = channel::<Caught>();
     signals::catch_ending(sender)?;
     let mut checks = probes::kernel(&kernel);
@@ -63,11 +63,12 @@ pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     }
     let name = sink.name().to_owned();
     let (format, style) = (sink.format, sink.style);
-    if let Err(error) = write_checkup(sink, format, &checkup, style) {
-        let error = anyhow::Error::from(error);
-        if !is_broken_pipe(&error) {
-            return Err(error).with_context(|| format!("cannot write to {name}"));
-        }
+    let written = write_checkup(&mut sink, format, &checkup, style)
+        .with_context(|| format!("cannot write to {name}"))
+        .and_then(|()| sink.keep());
+    match written {
+        Err(error) if !is_broken_pipe(&error) => return Err(error),
+        _ => {}
     }
     let found = arguments.check && checkup.warnings() > 0;
     Ok(ExitCode::from(u8::from(found)))

@@ -10,7 +10,6 @@ mod points;
 mod step;
 mod when;
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +24,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::cli::{Of, Report};
-use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell};
+use crate::output::{FAILED, Sink, Stream, is_broken_pipe, tell, write_whole};
 use points::Points;
 
 /// The header is written again after so many rows, on a terminal.
@@ -48,7 +47,7 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     if let Some(page) = &arguments.html {
         return html(arguments, &mut reader, range, page);
     }
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
     let summary = summarize(&mut reader, range, nothing)?;
     let Some(summary) = summary else {
@@ -71,7 +70,8 @@ fn write(
     };
     let (format, name) = (sink.format, sink.name().to_owned());
     write_summary(&mut sink, format, summary, &options)
-        .with_context(|| format!("cannot write to {name}"))
+        .with_context(|| format!("cannot write to {name}"))?;
+    sink.keep()
 }
 
 /// Every sample.
@@ -81,7 +81,7 @@ fn series(
     range: Range,
     fields: &[&'static Field],
 ) -> Result<ExitCode> {
-    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let (name, format) = (sink.name().to_owned(), sink.format);
     let cannot_write = || format!("cannot write to {name}");
     let is_watched = sink.is_terminal && format == Format::Table;
@@ -120,7 +120,8 @@ fn series(
     let Some(writer) = writer else {
         return nothing_in(arguments, &problems);
     };
-    let finished = writer.finish(None).map(|_| ()).with_context(cannot_write);
+    let finished = writer.finish(None).with_context(cannot_write);
+    let finished = finished.and_then(Sink::keep);
     finish(finished, &problems)
 }
 
@@ -163,7 +164,8 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
         let written = written.context("cannot write to standard output");
         return finish(written, &summary.problems);
     }
-    fs::write(page, text).with_context(|| format!("cannot write the page {}", page.display()))?;
+    write_whole(page, text.as_bytes())
+        .with_context(|| format!("cannot write the page {}", page.display()))?;
     tell(&format!(
         "{}: {} samples in {} points; open it in a browser",
         page.display(),
