@@ -174,7 +174,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	struct insert insert = {};
 	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1, inside;
 
-	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_of(trusted)))
+	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
 	insert.target.mapping = m;
 	insert.lo = lo;

@@ -100,12 +100,20 @@ struct {
 } records SEC(".maps");
 
 /* The same call of the same task: `serial` is task->ioac.syscr (or syscw), which the kernel raises at
- * the end of each read (write); `epoch` counts io_uring requests, for which it does not. */
+ * the end of each read (write); `epoch` counts io_uring's requests, for which it does not. */
 struct call {
 	u64 mapping;
 	u64 serial;
 	u32 nr;
 	u32 epoch;
+};
+
+/* The request that a worker of io_uring is at. */
+struct work_id {
+	u64 request, file; /* addresses */
+	u64 inode;	   /* its number */
+	u32 generation;
+	u32 opcode;
 };
 
 struct task_state {
@@ -138,6 +146,7 @@ struct task_state {
 	struct call bio; /* on a block device: one call, maybe several bios */
 	u32 epoch;
 	u32 uring_counted;
+	struct work_id work;
 	/* booked in the process table so far; or, before the first time, as it was when the probe came */
 	u32 settled;
 	u32 padding;

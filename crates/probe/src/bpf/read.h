@@ -105,7 +105,7 @@ ONCE int pending_flush(struct task_state *state)
 static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
 {
 	CURRENT(trusted, task);
-	struct task_state *state = state_of(trusted);
+	struct task_state *state = state_at_request(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	struct inode *inode = mapping->host;
 	struct range range = {};
@@ -262,7 +262,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	u64 mapping, last = index + count - 1, serial;
 	u32 nr;
 
-	if (!in_scope(task) || !(state = state_of(trusted)))
+	if (!in_scope(task) || !(state = state_at_request(trusted, task)))
 		return;
 	mapping = (u64)PLAIN(inode, inode)->i_mapping;
 	serial = task->ioac.syscr;

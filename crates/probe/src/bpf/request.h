@@ -173,6 +173,20 @@ static __always_inline bool is_uring_write(u8 op)
 	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
 }
 
+/* The request that the task, a worker of io_uring, is at; NULL: none. */
+static __always_inline struct io_kiocb *request_at_work(struct task_struct *task)
+{
+	struct io_worker *worker = task->worker_private;
+	struct io_wq_work *work;
+
+	if (!(task->flags & PF_IO_WORKER) || !worker)
+		return NULL;
+	work = BPF_CORE_READ(worker, cur_work);
+	if (!work)
+		return NULL;
+	return PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
+}
+
 /*
  * Finds the write around the cache that the task, a worker of io_uring, is at. Its position is that of
  * what is left to do: the file system moves it on when a part is done.
@@ -180,19 +194,11 @@ static __always_inline bool is_uring_write(u8 op)
 ONCE int find_direct_write(struct range *range)
 {
 	CURRENT(trusted, task);
-	struct io_worker *worker = task->worker_private;
-	struct io_wq_work *work;
-	struct io_kiocb *req;
+	struct io_kiocb *req = request_at_work(task);
 	struct io_rw *rw;
 	struct file *file;
 
-	if (!range || !(task->flags & PF_IO_WORKER) || !worker)
-		return 0;
-	work = BPF_CORE_READ(worker, cur_work);
-	if (!work)
-		return 0;
-	req = PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
-	if (!is_uring_write(req->opcode))
+	if (!range || !req || !is_uring_write(req->opcode))
 		return 0;
 	rw = (void *)&req->cmd;
 	file = BPF_CORE_READ(rw, kiocb.ki_filp);
@@ -204,6 +210,50 @@ ONCE int find_direct_write(struct range *range)
 	if (req->opcode == IORING_OP_WRITEV)
 		range->len = iov_length(BPF_CORE_READ(rw, addr), range->len);
 	return 1;
+}
+
+/*
+ * A worker of io_uring serves one request after the other and no system call ends between them, so what
+ * tells them apart is what they are: a write is not taken for the rest of the read before it, nor a file
+ * for an older one whose inode stood at the same address.
+ */
+ONCE int enter_request(struct task_state *state)
+{
+	CURRENT(trusted, task);
+	struct io_kiocb *req = request_at_work(task);
+	struct work_id id = {};
+	struct inode *inode;
+	struct file *file;
+	struct io_rw *rw;
+
+	if (!state || !req)
+		return 0;
+	rw = (void *)&req->cmd;
+	file = BPF_CORE_READ(rw, kiocb.ki_filp);
+	inode = BPF_CORE_READ(file, f_mapping, host);
+	id.request = (u64)req;
+	id.file = (u64)file;
+	id.opcode = req->opcode;
+	id.inode = BPF_CORE_READ(inode, i_ino);
+	id.generation = BPF_CORE_READ(inode, i_generation);
+	if (id.request == state->work.request && id.opcode == state->work.opcode &&
+	    id.file == state->work.file && id.inode == state->work.inode &&
+	    id.generation == state->work.generation)
+		return 0;
+	state->work = id;
+	state->epoch++;
+	return 0;
+}
+
+/* The state of a task that an event tells to be at a request. */
+static __always_inline struct task_state *state_at_request(struct task_struct *trusted,
+							   struct task_struct *task)
+{
+	struct task_state *state = state_of(trusted);
+
+	if (state && task->flags & PF_IO_WORKER)
+		enter_request(state);
+	return state;
 }
 
 static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)

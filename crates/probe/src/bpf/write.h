@@ -44,7 +44,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	u32 nr, requests = 1;
 	bool same;
 
-	if (!in_scope(task) || !event_len || !(state = state_of(trusted)))
+	if (!in_scope(task) || !event_len || !(state = state_at_request(trusted, task)))
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);

@@ -24,7 +24,7 @@ use cachewise_model::Counter;
 
 use crate::image::FileSystem;
 use crate::oracle::{Subject, page_size};
-use crate::problem::{Context, Result};
+use crate::problem::{Context, Problem, Result};
 use crate::reader::{open_direct, submit};
 use crate::stand::{Evictions, Room, trial};
 use crate::table::{Comparison, FAULTS, Label, READS, known};
@@ -79,6 +79,22 @@ fn unwilling(room: &Room) -> Result<(Subject, u64)> {
     }
 }
 
+/// Reads the file by io_uring, through the cache.
+fn read_all(subject: &Subject, flags: squeue::Flags) -> Result<()> {
+    let file = File::open(subject.path()).context("open")?;
+    let mut ring = IoUring::new(8).context("io_uring_setup")?;
+    let mut buffer = vec![0_u8; subject.bytes() as usize];
+    let fd = types::Fd(file.as_raw_fd());
+    let read = opcode::Read::new(fd, buffer.as_mut_ptr(), buffer.len() as u32);
+    // SAFETY: `submit` waits for the completion; buffer and file live longer.
+    let read = unsafe { submit(&mut ring, &[read.build().flags(flags)])? };
+    if read == subject.bytes() {
+        Ok(())
+    } else {
+        Err(Problem::new(format!("{read} bytes were read")))
+    }
+}
+
 fn direct_fallback(room: &mut Room) -> Result<()> {
     for (name, write) in [
         ("pwrite", Write::Pwrite),
@@ -93,11 +109,21 @@ fn direct_fallback(room: &mut Room) -> Result<()> {
         let stride = size.max(page_size());
         let label = Label::new(room.kind.name(), format!("{name}, O_DIRECT, buffered"));
         let label = label.size(size).state("cold");
+        let read_before = match write {
+            Write::IoUring(flags) => Some(flags),
+            Write::Pwrite | Write::IoUringVectored => None,
+        };
         let measured = room.stand.measure(
             &label,
             &subject,
             Evictions::Belong,
-            || subject.evict(),
+            || {
+                // The worker that writes has read this file: that is not to be taken for the same request.
+                if let Some(flags) = read_before {
+                    read_all(&subject, flags)?;
+                }
+                subject.evict()
+            },
             |(), tools| {
                 let file = open_direct(subject.path(), true)?;
                 let buffer = tools.buffer.slice(size);
