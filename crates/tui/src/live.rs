@@ -56,7 +56,10 @@ pub fn live(
             match request {
                 Request::Interval(interval) => _ = pace.send(interval),
                 Request::Cancel => cancel.store(true, Ordering::SeqCst),
-                Request::Suspend => suspend(&mut app),
+                Request::Suspend => {
+                    suspend(&mut app);
+                    screen.draw(&mut app).map_err(cannot("draw on"))?;
+                }
                 Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
                 Request::Step(_) => {}
                 request => _ = hands.send(request),

@@ -4,8 +4,9 @@
 
 mod hand_made;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ use cachewise_model::{Measured, Residency, Stretch};
 use cachewise_tui::{Act, App, FileName, Machine, Options, ProcessName, Source, live};
 use libtest_mimic::{Arguments, Trial};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
@@ -122,7 +124,12 @@ impl Desk {
             .openpty(size)
             .expect("there are pseudo-terminals");
         let name = pair.master.tty_name().expect("it has a name");
-        let line = File::open(name).expect("it is ours");
+        // Not to become our own terminal, as it would for the first process of a session.
+        let line = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NOCTTY.bits().cast_signed())
+            .open(name)
+            .expect("it is ours");
         let before = modes(&line);
         command.env("TERM", "xterm-256color");
         command.cwd("/");
