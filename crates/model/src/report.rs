@@ -179,6 +179,26 @@ pub struct Lost {
     pub meaning: &'static str,
 }
 
+impl Lost {
+    /// What can be done so that less is lost, or with what is left.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        match self.id {
+            // Also of recordings, which may be of a later version.
+            "forgotten" => {
+                "EVICTED of such files is a lower bound, all else is exact; to have fewer files at a time, watch \
+                 less: -p PID or --cgroup PATH"
+            }
+            "rows" => {
+                "fewer rows: watch less, with -p PID or --cgroup PATH; `run` takes --max-rows"
+            }
+            "names" => "sums hold: a file without a name is shown by its device and inode number",
+            "tasks" => "memory is short: free some, or watch less, with -p PID or --cgroup PATH",
+            _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
+        }
+    }
+}
+
 /// The machine around the run, at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {

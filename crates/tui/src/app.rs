@@ -1,6 +1,6 @@
 //! The live view as a state machine: stretches, answers and keys go in; requests and frames come out.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cachewise_model::{Backend, Counter, Measured, Residency, Stretch};
 use cachewise_units::{Bytes, PageSize, Rate};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::action::{Action, Scene, action};
+use crate::action::{Action, Scene, action, binding};
 use crate::filter::Filter;
 use crate::findings;
 use crate::item::{self, Key};
@@ -22,7 +22,7 @@ use crate::pane::{Details, Pane};
 const PACES: [u64; 9] = [100, 250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 /// What is kept of the past for findings: a minute, unless the rows would take too much memory.
-const KEPT: Duration = Duration::from_secs(60);
+pub(crate) const KEPT: Duration = Duration::from_secs(60);
 const KEPT_ROWS: usize = 50_000;
 
 /// How much of the past a sparkline can show.
@@ -53,6 +53,17 @@ pub struct Setup {
     pub sort: Option<&'static str>,
     /// What is watched, where that is not the whole machine.
     pub scope: Option<String>,
+    /// Which recording is looked at, if it is one.
+    pub recorded: Option<Recorded>,
+}
+
+/// What there is to say of a recording beside its samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The file, as it was typed.
+    pub name: String,
+    /// So many processes and files are on rows of their own in each sample.
+    pub top: u64,
 }
 
 /// What the bottom line says.
@@ -107,6 +118,8 @@ pub struct App {
     command_lines: HashMap<ProcessName, Measured<String>>,
     residency: HashMap<FileName, Residency>,
     requests: Vec<Request>,
+    /// By their names, what was said to be lost.
+    told_lost: HashSet<&'static str>,
     is_over: bool,
 }
 
@@ -152,6 +165,7 @@ impl App {
             command_lines: HashMap::new(),
             residency: HashMap::new(),
             requests: Vec::new(),
+            told_lost: HashSet::new(),
             is_over: false,
             setup,
         }
@@ -185,6 +199,7 @@ impl App {
     /// The next stretch of a machine. While the screen is held it waits.
     pub fn feed(&mut self, stretch: Stretch) {
         self.push_beat(Beat::of(&stretch));
+        self.tell_lost(&stretch);
         let stretch = Arc::new(stretch);
         self.recent.push_back(Arc::clone(&stretch));
         self.forget_the_old();
@@ -194,6 +209,26 @@ impl App {
         }
     }
 
+    /// Says what is lost when it first is: on a busy machine it may be every time. The head keeps a sign.
+    fn tell_lost(&mut self, stretch: &Stretch) {
+        for lost in &stretch.lost {
+            if self.told_lost.insert(lost.id) && self.message.is_none() {
+                let name = binding(Action::Findings).map_or("", |binding| binding.shown);
+                let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
+                self.say(
+                    format!("incomplete, {id} ({name} says what to do): {count} {meaning}"),
+                    false,
+                );
+            }
+        }
+    }
+
+    /// Whether something of the time that findings are over was not counted as it should be.
+    pub(crate) fn has_lost(&self) -> bool {
+        let mut recent = self.recent.iter().chain(&self.shown);
+        recent.any(|stretch| !stretch.lost.is_empty())
+    }
+
     /// A sample of a recording, with what came before it for the sparkline.
     pub fn jump(&mut self, stretch: Stretch, trail: Vec<Option<Beat>>, position: Position) {
         self.trail = trail.into();
@@ -201,6 +236,19 @@ impl App {
         let stretch = Arc::new(stretch);
         self.recent = VecDeque::from([Arc::clone(&stretch)]);
         self.show(stretch);
+    }
+
+    /// Whether what came before the sample shown is looked at too.
+    pub(crate) fn wants_past(&self) -> bool {
+        let mut panes = self.panes.iter();
+        panes.any(|pane| matches!(pane, Pane::Findings { .. }))
+    }
+
+    /// The samples up to the one shown, that one included.
+    pub(crate) fn remember(&mut self, past: Vec<Stretch>) {
+        self.recent = past.into_iter().map(Arc::new).collect();
+        self.forget_the_old();
+        self.refill();
     }
 
     /// Where in a recording one is now.
@@ -259,9 +307,7 @@ impl App {
         for pane in &mut panes {
             match pane {
                 Pane::Details(details) => self.fill_details(details, &stretch),
-                Pane::Findings {
-                    findings, seconds, ..
-                } => (*findings, *seconds) = self.findings(),
+                Pane::Findings { found, .. } => *found = self.findings(),
                 _ => {}
             }
         }
@@ -378,7 +424,7 @@ impl App {
         }
     }
 
-    fn findings(&self) -> (Vec<cachewise_model::Finding>, f64) {
+    fn findings(&self) -> findings::Found {
         findings::of(&self.recent, &self.setup)
     }
 
@@ -447,9 +493,26 @@ impl App {
                 text.pop();
             }
             KeyCode::Char('u') if is_control => text.clear(),
-            KeyCode::Char(letter) if !is_control => text.push(letter),
+            KeyCode::Char(letter) if !is_control => push_some(text, std::iter::once(letter)),
             _ => return,
         }
+        self.try_filter();
+    }
+
+    /// Adds what was pasted to the filter that is being typed.
+    pub(crate) fn paste_filter(&mut self, pasted: &str) {
+        if let Some(Pane::Filter { text, .. }) = self.panes.last_mut() {
+            // A new line is no key here.
+            push_some(text, pasted.chars().filter(|letter| !letter.is_control()));
+            self.try_filter();
+        }
+    }
+
+    /// Filters by what is typed so far, if it is a filter.
+    fn try_filter(&mut self) {
+        let Some(Pane::Filter { text, wrong, .. }) = self.panes.last_mut() else {
+            return;
+        };
         let filter = match text.as_str() {
             "" => Ok(None),
             text => Filter::new(text).map(Some),
@@ -473,8 +536,9 @@ impl App {
         let Some(Pane::Confirm { act, .. }) = self.panes.pop() else {
             return;
         };
+        let is_bare = (event.modifiers - KeyModifiers::SHIFT).is_empty();
         match event.code {
-            KeyCode::Char('y' | 'Y') if self.busy.is_none() => {
+            KeyCode::Char('y' | 'Y') if is_bare && self.busy.is_none() => {
                 self.busy = Some(act.clone());
                 self.message = None;
                 self.requests.push(Request::Act(act));
@@ -537,12 +601,12 @@ impl App {
             Action::View(kind) => self.go_to_view(place_of(kind)),
             Action::NextView => self.go_to_view((self.view + 1) % Kind::ALL.len()),
             Action::Findings => {
-                let (findings, seconds) = self.findings();
-                self.panes.push(Pane::Findings {
-                    findings,
-                    seconds,
-                    scroll: 0,
-                });
+                let found = self.findings();
+                self.panes.push(Pane::Findings { found, scroll: 0 });
+                if self.setup.scene == Scene::Recording {
+                    // One sample is a moment: what is wrong shows over seconds.
+                    self.requests.push(Request::Past);
+                }
             }
             Action::Up => self.listing_mut().go(-1),
             Action::Down => self.listing_mut().go(1),
@@ -625,6 +689,8 @@ impl App {
             self.requests.push(Request::Cancel);
             self.say("stopping", false);
         } else if self.listing().filter.is_some() {
+            // Back among all others one is still where one was.
+            self.listing_mut().hold();
             self.set_filter(None);
         } else {
             self.panes.pop();
@@ -672,6 +738,8 @@ impl App {
             of: key,
         };
         self.residency.clear();
+        // Who goes into something comes back to it, wherever it is then.
+        self.listing_mut().hold();
         self.fill_details(&mut details, &stretch);
         self.panes.push(Pane::Details(Box::new(details)));
     }
@@ -811,6 +879,14 @@ impl App {
         }
         self.requests.push(Request::CommandLines(unknown));
     }
+}
+
+/// Longer than any filter that somebody means; each letter more is looked for in every row.
+const LONGEST_FILTER: usize = 1024;
+
+fn push_some(text: &mut String, letters: impl Iterator<Item = char>) {
+    let room = LONGEST_FILTER.saturating_sub(text.chars().count());
+    text.extend(letters.take(room));
 }
 
 fn place_of(kind: Kind) -> usize {

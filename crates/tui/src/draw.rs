@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::action::{Action, Scene, binding};
+use crate::action::{Action, Binding, Category, Scene, binding};
 use crate::app::App;
 use crate::look::{cut, width};
 use crate::pane::Pane;
@@ -76,6 +76,12 @@ impl Canvas<'_> {
 }
 
 impl App {
+    /// Whether something can be done here at all: what cannot is neither named nor explained.
+    fn offers(&self, binding: &Binding) -> bool {
+        binding.only.is_none_or(|only| only == self.setup.scene)
+            && !(self.setup.readonly && binding.category == Category::Acting)
+    }
+
     /// Draws everything.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
@@ -235,9 +241,7 @@ impl App {
         };
         let mut x = from;
         for binding in actions.iter().filter_map(|action| binding(*action)) {
-            let acts = matches!(binding.action, Action::Warm | Action::Evict);
-            let elsewhere = binding.only.is_some_and(|only| only != self.setup.scene);
-            if (acts && self.setup.readonly) || elsewhere {
+            if !self.offers(binding) {
                 continue;
             }
             let key = binding.shown.split(' ').next().unwrap_or_default();

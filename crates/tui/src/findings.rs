@@ -2,23 +2,34 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cachewise_model::{Finding, Report, Stretch};
+use cachewise_model::{Finding, Lost, Report, Stretch};
 
 use crate::app::Setup;
 
-/// The findings over these stretches, and how many seconds they are.
+/// What was found in some time.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What was not counted as it should be.
+    pub lost: Vec<Lost>,
+    /// In how much time; in none there was nothing yet to find it in.
+    pub over: Duration,
+}
+
+/// What is to be found in these stretches.
 #[must_use]
-pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> (Vec<Finding>, f64) {
+pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
     let mut stretches = recent.iter();
     let Some(first) = stretches.next() else {
-        return (Vec::new(), 0.0);
+        return Found::default();
     };
     let mut whole = Stretch::clone(first);
     for stretch in stretches {
         whole.append(Stretch::clone(stretch));
     }
-    let seconds = whole.elapsed.as_secs_f64();
     let mut report = Report::new(
         whole.time.clone(),
         setup.hostname.clone(),
@@ -26,5 +37,9 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> (Vec<Finding>, f64)
         String::new(),
     );
     report.backend = setup.backend.clone();
-    (report.of_stretch(&whole).findings, seconds)
+    Found {
+        findings: report.of_stretch(&whole).findings,
+        over: whole.elapsed,
+        lost: whole.lost,
+    }
 }

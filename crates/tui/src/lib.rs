@@ -26,6 +26,7 @@
 //!     filter: None,
 //!     sort: None,
 //!     scope: None,
+//!     recorded: None,
 //! });
 //! app.key(KeyEvent::new(KeyCode::Char('2'), KeyModifiers::NONE));
 //! let mut terminal = Terminal::new(TestBackend::new(60, 10))?;
@@ -66,7 +67,7 @@ mod terminal;
 mod tree;
 
 pub use action::{Action, BINDINGS, Binding, Category, Scene, markdown};
-pub use app::{App, Beat, Message, Position, Setup};
+pub use app::{App, Beat, Message, Position, Recorded, Setup};
 pub use columns::Column;
 pub use error::Error;
 pub use filter::Filter;

@@ -320,6 +320,11 @@ impl Listing {
         };
     }
 
+    /// Stays with the chosen row, also if it is the first.
+    pub(crate) fn hold(&mut self) {
+        self.follows = self.chosen().cloned();
+    }
+
     /// Scrolls as little as it takes to have the chosen line among so many.
     pub fn scroll_into(&mut self, height: usize) {
         let last_offset = self.lines.len().saturating_sub(height);

@@ -61,7 +61,7 @@ pub fn live(
                     screen.draw(&mut app).map_err(cannot("draw on"))?;
                 }
                 Request::Redraw => screen.redraw().map_err(cannot("draw on"))?,
-                Request::Step(_) => {}
+                Request::Step(_) | Request::Past => {}
                 request => _ = hands.send(request),
             }
         }

@@ -110,6 +110,8 @@ pub enum Request {
     Redraw,
     /// Another sample of the recording.
     Step(Step),
+    /// The samples before the one shown.
+    Past,
 }
 
 /// A way through a recording.

@@ -1,8 +1,6 @@
 //! What the mouse does, and what is pasted.
 
-use ratatui::crossterm::event::{
-    KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use crate::app::App;
 use crate::pane::Pane;
@@ -23,11 +21,7 @@ impl App {
 
     /// Pasted text is text, wherever it goes: it must not act like keys.
     pub fn paste(&mut self, text: &str) {
-        if matches!(self.panes.last(), Some(Pane::Filter { .. })) {
-            for letter in text.chars().filter(|letter| !letter.is_control()) {
-                self.key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE));
-            }
-        }
+        self.paste_filter(text);
     }
 
     fn roll(&mut self, lines: isize) {
@@ -54,7 +48,9 @@ impl App {
         let body = self.areas.body;
         if row == self.areas.headings && row < body.y {
             let columns = self.areas.columns.iter();
-            let hit = columns.rev().find(|(from, ..)| *from <= column + 1);
+            let hit = columns
+                .rev()
+                .find(|(from, ..)| *from <= column.saturating_add(1));
             if let Some((_, _, place)) = hit.copied() {
                 self.sort_by(place);
             }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cachewise_model::Stretch;
 use ratatui::crossterm::event::KeyEvent;
 
-use crate::app::{App, Beat, Position};
+use crate::app::{App, Beat, KEPT, Position};
 use crate::error::Error;
 use crate::events;
 use crate::live::{Options, handle};
@@ -33,6 +33,10 @@ pub trait History {
 
 /// How many samples before the one shown the sparkline shows: each has to be read once.
 const TRAIL: usize = 120;
+
+/// How many samples before the one shown are looked through for findings: of a minute, at any interval.
+const FEWEST: usize = 60;
+const MOST: usize = 600;
 
 /// A recording, and where in it one is.
 #[derive(Debug)]
@@ -84,6 +88,7 @@ impl<H: History> Player<H> {
         for request in self.app.take_requests() {
             match request {
                 Request::Step(step) => self.step(step),
+                Request::Past => self.look_back(),
                 other => rest.push(other),
             }
         }
@@ -147,7 +152,26 @@ impl<H: History> Player<H> {
         }
         self.place = place;
         self.app.jump(stretch, trail, self.position());
+        if self.app.wants_past() {
+            self.look_back();
+        }
         Ok(())
+    }
+
+    /// Gives the views what was recorded in the time before the sample shown.
+    fn look_back(&mut self) {
+        let mut count = FEWEST;
+        loop {
+            let first = (self.place + 1).saturating_sub(count);
+            let range = first..=self.place;
+            // What cannot be read is told where one steps to it.
+            let past: Vec<Stretch> = range.filter_map(|at| self.history.get(at).ok()).collect();
+            let time: Duration = past.iter().map(|stretch| stretch.elapsed).sum();
+            if time >= KEPT || first == 0 || count >= MOST {
+                return self.app.remember(past);
+            }
+            count *= 2;
+        }
     }
 
     fn position(&self) -> Position {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_model::Stretch;
 use cachewise_recording::{History, Range};
-use cachewise_tui::{App, Kind, Scene, Setup};
+use cachewise_tui::{App, Kind, Recorded, Scene, Setup};
 use cachewise_units::PageSize;
 
 use crate::cli::Report;
@@ -64,6 +64,10 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         filter: None,
         sort: None,
         scope: Some(session.scope.clone()).filter(|scope| !scope.is_empty()),
+        recorded: Some(Recorded {
+            name: arguments.file.to_string_lossy().into_owned(),
+            top: session.top,
+        }),
     });
     let options = cachewise_tui::Options {
         mouse: true,

@@ -95,6 +95,7 @@ fn screen(
         filter: arguments.filter.clone(),
         sort: arguments.sort.map(|sort| sort.0.id),
         scope,
+        recorded: None,
     });
     let source = Source {
         watch,

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use super::Canvas;
 use crate::action::Scene;
 use crate::app::{App, Beat};
-use crate::look::width;
+use crate::look::{cut_path, width};
 use crate::number::{Scale, bytes, clock, plain, ratio};
 
 /// Draws so many lines.
@@ -31,7 +31,16 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
 fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let look = app.setup.look;
     let (y, end) = (area.y, area.right());
-    let mut x = canvas.text(area.x, y, end, "cachewise top", look.bold());
+    let program = match &app.setup.recorded {
+        Some(recorded) => {
+            let name = crate::number::visible(&recorded.name);
+            // A long path leaves room for when and where.
+            let name = cut_path(&name, usize::from(area.width / 3));
+            format!("cachewise report {name}")
+        }
+        None => "cachewise top".into(),
+    };
+    let mut x = canvas.text(area.x, y, end, &program, look.bold());
     x = canvas.text(
         x + 2,
         y,
@@ -55,14 +64,22 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
             } else {
                 "stands"
             };
-            format!("sample {} of {}, {state}", position.sample, position.of)
+            let lost = if app.has_lost() {
+                ", incomplete (f)"
+            } else {
+                ""
+            };
+            format!(
+                "sample {} of {}, {state}{lost}",
+                position.sample, position.of
+            )
         }
         (Scene::Recording, None) => "a recording".into(),
         (Scene::Live, _) => {
-            let how = match (app.setup.backend.exact, lost(app)) {
-                (_, Some(lost)) => lost,
-                (true, None) => "exact".into(),
-                (false, None) => "estimates".into(),
+            let how = match (app.has_lost(), app.setup.backend.exact) {
+                (true, _) => "incomplete (f)",
+                (false, true) => "exact",
+                (false, false) => "estimates",
             };
             format!("every {:?}, {how}", app.setup.interval)
         }
@@ -70,12 +87,6 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     if x + 2 < end {
         canvas.right(x + 2, y, end, &right, look.dim());
     }
-}
-
-/// What was not counted as it should be.
-fn lost(app: &App) -> Option<String> {
-    let first = app.shown.as_ref()?.lost.first()?;
-    Some(format!("incomplete: {} {}", first.count, first.id))
 }
 
 /// Numbers with their names; what has no room is left out, the least telling first.

@@ -1,12 +1,14 @@
 //! Text over the whole of a view, and menus.
 
 use cachewise_model::{Severity, escaped};
+use cachewise_view::length;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::Canvas;
-use crate::action::BINDINGS;
+use crate::action::{BINDINGS, Scene};
 use crate::app::App;
+use crate::findings::Found;
 use crate::look::width;
 use crate::number::Numbers;
 use crate::pane::Pane;
@@ -16,9 +18,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     let columns = usize::from(area.width);
     let lines = match &app.panes[place] {
         Pane::Help { .. } => help(app, columns),
-        Pane::Findings {
-            findings, seconds, ..
-        } => found(app, findings, *seconds, columns),
+        Pane::Findings { found, .. } => findings(app, found, columns),
         _ => return,
     };
     app.areas.body = area;
@@ -42,7 +42,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     }
 }
 
-type Lines = Vec<(String, Style)>;
+pub(super) type Lines = Vec<(String, Style)>;
 
 /// The table of keys, and of the columns that are here.
 fn help(app: &App, columns: usize) -> Lines {
@@ -51,9 +51,7 @@ fn help(app: &App, columns: usize) -> Lines {
     let keys = BINDINGS.iter().map(|binding| binding.shown.len()).max();
     let room = keys.unwrap_or(0) + 2;
     let mut category = None;
-    let here = BINDINGS
-        .iter()
-        .filter(|binding| binding.only.is_none_or(|only| only == app.setup.scene));
+    let here = BINDINGS.iter().filter(|binding| app.offers(binding));
     let mut ordered: Vec<_> = here.collect();
     // The order of the table serves the search; headings stand together.
     ordered.sort_by_key(|binding| {
@@ -99,17 +97,27 @@ fn help(app: &App, columns: usize) -> Lines {
     lines
 }
 
-fn found(app: &App, findings: &[cachewise_model::Finding], seconds: f64, columns: usize) -> Lines {
+fn findings(app: &App, found: &Found, columns: usize) -> Lines {
     let look = app.setup.look;
-    let mut lines: Lines = vec![(
-        format!("Findings over the last {seconds:.0} s"),
-        look.bold(),
-    )];
-    if findings.is_empty() {
+    let over = found.over;
+    let title = match (over.is_zero(), app.setup.scene) {
+        (true, _) => "Findings".to_owned(),
+        (false, Scene::Live) => format!("Findings over the last {}", length(over)),
+        (false, Scene::Recording) => {
+            format!("Findings over {} up to this sample", length(over))
+        }
+    };
+    let mut lines: Lines = vec![(title, look.bold())];
+    if found.findings.is_empty() {
         lines.push((String::new(), look.plain()));
-        lines.push(("nothing that would be worth a change".into(), look.plain()));
+        let none = match (over.is_zero(), app.setup.backend.exact) {
+            (true, _) => "no numbers yet to find anything in",
+            (false, true) => "nothing that would be worth a change",
+            (false, false) => "none can be made from estimates",
+        };
+        push_wrapped(&mut lines, "", none, columns, look.plain());
     }
-    for finding in findings {
+    for finding in &found.findings {
         lines.push((String::new(), look.plain()));
         let (mark, style) = match finding.severity {
             Severity::Warn => ("warning: ", look.misses()),
@@ -151,6 +159,19 @@ fn found(app: &App, findings: &[cachewise_model::Finding], seconds: f64, columns
             look.plain(),
         );
     }
+    for lost in &found.lost {
+        lines.push((String::new(), look.plain()));
+        let what = format!("{} {}", lost.count, lost.meaning);
+        let head = format!("incomplete, {}: ", lost.id);
+        push_wrapped(&mut lines, &head, &what, columns, look.misses());
+        push_wrapped(
+            &mut lines,
+            "    next: ",
+            lost.next_step(),
+            columns,
+            look.plain(),
+        );
+    }
     lines
 }
 
@@ -169,10 +190,16 @@ fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
 }
 
 /// A text behind its head, on as many lines as it takes, each under the first.
-fn push_wrapped(lines: &mut Lines, head: &str, text: &str, columns: usize, style: Style) {
+pub(super) fn push_wrapped(
+    lines: &mut Lines,
+    head: &str,
+    text: &str,
+    columns: usize,
+    style: Style,
+) {
     let indent = match width(head) {
         // Too narrow for two columns: under each other, then.
-        wide if wide + 12 > columns => {
+        wide if wide > 0 && wide + 12 > columns => {
             lines.push((head.trim_end().to_owned(), style));
             4.min(columns / 4)
         }

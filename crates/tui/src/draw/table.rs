@@ -1,10 +1,11 @@
 //! A list of rows, with what stands above it.
 
+use cachewise_model::{FileRow, ProcessRow};
 use ratatui::layout::Rect;
 
 use super::Canvas;
-use crate::action::Scene;
-use crate::app::App;
+use super::panes::{Lines, push_wrapped};
+use crate::app::{App, Recorded};
 use crate::columns::{Column, fitting};
 use crate::item::Key;
 use crate::listing::{Kind, Listing};
@@ -52,9 +53,14 @@ fn details(app: &App) -> Option<&Details> {
 
 /// The columns that have room, each with where it is: from, to, and its place among all.
 fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize))> {
-    let columns = fitting(&listing.columns, usize::from(area.width));
+    let mut columns = listing.columns.clone();
+    if let Some(sorted) = columns.get_mut(listing.sort) {
+        // Its arrow has a place of its own: between two headings it would be anybody's.
+        sorted.width += 1;
+    }
+    let columns = fitting(&columns, usize::from(area.width));
     let mut x = area.x + 1;
-    let last = columns.len() - 1;
+    let last = columns.len().saturating_sub(1);
     columns
         .into_iter()
         .enumerate()
@@ -79,7 +85,7 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let look = app.setup.look;
     let end = area.right();
     let listing = app.listing();
-    let state = state(app, listing);
+    let state = state(app, listing, area);
     let names: Vec<String> = Kind::ALL
         .iter()
         .enumerate()
@@ -103,8 +109,15 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-fn state(app: &App, listing: &Listing) -> String {
+fn state(app: &App, listing: &Listing, area: Rect) -> String {
     let mut parts = Vec::new();
+    let columns = shown_columns(listing, area);
+    let is_seen = columns.iter().any(|(_, span)| span.2 == listing.sort);
+    if let (Some(column), false) = (listing.columns.get(listing.sort), is_seen) {
+        // The order of rows is puzzling where nobody sees what it is by.
+        let arrow = app.setup.look.arrow(listing.reverse);
+        parts.push(format!("by {}{arrow}", column.field.header));
+    }
     if let Some(filter) = &listing.filter {
         parts.push(format!("/{}", crate::number::visible(filter.text())));
     }
@@ -116,6 +129,7 @@ fn state(app: &App, listing: &Listing) -> String {
     }
     let (shown, all) = (listing.lines().len(), listing.items().len());
     match shown == all || listing.is_tree {
+        true if all == 1 => parts.push("1 row".into()),
         true => parts.push(format!("{all} rows")),
         false => parts.push(format!("{shown} of {all} rows")),
     }
@@ -127,7 +141,7 @@ fn state(app: &App, listing: &Listing) -> String {
 fn facts(app: &App, details: &Details, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let look = app.setup.look;
     let end = area.right();
-    let state = state(app, &details.listing);
+    let state = state(app, &details.listing, area);
     let room = usize::from(area.width).saturating_sub(width(&state) + 2);
     let title = cut_path(&details.title, room.max(usize::from(area.width) / 2));
     let x = canvas.text(area.x, area.y, end, &title, look.bold());
@@ -169,19 +183,14 @@ fn headings(
             false => look.chosen(),
         };
         let header = column.field.header;
-        let text_from = match column.field.unit.is_number() {
-            true => {
-                canvas.right(*from, y, *end, header, style);
-                end.saturating_sub(u16::try_from(header.len()).unwrap_or(0))
-            }
-            false => {
-                canvas.text(*from, y, *end, header, style);
-                *from
-            }
+        let arrow = if is_sorted {
+            look.arrow(listing.reverse)
+        } else {
+            ""
         };
-        if is_sorted && text_from > area.x {
-            let arrow = look.arrow(listing.reverse);
-            canvas.text(text_from - 1, y, text_from, arrow, style);
+        match column.field.unit.is_number() {
+            true => canvas.right(*from, y, *end, &format!("{arrow}{header}"), style),
+            false => _ = canvas.text(*from, y, *end, &format!("{header}{arrow}"), style),
         }
     }
 }
@@ -195,16 +204,15 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
     };
     let whole = stretch.row();
     if listing.lines().is_empty() {
-        canvas.text(
-            body.x + 1,
-            body.y,
-            body.right(),
-            &why_empty(app),
-            look.dim(),
-        );
+        let mut lines = Lines::new();
+        let columns = usize::from(body.width).saturating_sub(1);
+        push_wrapped(&mut lines, "", &why_empty(app), columns, look.dim());
+        for (y, (line, style)) in (body.y..body.bottom()).zip(&lines) {
+            canvas.text(body.x + 1, y, body.right(), line, *style);
+        }
         return;
     }
-    let last = columns.len() - 1;
+    let last = columns.len().saturating_sub(1);
     for (y, number) in (body.y..body.bottom()).zip(listing.offset..listing.lines().len()) {
         let (Some(line), Some(node)) = (listing.lines().get(number), listing.node(number)) else {
             break;
@@ -274,7 +282,7 @@ fn why_empty(app: &App) -> String {
             (Some(filter), _) => format!(
                 "none of {} rows has {}; Esc clears the filter",
                 listing.items().len(),
-                crate::number::visible(filter.text())
+                cut(&crate::number::visible(filter.text()), 40)
             ),
             (None, _) => format!(
                 "none of {} rows did anything; o shows all",
@@ -282,12 +290,46 @@ fn why_empty(app: &App) -> String {
             ),
         };
     }
-    match (app.setup.scene, app.setup.backend.exact, details(app)) {
-        (_, _, Some(_)) => "nothing in this stretch".into(),
-        (Scene::Live, false, None) => match app.setup.backend.notes.first() {
-            Some(why) => format!("only the probe knows who did what: {why}"),
-            None => "only the probe knows who did what".into(),
-        },
-        (_, _, None) => "nobody has used the page cache".into(),
+    let probe = |what: &str| match app.setup.backend.notes.first() {
+        Some(why) => format!("{what}: {why}"),
+        None => what.to_owned(),
+    };
+    match (&app.setup.recorded, app.setup.backend.exact, details(app)) {
+        (Some(recorded), _, Some(details)) => why_not_recorded(app, recorded, &details.of),
+        (None, _, Some(_)) => "nothing in this stretch".into(),
+        (Some(_), false, None) => {
+            probe("recorded without the probe, which alone knows who did what")
+        }
+        (None, false, None) => probe("only the probe knows who did what"),
+        (Some(_), true, None) => "nobody used the page cache in this sample".into(),
+        (None, true, None) => "nobody has used the page cache".into(),
+    }
+}
+
+/// Why a recording has no parts of a thing: they were never kept, or not by name.
+fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
+    let shown = app.shown.as_deref();
+    let (what, has_others) = match of {
+        Key::Process(_) | Key::File { .. } | Key::Directory(_) | Key::Nobody => {
+            return "who used which file is not recorded: `cachewise top` shows it live, `cachewise run -- \
+                    COMMAND` tells it of a command"
+                .into();
+        }
+        Key::Cgroup(_) => (
+            "process",
+            shown.is_some_and(|at| at.processes.iter().any(ProcessRow::is_all_others)),
+        ),
+        Key::Device(_) => (
+            "file",
+            shown.is_some_and(|at| at.files.iter().any(FileRow::is_all_others)),
+        ),
+    };
+    match has_others {
+        true => format!(
+            "no {what} of it is among the {} most active of this sample, and the others were recorded as one row: \
+             `cachewise record --top N` keeps more by name",
+            recorded.top
+        ),
+        false => format!("no {what} of it did anything in this sample"),
     }
 }

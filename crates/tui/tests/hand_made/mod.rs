@@ -9,7 +9,7 @@ use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Stretch,
     System, Use,
 };
-use cachewise_tui::{Answer, App, Kind, Look, Request, Scene, Setup};
+use cachewise_tui::{Answer, App, Kind, Look, Recorded, Request, Scene, Setup};
 use cachewise_units::PageSize;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -37,6 +37,29 @@ pub fn setup() -> Setup {
         filter: None,
         sort: None,
         scope: None,
+        recorded: None,
+    }
+}
+
+/// How the views of a recording begin.
+pub fn recorded(top: u64) -> Setup {
+    Setup {
+        scene: Scene::Recording,
+        readonly: true,
+        recorded: Some(Recorded {
+            name: "night.rec".into(),
+            top,
+        }),
+        ..setup()
+    }
+}
+
+/// The row of all that have none of their own.
+pub fn process_without_a_name() -> ProcessRow {
+    ProcessRow {
+        command: Measured::not_offered("summed up"),
+        cgroup: Measured::not_offered("summed up"),
+        ..process(0, 0, "", "", reads(100, 10))
     }
 }
 

@@ -1,0 +1,173 @@
+//! What lies over a view: details, help, findings.
+
+use cachewise_model::{Measured, Residency};
+use cachewise_tui::{Answer, BINDINGS, Request, Scene};
+use ratatui::crossterm::event::KeyCode;
+
+use crate::hand_made::*;
+
+#[test]
+fn details_of_a_process_are_its_files_with_residency() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1)).code(KeyCode::Enter);
+    assert!(view.shows("files of dd (1002)"), "whose: {view}");
+    assert!(view.row(0).contains("/srv/data/b"), "which: {view}");
+    let asked = view.requests();
+    let files = asked.iter().find_map(|request| match request {
+        Request::Residency(files) => Some(files.clone()),
+        _ => None,
+    });
+    let files = files.expect("what is resident is asked for");
+    let half = Residency {
+        file_pages: Measured::Exact(100),
+        resident_pages: Measured::Exact(50),
+        ..Residency::default()
+    };
+    view.answer(Answer::Residency(vec![(files[0].clone(), half)]));
+    assert!(view.shows("50.0%"), "and shown: {view}");
+    let process = asked.iter().find_map(|request| match request {
+        Request::CommandLines(names) => Some(names[0]),
+        _ => None,
+    });
+    let process = process.expect("its arguments are asked for");
+    let line = Measured::Exact("dd if=/srv/data/b".to_owned());
+    view.answer(Answer::CommandLines(vec![(process, line)]));
+    assert!(view.shows("command dd if=/srv/data/b"), "in words: {view}");
+    view.code(KeyCode::Enter);
+    assert!(
+        view.shows("readers and writers of /srv/data/b"),
+        "deeper: {view}"
+    );
+    assert!(
+        view.row(0).contains("dd") && view.shows("nobody in"),
+        "by whom: {view}"
+    );
+    view.feed(quiet());
+    assert!(
+        view.shows("as it was last"),
+        "what has ended stays to be seen: {view}"
+    );
+    view.code(KeyCode::Esc);
+    assert!(
+        view.shows("files of dd"),
+        "Esc closes the top one only: {view}"
+    );
+    view.code(KeyCode::Esc).code(KeyCode::Esc);
+    assert!(
+        view.shows("[1 processes]") && !view.app.is_over(),
+        "and never the program: {view}"
+    );
+}
+
+#[test]
+fn details_of_groups_and_devices_are_their_processes_and_files() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1)).key('3').text("j").code(KeyCode::Enter);
+    assert!(view.shows("processes in /"), "of a group: {view}");
+    view.key('4').code(KeyCode::Enter);
+    assert!(
+        view.shows("files on /dev/vda1") && view.row(0).contains("/srv/data/b"),
+        "of a device: {view}"
+    );
+}
+
+#[test]
+fn help_has_every_key_of_the_table() {
+    let mut view = View::new(120, 200);
+    view.feed(busy(1)).key('?');
+    for binding in BINDINGS
+        .iter()
+        .filter(|binding| binding.only != Some(Scene::Recording))
+    {
+        assert!(
+            view.shows(binding.help) && view.shows(binding.shown),
+            "{} is explained: {view}",
+            binding.shown
+        );
+    }
+    assert!(
+        view.shows("Pages asked for by reads that were not in the page cache"),
+        "columns too: {view}"
+    );
+    view.key('q');
+    assert!(
+        !view.app.is_over() && view.shows("[1 processes]"),
+        "q leaves the help: {view}"
+    );
+    view.key('q');
+    assert!(view.app.is_over(), "and then the program");
+}
+
+#[test]
+fn control_c_ends_it_wherever_one_is() {
+    for keys in ["", "/abc", "?", "s", "2e", "f"] {
+        let mut view = View::new(80, 24);
+        view.feed(busy(1)).text(keys).control('c');
+        assert!(view.app.is_over(), "after {keys:?}");
+    }
+}
+
+#[test]
+fn findings_have_figures_and_a_next_step() {
+    let mut view = View::new(100, 30);
+    view.feed(direct(2 << 30)).key('f');
+    assert!(
+        view.shows("O_DIRECT") && view.shows("next:") && view.shows("/srv/data/c"),
+        "who goes around the cache: {view}"
+    );
+    view.code(KeyCode::Esc).feed(quiet());
+    assert!(view.shows("[1 processes]"), "closed: {view}");
+    let mut view = View::new(100, 30);
+    view.feed(quiet()).key('f');
+    assert!(
+        view.shows("nothing that would be worth a change"),
+        "or nothing: {view}"
+    );
+}
+
+#[test]
+fn findings_before_the_first_numbers_claim_nothing() {
+    let mut view = View::new(100, 24);
+    view.key('f');
+    assert!(
+        view.shows("no numbers yet") && !view.shows("0 s"),
+        "there was no time to find anything in: {view}"
+    );
+    view.feed(quiet());
+    assert!(
+        view.shows("Findings over the last 1 s"),
+        "then there is: {view}"
+    );
+}
+
+#[test]
+fn help_explains_nothing_that_is_off() {
+    let mut view = View::with(120, 200, |setup| setup.readonly = true);
+    view.key('?');
+    assert!(
+        !view.shows("Acting on the cache") && !view.shows("asks first"),
+        "keys that do nothing are not there: {view}"
+    );
+    assert!(view.shows("a row down"), "others are: {view}");
+}
+
+#[test]
+fn who_goes_into_something_comes_back_to_it() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).code(KeyCode::Enter);
+    let mut turned = busy(1);
+    turned.processes[2].ledger = reads(8192, 4096);
+    view.feed(turned).code(KeyCode::Esc);
+    assert!(
+        view.row(1).starts_with('▸') && view.row(1).contains("dd"),
+        "though another one is first now: {view}"
+    );
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key('/').text("cat").code(KeyCode::Enter);
+    assert!(view.row(0).contains("cat"), "the only one: {view}");
+    view.code(KeyCode::Esc);
+    assert!(
+        view.row(1).starts_with('▸') && view.row(1).contains("cat"),
+        "and still the chosen one among all: {view}"
+    );
+}

@@ -1,0 +1,134 @@
+//! Going through a recording.
+
+use cachewise_tui::{App, History, Player, Setup, Step};
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+
+use crate::hand_made::*;
+
+struct Tape(Vec<u64>);
+
+impl History for Tape {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&mut self, place: usize) -> Result<cachewise_model::Stretch, String> {
+        match self.0[place] {
+            0 => Err("it is torn".into()),
+            misses => Ok(one_process("tape", misses)),
+        }
+    }
+}
+
+fn on_screen<H: History>(player: &mut Player<H>) -> String {
+    let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(90, 24)).unwrap();
+    assert_eq!(player.serve(), [], "a recording asks for nothing outside");
+    terminal.draw(|frame| player.app.draw(frame)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn a_recording_is_gone_through_in_time() {
+    let app = || App::new(Setup { ..recorded(20) });
+    assert!(
+        Player::new(app(), Tape(vec![])).is_err(),
+        "nothing to show is an error"
+    );
+    assert!(
+        Player::new(app(), Tape(vec![0])).is_err(),
+        "so is a torn beginning"
+    );
+    let mut player = Player::new(app(), Tape(vec![256, 512, 0, 1024])).unwrap();
+    let mut go = |code: KeyCode, sample: &str, size: &str| {
+        player.key(key(code, KeyModifiers::NONE));
+        let text = on_screen(&mut player);
+        assert!(text.contains(sample), "{code:?} leads to {sample}: {text}");
+        assert!(text.contains(size), "with its numbers, {size}: {text}");
+    };
+    go(KeyCode::Char('j'), "sample 1 of 4", "1.00M");
+    go(KeyCode::Char('.'), "sample 2 of 4", "2.00M");
+    go(KeyCode::Char('.'), "sample 2 of 4", "sample 3: it is torn");
+    go(KeyCode::End, "sample 4 of 4", "4.00M");
+    go(
+        KeyCode::Char('.'),
+        "sample 4 of 4",
+        "this is the last sample",
+    );
+    go(KeyCode::Home, "sample 1 of 4", "1.00M");
+    go(
+        KeyCode::Char(','),
+        "sample 1 of 4",
+        "this is the first sample",
+    );
+    go(KeyCode::Char(' '), "plays", "1.00M");
+    player.tick();
+    assert!(
+        on_screen(&mut player).contains("sample 2 of 4, plays"),
+        "it goes on by itself"
+    );
+    player.tick();
+    assert!(!player.is_playing(), "until it cannot");
+    assert!(
+        on_screen(&mut player).contains("it is torn"),
+        "and says why"
+    );
+    let _ = Step::Play;
+}
+
+#[test]
+fn a_recording_says_what_was_never_recorded() {
+    let view = |stretch: cachewise_model::Stretch, keys: &str| {
+        let mut view = View::with(90, 24, |setup| *setup = recorded(2));
+        let mut stretch = stretch;
+        stretch.uses.clear();
+        view.feed(stretch).text(keys).code(KeyCode::Enter);
+        view
+    };
+    let process = view(busy(1), "");
+    assert!(
+        process.shows("cachewise report night.rec") && !process.shows("cachewise top  "),
+        "which program and which file it is: {process}"
+    );
+    for keys in ["", "2"] {
+        let view = view(busy(1), keys);
+        assert!(
+            view.shows("who used which file is not recorded") && view.shows("`cachewise top`"),
+            "not as if nothing had happened: {view}"
+        );
+    }
+    let mut others = busy(1);
+    others.processes.clear();
+    others.processes.push(process_without_a_name());
+    let group = view(others, "3");
+    assert!(
+        group.shows("2 most active") && group.shows("--top N"),
+        "nor as if the group had had no processes: {group}"
+    );
+    let mut view = View::with(90, 24, |setup| {
+        *setup = recorded(20);
+        setup.backend.exact = false;
+        setup.backend.notes = vec!["not root".into()];
+    });
+    view.feed(quiet());
+    assert!(
+        view.shows("recorded without the probe") && view.shows("not root"),
+        "nobody is seen without it: {view}"
+    );
+}
+
+#[test]
+fn findings_of_a_recording_are_over_the_minute_before() {
+    let app = App::new(recorded(20));
+    let mut player = Player::new(app, Tape(vec![256; 200])).unwrap();
+    player.key(key(KeyCode::Char('f'), KeyModifiers::NONE));
+    let text = on_screen(&mut player);
+    assert!(text.contains("over 1 s up to this sample"), "{text}");
+    player.key(key(KeyCode::Esc, KeyModifiers::NONE));
+    player.key(key(KeyCode::End, KeyModifiers::NONE));
+    on_screen(&mut player);
+    player.key(key(KeyCode::Char('f'), KeyModifiers::NONE));
+    let text = on_screen(&mut player);
+    assert!(
+        text.contains("over 1 min 0 s up to this sample"),
+        "one sample is a moment: {text}"
+    );
+}

@@ -1,0 +1,239 @@
+//! Order, filter, and where one is among the rows; by keys and by mouse.
+
+use cachewise_tui::{Filter, Kind};
+use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use crate::hand_made::*;
+
+#[test]
+fn the_order_is_chosen_by_key_menu_and_mouse() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1));
+    view.key('>').key('>');
+    assert!(
+        view.shows("▼READAHEAD"),
+        "two to the right of misses: {view}"
+    );
+    view.key('<').key('<');
+    assert!(view.shows("▼MISSES"), "and back: {view}");
+    view.key('r');
+    assert!(view.shows("▲MISSES"), "turned round: {view}");
+    assert!(
+        view.row(0).contains("cat"),
+        "the fewest misses first: {view}"
+    );
+    view.key('I');
+    assert!(view.row(0).contains("dd"), "and round again: {view}");
+    view.key('s').code(KeyCode::Up).code(KeyCode::Enter);
+    assert!(
+        view.shows("▼HITS"),
+        "the one above misses in the menu: {view}"
+    );
+    let (x, y) = view.find("PID");
+    view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+    assert!(view.shows("▼PID"), "a click on a heading: {view}");
+    assert!(view.row(0).contains("1003"), "the largest id first: {view}");
+    view.mouse(MouseEventKind::Down(MouseButton::Left), x, y);
+    assert!(view.shows("▲PID"), "and again turns it round: {view}");
+}
+
+#[test]
+fn a_filter_is_live_and_escape_clears_it() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1));
+    view.key('/').text("ca");
+    assert!(view.shows("/ca"), "what is typed is seen: {view}");
+    assert!(
+        view.row(0).contains("cat") && view.shows("1 of 3 rows"),
+        "and holds at once: {view}"
+    );
+    view.code(KeyCode::Enter);
+    assert!(view.shows("1 of 3 rows"), "Enter keeps it: {view}");
+    view.code(KeyCode::Esc);
+    assert!(view.shows("3 rows"), "Esc clears it: {view}");
+    view.key('/').text("re:(");
+    assert!(
+        view.shows("is no regular expression"),
+        "what is wrong is said: {view}"
+    );
+    view.code(KeyCode::Enter)
+        .code(KeyCode::Backspace)
+        .text("^dd");
+    view.code(KeyCode::Enter);
+    assert!(view.row(0).contains("dd"), "and can be mended: {view}");
+    view.key('/').code(KeyCode::Esc);
+    assert!(
+        view.shows("1 of 3 rows"),
+        "leaving the line leaves the filter as it was: {view}"
+    );
+    view.key('/')
+        .control('u')
+        .text("nothing like it")
+        .code(KeyCode::Enter);
+    assert!(
+        view.shows("none of 3 rows"),
+        "no rows are explained: {view}"
+    );
+}
+
+#[test]
+fn one_follows_a_row_and_the_top_follows_nobody() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key('j');
+    assert!(
+        view.row(1).starts_with('▸') && view.row(1).contains("cat"),
+        "at cat: {view}"
+    );
+    view.key('r');
+    assert!(
+        view.row(0).starts_with('▸') && view.row(0).contains("cat"),
+        "it moved, and we with it: {view}"
+    );
+    view.key('g').key('r');
+    assert!(
+        view.row(0).starts_with('▸') && view.row(0).contains("dd"),
+        "at the top one stays: {view}"
+    );
+    view.key('G');
+    assert!(view.row(2).starts_with('▸'), "the last: {view}");
+}
+
+#[test]
+fn thousands_of_rows_are_gone_through() {
+    let mut view = View::new(80, 24);
+    view.feed(many(5000));
+    assert!(view.shows("5000 rows"), "all of them: {view}");
+    view.code(KeyCode::PageDown);
+    assert!(
+        view.row(0).contains("p4999") || view.shows("▸"),
+        "a page down: {view}"
+    );
+    view.key('G');
+    assert!(
+        view.shows("p0"),
+        "the end is the one without misses: {view}"
+    );
+    view.key('/').text("glob:p123?").code(KeyCode::Enter);
+    assert!(view.shows("10 of 5000 rows"), "ten of them: {view}");
+    view.mouse(MouseEventKind::ScrollDown, 5, 10);
+    assert!(
+        view.row(3).starts_with('▸'),
+        "the wheel goes three down: {view}"
+    );
+}
+
+#[test]
+fn only_active_rows_if_asked() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key('o');
+    assert!(
+        view.shows("active  2 of 3 rows"),
+        "the shell did nothing: {view}"
+    );
+}
+
+#[test]
+fn a_filter_and_an_order_from_outside() {
+    let mut view = View::with(100, 24, |setup| {
+        setup.filter = Filter::new("cat").ok();
+        setup.sort = Some("pid");
+        setup.view = Kind::Process;
+        setup.scope = Some("process 7".into());
+    });
+    view.feed(busy(1));
+    assert!(
+        view.shows("▼PID") && view.shows("1 of 3 rows"),
+        "both hold: {view}"
+    );
+    assert!(
+        view.shows("only process 7"),
+        "and so does what is watched: {view}"
+    );
+}
+
+#[test]
+fn mouse_events_outside_of_everything_do_nothing() {
+    let mut view = View::new(80, 24);
+    view.feed(busy(1));
+    for (x, y) in [(0, 0), (79, 23), (500, 500)] {
+        view.app.mouse(MouseEvent {
+            kind: MouseEventKind::Down(MouseButton::Left),
+            column: x,
+            row: y,
+            modifiers: KeyModifiers::NONE,
+        });
+    }
+    assert!(view.shows("▼MISSES"), "nothing has changed: {view}");
+}
+#[test]
+fn what_is_pasted_does_not_act() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key('2');
+    view.app.paste("ey");
+    assert!(
+        view.requests().is_empty() && !view.shows("y/N"),
+        "it is no key: {view}"
+    );
+    view.key('/');
+    view.app.paste("data/b\n\u{1b}");
+    view.draw();
+    assert!(
+        view.shows("1 of 3 rows") && view.shows("/data/b"),
+        "but text: {view}"
+    );
+}
+
+#[test]
+fn the_arrow_is_at_its_heading_at_every_width() {
+    for width in 9..200 {
+        for sort in [
+            "read_miss_pages",
+            "command",
+            "pid",
+            "reuse_ratio",
+            "unit",
+            "cpu_seconds",
+        ] {
+            let mut view = View::with(width, 24, |setup| setup.sort = Some(sort));
+            view.feed(busy(1));
+            let header = cachewise_model::field(sort).expect("it is a field").header;
+            let lines = view.lines();
+            let line = lines.iter().find(|line| line.contains("COMMAND"));
+            let line = line.expect("the name is always there");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let marked: Vec<&&str> = words.iter().filter(|word| word.contains('▼')).collect();
+            match &marked[..] {
+                [one] => assert_eq!(
+                    one.trim_matches('▼'),
+                    header,
+                    "no other heading touches it at {width}: {view}"
+                ),
+                [] => {
+                    assert!(
+                        !words.contains(&header),
+                        "it has one where it is seen: {view}"
+                    );
+                    assert!(
+                        width < 40 || view.shows(&format!("by {header}▼")),
+                        "or it is said what the order is by at {width}: {view}"
+                    );
+                }
+                more => panic!("one arrow, not {more:?} at {width}: {view}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_book_that_is_pasted_is_no_filter() {
+    let mut view = View::new(80, 24);
+    view.feed(many(1000)).key('/');
+    view.app.paste(&"p1 ".repeat(1 << 20));
+    view.draw();
+    assert!(
+        view.shows("none of 1000 rows has p1 p1"),
+        "it is cut, and no wait: {view}"
+    );
+    view.control('u');
+    assert!(view.shows("1000 rows"), "and can be taken away: {view}");
+}

@@ -1,0 +1,112 @@
+//! Sizes, characters, colours, and names that would act on a terminal.
+
+use cachewise_model::Measured;
+use cachewise_tui::Look;
+use ratatui::crossterm::event::KeyCode;
+
+use crate::hand_made::*;
+
+#[test]
+fn every_size_of_a_terminal_is_drawn() {
+    for (width, height) in [
+        (1, 1),
+        (1, 50),
+        (200, 1),
+        (2, 2),
+        (5, 3),
+        (20, 4),
+        (40, 10),
+        (60, 15),
+        (80, 24),
+        (500, 200),
+    ] {
+        let mut view = View::new(width, height);
+        view.draw();
+        view.feed(busy(1));
+        for keys in ["", "t", "2t", "?", "fj", "/x", "sjj", "G", "k"] {
+            view.text(keys).draw();
+            view.code(KeyCode::Esc).code(KeyCode::Esc);
+        }
+        view.key('2').key('e').draw();
+    }
+}
+
+#[test]
+fn forty_by_ten_is_of_use() {
+    let mut view = View::new(40, 10);
+    view.feed(busy(1));
+    assert!(
+        view.shows("Cached 1.00G") && view.shows("MISSES") && view.shows("HIT%"),
+        "numbers: {view}"
+    );
+    assert!(
+        view.row(0).contains("dd") && view.row(1).contains("cat"),
+        "rows: {view}"
+    );
+    assert!(view.shows("? help"), "and the way to the rest: {view}");
+    view.key('2').key('e');
+    assert!(view.shows("y/N"), "a question is seen whole: {view}");
+}
+
+#[test]
+fn resizing_keeps_the_chosen_row_in_sight() {
+    let mut view = View::new(80, 40);
+    view.feed(many(1000)).key('G');
+    for height in [40, 12, 5, 30] {
+        view.resize(80, height);
+        assert!(view.shows("▸"), "at {height} lines: {view}");
+    }
+}
+
+#[test]
+fn ascii_only_where_nothing_else_can_be_shown() {
+    let mut view = View::with(100, 30, |setup| {
+        setup.look = Look {
+            ascii: true,
+            color: false,
+        }
+    });
+    let mut stretch = busy(1);
+    stretch.files[1].path = Measured::Exact("/srv/daten/größe…".into());
+    view.feed(stretch);
+    for keys in ["", "t", "2", "t", "?", "s", "f", "/ö"] {
+        view.text(keys).draw();
+        assert!(view.to_string().is_ascii(), "after {keys}: {view}");
+        view.code(KeyCode::Esc);
+    }
+}
+
+#[test]
+fn without_colour_there_is_none_and_nothing_is_lost() {
+    let plain = View::with(100, 30, |setup| setup.look.color = false).colours();
+    assert!(plain.is_empty(), "no colour at all: {plain:?}");
+    let coloured = View::new(100, 30);
+    let bare = View::with(100, 30, |setup| setup.look.color = false);
+    assert_eq!(
+        coloured.after_busy(),
+        bare.after_busy(),
+        "the same text either way"
+    );
+}
+
+#[test]
+fn names_from_outside_do_not_act_on_the_terminal() {
+    let mut view = View::new(160, 24);
+    let mut stretch = busy(1);
+    stretch.processes[1].command = Measured::Exact("a\u{1b}[2J\nb\t漢字".into());
+    stretch.files[1].path = Measured::Exact("/srv/\u{1b}]0;x\u{7}/new\nline/漢字漢字".into());
+    view.feed(stretch);
+    assert!(view.shows(r"a\x1b[2J\nb\t"), "shown, not sent: {view}");
+    view.key('2');
+    assert!(
+        view.shows(r"\x1b]") && view.shows(r"new\nline"),
+        "in paths too: {view}"
+    );
+    view.key('t');
+    assert!(view.shows(r"new\nline"), "and in trees: {view}");
+    view.code(KeyCode::Enter);
+    assert!(
+        !view.to_string().contains('\u{1b}'),
+        "and in titles: {view}"
+    );
+}

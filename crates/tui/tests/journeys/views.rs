@@ -1,0 +1,265 @@
+//! What each view shows: rows, trees, numbers, and how well they are known.
+
+use std::time::Duration;
+
+use cachewise_model::{Measured, Missing};
+use cachewise_tui::{Answer, Request};
+use ratatui::crossterm::event::KeyCode;
+
+use crate::hand_made::*;
+
+#[test]
+fn the_one_who_misses_comes_first_and_rates_are_per_second() {
+    let mut view = View::new(80, 24);
+    view.feed(busy(2));
+    assert!(view.shows("[1 processes]"), "processes come first: {view}");
+    assert!(
+        view.row(0).contains("dd") && view.row(1).contains("cat"),
+        "by misses: {view}"
+    );
+    assert!(
+        view.row(0).contains("512K") && view.row(0).contains("4.00M"),
+        "256 misses of 2,048 pages in two seconds are half a MiB of 4 a second: {view}"
+    );
+    assert!(
+        view.shows("Cached 1.00G") && view.shows("Buffers 128M") && view.shows("Dirty 12.0K"),
+        "the machine's memory: {view}"
+    );
+    assert!(
+        view.shows("PSI mem 5.0%") && view.shows("PSI io 12.5%"),
+        "and what it waits for: {view}"
+    );
+    assert!(
+        view.shows("every 1s, exact"),
+        "and how well it is known: {view}"
+    );
+}
+
+#[test]
+fn every_view_has_its_rows() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1));
+    for (key, title, row) in [
+        ('2', "[2 files]", "/srv/data/b"),
+        ('3', "[3 cgroups]", "/system.slice/db.service"),
+        ('4', "[4 devices]", "/dev/vda1"),
+        ('1', "[1 processes]", "dd"),
+    ] {
+        view.key(key);
+        assert!(
+            view.shows(title) && view.shows(row),
+            "{key} shows {row}: {view}"
+        );
+    }
+    view.code(KeyCode::Tab);
+    assert!(view.shows("[2 files]"), "Tab goes on: {view}");
+}
+
+#[test]
+fn files_are_a_tree_of_directories_with_sums() {
+    let mut view = View::new(110, 24);
+    view.feed(busy(1)).key('2').key('t');
+    assert!(
+        view.row(0).contains("- srv/data/") || view.row(0).contains("- /srv/data/"),
+        "directories with one entry stand on one line: {view}"
+    );
+    assert!(
+        view.row(0).contains("40.0M"),
+        "the sum of what is below: {view}"
+    );
+    assert!(
+        view.row(1).contains("  b"),
+        "then what is in it, by misses: {view}"
+    );
+    view.key('-');
+    assert!(
+        view.row(0).contains("+ ") && view.row(1).trim().is_empty(),
+        "folded: {view}"
+    );
+    view.key('+');
+    assert!(view.row(1).contains("  b"), "unfolded: {view}");
+    view.key('j').code(KeyCode::Left);
+    assert!(
+        view.row(0).starts_with('▸'),
+        "from a leaf one goes up: {view}"
+    );
+    view.key('3').key('t');
+    assert!(
+        view.row(0).contains("- /") && view.row(2).contains("    db.service"),
+        "groups are a tree as well: {view}"
+    );
+    view.key('4').key('t');
+    assert!(
+        view.shows("devices have no tree"),
+        "what has none says so: {view}"
+    );
+}
+
+#[test]
+fn processes_are_a_tree_of_parents() {
+    let mut view = View::new(110, 24);
+    view.feed(busy(1)).key('t');
+    assert!(
+        view.row(0).contains("- sh") && view.row(1).contains("    dd"),
+        "the shell above those that it started: {view}"
+    );
+}
+
+#[test]
+fn held_the_screen_stands_and_counting_goes_on() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key(' ');
+    assert!(view.shows("[held]"), "it is said: {view}");
+    view.feed(quiet());
+    assert!(view.row(0).contains("dd"), "the rows stand: {view}");
+    view.key(' ');
+    assert!(
+        !view.shows("[held]") && view.shows("nobody has used"),
+        "then the latest comes: {view}"
+    );
+}
+
+#[test]
+fn numbers_are_bytes_pages_or_parts() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1));
+    assert!(
+        view.shows("bytes/s") && view.row(0).contains("1.00M"),
+        "bytes: {view}"
+    );
+    view.key('b');
+    assert!(
+        view.shows("pages/s") && view.row(0).contains(" 256 "),
+        "pages: {view}"
+    );
+    view.key('b');
+    assert!(
+        view.shows("% of all") && view.row(0).contains("100%"),
+        "parts of the machine's: {view}"
+    );
+}
+
+#[test]
+fn the_interval_is_changed_in_steps() {
+    let mut view = View::new(100, 24);
+    view.feed(busy(1)).key('[');
+    assert_eq!(
+        view.requests(),
+        [Request::Interval(Duration::from_millis(500))],
+        "faster"
+    );
+    view.key(']').key(']');
+    assert_eq!(
+        view.requests().last(),
+        Some(&Request::Interval(Duration::from_secs(2))),
+        "slower"
+    );
+    view.text("[[[[[[[[");
+    assert!(
+        view.shows("no faster than every 100 ms"),
+        "there is an end: {view}"
+    );
+}
+
+#[test]
+fn unknown_is_not_nothing() {
+    let mut view = View::new(120, 24);
+    let mut stretch = busy(1);
+    stretch.processes[1].ledger.set_missing(
+        cachewise_model::Counter::ReadMissPages,
+        Missing::Unknown("lost"),
+    );
+    stretch.system.cached_bytes = Measured::unknown("no permission");
+    stretch.system.psi_io_some_seconds = Measured::not_offered("no PSI");
+    view.feed(stretch);
+    assert!(
+        view.shows("Cached ?") && view.shows("PSI io -"),
+        "in the head: {view}"
+    );
+    let dd = (0..3)
+        .map(|row| view.row(row))
+        .find(|row| row.contains("dd"));
+    assert!(
+        dd.is_some_and(|row| row.contains(" ? ")),
+        "and in rows: {view}"
+    );
+    assert!(
+        view.row(0).contains("cat"),
+        "what is not known is not sorted first: {view}"
+    );
+}
+
+#[test]
+fn without_a_probe_it_says_why_there_is_nobody() {
+    let mut view = View::with(100, 24, |setup| {
+        setup.backend.exact = false;
+        setup.backend.notes = vec!["not root".into()];
+    });
+    view.feed(quiet());
+    assert!(view.shows("estimates"), "in the head: {view}");
+    assert!(
+        view.shows("only the probe knows who did what: not root"),
+        "instead of rows: {view}"
+    );
+}
+
+#[test]
+fn lost_events_are_said_once_with_what_to_do() {
+    let mut view = View::new(120, 24);
+    let lost = |count| {
+        let mut stretch = busy(1);
+        stretch.lost = vec![cachewise_model::Lost {
+            id: "forgotten",
+            count,
+            meaning: "files gave up their place",
+        }];
+        stretch
+    };
+    view.feed(lost(3));
+    assert!(
+        view.shows("incomplete, forgotten (f says what to do): 3 files gave up"),
+        "what, and where to go: {view}"
+    );
+    assert!(
+        view.shows("every 1s, incomplete (f)"),
+        "where it says exact otherwise: {view}"
+    );
+    view.key('j').feed(lost(4));
+    assert!(!view.shows("gave up"), "nobody is told twice: {view}");
+    view.feed(busy(1));
+    assert!(
+        view.shows("incomplete (f)"),
+        "the sign does not flicker: {view}"
+    );
+    view.key('f');
+    assert!(
+        view.shows("incomplete, forgotten: 7 files gave up") && view.shows("next: EVICTED of such"),
+        "all of it, and the next step: {view}"
+    );
+}
+
+#[test]
+fn arguments_are_asked_for_once_and_shown() {
+    let mut view = View::new(120, 24);
+    view.feed(busy(1)).key('c').draw();
+    let names: Vec<_> = view
+        .requests()
+        .into_iter()
+        .filter_map(|request| match request {
+            Request::CommandLines(names) => Some(names),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    assert_eq!(names.len(), 3, "of those on the screen");
+    let lines = names
+        .iter()
+        .map(|name| (*name, Measured::Exact(format!("prog{} --all", name.pid))));
+    view.answer(Answer::CommandLines(lines.collect()));
+    assert!(view.shows("prog1002 --all"), "with their arguments: {view}");
+    view.feed(busy(1)).draw();
+    assert!(
+        view.requests().is_empty(),
+        "known ones are not asked for again"
+    );
+}
