@@ -626,6 +626,30 @@ fn nonsense() {
         (&["record"], "FILE"),
         (&["report", "r", "--of", "files"], "--series"),
         (&["report", "r", "--columns", "hitz"], "did you mean"),
+        (
+            &[
+                "report",
+                "r",
+                "--series",
+                "--of",
+                "files",
+                "--columns",
+                "path,hitz",
+            ],
+            "did you mean `hits`",
+        ),
+        (
+            &[
+                "report",
+                "r",
+                "--series",
+                "--of",
+                "cgroups",
+                "--columns",
+                "memoryused",
+            ],
+            "`cachewise columns` lists all",
+        ),
     ] {
         Ended::of(&mut cachewise(arguments))
             .expect(2, "it makes no sense")

@@ -120,6 +120,17 @@ impl Row {
         }
     }
 
+    /// Adds the row of the same system, or part of it, over the time right after.
+    pub fn append(&mut self, later: &Row) {
+        self.labels = later.labels.clone();
+        self.elapsed += later.elapsed;
+        self.ledger += &later.ledger;
+        self.system = self.system.followed_by(&later.system);
+        let (subject, later) = (&mut self.subject, &later.subject);
+        subject.device_read_bytes = subject.device_read_bytes.plus(later.device_read_bytes);
+        subject.device_write_bytes = subject.device_write_bytes.plus(later.device_write_bytes);
+    }
+
     /// Says whether it is a row of a file, a directory or a part of a file: it has, or will have, a path.
     #[must_use]
     pub fn is_of_file(&self) -> bool {

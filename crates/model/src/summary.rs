@@ -79,7 +79,8 @@ impl Spread {
 pub struct Figures {
     /// The least.
     pub min: f64,
-    /// Of a rate the whole over the whole time, of a gauge the mean of the samples.
+    /// Of a rate the whole over the whole time, of a ratio that of the sums, of a gauge the mean of the
+    /// samples.
     pub mean: f64,
     /// Half of the samples are not above it.
     pub p50: f64,
@@ -111,12 +112,12 @@ pub struct Stall {
 /// Time that is not there, or in one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// When it began, RFC 3339.
-    pub begin: String,
-    /// When it ended.
-    pub end: String,
+    /// When it began, RFC 3339; not known where nothing before it can be read.
+    pub begin: Measured<String>,
+    /// When it ended; not known where nothing after it can be read.
+    pub end: Measured<String>,
     /// How long it was.
-    pub length: Duration,
+    pub length: Measured<Duration>,
     /// Why.
     pub kind: GapKind,
 }

@@ -96,8 +96,12 @@ pub enum Problem {
         path: PathBuf,
         /// Where the damage begins.
         offset: u64,
-        /// How many bytes were left out, up to the next key frame.
+        /// How many bytes were left out.
         bytes: u64,
+        /// Whether nothing after them could be read.
+        to_end: bool,
+        /// How many samples after them were left out too, being differences to what was there.
+        samples: u64,
     },
     /// Samples whose frame is sound, but that need one that is not.
     Orphans {
@@ -134,15 +138,29 @@ impl fmt::Display for Problem {
                 path,
                 offset,
                 bytes,
-            } => write!(
-                f,
-                "{}: {bytes} bytes from byte {offset} on are damaged and were left out, up to the next key frame",
-                path.display()
-            ),
+                to_end,
+                samples,
+            } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path}: {bytes} bytes from byte {offset} on are damaged and were left out"
+                )?;
+                match (to_end, samples) {
+                    (true, 0) => write!(f, ": there is nothing after them that could be read"),
+                    (_, 0) => Ok(()),
+                    (_, samples) => write!(
+                        f,
+                        ", and with them {}: differences to what was there",
+                        counted(*samples)
+                    ),
+                }
+            }
             Problem::Orphans { path, samples } => write!(
                 f,
-                "{}: {samples} samples were left out: each is the difference to one that is damaged",
-                path.display()
+                "{}: {} left out: differences to what is not there",
+                path.display(),
+                counted(*samples)
             ),
             Problem::PartMissing { path, parts } => write!(
                 f,
@@ -154,5 +172,12 @@ impl fmt::Display for Problem {
                 write!(f, "{} was left out: {why}", path.display())
             }
         }
+    }
+}
+
+fn counted(samples: u64) -> String {
+    match samples {
+        1 => "1 sample".into(),
+        samples => format!("{samples} samples"),
     }
 }

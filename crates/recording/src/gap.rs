@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Gap, GapKind};
+use cachewise_model::{Gap, GapKind, Measured};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::sample::Sample;
@@ -30,9 +30,9 @@ impl Gaps {
             .and_then(|elapsed| end.checked_sub(elapsed).ok())?;
         let before = self.before.replace(end);
         let gap = |kind, begin: Timestamp, end: Timestamp, length| Gap {
-            begin: format!("{begin:.3}"),
-            end: format!("{end:.3}"),
-            length,
+            begin: told(begin),
+            end: told(end),
+            length: Measured::Exact(length),
             kind,
         };
         if let Some(before) = before {
@@ -48,12 +48,38 @@ impl Gaps {
                 return Some(gap(kind, before, begin, length));
             }
         }
+        if before.is_none() && sample.after_loss {
+            return Some(Gap {
+                begin: Measured::unknown(NOTHING_BEFORE),
+                end: told(begin),
+                length: Measured::unknown(NOTHING_BEFORE),
+                kind: GapKind::Unreadable,
+            });
+        }
         if sample.suspended >= SHORTEST {
             return Some(gap(GapKind::Suspended, begin, end, sample.suspended));
         }
         let late = (interval * LATE).max(SHORTEST);
         (!interval.is_zero() && elapsed > late).then(|| gap(GapKind::Late, begin, end, elapsed))
     }
+
+    /// The gap after the last sample, where more was recorded and cannot be read.
+    #[must_use]
+    pub fn after_last(&self) -> Option<Gap> {
+        Some(Gap {
+            begin: told(self.before?),
+            end: Measured::unknown(NOTHING_AFTER),
+            length: Measured::unknown(NOTHING_AFTER),
+            kind: GapKind::Unreadable,
+        })
+    }
+}
+
+const NOTHING_BEFORE: &str = "nothing before it can be read";
+const NOTHING_AFTER: &str = "nothing after it can be read";
+
+fn told(time: Timestamp) -> Measured<String> {
+    Measured::Exact(format!("{time:.3}"))
 }
 
 #[cfg(test)]
@@ -101,20 +127,42 @@ mod tests {
         for sample in [first, stopped, lost, slept, late, set] {
             kinds.push(
                 gaps.find(&sample, SECOND)
-                    .map(|gap| (gap.kind, gap.length.as_secs())),
+                    .map(|gap| (gap.kind, gap.length.known().map(|length| length.as_secs()))),
             );
         }
         assert_eq!(
             kinds,
             [
                 None,
-                Some((GapKind::NotRecorded, 600)),
-                Some((GapKind::Unreadable, 599)),
-                Some((GapKind::Suspended, 3_599)),
-                Some((GapKind::Late, 10)),
-                Some((GapKind::ClockSet, 5 * 3_600)),
+                Some((GapKind::NotRecorded, Some(600))),
+                Some((GapKind::Unreadable, Some(599))),
+                Some((GapKind::Suspended, Some(3_599))),
+                Some((GapKind::Late, Some(10))),
+                Some((GapKind::ClockSet, Some(5 * 3_600))),
             ],
             "each by its reason and its length"
+        );
+    }
+
+    #[test]
+    fn what_is_lost_at_an_end_has_no_other_end() {
+        let mut gaps = Gaps::default();
+        assert_eq!(gaps.after_last(), None, "nothing was read at all");
+        let first = Sample {
+            after_loss: true,
+            ..sample("03:00:01.000", SECOND)
+        };
+        let gap = gaps.find(&first, SECOND).expect("something was before it");
+        assert_eq!(
+            (gap.kind, gap.begin.known(), gap.end.known().as_deref()),
+            (GapKind::Unreadable, None, Some("2026-01-02T03:00:00.000Z")),
+            "since when is not known"
+        );
+        let gap = gaps.after_last().expect("there is a last one");
+        assert_eq!(
+            (gap.begin.known().as_deref(), gap.length.known()),
+            (Some("2026-01-02T03:00:01.000Z"), None),
+            "nor until when"
         );
     }
 }

@@ -26,6 +26,8 @@ pub struct Reader {
     go: Option<u64>,
     begins: bool,
     after_loss: bool,
+    /// Whether samples were lost since the last one; half a last one is none.
+    loses: bool,
     position: Option<Position>,
     problems: Vec<Problem>,
     more_problems: u64,
@@ -76,6 +78,7 @@ impl Reader {
             go: None,
             begins: false,
             after_loss: false,
+            loses: false,
             position: None,
             problems: Vec::new(),
             more_problems: 0,
@@ -104,6 +107,12 @@ impl Reader {
         told
     }
 
+    /// Whether samples after the last one could not be read.
+    #[must_use]
+    pub fn loses_after_last(&self) -> bool {
+        self.loses
+    }
+
     /// The next sample; none at the end.
     ///
     /// # Errors
@@ -126,7 +135,7 @@ impl Reader {
             match at {
                 At::End => self.part = None,
                 At::Garbage => {
-                    let next = open.window.next_key(place);
+                    let next = open.window.next_frame(place);
                     let next = next.map_err(|error| wrong(open, error))?;
                     let bytes = next.unwrap_or(open.window.length).saturating_sub(place);
                     let is_cut = next.is_none()
@@ -143,6 +152,8 @@ impl Reader {
                             path,
                             offset: place,
                             bytes,
+                            to_end: next.is_none(),
+                            samples: 0,
                         },
                     });
                 }
@@ -207,6 +218,7 @@ impl Reader {
                                 place,
                             });
                         }
+                        self.loses = false;
                         return Ok(Some(Sample {
                             begins: std::mem::take(&mut self.begins),
                             after_loss: std::mem::take(&mut self.after_loss),
@@ -296,12 +308,19 @@ impl Reader {
     }
 
     fn orphan(&mut self, path: PathBuf) {
-        self.after_loss = true;
-        if let Some(Problem::Orphans {
-            path: last,
-            samples,
-        }) = self.problems.last_mut()
-            && *last == path
+        (self.after_loss, self.loses) = (true, true);
+        if let Some(
+            Problem::Orphans {
+                path: last,
+                samples,
+            }
+            | Problem::Damaged {
+                path: last,
+                samples,
+                ..
+            },
+        ) = self.problems.last_mut()
+            && (*last == path || self.more_problems > 0)
         {
             *samples += 1;
             return;
@@ -312,6 +331,7 @@ impl Reader {
     fn lose(&mut self, problem: Problem) {
         // Half a last sample is no gap in what was before it, but one to what comes after.
         self.after_loss = true;
+        self.loses |= !matches!(problem, Problem::Cut { .. });
         if self.problems.len() < MOST_PROBLEMS {
             self.problems.push(problem);
         } else {

@@ -20,7 +20,7 @@ pub struct Limits {
     pub max_size: Bytes,
     /// Into so many parts: when the last is full the first goes.
     pub keep: usize,
-    /// So many samples after a key frame comes the next.
+    /// So many samples after a key frame comes the next, at the latest.
     pub key_every: u32,
 }
 

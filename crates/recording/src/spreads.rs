@@ -24,6 +24,9 @@ struct Of {
     max: f64,
     sum: f64,
     seconds: f64,
+    /// Of a ratio, the samples that have it as one row: a second without reads is no hit ratio of 0, and one
+    /// with a thousand reads weighs more than one with two.
+    whole: Option<Box<Row>>,
     missing: Missing,
     estimated: Option<&'static str>,
 }
@@ -66,6 +69,7 @@ impl Of {
             max: f64::NEG_INFINITY,
             sum: 0.0,
             seconds: 0.0,
+            whole: None,
             missing: NEVER,
             estimated: None,
         }
@@ -92,6 +96,12 @@ impl Of {
         self.sum += number;
         self.seconds += seconds;
         self.values.add(shown, scale(self.field.unit));
+        if self.field.unit == Unit::Ratio {
+            match &mut self.whole {
+                Some(whole) => whole.append(row),
+                None => self.whole = Some(Box::new(row.clone())),
+            }
+        }
     }
 
     fn finish(mut self, total: &Row) -> Spread {
@@ -111,15 +121,18 @@ impl Of {
 
     fn figures(&mut self) -> Figures {
         let scale = scale(self.field.unit);
+        let whole = self.whole.as_deref().map(|whole| self.field.of(whole));
+        let ratio = whole.and_then(|value| number(&value.known()?));
         self.values.sort();
         let (min, max) = (self.min, self.max);
         // A histogram rounds: never beyond what was seen.
         let percentile = |part| self.values.percentile(part, scale).clamp(min, max);
         Figures {
             min,
-            mean: match self.field.kind {
-                Kind::Counter => self.sum / self.seconds,
-                Kind::Gauge | Kind::Label => self.sum / self.known as f64,
+            mean: match (self.field.kind, ratio) {
+                (_, Some(ratio)) => ratio,
+                (Kind::Counter, None) => self.sum / self.seconds,
+                (Kind::Gauge | Kind::Label, None) => self.sum / self.known as f64,
             },
             p50: percentile(0.50),
             p90: percentile(0.90),
@@ -250,6 +263,37 @@ mod tests {
             read.total.known().and_then(|total| number(&total)),
             Some(20_000.0),
             "in all"
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_sums_and_never_a_mean_of_ratios() {
+        let reads = |pages, misses| {
+            let mut row = row(0, pages, 1);
+            row.ledger.set(Counter::ReadMissPages, misses);
+            row
+        };
+        let mut spreads = Spreads::default();
+        let mut blind = reads(8, 8);
+        blind
+            .ledger
+            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+        let mut total = reads(990, 0);
+        for sample in [reads(990, 0), reads(10, 10), reads(0, 0), blind] {
+            spreads.add(&sample);
+            total.append(&sample);
+        }
+        let hit = spread(spreads.finish(&total), "reuse_ratio");
+        let figures = hit.figures.known().expect("two samples have it");
+        assert_eq!(
+            (hit.known, figures.min, figures.max),
+            (2, 0.0, 1.0),
+            "each as it was"
+        );
+        assert!(
+            (figures.mean - 0.99).abs() < 1e-9,
+            "990 of the 1,000 that are known: {}",
+            figures.mean
         );
     }
 

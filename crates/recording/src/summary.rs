@@ -40,6 +40,14 @@ impl Range {
             self.from.is_none_or(|from| time > from) && self.to.is_none_or(|to| time <= to)
         })
     }
+
+    /// Whether some of a gap is in it; one without an end that is known reaches as far as there is anything.
+    fn meets(&self, gap: &Gap) -> bool {
+        let time = |time: &Measured<String>| time.as_ref().known()?.parse::<Timestamp>().ok();
+        let ends_before = (time(&gap.end).zip(self.from)).is_some_and(|(end, from)| end <= from);
+        let begins_after = (time(&gap.begin).zip(self.to)).is_some_and(|(begin, to)| begin >= to);
+        !ends_before && !begins_after
+    }
 }
 
 /// More gaps than this are counted, not listed.
@@ -61,19 +69,31 @@ pub fn summarize<E: From<Error>>(
 ) -> Result<Option<Summary>, E> {
     let mut sums: Option<Sums> = None;
     let mut gaps = Gaps::default();
+    let mut is_in = false;
     while let Some(sample) = reader.next()? {
         let Some(session) = reader.session() else {
             continue;
         };
-        let gap = gaps.find(&sample, session.interval);
-        if !range.has(&sample) {
+        // What was before the range is not a gap in it.
+        let gap = gaps
+            .find(&sample, session.interval)
+            .filter(|gap| !gap.kind.loses_counts() || range.meets(gap));
+        is_in = range.has(&sample);
+        if !is_in {
+            // The range may end in time that is missing.
+            if let (Some(sums), Some(gap)) = (&mut sums, gap.filter(|gap| gap.kind.loses_counts()))
+            {
+                sums.add_gap(gap);
+            }
             continue;
         }
         let sums = sums.get_or_insert_with(|| Sums::new(session));
-        // What was before the range is not a gap in it.
-        let gap = gap.filter(|gap| sums.samples > 0 || !gap.kind.loses_counts());
         each(&sample, gap.as_ref())?;
         sums.add(sample, gap, session);
+    }
+    if let (Some(sums), true) = (&mut sums, is_in && reader.loses_after_last()) {
+        let gap = gaps.after_last().filter(|gap| range.meets(gap));
+        gap.into_iter().for_each(|gap| sums.add_gap(gap));
     }
     Ok(sums.map(|sums| sums.finish(reader.told())))
 }
@@ -139,12 +159,7 @@ impl Sums {
             self.sessions += 1;
             self.session = session.clone();
         }
-        if let Some(gap) = gap {
-            match self.gaps.len() < MOST_GAPS {
-                true => self.gaps.push(gap),
-                false => self.more_gaps += 1,
-            }
-        }
+        gap.into_iter().for_each(|gap| self.add_gap(gap));
         let row = stretch.row();
         self.spreads.add(&row);
         for ((_, _, _, ratio), worst) in STALLS.iter().zip(&mut self.worst) {
@@ -190,6 +205,13 @@ impl Sums {
         self.samples += 1;
         if self.processes.is_full() || self.files.is_full() || self.cgroups.is_full() {
             self.crowd();
+        }
+    }
+
+    fn add_gap(&mut self, gap: Gap) {
+        match self.gaps.len() < MOST_GAPS {
+            true => self.gaps.push(gap),
+            false => self.more_gaps += 1,
         }
     }
 

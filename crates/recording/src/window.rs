@@ -95,8 +95,8 @@ impl Window {
         self.slice(begin, next.saturating_sub(begin) as usize)
     }
 
-    /// The first place after this one where a frame stands that needs none before it.
-    pub(crate) fn next_key(&mut self, after: u64) -> io::Result<Option<u64>> {
+    /// The first place after this one where a frame stands.
+    pub(crate) fn next_frame(&mut self, after: u64) -> io::Result<Option<u64>> {
         let mut place = after + 1;
         while place < self.length {
             let chunk = self.slice(place, AT_ONCE)?;
@@ -113,7 +113,7 @@ impl Window {
                 place += (read - (MARK.len() - 1)) as u64;
                 continue;
             };
-            if let At::Frame(Kind::Session | Kind::Key, _) = self.at(found)? {
+            if let At::Frame(..) = self.at(found)? {
                 return Ok(Some(found));
             }
             place = found + 1;

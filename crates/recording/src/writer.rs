@@ -32,6 +32,9 @@ pub struct Writer {
     end: u64,
     /// How many differences may still come before a key frame.
     until_key: u32,
+    /// How long the last key frame was, and all differences since.
+    key_length: u64,
+    since_key: u64,
     /// How many key frames may still come before the session is told again.
     until_session: u32,
     /// What was cut off at the end of what was there.
@@ -125,6 +128,8 @@ impl Writer {
             frame: Vec::with_capacity(ROOM),
             end,
             until_key: 0,
+            key_length: 0,
+            since_key: 0,
             until_session: SESSION_EVERY,
             cut: 0,
             samples: 0,
@@ -137,17 +142,21 @@ impl Writer {
     /// # Errors
     /// What the file system says; [`Error::is_full`] tells whether there is no room.
     pub fn write(&mut self, sample: &Sample) -> Result<(), Error> {
-        if self.encoder.is_full() {
+        if self.encoder.is_full() || self.since_key >= KEY_PART * self.key_length {
             self.until_key = 0;
         }
-        self.encode(sample)?;
+        let mut length = self.encode(sample)?;
         let is_full = self.end + self.frame.len() as u64 > self.limits.part_size();
         if is_full && self.has_samples() {
             self.rotate()?;
             self.until_key = 0;
-            self.encode(sample)?;
+            length = self.encode(sample)?;
         }
         self.put()?;
+        match self.until_key {
+            0 => (self.key_length, self.since_key) = (length, 0),
+            _ => self.since_key += length,
+        }
         self.until_key = match self.until_key {
             0 => self.limits.key_every.saturating_sub(1),
             left => left - 1,
@@ -179,8 +188,8 @@ impl Writer {
         self.samples > 0 || self.end > Start::LENGTH as u64 + LONGEST_SESSION
     }
 
-    /// Makes the frame of a sample.
-    fn encode(&mut self, sample: &Sample) -> Result<(), Error> {
+    /// Makes the frame of a sample; returns its length, without what is told before it.
+    fn encode(&mut self, sample: &Sample) -> Result<u64, Error> {
         let kind = match self.until_key {
             0 => Kind::Key,
             _ => Kind::Difference,
@@ -212,7 +221,7 @@ impl Writer {
             return Err(Error::new("write a sample to", &self.path, kind));
         }
         seal(kind, &mut self.frame[begin..]);
-        Ok(())
+        Ok((self.frame.len() - begin) as u64)
     }
 
     fn put_session(&mut self) -> Result<(), Error> {
@@ -274,7 +283,12 @@ impl Writer {
 }
 
 /// So that damage at the beginning of a part does not cost the whole part.
-const SESSION_EVERY: u32 = 16;
+const SESSION_EVERY: u32 = 32;
+
+/// When the differences since a key frame are so many times as long as it, the next one comes: damage costs
+/// all up to there. So key frames add a quarter at most, less than that packed, as what stands again is what
+/// packers look for; and they come soon where they are short.
+const KEY_PART: u64 = 4;
 
 /// A session's frame has the names of all columns, and a command line.
 const LONGEST_SESSION: u64 = 256 << 10;
@@ -359,8 +373,8 @@ impl Tail {
                     place = next;
                 }
                 At::Frame(_, next) => place = next,
-                At::Garbage => match window.next_key(place)? {
-                    Some(key) => place = key,
+                At::Garbage => match window.next_frame(place)? {
+                    Some(next) => place = next,
                     None => break,
                 },
                 At::End => break,

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use cachewise_recording::{ErrorKind, Limits, Problem, Reader, Writer, look};
+use cachewise_model::{Gap, GapKind};
+use cachewise_recording::{
+    ErrorKind, Limits, Problem, Range, Reader, Sample, Writer, look, summarize,
+};
 use proptest::prelude::*;
 use support::{limits, numbers, record, second, session};
 
@@ -28,6 +32,13 @@ fn recorded(path: &Path) -> (Vec<u8>, Vec<usize>) {
     let bytes = fs::read(path).expect("a temporary directory has room");
     begins.push(bytes.len());
     (bytes, begins)
+}
+
+fn gaps(path: &Path, range: Range) -> Vec<Gap> {
+    let mut reader = Reader::open(path).expect("it can be opened");
+    let nothing = |_: &Sample, _: Option<&Gap>| Ok::<(), cachewise_recording::Error>(());
+    let summary = summarize(&mut reader, range, nothing).expect("it can be read");
+    summary.expect("there are samples").gaps
 }
 
 #[test]
@@ -81,6 +92,123 @@ fn damage_costs_what_lies_before_the_next_key_frame() {
 }
 
 #[test]
+fn eight_bytes_cost_seconds_and_are_a_gap() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    drop(record(&path, Limits::default(), 0..120));
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 8].fill(0x55);
+    fs::write(&path, &bytes).unwrap();
+    let (found, problems) = numbers(&path);
+    assert!(
+        found.len() >= 100 && found.len() < 120,
+        "a key frame is near: {} of 120",
+        found.len()
+    );
+    let [
+        Problem::Damaged {
+            samples,
+            to_end: false,
+            ..
+        },
+    ] = &problems[..]
+    else {
+        panic!("one place is damaged: {problems:?}");
+    };
+    let lost = 120 - found.len() as u64;
+    assert!(
+        (lost - 1..=lost).contains(samples),
+        "{lost} are missing, one perhaps the damaged one itself: {samples}"
+    );
+    let gaps = gaps(&path, Range::default());
+    let [gap] = &gaps[..] else {
+        panic!("one gap: {gaps:?}");
+    };
+    assert_eq!(gap.kind, GapKind::Unreadable, "for programs too");
+    assert_eq!(
+        gap.length.known(),
+        Some(Duration::from_secs(lost)),
+        "as long as what is missing"
+    );
+}
+
+#[test]
+fn damage_at_an_end_is_a_gap_without_its_other_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    let (bytes, begins) = recorded(&path);
+    let mut damaged = bytes.clone();
+    damaged[begins[35] + 20] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let (found, problems) = numbers(&path);
+    assert_eq!(found.len(), 35, "up to the damage");
+    let told = problems[0].to_string();
+    assert!(
+        told.contains("and with them 4 samples: differences") && !told.contains("key frame"),
+        "what was left out, and no key frame that there is not: {told}"
+    );
+    let found = gaps(&path, Range::default());
+    assert_eq!(
+        (
+            found[0].kind,
+            found[0].begin.clone().known().as_deref(),
+            found[0].end.as_ref().known().is_some()
+        ),
+        (GapKind::Unreadable, Some("2026-01-02T03:04:39.000Z"), false),
+        "from the last sample on"
+    );
+    let early = Range {
+        from: None,
+        to: "2026-01-02T03:04:20Z".parse().ok(),
+    };
+    assert_eq!(gaps(&path, early), [], "what was asked for is whole");
+    let mut damaged = bytes.clone();
+    damaged[begins[39] + 20] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let told = numbers(&path).1[0].to_string();
+    assert!(told.contains("nothing after them"), "to its end: {told}");
+    let mut damaged = bytes.clone();
+    damaged[begins[0] + 20] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    let found = gaps(&path, Range::default());
+    assert_eq!(
+        (
+            found[0].kind,
+            found[0].begin.as_ref().known().is_some(),
+            found[0].end.clone().known().as_deref()
+        ),
+        (GapKind::Unreadable, false, Some("2026-01-02T03:04:12.000Z")),
+        "up to the first that can be read"
+    );
+    let cut = &bytes[..begins[39] + 20];
+    fs::write(&path, cut).unwrap();
+    assert_eq!(
+        gaps(&path, Range::default()),
+        [],
+        "half a last sample is no gap"
+    );
+    let mut holed = bytes.clone();
+    holed[begins[10] + 20] ^= 1;
+    fs::write(&path, &holed).unwrap();
+    for (from, to, count) in [
+        ("03:04:05", "03:04:30", 1),
+        ("03:04:17", "03:04:30", 1),
+        ("03:04:05", "03:04:17", 1),
+        ("03:04:21", "03:04:30", 0),
+        ("03:04:05", "03:04:14", 0),
+    ] {
+        let time = |time| format!("2026-01-02T{time}Z").parse().ok();
+        let range = Range {
+            from: time(from),
+            to: time(to),
+        };
+        let found = gaps(&path, range);
+        assert_eq!(found.len(), count, "from {from} to {to}: {found:?}");
+    }
+}
+
+#[test]
 fn a_hole_of_zeros_and_a_frame_taken_out_are_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r");
@@ -98,7 +226,7 @@ fn the_beginning_of_the_session_may_be_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r");
     let mut writer = Writer::create(&path, session(), limits(1 << 30, 1, 2)).unwrap();
-    for number in 0..100 {
+    for number in 0..200 {
         writer.write(&second(number)).unwrap();
     }
     drop(writer);
@@ -107,8 +235,8 @@ fn the_beginning_of_the_session_may_be_damaged() {
     fs::write(&path, &bytes).unwrap();
     let (found, problems) = numbers(&path);
     assert!(
-        found.len() > 50 && found.last() == Some(&99),
-        "the session is told again now and then: {} of 100",
+        found.len() > 100 && found.last() == Some(&199),
+        "the session is told again now and then: {} of 200",
         found.len()
     );
     assert!(!problems.is_empty(), "and the rest is said");

@@ -58,4 +58,4 @@ pub use labelled::{Labels, labelled_metrics};
 pub use report::{ReportOptions, finding_json, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;
-pub use summary::{SummaryOptions, figure, length, write_summary};
+pub use summary::{SummaryOptions, figure, gap_text, length, write_summary};

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use cachewise_model::{Field, Row, STAT_COLUMNS};
+use cachewise_tui::Kind;
 use clap::Args;
 
 use super::output::{Output, parse_columns};
+use crate::top::kind_of_row;
 
 /// `cachewise report`.
 #[derive(Debug, Args)]
@@ -124,8 +126,14 @@ impl Of {
     }
 
     /// A row of this kind, for the columns that it has.
-    fn row(self) -> Option<Row> {
-        (self == Of::Machine).then(Row::of_system)
+    fn row(self) -> Row {
+        match self {
+            Of::Machine => Row::of_system(),
+            Of::Processes => kind_of_row(Kind::Process),
+            Of::Files => kind_of_row(Kind::File),
+            Of::Cgroups => kind_of_row(Kind::Cgroup),
+            Of::Devices => kind_of_row(Kind::Device),
+        }
     }
 }
 
@@ -139,18 +147,18 @@ impl Report {
             let usual = self.of.usual().iter();
             return Ok(usual.filter_map(|id| cachewise_model::field(id)).collect());
         };
-        if self.of.row().is_some() {
+        if self.of == Of::Machine {
             return parse_columns(list).map(|columns| columns.0);
         }
-        let named = list.split(',').map(|name| {
-            let name = name.trim();
-            cachewise_model::field(name).ok_or_else(|| {
-                format!(
-                    "no column `{}`; `cachewise columns` lists all",
-                    name.escape_debug()
-                )
-            })
-        });
-        named.collect()
+        let like = self.of.row();
+        let mut fields = Vec::new();
+        for name in list.split(',') {
+            match cachewise_model::field(name.trim()) {
+                Some(field) => fields.push(field),
+                // It says which ones are near.
+                None => fields.extend(cachewise_model::columns(name, &like)?),
+            }
+        }
+        Ok(fields)
     }
 }

@@ -184,11 +184,7 @@ impl Recorder {
             self.gap_count += 1;
             if let Some(bar) = &self.bar {
                 bar.suspend(|| {
-                    tell(&format!(
-                        "gap of {}: {}",
-                        cachewise_view::length(gap.length),
-                        gap.kind.meaning()
-                    ));
+                    tell(&format!("gap: {}", cachewise_view::gap_text(&gap)));
                 });
             }
         }

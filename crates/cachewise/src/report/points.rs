@@ -23,7 +23,7 @@ impl Points {
         self.each = self.each.max(1);
         match self.points.last_mut() {
             Some((last, _)) if self.in_last < self.each && !is_apart => {
-                join(last, &stretch.row());
+                last.append(&stretch.row());
                 self.in_last += 1;
             }
             _ => {
@@ -47,7 +47,7 @@ impl Points {
         for (row, is_apart) in self.points.drain(..) {
             match halved.last_mut() {
                 Some((last, _)) if !is_whole && !is_apart => {
-                    join(last, &row);
+                    last.append(&row);
                     is_whole = true;
                 }
                 _ => {
@@ -63,25 +63,9 @@ impl Points {
     }
 }
 
-/// Adds what came right after.
-fn join(row: &mut Row, later: &Row) {
-    row.labels = later.labels.clone();
-    row.elapsed += later.elapsed;
-    row.ledger += &later.ledger;
-    row.system = row.system.followed_by(&later.system);
-    let subject = &mut row.subject;
-    subject.device_read_bytes = subject
-        .device_read_bytes
-        .plus(later.subject.device_read_bytes);
-    subject.device_write_bytes =
-        (subject.device_write_bytes).plus(later.subject.device_write_bytes);
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use cachewise_model::{Counter, GapKind};
+    use cachewise_model::{Counter, GapKind, Measured};
 
     use super::*;
 
@@ -91,9 +75,9 @@ mod tests {
         let mut stretch = cachewise_recording::example();
         stretch.ledger.set(Counter::ReadPages, 3);
         let gap = Gap {
-            begin: String::new(),
-            end: String::new(),
-            length: Duration::from_secs(9),
+            begin: Measured::unknown("made up"),
+            end: Measured::unknown("made up"),
+            length: Measured::unknown("made up"),
             kind: GapKind::NotRecorded,
         };
         for number in 0..50_000_u64 {

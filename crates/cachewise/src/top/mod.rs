@@ -10,6 +10,8 @@ mod grouped;
 mod hands;
 mod rows;
 
+pub use rows::kind_of_row;
+
 use std::io::IsTerminal;
 use std::process::ExitCode;
 

@@ -14,13 +14,17 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         |rows: &mut dyn Iterator<Item = Row>| rows.map(|row| everything(&row)).collect::<Json>();
     let wanted = (summary.spreads.iter()).filter(|spread| is_wanted(spread.field, options));
     let gaps = summary.gaps.iter().map(|gap| {
-        json!({
-            "kind": gap.kind.id(),
-            "meaning": gap.kind.meaning(),
-            "begin": gap.begin,
-            "end": gap.end,
-            "length_seconds": gap.length.as_secs_f64(),
-        })
+        let length = gap.length.map(|length| length.as_secs_f64());
+        let object = Object::new()
+            .set("kind", gap.kind.id())
+            .set("meaning", gap.kind.meaning())
+            .set("begin", gap.begin.clone().known())
+            .set("end", gap.end.clone().known())
+            .set("length_seconds", length.known());
+        match length.missing() {
+            Some(missing) => object.set("reason", missing.reason()).finish(),
+            None => object.finish(),
+        }
     });
     let lost = (total.lost.iter())
         .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }));

@@ -2,13 +2,13 @@
 //!
 //! # Layout
 //! - [`write_summary`], [`SummaryOptions`]: the whole.
-//! - [`figure`], [`length`]: a number of a field, and a length of time, for people.
+//! - [`figure`], [`length`], [`gap_text`]: a number of a field, a length of time, and a gap, for people.
 //! - `text`: for people. `document`: JSON; `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use cachewise_model::{Field, Summary, Unit};
+use cachewise_model::{Field, Gap, Summary, Unit};
 use cachewise_units::{Bytes, Ratio};
 
 use crate::cell::grouped;
@@ -90,6 +90,24 @@ pub fn length(time: Duration) -> String {
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// From when to when a gap is, and what it is, for people.
+#[must_use]
+pub fn gap_text(gap: &Gap) -> String {
+    let kind = gap.kind.meaning();
+    match (
+        gap.begin.as_ref().known(),
+        gap.end.as_ref().known(),
+        gap.length.known(),
+    ) {
+        (Some(begin), Some(end), Some(time)) => {
+            format!("{begin} to {end}, {}: {kind}", length(time))
+        }
+        (Some(begin), _, _) => format!("after {begin}, nobody knows for how long: {kind}"),
+        (_, Some(end), _) => format!("before {end}, nobody knows since when: {kind}"),
+        (None, None, _) => format!("nobody knows when: {kind}"),
     }
 }
 

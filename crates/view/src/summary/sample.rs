@@ -100,9 +100,9 @@ pub(crate) fn night() -> Summary {
         ],
         stalls: vec![stall("io", "some", 0.5), stall("io", "full", 0.0)],
         gaps: vec![Gap {
-            begin: "2026-01-02T03:00:01.000Z".into(),
-            end: "2026-01-02T03:10:01.000Z".into(),
-            length: Duration::from_secs(600),
+            begin: Measured::Exact("2026-01-02T03:00:01.000Z".into()),
+            end: Measured::Exact("2026-01-02T03:10:01.000Z".into()),
+            length: Measured::Exact(Duration::from_secs(600)),
             kind: GapKind::NotRecorded,
         }],
         more_gaps: 0,

@@ -4,7 +4,7 @@ use cachewise_model::{
     Figures, Gap, Kind, Measured, Report, Spread, Stall, Summary, escaped, shell_quoted,
 };
 
-use super::{SummaryOptions, figure, length};
+use super::{SummaryOptions, figure, gap_text, length};
 use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
 use crate::report::{ReportOptions, tables};
@@ -121,13 +121,7 @@ fn gaps(summary: &Summary, options: &SummaryOptions) -> String {
 }
 
 fn gap_line(gap: &Gap, options: &SummaryOptions) -> String {
-    let text = format!(
-        "gap: {} to {}, {}: {}",
-        gap.begin,
-        gap.end,
-        length(gap.length),
-        gap.kind.meaning()
-    );
+    let text = format!("gap: {}", gap_text(gap));
     let text = wrapped(&text, options.style.width);
     format!("{}\n", options.style.yellow(&text))
 }

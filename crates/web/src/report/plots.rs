@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Datum, GapKind, Kind, Row, field};
+use cachewise_model::{Datum, GapKind, Kind, Measured, Row, field};
 use cachewise_view::{figure, length};
 use serde_json::{Value as Json, json};
 
@@ -161,7 +161,8 @@ pub(super) fn plots(page: &ReportPage<'_>) -> (String, String) {
     let gaps = page.summary.gaps.iter().filter_map(|gap| {
         // A clock that was set has no length on its own axis.
         let shown = gap.kind != GapKind::ClockSet;
-        Some([seconds(&gap.begin)?, seconds(&gap.end)?]).filter(|_| shown)
+        let end = |end: &Measured<String>| seconds(end.as_ref().known()?);
+        Some([end(&gap.begin)?, end(&gap.end)?]).filter(|_| shown)
     });
     let data = json!({
         "times": times.at.iter().map(|(time, _)| *time).collect::<Json>(),

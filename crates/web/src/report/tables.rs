@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cachewise_model::{Field, Figures, Kind, Measured, Row, Summary, Unit, Value, escaped, field};
-use cachewise_view::{figure, length, value_text as cell};
+use cachewise_view::{figure, gap_text, length, value_text as cell};
 
 use super::ReportPage;
 use super::plots::resolution;
@@ -39,15 +39,8 @@ pub(super) fn head(page: &ReportPage<'_>, title: &str) -> String {
 
 /// What a reader has to know: gaps, what could not be read, what was lost.
 pub(super) fn notes(summary: &Summary) -> String {
-    let gaps = summary.gaps.iter().take(20).map(|gap| {
-        format!(
-            "Gap from {} to {}, {}: {}",
-            gap.begin,
-            gap.end,
-            length(gap.length),
-            gap.kind.meaning()
-        )
-    });
+    let gaps = summary.gaps.iter().take(20);
+    let gaps = gaps.map(|gap| format!("Gap: {}", gap_text(gap)));
     let more = summary.gaps.len().saturating_sub(20) as u64 + summary.more_gaps;
     let more = (more > 0).then(|| format!("{more} more gaps"));
     let lost = summary.total.lost.iter();
