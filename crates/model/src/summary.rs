@@ -9,6 +9,7 @@ use std::time::Duration;
 use cachewise_units::PageSize;
 
 use crate::field::{Field, Kind};
+use crate::finding::Finding;
 use crate::measured::Measured;
 use crate::report::Backend;
 use crate::stretch::Stretch;
@@ -49,6 +50,8 @@ pub struct Summary {
     pub gaps: Vec<Gap>,
     /// Gaps beside those.
     pub more_gaps: u64,
+    /// What is wrong, by the rules that hold for a whole machine over some time.
+    pub findings: Vec<Finding>,
     /// What could not be read, in sentences.
     pub problems: Vec<String>,
 }

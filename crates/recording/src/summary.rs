@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Row, Stall,
-    Stretch, Summary, Value, field,
+    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Report, Row,
+    Stall, Stretch, Summary, Value, field,
 };
 use cachewise_units::PageSize;
 use jiff::Timestamp;
@@ -267,11 +267,20 @@ impl Sums {
                     .map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
             }
         });
+        let page_size = page_size(self.session.page_size);
+        let mut report = Report::new(
+            total.time.clone(),
+            self.session.hostname.clone(),
+            page_size,
+            self.session.kernel.clone(),
+        );
+        report.backend = self.session.backend();
         Summary {
+            findings: report.of_stretch(&total).findings,
             begin: self.begin,
             end: total.time.clone(),
             hostname: self.session.hostname.clone(),
-            page_size: page_size(self.session.page_size),
+            page_size,
             kernel: self.session.kernel.clone(),
             backend: self.session.backend(),
             scope: self.session.scope.clone(),

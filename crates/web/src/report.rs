@@ -6,13 +6,14 @@
 //!
 //! # Layout
 //! - [`report_page`], [`ReportPage`]: the page.
-//! - `plots`: which plots there are, and their numbers. `tables`: the rest.
+//! - `plots`: which plots there are, and their numbers. `findings`: what is wrong. `tables`: the rest.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cachewise_model::{Row, Summary};
 use sha2::{Digest, Sha256};
 
+mod findings;
 mod plots;
 mod tables;
 
@@ -59,7 +60,7 @@ pub fn report_page(page: &ReportPage<'_>) -> String {
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{title}, {begin} - cachewise</title>\n<style>{style}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#numbers\">To the numbers</a>\n\
-         {head}<main>\n{notes}{figures}{plots}{tables}</main>\n\
+         {head}<main>\n{notes}{figures}{findings}{plots}{tables}</main>\n\
          <footer>Made by cachewise {version}. Times are UTC.</footer>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
          <script>{UPLOT}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
@@ -68,6 +69,7 @@ pub fn report_page(page: &ReportPage<'_>) -> String {
         head = tables::head(page, &title),
         notes = tables::notes(summary),
         figures = tables::figures(summary),
+        findings = findings::findings(summary),
         tables = tables::tables(summary),
         version = text(page.version),
     )

@@ -30,7 +30,7 @@ pub(crate) fn findings(findings: &[Finding], exact: bool, style: Style) -> Strin
         let figures: Vec<String> = finding
             .figures
             .iter()
-            .map(|(name, value)| figure(name, value))
+            .map(|(name, value)| finding_figure(name, value))
             .collect();
         // Not wrapped: a next step is there to be copied.
         let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
@@ -40,8 +40,10 @@ pub(crate) fn findings(findings: &[Finding], exact: bool, style: Style) -> Strin
     text
 }
 
-/// `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`; pages keep their unit's name.
-fn figure(name: &str, value: &Value) -> String {
+/// A figure of a finding, for people: `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`; pages keep
+/// their unit's name.
+#[must_use]
+pub fn finding_figure(name: &str, value: &Value) -> String {
     let known = value
         .as_ref()
         .known()
@@ -223,7 +225,7 @@ mod tests {
                 "cgroup limit bytes -",
             ),
         ] {
-            assert_eq!(figure(name, &value), text, "{name} for people");
+            assert_eq!(finding_figure(name, &value), text, "{name} for people");
         }
     }
 }

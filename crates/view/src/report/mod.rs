@@ -24,6 +24,7 @@ mod records;
 pub(crate) mod tables;
 mod text;
 
+pub use closing::finding_figure;
 pub use document::finding_json;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::{SummaryOptions, is_wanted};
 use crate::json::Object;
+use crate::report::finding_json;
 
 pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
     let total = &summary.total;
@@ -68,6 +69,10 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
             "devices",
             list(&mut total.devices.iter().map(|row| row.row())),
         )
+        .set(
+            "findings",
+            summary.findings.iter().map(finding_json).collect::<Json>(),
+        )
         .set("lost", lost.collect::<Json>())
         .set("problems", summary.problems.as_slice())
         .finish()
@@ -127,7 +132,10 @@ mod tests {
 
     #[test]
     fn a_document_has_its_head_and_all_parts() {
-        let json = json(&sample::night(), &SummaryOptions::default());
+        let mut night = sample::night();
+        night.findings = crate::report::sample::cold().findings;
+        let json = json(&night, &SummaryOptions::default());
+        assert_eq!(json["findings"][0]["id"], "cold_start", "what is wrong");
         assert_eq!(json["schema_version"], SCHEMA_VERSION, "which names it has");
         assert_eq!(json["page_size_bytes"], 4096, "what a page is");
         assert_eq!(json["gaps"][0]["kind"], "not_recorded", "gaps");

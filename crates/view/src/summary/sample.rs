@@ -106,6 +106,7 @@ pub(crate) fn night() -> Summary {
             kind: GapKind::NotRecorded,
         }],
         more_gaps: 0,
+        findings: Vec::new(),
         problems: Vec::new(),
         total,
     }

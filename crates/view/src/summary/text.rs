@@ -7,7 +7,7 @@ use cachewise_model::{
 use super::{SummaryOptions, figure, gap_text, length};
 use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
-use crate::report::{ReportOptions, tables};
+use crate::report::{ReportOptions, closing, tables};
 
 /// Shown unless others are asked for, where one of them is more than zero.
 const USUAL: [&str; 32] = [
@@ -58,6 +58,7 @@ pub(super) fn summary(summary: &Summary, options: &SummaryOptions) -> String {
         numbers(summary, options),
         stalls(summary, options),
         parts(summary, options),
+        findings(summary, options),
         closing(summary, options),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -276,6 +277,11 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
     tables.join("\n")
 }
 
+/// What is wrong over the whole time.
+fn findings(summary: &Summary, options: &SummaryOptions) -> String {
+    closing::findings(&summary.findings, summary.backend.exact, options.style)
+}
+
 fn closing(summary: &Summary, options: &SummaryOptions) -> String {
     let line = |text: String| format!("{}\n", wrapped(&text, options.style.width));
     let lost = summary.total.lost.iter().map(|lost| {
@@ -342,6 +348,27 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
         ] {
             assert!(text.contains(part), "{part:?} is in it:\n{text}");
         }
+    }
+
+    #[test]
+    fn findings_are_told_with_their_next_step() {
+        let mut night = sample::night();
+        assert!(
+            summary(&night, &options(100)).contains("findings: none\n"),
+            "silence would leave one wondering"
+        );
+        night.backend.exact = false;
+        assert!(
+            summary(&night, &options(100)).contains("none can be made from estimates"),
+            "nothing found means nothing there"
+        );
+        night.findings = crate::report::sample::cold().findings;
+        let text = summary(&night, &options(100));
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(
+            place("processes\n") < place("findings\n") && place("findings\n") < place("    next: "),
+            "at the end: {text}"
+        );
     }
 
     #[test]

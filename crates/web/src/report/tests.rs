@@ -49,14 +49,19 @@ fn summary(hostname: &str) -> Summary {
         stalls: Vec::new(),
         gaps: Vec::new(),
         more_gaps: 0,
+        findings: Vec::new(),
         problems: vec!["a <problem>".into()],
         total,
     }
 }
 
 fn page(hostname: &str, points: &[(Row, bool)]) -> String {
+    page_of(&summary(hostname), points)
+}
+
+fn page_of(summary: &Summary, points: &[(Row, bool)]) -> String {
     report_page(&ReportPage {
-        summary: &summary(hostname),
+        summary,
         points,
         samples_each: 1,
         version: "0.1.0",
@@ -88,6 +93,38 @@ fn names_do_not_act() {
         "but as it is called"
     );
     assert!(page.contains("a &lt;problem&gt;"), "nor do notes");
+}
+
+#[test]
+fn findings_have_figures_and_a_next_step() {
+    let none = page("box", &[]);
+    assert!(
+        none.contains("none can be made from estimates"),
+        "without exact numbers nothing found means nothing"
+    );
+    let mut summary = summary("box");
+    summary.backend.exact = true;
+    let page = page_of(&summary, &[]);
+    assert!(
+        page.contains("Nothing that would be worth a change"),
+        "or nothing"
+    );
+    summary.findings = vec![cachewise_model::Finding {
+        id: "direct_io",
+        severity: cachewise_model::Severity::Warn,
+        title: "goes around <the cache>".into(),
+        figures: vec![("direct_bytes", Measured::Exact(5 << 20).bytes())],
+        next_step: "open it without O_DIRECT & see".into(),
+        subject: Some("/data/<b>".into()),
+    }];
+    let page = page_of(&summary, &[]);
+    for part in [
+        "goes around &lt;the cache&gt;</strong>: <code>/data/&lt;b&gt;</code>",
+        "direct 5.0 MiB",
+        "Next: open it without O_DIRECT &amp; see",
+    ] {
+        assert!(page.contains(part), "{part} is in it: {page}");
+    }
 }
 
 #[test]

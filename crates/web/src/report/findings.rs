@@ -1,0 +1,47 @@
+//! What is wrong over the whole time, with its figures and the next step.
+
+use std::fmt::Write;
+
+use cachewise_model::{Finding, Severity, Summary, escaped};
+use cachewise_view::finding_figure;
+
+use crate::html::text;
+
+pub(super) fn findings(summary: &Summary) -> String {
+    let none = match (&summary.findings[..], summary.backend.exact) {
+        ([], true) => "<p class=\"hint\">Nothing that would be worth a change.</p>\n",
+        ([], false) => "<p class=\"hint\">There are none: none can be made from estimates.</p>\n",
+        _ => "",
+    };
+    let items: String = summary.findings.iter().map(finding).collect();
+    let items = match items.is_empty() {
+        true => items,
+        false => format!("<ul>\n{items}</ul>\n"),
+    };
+    format!(
+        "<section class=\"card\" aria-labelledby=\"findings\">\n<h2 id=\"findings\">Findings</h2>\n{none}{items}</section>\n"
+    )
+}
+
+fn finding(finding: &Finding) -> String {
+    let severity = match finding.severity {
+        Severity::Warn => "Warning",
+        Severity::Info => "Note",
+    };
+    let subject = finding.subject.as_ref().map_or(String::new(), |path| {
+        format!(": <code>{}</code>", text(&escaped(path.as_os_str())))
+    });
+    let figures = finding.figures.iter();
+    let figures: Vec<String> = figures
+        .map(|(name, value)| finding_figure(name, value))
+        .collect();
+    let mut item = String::new();
+    let _ = writeln!(
+        item,
+        "<li><strong>{severity}: {}</strong>{subject}<br>{}<br>Next: {}</li>",
+        text(&finding.title),
+        text(&figures.join(", ")),
+        text(&finding.next_step)
+    );
+    item
+}
