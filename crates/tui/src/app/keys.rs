@@ -1,0 +1,169 @@
+//! What a key does, by what lies on top.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::App;
+use crate::action::{Action, action};
+use crate::filter::Filter;
+use crate::pane::Pane;
+
+impl App {
+    /// A key was pressed.
+    pub fn key(&mut self, event: KeyEvent) {
+        if event.kind == KeyEventKind::Release {
+            return;
+        }
+        if event.modifiers.contains(KeyModifiers::ALT) {
+            // A terminal sends Alt as Esc before the key, so that Esc and a key right after it look the same.
+            self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+            let modifiers = event.modifiers - KeyModifiers::ALT;
+            return self.key(KeyEvent::new(event.code, modifiers));
+        }
+        let asked = action(event, self.setup.scene);
+        let is_quit =
+            event.modifiers.contains(KeyModifiers::CONTROL) && asked == Some(Action::Quit);
+        if is_quit || asked == Some(Action::Suspend) {
+            // These hold wherever one is, or a question could not be escaped.
+            return self.act(asked.unwrap_or(Action::Quit));
+        }
+        match self.panes.last() {
+            Some(Pane::Filter { .. }) => return self.type_filter(event),
+            Some(Pane::Confirm { .. }) => return self.confirm(event),
+            Some(Pane::SortMenu { .. }) => return self.in_sort_menu(event, asked),
+            Some(Pane::Help { .. } | Pane::Findings { .. }) => return self.in_text(asked),
+            Some(Pane::Details(_)) | None => {}
+        }
+        self.message = None;
+        match asked {
+            Some(asked) => self.act(asked),
+            None => {
+                if let KeyCode::Char(letter) = event.code {
+                    let text = format!(
+                        "{} has no meaning here; ? shows the keys",
+                        letter.escape_debug()
+                    );
+                    self.say(text, false);
+                }
+            }
+        }
+    }
+
+    fn type_filter(&mut self, event: KeyEvent) {
+        let Some(Pane::Filter {
+            text,
+            before,
+            wrong,
+        }) = self.panes.last_mut()
+        else {
+            return;
+        };
+        let is_control = event.modifiers.contains(KeyModifiers::CONTROL);
+        match event.code {
+            KeyCode::Enter if wrong.is_none() => {
+                self.panes.pop();
+                return;
+            }
+            KeyCode::Esc => {
+                let before = before.take();
+                self.panes.pop();
+                self.set_filter(before);
+                return;
+            }
+            KeyCode::Backspace => {
+                text.pop();
+            }
+            KeyCode::Char('u') if is_control => text.clear(),
+            KeyCode::Char(letter) if !is_control => push_some(text, std::iter::once(letter)),
+            _ => return,
+        }
+        self.try_filter();
+    }
+
+    /// Adds what was pasted to the filter that is being typed.
+    pub(crate) fn paste_filter(&mut self, pasted: &str) {
+        if let Some(Pane::Filter { text, .. }) = self.panes.last_mut() {
+            // A new line is no key here.
+            push_some(text, pasted.chars().filter(|letter| !letter.is_control()));
+            self.try_filter();
+        }
+    }
+
+    /// Filters by what is typed so far, if it is a filter.
+    fn try_filter(&mut self) {
+        let Some(Pane::Filter { text, wrong, .. }) = self.panes.last_mut() else {
+            return;
+        };
+        let filter = match text.as_str() {
+            "" => Ok(None),
+            text => Filter::new(text).map(Some),
+        };
+        match filter {
+            Ok(filter) => {
+                *wrong = None;
+                self.set_filter(filter);
+            }
+            Err(why) => *wrong = Some(why),
+        }
+    }
+
+    pub(super) fn set_filter(&mut self, filter: Option<Filter>) {
+        let listing = self.listing_mut();
+        listing.filter = filter;
+        listing.arrange();
+    }
+
+    fn in_sort_menu(&mut self, event: KeyEvent, asked: Option<Action>) {
+        let count = self.listing().columns.len();
+        let Some(Pane::SortMenu { chosen }) = self.panes.last_mut() else {
+            return;
+        };
+        match asked {
+            Some(Action::Down) => *chosen = (*chosen + 1).min(count.saturating_sub(1)),
+            Some(Action::Up) => *chosen = chosen.saturating_sub(1),
+            Some(Action::First | Action::PageUp) => *chosen = 0,
+            Some(Action::Last | Action::PageDown) => *chosen = count.saturating_sub(1),
+            Some(Action::Close | Action::Quit | Action::SortMenu) => {
+                self.panes.pop();
+            }
+            Some(Action::Reverse) => self.act(Action::Reverse),
+            _ if event.code == KeyCode::Enter => {
+                let chosen = *chosen;
+                self.panes.pop();
+                self.sort_by(chosen);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves in a pane of text.
+    fn in_text(&mut self, asked: Option<Action>) {
+        let page = self.areas.body.height.max(1) as usize;
+        let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = self.panes.last_mut()
+        else {
+            return;
+        };
+        // How far one can go is known when it is drawn.
+        match asked {
+            Some(Action::Down) => *scroll += 1,
+            Some(Action::Up) => *scroll = scroll.saturating_sub(1),
+            Some(Action::PageDown) => *scroll += page,
+            Some(Action::PageUp) => *scroll = scroll.saturating_sub(page),
+            Some(Action::HalfPageDown) => *scroll += page / 2,
+            Some(Action::HalfPageUp) => *scroll = scroll.saturating_sub(page / 2),
+            Some(Action::First | Action::FirstSample) => *scroll = 0,
+            Some(Action::Last | Action::LastSample) => *scroll = usize::MAX / 2,
+            Some(Action::Close | Action::Quit | Action::Help | Action::Findings) => {
+                self.panes.pop();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Longer than any filter that somebody means; each letter more is looked for in every row.
+const LONGEST_FILTER: usize = 1024;
+
+fn push_some(text: &mut String, letters: impl Iterator<Item = char>) {
+    let room = LONGEST_FILTER.saturating_sub(text.chars().count());
+    text.extend(letters.take(room));
+}

@@ -1,0 +1,227 @@
+//! What comes in: stretches, samples and answers; and the rows that are made of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cachewise_model::{Measured, Stretch};
+
+use super::{App, Beat, Position};
+use crate::action::{Action, Scene, binding};
+use crate::findings;
+use crate::item::{self, Key};
+use crate::listing::Kind;
+use crate::machine::{Answer, FileName, ProcessName, Request};
+use crate::pane::{Details, Pane};
+
+/// What is kept of the past for findings: a minute, unless the rows would take too much memory.
+pub(crate) const KEPT: Duration = Duration::from_secs(60);
+const KEPT_ROWS: usize = 50_000;
+
+/// How much of the past a sparkline can show.
+const TRAIL: usize = 400;
+
+impl App {
+    /// The next stretch of a machine. While the screen is held it waits.
+    pub fn feed(&mut self, stretch: Stretch) {
+        self.push_beat(Beat::of(&stretch));
+        self.tell_lost(&stretch);
+        let stretch = Arc::new(stretch);
+        self.recent.push_back(Arc::clone(&stretch));
+        self.forget_the_old();
+        match self.is_held {
+            true => self.waiting = Some(stretch),
+            false => self.show(stretch),
+        }
+    }
+
+    /// Says what is lost when it first is: on a busy machine it may be every time. The head keeps a sign.
+    fn tell_lost(&mut self, stretch: &Stretch) {
+        for lost in &stretch.lost {
+            if self.told_lost.insert(lost.id) && self.message.is_none() {
+                let name = binding(Action::Findings).map_or("", |binding| binding.shown);
+                let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
+                self.say(
+                    format!("incomplete, {id} ({name} says what to do): {count} {meaning}"),
+                    false,
+                );
+            }
+        }
+    }
+
+    /// Whether something of the time that findings are over was not counted as it should be.
+    pub(crate) fn has_lost(&self) -> bool {
+        let mut recent = self.recent.iter().chain(&self.shown);
+        recent.any(|stretch| !stretch.lost.is_empty())
+    }
+
+    /// A sample of a recording, with what came before it for the sparkline.
+    pub fn jump(&mut self, stretch: Stretch, trail: Vec<Option<Beat>>, position: Position) {
+        self.trail = trail.into();
+        self.position = Some(position);
+        let stretch = Arc::new(stretch);
+        self.recent = VecDeque::from([Arc::clone(&stretch)]);
+        self.show(stretch);
+    }
+
+    /// Whether what came before the sample shown is looked at too.
+    pub(crate) fn wants_past(&self) -> bool {
+        let mut panes = self.panes.iter();
+        panes.any(|pane| matches!(pane, Pane::Findings { .. }))
+    }
+
+    /// The samples up to the one shown, that one included.
+    pub(crate) fn remember(&mut self, past: Vec<Stretch>) {
+        self.recent = past.into_iter().map(Arc::new).collect();
+        self.forget_the_old();
+        self.refill();
+    }
+
+    fn push_beat(&mut self, beat: Option<Beat>) {
+        self.trail.push_back(beat);
+        if self.trail.len() > TRAIL {
+            self.trail.pop_front();
+        }
+    }
+
+    fn forget_the_old(&mut self) {
+        let rows = |stretch: &Arc<Stretch>| {
+            stretch.processes.len() + stretch.files.len() + stretch.uses.len()
+        };
+        let too_much = |recent: &VecDeque<Arc<Stretch>>| {
+            let time: Duration = recent.iter().map(|stretch| stretch.elapsed).sum();
+            time > KEPT || recent.iter().map(rows).sum::<usize>() > KEPT_ROWS
+        };
+        while self.recent.len() > 1 && too_much(&self.recent) {
+            self.recent.pop_front();
+        }
+    }
+
+    pub(super) fn findings(&self) -> findings::Found {
+        findings::of(&self.recent, &self.setup)
+    }
+
+    pub(super) fn show(&mut self, stretch: Arc<Stretch>) {
+        self.shown = Some(Arc::clone(&stretch));
+        if self.with_arguments {
+            let alive = |name: &ProcessName| {
+                let is_it = |process: &cachewise_model::ProcessRow| {
+                    process.pid == name.pid && process.started.known() == name.started
+                };
+                stretch.processes.iter().any(is_it)
+            };
+            // What has ended will not be asked for again.
+            if self.command_lines.len() > 2 * stretch.processes.len() {
+                self.command_lines.retain(|name, _| alive(name));
+            }
+        }
+        self.refill();
+    }
+
+    /// Fills the view and the panes from what is shown. Other views wait until one goes there.
+    pub(super) fn refill(&mut self) {
+        let Some(stretch) = self.shown.clone() else {
+            return;
+        };
+        // The old rows first: their memory is what the new ones need.
+        self.listings[self.view].forget();
+        let mut items = item::items(Kind::ALL[self.view], &stretch);
+        self.adorn(&mut items);
+        self.listings[self.view].fill(items);
+        let mut panes = std::mem::take(&mut self.panes);
+        for pane in &mut panes {
+            match pane {
+                Pane::Details(details) => self.fill_details(details, &stretch),
+                Pane::Findings { found, .. } => *found = self.findings(),
+                _ => {}
+            }
+        }
+        self.panes = panes;
+    }
+
+    pub(super) fn fill_details(&mut self, details: &mut Details, stretch: &Stretch) {
+        details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
+        let (_, mut items) = item::parts(&details.of, stretch);
+        // What has ended stays as it was last: it is what one wanted to see.
+        if items.is_empty() && !details.listing.items().is_empty() {
+            details.facts.push(("below", "as it was last".into()));
+            return;
+        }
+        self.adorn(&mut items);
+        let files: Vec<FileName> = items.iter().filter_map(item::Item::file).collect();
+        details.listing.fill(items);
+        if self.setup.scene == Scene::Live && !files.is_empty() {
+            self.requests.push(Request::Residency(files));
+        }
+        if let Key::Process(name) = &details.of
+            && self.setup.scene == Scene::Live
+            && !self.command_lines.contains_key(name)
+        {
+            self.requests.push(Request::CommandLines(vec![*name]));
+        }
+    }
+
+    /// Adds what answers have told.
+    fn adorn(&self, items: &mut [item::Item]) {
+        for item in items {
+            match &item.key {
+                Key::Process(name) if self.with_arguments => {
+                    if let Some(Measured::Exact(line)) = self.command_lines.get(name) {
+                        item.row.labels.command_line = Measured::Exact(line.clone());
+                    }
+                }
+                Key::File { .. } if !self.residency.is_empty() => {
+                    let known = item.file().and_then(|file| self.residency.get(&file));
+                    if let Some(known) = known {
+                        item.row.residency = known.clone();
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the outside found out or did.
+    pub fn answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Residency(known) => {
+                // Only of what is looked at: the rest would be old when it is looked at.
+                self.residency = known.into_iter().collect();
+            }
+            Answer::CommandLines(known) => self.command_lines.extend(known),
+            Answer::Acted(act, outcome) => {
+                self.busy = None;
+                let verb = act.verb.name();
+                match outcome {
+                    Ok(done) => self.say(format!("{verb}: {done}   {}", act.command()), false),
+                    Err(why) => self.say(format!("{verb}: {why}"), true),
+                }
+            }
+        }
+        let mut panes = std::mem::take(&mut self.panes);
+        for pane in &mut panes {
+            if let Pane::Details(details) = pane {
+                self.adorn(details.listing.items_mut());
+                details.listing.arrange();
+                if let Some(stretch) = &self.shown {
+                    let old = details.facts.iter().find(|fact| fact.0 == "below").cloned();
+                    details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
+                    details.facts.extend(old);
+                }
+            }
+        }
+        self.panes = panes;
+        if self.with_arguments {
+            self.refill_names();
+        }
+    }
+
+    /// Names have come: the rows are as they were.
+    fn refill_names(&mut self) {
+        if let (Some(stretch), Kind::Process) = (self.shown.clone(), Kind::ALL[self.view]) {
+            let mut items = item::items(Kind::Process, &stretch);
+            self.adorn(&mut items);
+            self.listings[self.view].fill(items);
+        }
+    }
+}
