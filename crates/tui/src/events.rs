@@ -18,8 +18,8 @@ use crate::terminal;
 pub(crate) enum Event {
     /// A key, the mouse, another size.
     Input(event::Event),
-    /// The terminal has gone.
-    NoInput,
+    /// No more keys can be read, and why.
+    NoInput(io::Error),
     /// A signal to this process.
     Signal(i32),
     /// The next stretch.
@@ -66,9 +66,9 @@ pub(crate) fn listen(sender: &Sender<Event>) -> io::Result<()> {
         loop {
             let event = match event::read() {
                 Ok(event) => Event::Input(event),
-                Err(_) => Event::NoInput,
+                Err(error) => Event::NoInput(error),
             };
-            let is_last = matches!(event, Event::NoInput);
+            let is_last = matches!(event, Event::NoInput(_));
             if queue.send(event).is_err() || is_last {
                 return;
             }

@@ -128,7 +128,9 @@ pub(crate) fn handle(
         }
         Event::Signal(SIGCONT) => screen.enter().map_err(cannot("take back"))?,
         // Asked to end: by Ctrl-C, which only comes as a signal from elsewhere, or a closed terminal.
-        Event::Signal(_) | Event::NoInput => return Ok(false),
+        Event::Signal(_) => return Ok(false),
+        Event::NoInput(error) if terminal::is_gone(&error) => return Ok(false),
+        Event::NoInput(error) => return Err(cannot("read keys from")(error)),
         Event::Gone(thread) => return Err(Error::Gone(thread)),
         Event::Stretch(_) | Event::Answer(_) => {}
     }

@@ -13,6 +13,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, queue};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
 
 use crate::app::App;
@@ -104,6 +105,14 @@ pub(crate) fn restore() {
         let _ = out.flush();
         let _ = disable_raw_mode();
     }
+}
+
+/// Whether an error says that somebody closed the terminal, who needs not be told.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::IO, Errno::NXIO, Errno::NODEV];
+    error
+        .raw_os_error()
+        .is_some_and(|code| gone.iter().any(|gone| gone.raw_os_error() == code))
 }
 
 /// Has the whole job stopped, as the terminal does for Ctrl-Z in its usual mode. False where nobody

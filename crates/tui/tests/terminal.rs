@@ -173,8 +173,9 @@ impl Desk {
         while !is_so(self) {
             assert!(
                 Instant::now() < deadline,
-                "gave up waiting until {what}: {}",
-                self.text()
+                "gave up waiting until {what}: {}\n{}",
+                self.text(),
+                self.state()
             );
             std::thread::sleep(LOOK);
         }
@@ -213,11 +214,37 @@ impl Desk {
             }
             assert!(
                 Instant::now() < deadline,
-                "it does not end: {}",
-                self.text()
+                "it does not end: {}\n{}",
+                self.text(),
+                self.state()
             );
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// What only the machine knows when something goes wrong: whether the program runs, is stopped or gone, which
+    /// signals wait or are blocked, and whose the terminal is.
+    fn state(&self) -> String {
+        let Some(pid) = self.child.process_id() else {
+            return "the program has ended".into();
+        };
+        let told = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let status = told("status").unwrap_or_else(|error| format!("status: {error}"));
+        let wanted = ["State", "PPid", "Sig", "Shd", "NSsid", "NSpgid"];
+        let status = status
+            .lines()
+            .filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+        let stat = told("stat").unwrap_or_else(|error| error.to_string());
+        let (own, ours) = (
+            rustix::process::getsid(None).ok(),
+            rustix::process::getppid(),
+        );
+        format!(
+            "program {pid}, modes {:?} (before {:?}), our session {own:?}, our parent {ours:?}\n{}\nstat {stat}",
+            modes(&self.line),
+            self.before,
+            status.collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// Fails unless the terminal is as it was.
@@ -347,8 +374,12 @@ fn shell() {
         desk.until_taken();
         desk.until_shown("dd");
         desk.press("\u{1a}");
+        // Said once for each time: before, what is typed would still be the program's.
         desk.until("the shell is back", |desk| {
-            desk.look(|screen| !screen.alternate_screen() && screen.contents().contains("Stopped"))
+            desk.look(|screen| {
+                let stops = screen.contents().matches("Stopped").count();
+                !screen.alternate_screen() && stops > round
+            })
         });
         desk.assert_sane("while it is stopped");
         desk.press(&format!("echo $((40 + {round}))\n"));

@@ -48,7 +48,7 @@ fn text(checkup: &Checkup, style: Style) -> String {
         checkup.page_size,
     );
     let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
-    let names = checkup.checks.iter().map(|check| width(&check.id));
+    let names = checkup.checks.iter().map(|check| width(&escaped(&check.id)));
     let column = names.max().unwrap_or(0);
     let mut area = "";
     for check in &checkup.checks {
@@ -78,7 +78,7 @@ fn line(text: &mut String, check: &Check, column: usize, style: Style) {
         State::Ok => state,
         State::Limited | State::Missing => style.yellow(&state),
     };
-    let id = pad(&check.id, column, Side::Left);
+    let id = pad(&escaped(&check.id), column, Side::Left);
     let found = escaped(&check.found);
     let _ = writeln!(text, "  {state}  {id}  {found}");
     let indent = " ".repeat(2 + "limited".len() + 2 + column + 2);
