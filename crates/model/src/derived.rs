@@ -2,6 +2,8 @@
 //!
 //! A calculation with a missing counter in it is missing for the same reason.
 
+use cachewise_units::{PageSize, Pages};
+
 use crate::counter::Counter;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
@@ -17,6 +19,18 @@ impl Counter {
         Counter::WriteNewPages,
         Counter::MetadataPages,
         Counter::OtherPages,
+    ];
+
+    /// The classes that bring pages in to be read; no page is in two of them.
+    ///
+    /// Metadata and what came for no request that is known are not among them: blocks that are made anew
+    /// come in like those that are read.
+    pub const FETCHES: [Counter; 5] = [
+        Counter::ReadMissPages,
+        Counter::ReadaheadPages,
+        Counter::PrefetchPages,
+        Counter::FaultMissPages,
+        Counter::FaultReadaheadPages,
     ];
 }
 
@@ -55,6 +69,20 @@ impl Ledger {
             .plus(self.get(Counter::DirectWriteBytes))
     }
 
+    /// Bytes that had to come from the file system's storage: pages that were brought in to be read, wanted
+    /// or ahead, and direct reads.
+    #[must_use]
+    pub fn fetched_bytes(&self, page_size: Option<PageSize>) -> Count {
+        let pages = self.sum_of(&Counter::FETCHES);
+        let bytes = match page_size {
+            Some(size) => pages.map(|pages| Pages(pages).bytes(size).0),
+            // No pages are no bytes, however large a page is.
+            None if pages.known().is_none_or(|pages| pages == 0) => pages,
+            None => Measured::unknown("the size of a page is not told"),
+        };
+        bytes.plus(self.get(Counter::DirectReadBytes))
+    }
+
     /// The average size of a read request, rounded down; not offered where there was none.
     #[must_use]
     pub fn average_read(&self) -> Count {
@@ -76,17 +104,20 @@ impl Ledger {
     /// Pages that entered the page cache: the conservation law's left side.
     #[must_use]
     pub fn inserted_pages(&self) -> Count {
-        Counter::INSERTS
-            .iter()
-            .fold(Measured::Exact(0), |sum, counter| {
-                sum.plus(self.get(*counter))
-            })
+        self.sum_of(&Counter::INSERTS)
+    }
+
+    fn sum_of(&self, counters: &[Counter]) -> Count {
+        counters.iter().fold(Measured::Exact(0), |sum, counter| {
+            sum.plus(self.get(*counter))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measured::Missing;
 
     #[test]
     fn hits_and_misses_add_up() {
@@ -115,6 +146,56 @@ mod tests {
             ledger.inserted_pages(),
             Measured::Exact(sum),
             "the conservation law"
+        );
+    }
+
+    #[test]
+    fn fetched_is_each_page_once_and_direct_reads() {
+        let page = PageSize::new(16 << 10);
+        let ledger = Ledger::from_counts(std::array::from_fn(|place| 1 << place));
+        let pages: u64 = [3, 4, 5, 10, 11].iter().map(|place| 1 << place).sum();
+        assert_eq!(
+            ledger.fetched_bytes(page),
+            Measured::Exact(pages * (16 << 10) + (1 << 18)),
+            "misses, read-ahead, prefetch, faults and theirs, and what O_DIRECT read; none of it twice"
+        );
+        assert!(
+            Counter::FETCHES
+                .iter()
+                .all(|counter| Counter::INSERTS.contains(counter)),
+            "each page comes in once, by the conservation law"
+        );
+        assert_eq!(
+            ledger.fetched_bytes(None),
+            Measured::unknown("the size of a page is not told"),
+            "of pages without a size nobody knows the bytes"
+        );
+    }
+
+    #[test]
+    fn fetched_is_unknown_where_a_part_is() {
+        let page = PageSize::new(4 << 10);
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::DirectReadBytes, 512);
+        assert_eq!(
+            ledger.fetched_bytes(None),
+            Measured::Exact(512),
+            "no pages are no bytes"
+        );
+        ledger.set_missing(Counter::FaultMissPages, Missing::Unknown("lost"));
+        for size in [page, None] {
+            assert_eq!(
+                ledger.fetched_bytes(size),
+                Measured::unknown("lost"),
+                "for the same reason"
+            );
+        }
+        let mut ledger = Ledger::default();
+        ledger.set_missing(Counter::DirectReadBytes, Missing::NotOffered("no iomap"));
+        assert_eq!(
+            ledger.fetched_bytes(page),
+            Measured::not_offered("no iomap"),
+            "around the cache too"
         );
     }
 

@@ -54,7 +54,7 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
         "What there is to say of the row: deleted, why pages stayed, why a number is not known";
 };
 
-pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {
+pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
     "read_hit_pages", "HITS", ["hit_pages"], Pages, Counter,
         |row| row.ledger.hits().pages(),
         "Pages asked for by reads that were in the page cache: read pages minus misses";
@@ -82,6 +82,9 @@ pub(crate) const DERIVED_FIELDS: [Field; 11] = fields! {
     "direct_bytes", "DIRECT", [], Bytes, Counter,
         |row| row.ledger.direct_bytes().bytes(),
         "Bytes read and written around the page cache (O_DIRECT)";
+    "fetched_bytes", "FETCHED", ["disk_read"], Bytes, Counter,
+        |row| row.ledger.fetched_bytes(row.page_size).bytes(),
+        "Bytes that storage was made to read: pages of misses, read-ahead, prefetch and page faults, and direct reads; file-system metadata is not in it";
     "evicted_pages", "EVICTED", [], Pages, Counter,
         |row| row.ledger.evicted_pages().pages(),
         "Pages that left the page cache, by reclaim or otherwise";

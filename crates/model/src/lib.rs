@@ -19,6 +19,7 @@
 //! - `counter`, `ledger`, `derived`: what was asked of the page cache, and what follows from it.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
+//! - `shown`: which columns tables show, and what their rows are sorted by.
 //! - `system`: numbers of the machine or a control group.
 //! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
 //! - `summary`: a recording, or a part of one, in numbers.
@@ -45,6 +46,7 @@ mod parts;
 mod report;
 mod residency;
 mod row;
+mod shown;
 mod stretch;
 mod summary;
 mod system;
@@ -60,12 +62,13 @@ pub use finding::{Finding, Severity};
 pub use findings::{RULES, Rule, diagnose};
 pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
-pub use lookup::{STAT_COLUMNS, columns, field, suggest};
+pub use lookup::{columns, field, suggest};
 pub use measured::{Count, Measured, Missing};
 pub use parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject};
+pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
 pub use stretch::{Stretch, Use};
 pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};
 pub use system::System;

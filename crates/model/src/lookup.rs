@@ -3,21 +3,6 @@
 use crate::field::{FIELDS, Field};
 use crate::row::Row;
 
-/// The columns of a table over time unless others are asked for: those of the case study, exact.
-pub const STAT_COLUMNS: [&str; 11] = [
-    "time",
-    "read_pages",
-    "read_miss_pages",
-    "read_hit_pages",
-    "reuse_ratio",
-    "readahead_used_pages",
-    "direct_bytes",
-    "dirtied_pages",
-    "evicted_pages",
-    "buffers_bytes",
-    "cached_bytes",
-];
-
 /// How many names a mistyped one may have meant.
 const SUGGESTED: usize = 3;
 
@@ -128,19 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn the_default_columns_of_stat_are_the_case_studys() {
-        let headers: Vec<&str> = STAT_COLUMNS
-            .iter()
-            .map(|id| field(id).map_or("", |field| field.header))
-            .collect();
-        assert_eq!(
-            headers.join(" "),
-            "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
-            "in their order"
-        );
-    }
-
-    #[test]
     fn a_list_of_columns_is_found_or_the_slip_is_told() {
         let ids = |list| {
             columns(list, &Row::of_system())
@@ -169,13 +141,6 @@ mod tests {
             assert!(
                 text.contains(&format!("`{name}`")) && text.contains("`run`"),
                 "{name} would be a column of nothing but -; it is said where it is: {text}"
-            );
-        }
-        for field in STAT_COLUMNS.iter().filter_map(|id| field(id)) {
-            assert!(
-                field.is_of(&Row::of_system()),
-                "`{}` is shown of the system unless others are asked for",
-                field.id
             );
         }
     }

@@ -132,6 +132,15 @@ impl Report {
         self
     }
 
+    /// The row of a part, with how large a page is.
+    #[must_use]
+    pub fn of_this(&self, row: Row) -> Row {
+        Row {
+            page_size: Some(self.page_size),
+            ..row
+        }
+    }
+
     /// The totals as a row of the one table.
     #[must_use]
     pub fn total_row(&self) -> Row {
@@ -152,6 +161,7 @@ impl Report {
                 ..Subject::default()
             },
             elapsed: self.wall,
+            page_size: Some(self.page_size),
             ..Row::default()
         }
     }

@@ -11,6 +11,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cachewise_units::PageSize;
+
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
 use crate::residency::Residency;
@@ -35,6 +37,8 @@ pub struct Row {
     pub system: System,
     /// How long the stretch was; zero where a row has none.
     pub elapsed: Duration,
+    /// How large the pages are that were counted; none where that was not told.
+    pub page_size: Option<PageSize>,
 }
 
 /// The names that a row can carry; the ones that do not apply are `-`.

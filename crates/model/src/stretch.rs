@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
+use cachewise_units::PageSize;
+
 use crate::ledger::Ledger;
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
 use crate::report::Lost;
-use crate::row::{Labels, Row, Subject};
+use crate::row::{Row, Subject};
 use crate::system::System;
 use crate::{Count, Measured};
 
@@ -23,6 +25,8 @@ pub struct Stretch {
     pub time: String,
     /// How long it was, by a clock that runs on while the machine sleeps and that nobody sets.
     pub elapsed: Duration,
+    /// How large the machine's pages are; none where a recording does not tell.
+    pub page_size: Option<PageSize>,
     /// What everybody asked of the page cache: the sum over `uses`.
     pub ledger: Ledger,
     /// The machine's own numbers.
@@ -60,11 +64,7 @@ impl Stretch {
     /// The whole machine as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
-        Row {
-            labels: Labels {
-                time: Measured::Exact(self.time.clone()),
-                ..Labels::default()
-            },
+        self.of_this(Row {
             ledger: self.ledger.clone(),
             subject: Subject {
                 device_read_bytes: self.device_read_bytes,
@@ -72,36 +72,38 @@ impl Stretch {
                 ..Subject::default()
             },
             system: self.system.clone(),
-            elapsed: self.elapsed,
             ..Row::default()
-        }
+        })
     }
 
-    /// A row of a part, over this stretch.
-    fn dated(&self, mut row: Row) -> Row {
+    /// The row of a part with what holds for all rows of this stretch: when it was, how long, and how large
+    /// a page is.
+    #[must_use]
+    pub fn of_this(&self, mut row: Row) -> Row {
         row.labels.time = Measured::Exact(self.time.clone());
         row.elapsed = self.elapsed;
+        row.page_size = self.page_size;
         row
     }
 
     /// The processes as rows of the one table.
     pub fn process_rows(&self) -> impl Iterator<Item = Row> {
-        self.processes.iter().map(|part| self.dated(part.row()))
+        self.processes.iter().map(|part| self.of_this(part.row()))
     }
 
     /// The files as rows of the one table.
     pub fn file_rows(&self) -> impl Iterator<Item = Row> {
-        self.files.iter().map(|part| self.dated(part.row()))
+        self.files.iter().map(|part| self.of_this(part.row()))
     }
 
     /// The control groups as rows of the one table.
     pub fn cgroup_rows(&self) -> impl Iterator<Item = Row> {
-        self.cgroups.iter().map(|part| self.dated(part.row()))
+        self.cgroups.iter().map(|part| self.of_this(part.row()))
     }
 
     /// The devices as rows of the one table.
     pub fn device_rows(&self) -> impl Iterator<Item = Row> {
-        self.devices.iter().map(|part| self.dated(part.row()))
+        self.devices.iter().map(|part| self.of_this(part.row()))
     }
 }
 
@@ -245,6 +247,7 @@ mod tests {
         Stretch {
             time: cached.to_string(),
             elapsed: Duration::from_secs(1),
+            page_size: None,
             uses: uses.collect(),
             ledger,
             system: System {

@@ -247,6 +247,7 @@ impl RowIn<'_> {
             stretch: Stretch {
                 time: format!("{time:.3}"),
                 elapsed,
+                page_size: None,
                 ledger,
                 system: self.system()?,
                 device_read_bytes,

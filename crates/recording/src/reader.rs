@@ -183,7 +183,7 @@ impl Reader {
                     open.session = Some(place);
                     self.begins |= self.go != Some(session.go);
                     self.go = Some(session.go);
-                    self.decoder.begin(session.tables());
+                    self.decoder.begin(&session);
                     self.session = Some(session);
                     self.is_ready = false;
                     return Ok(None);

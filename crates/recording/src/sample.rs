@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use cachewise_model::{Ledger, Measured, Stretch, System};
+use cachewise_units::PageSize;
 
 use crate::cells::{RowIn, RowOut};
 use crate::columns::{Table, Which};
 use crate::error::ErrorKind;
 use crate::names::{NamesIn, NamesOut};
+use crate::session::Session;
 use crate::table::{ENOUGH_CELLS, TableOut, TablesIn};
 use crate::varint::{Input, Malformed};
 
@@ -85,14 +87,16 @@ fn rows<T, R>(parts: &[T], row: impl FnMut(&T) -> R) -> Vec<R> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     columns: Vec<Table>,
+    page_size: Option<PageSize>,
     names: NamesIn,
     tables: TablesIn,
 }
 
 impl Decoder {
-    /// What a session's tables look like.
-    pub(crate) fn begin(&mut self, columns: Vec<Table>) {
-        self.columns = columns;
+    /// What a session's tables look like, and what it was measured in.
+    pub(crate) fn begin(&mut self, session: &Session) {
+        self.columns = session.tables();
+        self.page_size = session.page();
         self.clear();
     }
 
@@ -124,7 +128,9 @@ impl Decoder {
                 Ok(())
             })?;
         }
-        sample.ok_or(Malformed("nothing of the machine is in it"))
+        let mut sample: Sample = sample.ok_or(Malformed("nothing of the machine is in it"))?;
+        sample.stretch.page_size = self.page_size;
+        Ok(sample)
     }
 }
 
@@ -147,6 +153,7 @@ pub fn example() -> Stretch {
     Stretch {
         time: "2026-01-02T03:04:05.000Z".into(),
         elapsed: Duration::from_secs(1),
+        page_size: Some(PageSize::SMALLEST),
         ledger: Ledger::default(),
         system: System::default(),
         device_read_bytes: Measured::Exact(0),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cachewise_model::Backend;
+use cachewise_units::PageSize;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{self, Table};
@@ -55,6 +56,12 @@ impl Session {
             backend: (backend.name, backend.exact, backend.notes),
             tables: columns::written(),
         }
+    }
+
+    /// How large the machine's pages are; none where the recording says what none can be.
+    #[must_use]
+    pub fn page(&self) -> Option<PageSize> {
+        u32::try_from(self.page_size).ok().and_then(PageSize::new)
     }
 
     /// What counted.

@@ -267,7 +267,8 @@ impl Sums {
                     .map_or(Measured::Missing(none), |(_, time)| Measured::Exact(time)),
             }
         });
-        let page_size = page_size(self.session.page_size);
+        // Nothing better is known where a recording says what none can be.
+        let page_size = self.session.page().unwrap_or(PageSize::SMALLEST);
         let mut report = Report::new(
             total.time.clone(),
             self.session.hostname.clone(),
@@ -296,13 +297,6 @@ impl Sums {
             problems,
         }
     }
-}
-
-/// The machine's, or the smallest that any kernel has where a recording says what none can be.
-fn page_size(bytes: u64) -> PageSize {
-    const SMALLEST: PageSize = PageSize::new(4 << 10).expect("4 KiB is a power of two");
-    let told = u32::try_from(bytes).ok().and_then(PageSize::new);
-    told.unwrap_or(SMALLEST)
 }
 
 /// A field of the machine as a plain number.

@@ -1,6 +1,6 @@
 //! Which columns a view has, how wide they are, and which go first where there is little room.
 
-use cachewise_model::{Field, Unit, field};
+use cachewise_model::{Field, Part, Place, Unit, field};
 
 use crate::listing::Kind;
 
@@ -24,51 +24,25 @@ const PATH: usize = 24;
 /// Wide enough for any number that is shown.
 const NUMBER: usize = 6;
 
-/// A field's id and its rank.
-type Ranked = (&'static str, u8);
-
-/// The counters of the ledger, in their order.
-const LEDGER: [Ranked; 12] = [
-    ("read_pages", 2),
-    ("read_hit_pages", 5),
-    ("read_miss_pages", 0),
-    ("reuse_ratio", 1),
-    ("readahead_used_pages", 6),
-    ("readahead_wasted_pages", 12),
-    ("fault_requests", 7),
-    ("direct_bytes", 3),
-    ("dirtied_pages", 8),
-    ("write_bytes", 9),
-    ("evicted_pages", 10),
-    ("refault_pages", 11),
-];
-
 impl Kind {
+    /// What such rows are about, as the model knows it.
+    const fn part(self) -> Part {
+        match self {
+            Kind::Process => Part::Process,
+            Kind::File => Part::File,
+            Kind::Cgroup => Part::Cgroup,
+            Kind::Device => Part::Device,
+        }
+    }
+
     /// The columns of a view of such rows. The last one is the name.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
-        let (before, after): (&[Ranked], &[Ranked]) = match self {
-            Kind::Process => (
-                &[("pid", 1)],
-                &[("cpu_seconds", 13), ("unit", 14), ("command", 0)],
-            ),
-            Kind::File => (&[], &[("file_size_bytes", 4), ("path", 0)]),
-            Kind::Cgroup => (
-                &[("memory_used_bytes", 4)],
-                &[
-                    ("psi_memory_some_ratio", 14),
-                    ("psi_io_some_ratio", 13),
-                    ("unit", 15),
-                    ("cgroup", 0),
-                ],
-            ),
-            Kind::Device => (
-                &[("device_read_bytes", 4), ("device_write_bytes", 4)],
-                &[("filesystem", 13), ("device", 5), ("path", 0)],
-            ),
-        };
-        let ids = before.iter().chain(&LEDGER).chain(after);
-        ids.filter_map(|(id, rank)| Some(column(field(id)?, *rank)))
+        let shown = self.part().columns(Place::Screen).into_iter();
+        let name = self.part().name().map(|field| column(field, 0));
+        shown
+            .map(|shown| column(shown.field, shown.rank))
+            .chain(name)
             .collect()
     }
 
@@ -131,16 +105,16 @@ mod tests {
     #[test]
     fn every_column_is_of_the_one_table() {
         for (kind, count) in [
-            (Kind::Process, 16),
-            (Kind::File, 14),
-            (Kind::Cgroup, 17),
-            (Kind::Device, 17),
+            (Kind::Process, 17),
+            (Kind::File, 15),
+            (Kind::Cgroup, 18),
+            (Kind::Device, 18),
         ] {
             assert_eq!(kind.columns().len(), count, "{kind:?}: no id is mistyped");
         }
         assert_eq!(
             Kind::File.columns_of_details().len(),
-            15,
+            16,
             "with what is resident"
         );
     }
@@ -150,18 +124,29 @@ mod tests {
         assert_eq!(heads(Kind::Process, 10), "COMMAND", "the name stays");
         assert_eq!(
             heads(Kind::Process, 40),
-            "PID MISSES HIT% COMMAND",
+            "PID HIT% MISSES COMMAND",
             "who misses, and how much of it"
         );
         assert_eq!(
             heads(Kind::Process, 80),
-            "PID TOTAL HITS MISSES HIT% READAHEAD FAULTS DIRECT COMMAND",
-            "the columns of the case study"
+            "PID TOTAL HITS HIT% MISSES READAHEAD DIRECT FETCHED COMMAND",
+            "the columns of the case study, and who makes the disk work"
         );
-        assert!(
-            heads(Kind::Process, 160).contains("REFAULTS CPU UNIT COMMAND"),
-            "everything: {}",
-            heads(Kind::Process, 160)
-        );
+        for kind in [Kind::Process, Kind::File] {
+            let heads = heads(kind, 160);
+            assert_eq!(
+                heads.split_whitespace().count(),
+                kind.columns().len(),
+                "everything: {heads}"
+            );
+        }
+        for kind in [Kind::Cgroup, Kind::Device] {
+            let heads = heads(kind, 160);
+            let left_out = kind.columns().len() - heads.split_whitespace().count();
+            assert!(
+                left_out <= 2 && heads.contains(" FETCHED "),
+                "nearly everything: {heads}"
+            );
+        }
     }
 }

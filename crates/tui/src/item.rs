@@ -91,8 +91,7 @@ fn units(stretch: &Stretch) -> HashMap<&str, &str> {
 }
 
 fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch) -> Item {
-    let mut row = process.row();
-    row.elapsed = stretch.elapsed;
+    let mut row = stretch.of_this(process.row());
     row.labels.unit = match process.cgroup.as_ref().known() {
         Some(group) => units
             .get(group.as_str())
@@ -114,11 +113,9 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
 const NOT_TOLD: Missing = Missing::Unknown("not told");
 
 fn file(file: &FileRow, stretch: &Stretch) -> Item {
-    let mut row = file.row();
-    row.elapsed = stretch.elapsed;
     Item {
         key: file_key(file),
-        row,
+        row: stretch.of_this(file.row()),
         deleted: file.deleted,
     }
 }
@@ -126,10 +123,6 @@ fn file(file: &FileRow, stretch: &Stretch) -> Item {
 /// The rows of a view.
 #[must_use]
 pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
-    let dated = |mut row: Row| {
-        row.elapsed = stretch.elapsed;
-        row
-    };
     match kind {
         Kind::Process => {
             let units = units(stretch);
@@ -141,7 +134,7 @@ pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
             let rows = stretch.cgroups.iter();
             rows.map(|group| Item {
                 key: Key::Cgroup(group.path.as_ref().known().cloned()),
-                row: dated(group.row()),
+                row: stretch.of_this(group.row()),
                 deleted: false,
             })
             .collect()
@@ -150,7 +143,7 @@ pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
             let rows = stretch.devices.iter();
             rows.map(|device| Item {
                 key: Key::Device(device.device.clone()),
-                row: dated(device.row()),
+                row: stretch.of_this(device.row()),
                 deleted: false,
             })
             .collect()
@@ -227,7 +220,7 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
 fn nobody(ledger: &Ledger, stretch: &Stretch) -> Item {
     Item {
         key: Key::Nobody,
-        row: Row {
+        row: stretch.of_this(Row {
             labels: Labels {
                 pid: Measured::not_offered("nobody in particular"),
                 command: Measured::Exact("(nobody in particular)".into()),
@@ -235,9 +228,8 @@ fn nobody(ledger: &Ledger, stretch: &Stretch) -> Item {
                 ..Labels::default()
             },
             ledger: ledger.clone(),
-            elapsed: stretch.elapsed,
             ..Row::default()
-        },
+        }),
         deleted: false,
     }
 }
@@ -249,6 +241,7 @@ pub(crate) fn sums(like: &Row) -> Row {
         ledger: Ledger::default(),
         residency: Residency::default(),
         elapsed: like.elapsed,
+        page_size: like.page_size,
         ..Row::default()
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use cachewise_model::{Datum, Field, Row, Stretch, Unit, escaped};
+use cachewise_model::{Datum, Field, ORDER, Row, Stretch, Unit, escaped, field};
 
 use crate::columns::Column;
 use crate::filter::Filter;
@@ -78,15 +78,15 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// An empty list, sorted by misses.
+    /// An empty list, in the usual order.
     #[must_use]
     pub fn new(kind: Kind, columns: Vec<Column>) -> Listing {
-        let by_misses = columns
+        let usual = columns
             .iter()
-            .position(|column| column.field.id == "read_miss_pages");
+            .position(|column| column.field.id == ORDER[0]);
         Listing {
             kind,
-            sort: by_misses.unwrap_or(0),
+            sort: usual.unwrap_or(0),
             columns,
             reverse: false,
             filter: None,
@@ -248,28 +248,39 @@ impl Listing {
         filter.accepts(texts.into_iter().chain([device]).flatten())
     }
 
-    /// The nodes in the order that is asked for; of two alike that which asked for more goes first, then
-    /// by name, so that rows stand still.
+    /// The nodes in the order that is asked for; of two alike the usual order decides, then the name, so
+    /// that rows stand still.
     fn order(&self) -> Vec<usize> {
         let Some(column) = self.columns.get(self.sort) else {
             return (0..self.nodes.len()).collect();
         };
-        let keys: Vec<(Sorted<'_>, u64)> = self
+        let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
+        let keys: Vec<(Sorted<'_>, [Sorted<'_>; ORDER.len()])> = self
             .nodes
             .iter()
             .map(|node| match self.row(node) {
                 Some(row) => (
                     sorted(column.field, row, node),
-                    row.ledger[cachewise_model::Counter::ReadPages],
+                    std::array::from_fn(|place| {
+                        usual
+                            .get(place)
+                            .map_or(Sorted::Missing, |field| sorted(field, row, node))
+                    }),
                 ),
-                None => (Sorted::Missing, 0),
+                None => (Sorted::Missing, [const { Sorted::Missing }; ORDER.len()]),
             })
             .collect();
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by(|one, other| {
             let (one, other) = (*one, *other);
             let main = compare(&keys[one].0, &keys[other].0, self.reverse);
-            main.then_with(|| keys[other].1.cmp(&keys[one].1))
+            let usual = || {
+                let usual = keys[one].1.iter().zip(&keys[other].1);
+                usual
+                    .map(|(one, other)| compare(one, other, false))
+                    .find(|order| order.is_ne())
+            };
+            main.then_with(|| usual().unwrap_or(Ordering::Equal))
                 .then_with(|| self.tie(one).cmp(&self.tie(other)))
         });
         order

@@ -306,6 +306,7 @@ fn without_parts(stretch: &Stretch) -> Stretch {
     Stretch {
         time: stretch.time.clone(),
         elapsed: stretch.elapsed,
+        page_size: stretch.page_size,
         ledger: stretch.ledger.clone(),
         system: stretch.system.clone(),
         device_read_bytes: stretch.device_read_bytes,
@@ -339,6 +340,7 @@ pub(crate) mod sample {
         Stretch {
             time: "t".into(),
             elapsed: Duration::from_millis(milliseconds),
+            page_size: PageSize::new(4096),
             ledger: Ledger::default(),
             system: System::default(),
             device_read_bytes: Measured::Exact(0),

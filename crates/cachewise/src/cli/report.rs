@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_model::{Field, Row, STAT_COLUMNS};
+use cachewise_model::{Field, Part, Place, Row, STAT_COLUMNS, field};
 use cachewise_tui::Kind;
 use clap::Args;
 
@@ -72,57 +72,21 @@ pub enum Of {
 
 impl Of {
     /// What is shown unless other columns are asked for.
-    fn usual(self) -> &'static [&'static str] {
-        match self {
-            Of::Machine => &STAT_COLUMNS,
-            Of::Processes => &[
-                "time",
-                "pid",
-                "read_pages",
-                "reuse_ratio",
-                "read_miss_pages",
-                "readahead_used_pages",
-                "direct_bytes",
-                "fault_requests",
-                "write_bytes",
-                "cpu_seconds",
-                "command",
-            ],
-            Of::Files => &[
-                "time",
-                "read_pages",
-                "reuse_ratio",
-                "read_miss_pages",
-                "readahead_used_pages",
-                "direct_bytes",
-                "fault_requests",
-                "write_bytes",
-                "file_size_bytes",
-                "path",
-            ],
-            Of::Cgroups => &[
-                "time",
-                "read_pages",
-                "reuse_ratio",
-                "read_miss_pages",
-                "evicted_pages",
-                "memory_used_bytes",
-                "cached_bytes",
-                "psi_memory_some_ratio",
-                "psi_io_some_ratio",
-                "cgroup",
-            ],
-            Of::Devices => &[
-                "time",
-                "device",
-                "read_pages",
-                "read_miss_pages",
-                "direct_bytes",
-                "device_read_bytes",
-                "device_write_bytes",
-                "path",
-            ],
-        }
+    fn usual(self) -> Vec<&'static Field> {
+        let part = match self {
+            Of::Machine => return STAT_COLUMNS.iter().filter_map(|id| field(id)).collect(),
+            Of::Processes => Part::Process,
+            Of::Files => Part::File,
+            Of::Cgroups => Part::Cgroup,
+            Of::Devices => Part::Device,
+        };
+        let shown = part.columns(Place::Recording).into_iter();
+        let numbers = shown.map(|shown| shown.field);
+        field("time")
+            .into_iter()
+            .chain(numbers)
+            .chain(part.name())
+            .collect()
     }
 
     /// A row of this kind, for the columns that it has.
@@ -144,8 +108,7 @@ impl Report {
     /// Names the first that there is not.
     pub fn fields(&self) -> Result<Vec<&'static Field>, String> {
         let Some(list) = &self.columns else {
-            let usual = self.of.usual().iter();
-            return Ok(usual.filter_map(|id| cachewise_model::field(id)).collect());
+            return Ok(self.of.usual());
         };
         if self.of == Of::Machine {
             return parse_columns(list).map(|columns| columns.0);

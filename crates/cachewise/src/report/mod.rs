@@ -17,7 +17,6 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Row, Summary};
 use cachewise_recording::{Found, Range, Reader, Sample, look, summarize};
-use cachewise_units::PageSize;
 use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, write_summary};
 use cachewise_web::ReportPage;
 use jiff::Timestamp;
@@ -103,10 +102,7 @@ fn series(
         if let (Some(sink), Some(session)) = (sink.take(), reader.session()) {
             options.timestamp.clone_from(&sample.stretch.time);
             options.hostname.clone_from(&session.hostname);
-            let told = u32::try_from(session.page_size)
-                .ok()
-                .and_then(PageSize::new);
-            options.page_size = told.unwrap_or(options.page_size);
+            options.page_size = session.page().unwrap_or(options.page_size);
             writer = Some(RowWriter::new(sink, format, fields, options.clone()));
         }
         let Some(writer) = &mut writer else { continue };

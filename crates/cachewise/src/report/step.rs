@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 use cachewise_model::Stretch;
 use cachewise_recording::{History, Range};
 use cachewise_tui::{App, Kind, Recorded, Scene, Setup};
-use cachewise_units::PageSize;
 
 use crate::cli::Report;
 use crate::top::{self, look_of};
@@ -52,10 +51,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
     let app = App::new(Setup {
         scene: Scene::Recording,
         look: look_of(arguments.output.color, false),
-        page: u32::try_from(session.page_size)
-            .ok()
-            .and_then(PageSize::new)
-            .unwrap_or_else(cachewise_sys::page_size),
+        page: session.page().unwrap_or_else(cachewise_sys::page_size),
         hostname: session.hostname.clone(),
         backend: session.backend(),
         interval: session.interval,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, Row, Stretch, Unit, field};
+use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Unit, field};
 use cachewise_probe::Options;
 use cachewise_tui::{Kind, arranged};
 use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics};
@@ -152,7 +152,7 @@ fn metrics(kind: Kind, fields: &[&'static Field]) -> Vec<&'static Field> {
 fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
     let kind = arguments.view.kind();
     let sort = arguments.sort.map(|sort| sort.0);
-    let by = sort.or_else(|| field("read_miss_pages"));
+    let by = sort.or_else(|| field(ORDER[0]));
     let rows = arranged(kind, stretch, by, arguments.filter.as_ref());
     let time = Measured::Exact(stretch.time.clone());
     rows.into_iter()

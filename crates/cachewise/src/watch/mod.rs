@@ -144,6 +144,7 @@ impl Watch {
         let mut stretch = Stretch {
             time,
             elapsed: now.at.saturating_sub(then.at),
+            page_size: Some(cachewise_sys::page_size()),
             ledger: Ledger::default(),
             system: now.system.since(&then.system),
             device_read_bytes: device(|vmstat| vmstat.pgpgin.map(|bytes| bytes.0)),

@@ -165,6 +165,7 @@ pub fn stretch() -> impl Strategy<Value = Stretch> {
             Stretch {
                 time: format!("{time:.3}"),
                 elapsed: Duration::from_nanos(elapsed),
+                page_size: session().page(),
                 ledger,
                 system,
                 device_read_bytes: read,

@@ -110,6 +110,7 @@ pub fn quiet() -> Stretch {
     Stretch {
         time: "2026-01-02T03:04:05.000Z".into(),
         elapsed: Duration::from_secs(1),
+        page_size: PageSize::new(4 << 10),
         ledger: Ledger::default(),
         system: System {
             cached_bytes: gauge(1 << 30),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Measured, Missing};
+use cachewise_model::{Counter, Measured, Missing};
 use cachewise_tui::{Answer, Request};
 use ratatui::crossterm::event::KeyCode;
 
@@ -53,6 +53,34 @@ fn every_view_has_its_rows() {
     }
     view.code(KeyCode::Tab);
     assert!(view.shows("[2 files]"), "Tab goes on: {view}");
+}
+
+#[test]
+fn who_makes_the_disk_work_stands_before_who_reads_from_memory() {
+    let mut stretch = busy(1);
+    let mut around = reads(0, 0);
+    around.set(Counter::DirectReadBytes, 4 << 20);
+    let mut ahead = reads(512, 0);
+    ahead.set(Counter::ReadaheadPages, 512);
+    for (pid, name, ledger) in [(1004, "tar", ahead), (1005, "fio", around)] {
+        let process = process(pid, 1001, name, "/", ledger);
+        stretch.processes.push(process);
+    }
+    let mut view = View::new(80, 24);
+    view.feed(stretch);
+    for (row, name, why) in [
+        (0, "dd", "who misses waits for the disk"),
+        (1, "fio", "4 MiB around the cache are more than 2 ahead"),
+        (2, "tar", "2 MiB that were read ahead"),
+        (3, "cat", "32 MiB from memory cost the disk nothing"),
+        (4, "sh", "who did nothing"),
+    ] {
+        assert!(view.row(row).contains(name), "{why}: {view}");
+    }
+    assert!(
+        view.shows("FETCHED") && view.row(1).contains("4.00M"),
+        "and how much it was: {view}"
+    );
 }
 
 #[test]

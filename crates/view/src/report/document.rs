@@ -27,7 +27,7 @@ pub(super) fn json(report: &Report) -> Json {
             &around.dirty_background_bytes.bytes(),
         );
     let files = report.files.iter().map(|file| {
-        let object = Object::new().everything(&file.row());
+        let object = Object::new().everything(&report.of_this(file.row()));
         object
             .set("deleted", file.deleted)
             .set("direct", file.direct)
@@ -36,11 +36,11 @@ pub(super) fn json(report: &Report) -> Json {
     let processes = report
         .processes
         .iter()
-        .map(|process| everything(&process.row()));
+        .map(|process| everything(&report.of_this(process.row())));
     let cgroups = report
         .cgroups
         .iter()
-        .map(|cgroup| everything(&cgroup.row()));
+        .map(|cgroup| everything(&report.of_this(cgroup.row())));
     Object::new()
         .set("schema_version", report.schema_version)
         .set("timestamp", report.timestamp.as_str())

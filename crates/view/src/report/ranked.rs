@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use cachewise_model::{Counter, Datum, Field, Kind, Ledger, Measured, Missing, Row, Unit, field};
+use cachewise_model::{
+    Counter, Datum, Field, Kind, Ledger, Measured, Missing, Part, Place, Row, Shown, Unit, field,
+};
 use cachewise_units::{PageSize, Pages};
 
 use super::ReportOptions;
@@ -14,19 +16,24 @@ use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
 const ALWAYS: [&str; 3] = ["read_pages", "reuse_ratio", "read_miss_pages"];
 
 /// The columns that go first where a line is too narrow for the names.
-const SPARED: [&str; 8] = [
+const SPARED: [&str; 9] = [
     "dirtied_pages",
     "fault_miss_pages",
     "file_size_bytes",
     "readahead_used_pages",
     "device_read_bytes",
     "ppid",
+    "fetched_bytes",
     "write_bytes",
     "fault_requests",
 ];
 
 /// The columns that go where a line would not hold even a cut name; the hit rate stays.
-const SPARED_LAST: [&str; 8] = [
+const SPARED_LAST: [&str; 12] = [
+    "psi_memory_some_ratio",
+    "psi_io_some_ratio",
+    "cached_bytes",
+    "memory_used_bytes",
     "resident_before_pages",
     "cpu_seconds",
     "exit_status",
@@ -43,9 +50,8 @@ const NAME_WIDTH: usize = 28;
 /// Draws rows, each with its name, which goes last.
 pub(super) fn table(
     title: &str,
-    name_header: &str,
+    (part, place): (Part, Place),
     mut rows: Vec<(Row, String)>,
-    columns: &[&str],
     page_size: PageSize,
     options: ReportOptions,
 ) -> String {
@@ -56,11 +62,12 @@ pub(super) fn table(
     let further = rows.len().saturating_sub(options.top);
     rows.truncate(options.top);
     let mut grid = Grid::default();
-    for field in worth_showing(columns, &rows) {
+    for field in worth_showing(part.columns(place), &rows) {
         let cells = rows.iter().map(|(row, _)| cell(&field.of(row)));
         grid.column(field.header, side(field), cells.collect());
     }
     let line = options.style.width;
+    let name_header = part.name().map_or("", |field| field.header);
     let names = rows.iter().map(|(_, name)| width(name));
     let longest = names.max().unwrap_or(0).max(width(name_header));
     grid.spare_for(longest.min(NAME_WIDTH), &headers(SPARED), line);
@@ -100,10 +107,10 @@ fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
     .fold(Pages(pages).bytes(page_size).0, u64::saturating_add)
 }
 
-fn worth_showing(columns: &[&str], rows: &[(Row, String)]) -> Vec<&'static Field> {
+fn worth_showing(columns: Vec<Shown>, rows: &[(Row, String)]) -> Vec<&'static Field> {
     columns
-        .iter()
-        .filter_map(|id| field(id))
+        .into_iter()
+        .map(|shown| shown.field)
         .filter(|field| {
             ALWAYS.contains(&field.id) || rows.iter().any(|(row, _)| is_something(field, row))
         })

@@ -21,7 +21,7 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
     let flags = ["deleted", "direct", "reasons"].map(str::to_owned);
     let mut text = csv_text::line(fields.iter().map(|field| field.id.to_owned()).chain(flags))?;
     for file in &report.files {
-        let row = file.row();
+        let row = report.of_this(file.row());
         let values: Vec<(&str, Value)> = fields
             .iter()
             .map(|field| (field.id, field.of(&row)))

@@ -1,75 +1,34 @@
 //! The tables of files, processes and control groups.
 
-use cachewise_model::{Datum, FileRow, Measured, Report};
+use cachewise_model::{Datum, FileRow, Measured, Part, Place, Report, Row};
 
 use super::ReportOptions;
 use super::ranked::table;
 use crate::cell::{cell, path_text};
 
-const FILE_COLUMNS: [&str; 12] = [
-    "read_pages",
-    "reuse_ratio",
-    "read_miss_pages",
-    "readahead_used_pages",
-    "direct_bytes",
-    "fault_requests",
-    "fault_miss_pages",
-    "write_bytes",
-    "dirtied_pages",
-    "resident_before_pages",
-    "resident_after_pages",
-    "file_size_bytes",
-];
-
-const PROCESS_COLUMNS: [&str; 12] = [
-    "pid",
-    "ppid",
-    "read_pages",
-    "reuse_ratio",
-    "read_miss_pages",
-    "readahead_used_pages",
-    "direct_bytes",
-    "fault_requests",
-    "write_bytes",
-    "cpu_seconds",
-    "device_read_bytes",
-    "exit_status",
-];
-
-const CGROUP_COLUMNS: [&str; 7] = [
-    "read_pages",
-    "reuse_ratio",
-    "read_miss_pages",
-    "direct_bytes",
-    "fault_requests",
-    "write_bytes",
-    "evicted_pages",
-];
-
 /// The files that were used most.
-pub(crate) fn files(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn files(report: &Report, place: Place, options: ReportOptions) -> String {
     let rows = report
         .files
         .iter()
-        .map(|file| (file.row(), file_name(file)))
+        .map(|file| (row(report, file.row()), file_name(file)))
         .collect();
     table(
         "files",
-        "PATH",
+        (Part::File, place),
         rows,
-        &FILE_COLUMNS,
         report.page_size,
         options,
     )
 }
 
 /// The processes that used the cache most.
-pub(crate) fn processes(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -> String {
     let rows = report
         .processes
         .iter()
         .map(|process| {
-            let row = process.row();
+            let row = row(report, process.row());
             let name = match process.is_all_others() {
                 true => ALL_OTHERS.to_owned(),
                 false => cell(&row.labels.command.clone().map(Datum::Text)),
@@ -79,32 +38,41 @@ pub(crate) fn processes(report: &Report, options: ReportOptions) -> String {
         .collect();
     table(
         "processes",
-        "COMMAND",
+        (Part::Process, place),
         rows,
-        &PROCESS_COLUMNS,
         report.page_size,
         options,
     )
 }
 
 /// The control groups, where there is more than one: a single one is the total once more.
-pub(crate) fn cgroups(report: &Report, options: ReportOptions) -> String {
+pub(crate) fn cgroups(report: &Report, place: Place, options: ReportOptions) -> String {
     if report.cgroups.len() < 2 {
         return String::new();
     }
     let rows = report
         .cgroups
         .iter()
-        .map(|cgroup| (cgroup.row(), cell(&cgroup.path.clone().map(Datum::Text))))
+        .map(|cgroup| {
+            let name = cell(&cgroup.path.clone().map(Datum::Text));
+            (row(report, cgroup.row()), name)
+        })
         .collect();
     table(
         "control groups",
-        "CGROUP",
+        (Part::Cgroup, place),
         rows,
-        &CGROUP_COLUMNS,
         report.page_size,
         options,
     )
+}
+
+/// A row with what holds for all of them.
+fn row(report: &Report, row: Row) -> Row {
+    Row {
+        elapsed: report.wall,
+        ..report.of_this(row)
+    }
 }
 
 /// How a row is called that takes what found no room in the table of rows.
@@ -129,7 +97,7 @@ fn file_name(file: &FileRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Ledger};
+    use cachewise_model::{Counter, Ledger, System};
 
     use super::super::sample;
     use super::*;
@@ -152,7 +120,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            files(&sample::cold(), options(90, 10)),
+            files(&sample::cold(), Place::Run, options(90, 10)),
             expected,
             "counters in which nothing happened are left out"
         );
@@ -169,7 +137,7 @@ mod tests {
         let mut long = report.files[0].clone();
         long.path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         report.files = vec![nameless, deleted, long];
-        let text = files(&report, options(100, 10));
+        let text = files(&report, Place::Run, options(100, 10));
         assert!(
             text.contains("? (inode 12 on 8:1)"),
             "a file without a name has a number: {text}"
@@ -193,7 +161,7 @@ mod tests {
         let mut report = sample::cold();
         report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         let header = |width| {
-            files(&report, options(width, 10))
+            files(&report, Place::Run, options(width, 10))
                 .lines()
                 .nth(1)
                 .unwrap()
@@ -233,19 +201,23 @@ mod tests {
         report.processes[0].command = Measured::Exact("fifteen letters".into());
         report.cgroups[0].ledger = report.files[0].ledger.clone();
         report.cgroups[0].path = Measured::Exact(format!("/{}", "y".repeat(100)));
+        report.cgroups[0].system =
+            System::from_numbers([Measured::Exact(1_000_000); System::IDS.len()]);
         report.cgroups.push(report.cgroups[0].clone());
         let mut short = report.processes[0].clone();
         short.command = Measured::Exact("[".into());
         let mut short_names = report.clone();
         short_names.processes = vec![short];
         for columns in [30, 40, 60, 80, 120] {
-            let text = processes(&short_names, options(columns, 1));
+            let text = processes(&short_names, Place::Run, options(columns, 1));
             assert!(
                 text.lines().all(|line| width(line) <= columns),
                 "neither is the header over short names, at {columns} columns:\n{text}"
             );
-            for draw in [files, processes, cgroups] {
-                let text = draw(&report, options(columns, 1));
+            let draws = [files, processes, cgroups].into_iter();
+            let draws = draws.flat_map(|draw| [(draw, Place::Run), (draw, Place::Recording)]);
+            for (draw, place) in draws {
+                let text = draw(&report, place, options(columns, 1));
                 assert!(
                     text.lines().all(|line| width(line) <= columns),
                     "every line fits into {columns} columns:\n{text}"
@@ -269,8 +241,11 @@ mod tests {
         (rest.pid, rest.command) = (0, Measured::unknown("no room"));
         report.processes.push(rest);
         for (text, title) in [
-            (files(&report, options(120, 10)), "files"),
-            (processes(&report, options(120, 10)), "processes"),
+            (files(&report, Place::Run, options(120, 10)), "files"),
+            (
+                processes(&report, Place::Run, options(120, 10)),
+                "processes",
+            ),
         ] {
             assert!(
                 text.contains("  (all others)\n"),
@@ -289,7 +264,7 @@ mod tests {
             file.ledger.set(Counter::WriteBytes, place + 1);
             report.files.insert(0, file);
         }
-        let text = files(&report, options(120, 2));
+        let text = files(&report, Place::Run, options(120, 2));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[2].ends_with("/data/file"),
@@ -303,6 +278,21 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_tells_who_made_the_disk_work() {
+        let mut report = sample::cold();
+        report.files[0]
+            .ledger
+            .set(Counter::DirectReadBytes, 512 << 20);
+        let text = files(&report, Place::Recording, options(120, 10));
+        let cells: Vec<&str> = text.lines().flat_map(|line| line.split("  ")).collect();
+        let words: Vec<&str> = cells.iter().map(|cell| cell.trim()).collect();
+        assert!(
+            words.contains(&"FETCHED") && words.contains(&"1.0 GiB"),
+            "512 MiB through the cache and as much around it: {text}"
+        );
+    }
+
+    #[test]
     fn processes_have_their_exit() {
         let expected = [
             "processes\n",
@@ -311,7 +301,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(
-            processes(&sample::cold(), options(80, 10)),
+            processes(&sample::cold(), Place::Run, options(80, 10)),
             expected,
             "one line a process"
         );
@@ -320,14 +310,14 @@ mod tests {
     #[test]
     fn one_control_group_is_not_worth_a_table() {
         assert_eq!(
-            cgroups(&sample::cold(), options(80, 10)),
+            cgroups(&sample::cold(), Place::Run, options(80, 10)),
             "",
             "it would repeat the total"
         );
         let mut report = sample::cold();
         report.cgroups.push(report.cgroups[0].clone());
         assert!(
-            cgroups(&report, options(80, 10)).contains("/user.slice"),
+            cgroups(&report, Place::Run, options(80, 10)).contains("/user.slice"),
             "two are"
         );
     }

@@ -1,6 +1,6 @@
 //! A report for people: head, classes, files, processes, findings, checks.
 
-use cachewise_model::{Exit, Report, Value, escaped, shell_quoted};
+use cachewise_model::{Exit, Place, Report, Value, escaped, shell_quoted};
 
 use super::{ReportOptions, classes, closing, tables};
 use crate::cell::{cell, wrapped};
@@ -11,9 +11,9 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
     let parts = [
         head(report, options),
         classes::text(report, style),
-        tables::files(report, options),
-        tables::processes(report, options),
-        tables::cgroups(report, options),
+        tables::files(report, Place::Run, options),
+        tables::processes(report, Place::Run, options),
+        tables::cgroups(report, Place::Run, options),
         closing::findings(&report.findings, report.backend.exact, style),
         [
             closing::checks(report, style),

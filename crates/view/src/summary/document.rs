@@ -56,19 +56,10 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("gaps", gaps.collect::<Json>())
         .set("more_gaps", summary.more_gaps)
         .set("totals", everything(&total.row()))
-        .set(
-            "processes",
-            list(&mut total.processes.iter().map(|row| row.row())),
-        )
-        .set("files", list(&mut total.files.iter().map(|row| row.row())))
-        .set(
-            "cgroups",
-            list(&mut total.cgroups.iter().map(|row| row.row())),
-        )
-        .set(
-            "devices",
-            list(&mut total.devices.iter().map(|row| row.row())),
-        )
+        .set("processes", list(&mut total.process_rows()))
+        .set("files", list(&mut total.file_rows()))
+        .set("cgroups", list(&mut total.cgroup_rows()))
+        .set("devices", list(&mut total.device_rows()))
         .set(
             "findings",
             summary.findings.iter().map(finding_json).collect::<Json>(),

@@ -34,6 +34,7 @@ pub(crate) fn night() -> Summary {
     let total = Stretch {
         time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(2),
+        page_size: PageSize::new(4096),
         ledger,
         system: System {
             cached_bytes: Measured::Exact(1 << 20),

@@ -1,7 +1,7 @@
 //! A summary for people: head, gaps, numbers, time lost to waiting, who did most.
 
 use cachewise_model::{
-    Figures, Gap, Kind, Measured, Report, Spread, Stall, Summary, escaped, shell_quoted,
+    Figures, Gap, Kind, Measured, Place, Report, Spread, Stall, Summary, escaped, shell_quoted,
 };
 
 use super::{SummaryOptions, figure, gap_text, length};
@@ -10,7 +10,7 @@ use crate::report::grid::Grid;
 use crate::report::{ReportOptions, closing, tables};
 
 /// Shown unless others are asked for, where one of them is more than zero.
-const USUAL: [&str; 32] = [
+const USUAL: [&str; 33] = [
     "read_pages",
     "read_miss_pages",
     "read_hit_pages",
@@ -18,6 +18,7 @@ const USUAL: [&str; 32] = [
     "readahead_used_pages",
     "readahead_wasted_pages",
     "direct_bytes",
+    "fetched_bytes",
     "fault_requests",
     "fault_miss_pages",
     "write_bytes",
@@ -261,14 +262,15 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
     report.files.clone_from(&total.files);
     report.processes.clone_from(&total.processes);
     report.cgroups.clone_from(&total.cgroups);
+    report.wall = total.elapsed;
     let options = ReportOptions {
         style: options.style,
         top: options.top,
     };
     let tables = [
-        tables::processes(&report, options),
-        tables::files(&report, options),
-        tables::cgroups(&report, options),
+        tables::processes(&report, Place::Recording, options),
+        tables::files(&report, Place::Recording, options),
+        tables::cgroups(&report, Place::Recording, options),
     ];
     let tables: Vec<String> = tables
         .into_iter()

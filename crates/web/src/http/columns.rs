@@ -30,6 +30,7 @@ const HIT: Column = column("reuse_ratio", "Hit %");
 const MISSED: Column = column("read_miss_pages", "Missed");
 const AHEAD: Column = column("readahead_used_pages", "Read ahead");
 const DIRECT: Column = column("direct_bytes", "Direct");
+const FETCHED: Column = column("fetched_bytes", "Fetched");
 const FAULTS: Column = column("fault_requests", "Faults");
 const DIRTIED: Column = column("dirtied_pages", "Dirtied");
 
@@ -44,6 +45,7 @@ pub(super) static PROCESSES: Table = Table {
         MISSED,
         AHEAD,
         DIRECT,
+        FETCHED,
         FAULTS,
         DIRTIED,
         column("cgroup", "Control group"),
@@ -63,6 +65,7 @@ pub(super) static CGROUPS: Table = Table {
         MISSED,
         AHEAD,
         DIRECT,
+        FETCHED,
         FAULTS,
         DIRTIED,
     ],
@@ -79,6 +82,7 @@ pub(super) static FILES: Table = Table {
         MISSED,
         AHEAD,
         DIRECT,
+        FETCHED,
         FAULTS,
         DIRTIED,
         column("filesystem", "File system"),
@@ -98,6 +102,8 @@ pub(super) static DEVICES: Table = Table {
         ASKED,
         HIT,
         MISSED,
+        DIRECT,
+        FETCHED,
     ],
     order: "device_read_bytes",
 };

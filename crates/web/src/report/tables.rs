@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Field, Figures, Kind, Measured, Row, Summary, Unit, Value, escaped, field};
+use cachewise_model::{
+    Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped, field,
+};
 use cachewise_view::{figure, gap_text, length, value_text as cell};
 
 use super::ReportPage;
@@ -122,65 +124,6 @@ pub(super) fn figures(summary: &Summary) -> String {
     format!("<dl class=\"figures\">\n{shown}</dl>\n")
 }
 
-const PARTS: [(&str, &str, &[&str]); 4] = [
-    (
-        "Processes",
-        "command",
-        &[
-            "pid",
-            "read_pages",
-            "reuse_ratio",
-            "read_miss_pages",
-            "readahead_used_pages",
-            "direct_bytes",
-            "fault_requests",
-            "write_bytes",
-            "cpu_seconds",
-        ],
-    ),
-    (
-        "Files",
-        "path",
-        &[
-            "read_pages",
-            "reuse_ratio",
-            "read_miss_pages",
-            "readahead_used_pages",
-            "direct_bytes",
-            "fault_requests",
-            "write_bytes",
-            "file_size_bytes",
-        ],
-    ),
-    (
-        "Control groups",
-        "cgroup",
-        &[
-            "read_pages",
-            "reuse_ratio",
-            "read_miss_pages",
-            "direct_bytes",
-            "write_bytes",
-            "memory_used_bytes",
-            "cached_bytes",
-            "psi_io_some_seconds",
-            "psi_memory_some_seconds",
-        ],
-    ),
-    (
-        "Devices",
-        "path",
-        &[
-            "device",
-            "read_pages",
-            "read_miss_pages",
-            "direct_bytes",
-            "device_read_bytes",
-            "device_write_bytes",
-        ],
-    ),
-];
-
 /// Of each kind so many are named.
 const TOP: usize = 25;
 
@@ -200,43 +143,40 @@ pub(super) fn tables(summary: &Summary) -> String {
         })
     };
     let processes = total.processes.iter().map(|part| {
-        let row = part.row();
+        let row = total.of_this(part.row());
         let name = all_others(part.is_all_others(), label(&row, "command"));
         (row, name)
     });
     let files = total.files.iter().map(|part| {
-        let row = part.row();
+        let row = total.of_this(part.row());
         let name = all_others(part.is_all_others(), label(&row, "path"));
         (row, name)
     });
-    let cgroups = total
-        .cgroups
-        .iter()
-        .map(|part| (part.row(), label(&part.row(), "cgroup")));
-    let devices = total
-        .devices
-        .iter()
-        .map(|part| (part.row(), label(&part.row(), "path")));
-    let lists: [Vec<(Row, String)>; 4] = [
-        processes.collect(),
-        files.collect(),
-        cgroups.collect(),
-        devices.collect(),
-    ];
-    let parts: String = PARTS
-        .iter()
-        .zip(lists)
-        .map(|((title, _, columns), rows)| part(title, columns, &rows))
-        .collect();
+    let cgroups = total.cgroup_rows().map(|row| {
+        let name = label(&row, "cgroup");
+        (row, name)
+    });
+    let devices = total.device_rows().map(|row| {
+        let name = label(&row, "path");
+        (row, name)
+    });
+    let parts = [
+        part("Processes", Part::Process, processes.collect()),
+        part("Files", Part::File, files.collect()),
+        part("Control groups", Part::Cgroup, cgroups.collect()),
+        part("Devices", Part::Device, devices.collect()),
+    ]
+    .concat();
     format!("{}{parts}{}", stalls(summary), numbers(summary))
 }
 
 /// Rows by activity, as they come.
-fn part(title: &str, columns: &[&str], rows: &[(Row, String)]) -> String {
+fn part(title: &str, kind: Part, rows: Vec<(Row, String)>) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let fields: Vec<&Field> = columns.iter().filter_map(|id| field(id)).collect();
+    let columns = kind.columns(Place::Recording).into_iter();
+    let fields: Vec<&Field> = columns.map(|shown| shown.field).collect();
     let mut body = String::new();
     for (row, name) in rows.iter().take(TOP) {
         body.push_str("<tr>");

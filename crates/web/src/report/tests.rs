@@ -11,6 +11,7 @@ fn stretch() -> Stretch {
     let mut stretch = Stretch {
         time: "2026-01-02T03:00:02.000Z".into(),
         elapsed: Duration::from_secs(1),
+        page_size: PageSize::new(4096),
         ledger: cachewise_model::Ledger::default(),
         system: System {
             cached_bytes: Measured::Exact(1 << 30),

@@ -1,0 +1,249 @@
+//! Which columns tables show unless others are asked for, and what their rows are sorted by.
+//!
+//! Screens, reports, recordings and pages take theirs from here: a number that is worth showing is shown in
+//! each of them, in the same order.
+//!
+//! # Layout
+//! - [`STAT_COLUMNS`]: of the machine over time.
+//! - [`Part`], [`Place`], [`Shown`]: of processes, files, control groups and devices.
+//! - [`ORDER`]: what their rows are sorted by.
+
+use crate::field::Field;
+use crate::lookup::field;
+
+/// The columns of a table over time unless others are asked for: those of the case study, exact.
+pub const STAT_COLUMNS: [&str; 11] = [
+    "time",
+    "read_pages",
+    "read_miss_pages",
+    "read_hit_pages",
+    "reuse_ratio",
+    "readahead_used_pages",
+    "direct_bytes",
+    "dirtied_pages",
+    "evicted_pages",
+    "buffers_bytes",
+    "cached_bytes",
+];
+
+/// What rows are sorted by unless something else is asked for, largest first; of two that are alike the
+/// next of these decides.
+///
+/// Whoever misses waits for the disk. Who reads in sequence or around the cache makes it work with few
+/// misses or none, and comes before who only asks for what is there.
+pub const ORDER: [&str; 3] = ["read_miss_pages", "fetched_bytes", "read_pages"];
+
+/// What the rows of a table are about, where they are not about the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Processes.
+    Process,
+    /// Files.
+    File,
+    /// Control groups.
+    Cgroup,
+    /// Devices.
+    Device,
+}
+
+/// Where a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// On a screen that follows the machine, or goes through a recording.
+    Screen,
+    /// In what is told of a recording.
+    Recording,
+    /// In the report of a run.
+    Run,
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// What it shows.
+    pub field: &'static Field,
+    /// The higher, the sooner it goes where there is little room.
+    pub rank: u8,
+}
+
+/// A field's id, its rank, and where it is shown.
+type Entry = (&'static str, u8, &'static [Place]);
+
+const EVERYWHERE: &[Place] = &[Place::Screen, Place::Recording, Place::Run];
+const OVER_TIME: &[Place] = &[Place::Screen, Place::Recording];
+const SCREEN: &[Place] = &[Place::Screen];
+const RECORDING: &[Place] = &[Place::Recording];
+const RUN: &[Place] = &[Place::Run];
+const NOT_OVER_TIME: &[Place] = &[Place::Screen, Place::Run];
+
+/// What everything has: the numbers of the ledger.
+const LEDGER: [Entry; 14] = [
+    ("read_pages", 2, EVERYWHERE),
+    ("read_hit_pages", 5, SCREEN),
+    ("reuse_ratio", 1, EVERYWHERE),
+    ("read_miss_pages", 0, EVERYWHERE),
+    ("readahead_used_pages", 6, EVERYWHERE),
+    ("readahead_wasted_pages", 12, SCREEN),
+    ("direct_bytes", 3, EVERYWHERE),
+    // A run has the bytes that the devices read.
+    ("fetched_bytes", 4, OVER_TIME),
+    ("fault_requests", 7, EVERYWHERE),
+    ("fault_miss_pages", 12, RUN),
+    ("write_bytes", 9, EVERYWHERE),
+    ("dirtied_pages", 8, NOT_OVER_TIME),
+    ("evicted_pages", 10, EVERYWHERE),
+    ("refault_pages", 11, SCREEN),
+];
+
+impl Part {
+    /// Every part.
+    pub const ALL: [Part; 4] = [Part::Process, Part::File, Part::Cgroup, Part::Device];
+
+    /// The columns of a table of such rows, in their order, the name aside.
+    #[must_use]
+    pub fn columns(self, place: Place) -> Vec<Shown> {
+        let (before, after) = self.beside_the_ledger();
+        let entries = before.iter().chain(&LEDGER).chain(after);
+        entries
+            .filter(|(_, _, places)| places.contains(&place))
+            .filter_map(|(id, rank, _)| {
+                let (field, rank) = (field(id)?, *rank);
+                Some(Shown { field, rank })
+            })
+            .collect()
+    }
+
+    /// The column of the name, which is the last one.
+    #[must_use]
+    pub fn name(self) -> Option<&'static Field> {
+        field(match self {
+            Part::Process => "command",
+            Part::File | Part::Device => "path",
+            Part::Cgroup => "cgroup",
+        })
+    }
+
+    /// What only such rows have: before the numbers of the ledger and after them.
+    fn beside_the_ledger(self) -> (&'static [Entry], &'static [Entry]) {
+        match self {
+            Part::Process => (
+                &[("pid", 1, EVERYWHERE), ("ppid", 14, RUN)],
+                &[
+                    ("cpu_seconds", 13, EVERYWHERE),
+                    ("device_read_bytes", 13, RUN),
+                    ("exit_status", 13, RUN),
+                    ("unit", 14, SCREEN),
+                ],
+            ),
+            Part::File => (
+                &[],
+                &[
+                    ("resident_before_pages", 13, RUN),
+                    ("resident_after_pages", 13, RUN),
+                    ("file_size_bytes", 4, EVERYWHERE),
+                ],
+            ),
+            Part::Cgroup => (
+                &[("memory_used_bytes", 4, OVER_TIME)],
+                &[
+                    ("cached_bytes", 12, RECORDING),
+                    ("psi_memory_some_ratio", 14, OVER_TIME),
+                    ("psi_io_some_ratio", 13, OVER_TIME),
+                    ("unit", 15, SCREEN),
+                ],
+            ),
+            Part::Device => (
+                &[
+                    ("device", 5, OVER_TIME),
+                    ("device_read_bytes", 4, OVER_TIME),
+                    ("device_write_bytes", 4, OVER_TIME),
+                ],
+                &[("filesystem", 10, SCREEN)],
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Row;
+
+    fn headers(part: Part, place: Place) -> String {
+        let columns = part.columns(place);
+        let headers: Vec<&str> = columns.iter().map(|shown| shown.field.header).collect();
+        headers.join(" ")
+    }
+
+    #[test]
+    fn the_default_columns_of_stat_are_the_case_studys() {
+        let headers: Vec<&str> = STAT_COLUMNS
+            .iter()
+            .map(|id| field(id).map_or("", |field| field.header))
+            .collect();
+        assert_eq!(
+            headers.join(" "),
+            "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+            "in their order"
+        );
+        for field in STAT_COLUMNS.iter().filter_map(|id| field(id)) {
+            assert!(
+                field.is_of(&Row::of_system()),
+                "`{}` is shown of the system unless others are asked for",
+                field.id
+            );
+        }
+    }
+
+    #[test]
+    fn no_id_is_mistyped_and_none_stands_twice() {
+        for part in Part::ALL {
+            let (before, after) = part.beside_the_ledger();
+            let entries: Vec<&Entry> = before.iter().chain(&LEDGER).chain(after).collect();
+            for (id, _, places) in &entries {
+                assert!(field(id).is_some(), "`{id}` is in the table");
+                assert!(!places.is_empty(), "`{id}` is shown somewhere");
+                let same = entries.iter().filter(|(other, ..)| other == id).count();
+                assert_eq!(same, 1, "`{id}` is one column of {part:?}");
+            }
+            assert!(part.name().is_some(), "{part:?} have names");
+        }
+        assert!(
+            ORDER.iter().all(|id| field(id).is_some()),
+            "what rows are sorted by is in the table"
+        );
+    }
+
+    #[test]
+    fn places_differ_in_what_they_leave_out_alone() {
+        assert_eq!(
+            headers(Part::Process, Place::Screen),
+            "PID TOTAL HITS HIT% MISSES READAHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
+            "a screen has everything that moves"
+        );
+        assert_eq!(
+            headers(Part::File, Place::Recording),
+            "TOTAL HIT% MISSES READAHEAD DIRECT FETCHED FAULTS WRITTEN EVICTED SIZE",
+            "a recording what is asked for most"
+        );
+        assert_eq!(
+            headers(Part::Process, Place::Run),
+            "PID PPID TOTAL HIT% MISSES READAHEAD DIRECT FAULTS FLT-MISS WRITTEN DIRTIES EVICTED CPU DEV-READ EXIT",
+            "a run has a beginning and an end"
+        );
+    }
+
+    #[test]
+    fn what_rows_are_sorted_by_is_on_the_narrowest_screens() {
+        for part in Part::ALL {
+            let columns = part.columns(Place::Screen);
+            let rank = |id| columns.iter().find(|shown| shown.field.id == id);
+            for id in ORDER {
+                assert!(
+                    rank(id).is_some_and(|shown| shown.rank < 5),
+                    "{part:?}: who is sorted by `{id}` wants to see it"
+                );
+            }
+        }
+    }
+}
