@@ -275,11 +275,12 @@ fn killed() {
 struct Small(PathBuf);
 
 impl Small {
-    fn new(scratch: &Scratch) -> Small {
+    fn new(scratch: &Scratch, size: u64) -> Small {
         let place = scratch.path("small");
         fs::create_dir(&place).expect("the scratch directory is ours");
+        let size = format!("size={size}");
         let status = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=48k", "none", text(&place)])
+            .args(["-t", "tmpfs", "-o", &size, "none", text(&place)])
             .status();
         assert!(
             status.is_ok_and(|status| status.success()),
@@ -295,9 +296,19 @@ impl Drop for Small {
     }
 }
 
+/// What a recording of two samples takes: how much that is, the control groups of the machine decide.
+fn size_of_two(scratch: &Scratch) -> u64 {
+    let two = scratch.path("two");
+    let arguments = ["record", text(&two), "-i", "100ms", "-d", "150ms", "-q"];
+    Ended::of(&mut cachewise(arguments)).expect(0, "there is room");
+    let size = fs::metadata(&two).expect("it was written").len();
+    size.next_multiple_of(page_size())
+}
+
 fn full() {
     let scratch = Scratch::new();
-    let small = Small::new(&scratch);
+    let two = size_of_two(&scratch);
+    let small = Small::new(&scratch, two + (48 << 10));
     let recording = small.0.join("r");
     let ended = Ended::of(&mut cachewise(["record", text(&recording), "-i", "100ms"]))
         .expect(2, "it cannot go on")
@@ -311,8 +322,8 @@ fn full() {
     let old = small.0.join("old");
     fs::remove_file(&recording).expect("it is ours");
     let (other, _) = recorded(&scratch, &[]);
-    let room = 40 << 10;
-    fs::write(small.0.join("fill"), vec![7; room]).expect("there is room");
+    let room = two + (40 << 10);
+    fs::write(small.0.join("fill"), vec![7; room as usize]).expect("there is room");
     fs::write(&old, "old").expect("and for this");
     for option in ["--html", "--output"] {
         let name = match option {
@@ -336,7 +347,9 @@ fn limited() {
     let recording = scratch.path("r");
     let mut command = Command::new("sh");
     // In blocks of 512 bytes.
-    command.args(["-c", "ulimit -f 48; exec \"$0\" record \"$1\" -i 100ms"]);
+    let blocks = (size_of_two(&scratch) + (24 << 10)) / 512;
+    let limit = format!("ulimit -f {blocks}; exec \"$0\" record \"$1\" -i 100ms");
+    command.args(["-c", &limit]);
     command.arg(env!("CARGO_BIN_EXE_cachewise")).arg(&recording);
     Ended::of(&mut command)
         .expect(2, "it cannot go on")

@@ -151,14 +151,14 @@ impl fmt::Display for Problem {
                     (_, 0) => Ok(()),
                     (_, samples) => write!(
                         f,
-                        ", and with them {}: differences to what was there",
+                        ", and with them {} that build on what was there",
                         counted(*samples)
                     ),
                 }
             }
             Problem::Orphans { path, samples } => write!(
                 f,
-                "{}: {} left out: differences to what is not there",
+                "{}: left out: {} that build on what is not there",
                 path.display(),
                 counted(*samples)
             ),

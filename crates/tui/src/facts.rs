@@ -55,6 +55,11 @@ pub fn facts(
     };
     for (name, id) in ids {
         if let Some(text) = field(id).and_then(|field| text(field, &item.row)) {
+            // A number is how it ended, not what it does.
+            let name = match *id == "exit_status" && text != "running" {
+                true => "ended with",
+                false => *name,
+            };
             facts.push((name, text));
         }
     }

@@ -48,7 +48,10 @@ fn text(checkup: &Checkup, style: Style) -> String {
         checkup.page_size,
     );
     let mut text = format!("{}\n", wrapped(&style.bold(&head), style.width));
-    let names = checkup.checks.iter().map(|check| width(&escaped(&check.id)));
+    let names = checkup
+        .checks
+        .iter()
+        .map(|check| width(&escaped(&check.id)));
     let column = names.max().unwrap_or(0);
     let mut area = "";
     for check in &checkup.checks {

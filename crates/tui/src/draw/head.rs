@@ -52,7 +52,13 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         x = canvas.text(x + 2, y, end, clock(&stretch.time), look.plain());
     }
     if let Some(scope) = &app.setup.scope {
-        x = canvas.text(x + 2, y, end, &format!("only {scope}"), look.bold());
+        x = canvas.text(
+            x + 2,
+            y,
+            end,
+            &format!("only {}", crate::number::visible(scope)),
+            look.bold(),
+        );
     }
     if app.is_held {
         x = canvas.text(x + 2, y, end, "[held]", look.misses().patch(look.bold()));

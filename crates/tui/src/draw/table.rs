@@ -105,7 +105,13 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         }
     }
     if x + 1 < end {
-        canvas.right(x + 1, area.y, end, &state, look.dim());
+        // Half a word says nothing: what has no room goes, the last first.
+        let room = usize::from(end - x - 1);
+        let mut state = state.as_str();
+        while let (true, Some(place)) = (width(state) > room, state.rfind("  ")) {
+            state = &state[..place];
+        }
+        canvas.right(x + 1, area.y, end, state, look.dim());
     }
 }
 
@@ -310,7 +316,7 @@ fn why_empty(app: &App) -> String {
 fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
     let shown = app.shown.as_deref();
     let (what, has_others) = match of {
-        Key::Process(_) | Key::File { .. } | Key::Directory(_) | Key::Nobody => {
+        Key::Process(_) | Key::File { .. } | Key::Nobody => {
             return "who used which file is not recorded: `cachewise top` shows it live, `cachewise run -- \
                     COMMAND` tells it of a command"
                 .into();
@@ -319,7 +325,7 @@ fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
             "process",
             shown.is_some_and(|at| at.processes.iter().any(ProcessRow::is_all_others)),
         ),
-        Key::Device(_) => (
+        Key::Device(_) | Key::Directory(_) => (
             "file",
             shown.is_some_and(|at| at.files.iter().any(FileRow::is_all_others)),
         ),

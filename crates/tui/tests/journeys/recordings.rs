@@ -83,6 +83,10 @@ fn a_recording_says_what_was_never_recorded() {
         view.feed(stretch).text(keys).code(KeyCode::Enter);
         view
     };
+    let mut ended = busy(1);
+    ended.processes[1].exit = cachewise_model::Exit::Code(2);
+    let ended = view(ended, "");
+    assert!(ended.shows("ended with 2"), "a status is no state: {ended}");
     let process = view(busy(1), "");
     assert!(
         process.shows("cachewise report night.rec") && !process.shows("cachewise top  "),
