@@ -1,6 +1,6 @@
 //! The tables of files, processes and control groups.
 
-use cachewise_model::{Datum, FileRow, Measured, Report};
+use cachewise_model::{ALL_OTHERS, Datum, FileRow, Measured, Report};
 
 use super::ReportOptions;
 use super::ranked::table;
@@ -106,9 +106,6 @@ pub(crate) fn cgroups(report: &Report, options: ReportOptions) -> String {
         options,
     )
 }
-
-/// How a row is called that takes what found no room in the table of rows.
-const ALL_OTHERS: &str = "(all others)";
 
 /// How a file is called in a table.
 fn file_name(file: &FileRow) -> String {
