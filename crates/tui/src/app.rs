@@ -259,9 +259,7 @@ impl App {
         for pane in &mut panes {
             match pane {
                 Pane::Details(details) => self.fill_details(details, &stretch),
-                Pane::Findings {
-                    findings, seconds, ..
-                } => (*findings, *seconds) = self.findings(),
+                Pane::Findings { found, .. } => *found = self.findings(),
                 _ => {}
             }
         }
@@ -378,7 +376,7 @@ impl App {
         }
     }
 
-    fn findings(&self) -> (Vec<cachewise_model::Finding>, f64) {
+    fn findings(&self) -> findings::Found {
         findings::of(&self.recent, &self.setup)
     }
 
@@ -537,12 +535,8 @@ impl App {
             Action::View(kind) => self.go_to_view(place_of(kind)),
             Action::NextView => self.go_to_view((self.view + 1) % Kind::ALL.len()),
             Action::Findings => {
-                let (findings, seconds) = self.findings();
-                self.panes.push(Pane::Findings {
-                    findings,
-                    seconds,
-                    scroll: 0,
-                });
+                let found = self.findings();
+                self.panes.push(Pane::Findings { found, scroll: 0 });
             }
             Action::Up => self.listing_mut().go(-1),
             Action::Down => self.listing_mut().go(1),

@@ -3,16 +3,27 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cachewise_model::{Finding, Report, Stretch};
+use cachewise_model::{Blind, Finding, Report, Stretch, blind};
 
 use crate::app::Setup;
 
-/// The findings over these stretches, and how many seconds they are.
+/// What the rules make of some time.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// Which rules could not look.
+    pub blind: Option<Blind>,
+    /// In how many seconds; none before the first stretch.
+    pub seconds: Option<f64>,
+}
+
+/// The findings over these stretches.
 #[must_use]
-pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> (Vec<Finding>, f64) {
+pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
     let mut stretches = recent.iter();
     let Some(first) = stretches.next() else {
-        return (Vec::new(), 0.0);
+        return Found::default();
     };
     let mut whole = Stretch::clone(first);
     for stretch in stretches {
@@ -26,5 +37,10 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> (Vec<Finding>, f64)
         String::new(),
     );
     report.backend = setup.backend.clone();
-    (report.of_stretch(&whole).findings, seconds)
+    let report = report.of_stretch(&whole);
+    Found {
+        blind: blind(&report),
+        findings: report.findings,
+        seconds: Some(seconds),
+    }
 }

@@ -1,8 +1,7 @@
 //! What can lie over a view.
 
-use cachewise_model::Finding;
-
 use crate::filter::Filter;
+use crate::findings::Found;
 use crate::item::Key;
 use crate::listing::Listing;
 use crate::machine::Act;
@@ -18,9 +17,7 @@ pub enum Pane {
     /// What is wrong, and the next step.
     Findings {
         /// What was found.
-        findings: Vec<Finding>,
-        /// In how many seconds.
-        seconds: f64,
+        found: Found,
         /// The first line shown.
         scroll: usize,
     },

@@ -4,7 +4,7 @@ mod hand_made;
 
 use std::time::Duration;
 
-use cachewise_model::{Measured, Missing, Residency};
+use cachewise_model::{Ledger, Measured, Missing, Residency};
 use cachewise_tui::{
     Answer, App, BINDINGS, Filter, History, Kind, Look, Player, Request, Scene, Setup, Step, Verb,
 };
@@ -471,6 +471,19 @@ fn findings_have_figures_and_a_next_step() {
     assert!(
         view.shows("nothing that would be worth a change"),
         "or nothing: {view}"
+    );
+    let mut view = View::new(100, 30);
+    let mut blind = quiet();
+    blind.ledger = Ledger::all_missing(Missing::NotOffered("no probe"));
+    view.feed(blind);
+    assert!(
+        view.shows("max ?") && !view.shows("max 0"),
+        "of what nobody counted there is no most: {view}"
+    );
+    view.key('f');
+    assert!(
+        view.shows("11 of 13 rules could not look: no probe") && !view.shows("nothing that"),
+        "who could not look clears nobody: {view}"
     );
 }
 

@@ -10,9 +10,10 @@ use cachewise_kstat::Kernel;
 use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, Row, Stretch, Unit, field};
 use cachewise_probe::Options;
 use cachewise_tui::{Kind, arranged};
-use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics};
+use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
 
 use super::grouped::grouped;
+use super::rows::nobody_knows;
 use crate::cli::Top;
 use crate::machine::{self, Followed};
 use crate::output::{Sink, Stream, is_broken_pipe, tell};
@@ -42,7 +43,7 @@ pub fn batch(
         tell(&format!("note: {note}"));
     }
     if !watch.backend().exact {
-        tell("note: without the probe nobody knows who did what, so there are no rows");
+        tell("note: without the probe nobody knows who did what: `-`, or null, is not 0");
     }
     let name = sink.name().to_owned();
     let is_terminal = sink.is_terminal;
@@ -164,7 +165,15 @@ fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let kind = arguments.view.kind();
     let mut rows = sorted(stretch, arguments);
+    // No rows would say that nobody did anything.
+    let missing = stretch.parts_missing();
+    if let (Some(missing), Kind::Process | Kind::File) = (missing, kind) {
+        let mut row = nobody_knows(kind, stretch, missing);
+        row.labels.time = Measured::Exact(stretch.time.clone());
+        return vec![row];
+    }
     if let Some(top) = arguments.top {
         rows.truncate(usize::try_from(top).unwrap_or(usize::MAX));
     }
@@ -173,9 +182,6 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 
 fn tell_lost(lost: &[Lost]) {
     for lost in lost {
-        tell(&format!(
-            "incomplete, {}: {} {}",
-            lost.id, lost.count, lost.meaning
-        ));
+        tell(&lost_text(lost));
     }
 }

@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use super::Canvas;
 use crate::action::BINDINGS;
 use crate::app::App;
+use crate::findings::Found;
 use crate::look::width;
 use crate::number::Numbers;
 use crate::pane::Pane;
@@ -16,9 +17,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     let columns = usize::from(area.width);
     let lines = match &app.panes[place] {
         Pane::Help { .. } => help(app, columns),
-        Pane::Findings {
-            findings, seconds, ..
-        } => found(app, findings, *seconds, columns),
+        Pane::Findings { found, .. } => of_findings(app, found, columns),
         _ => return,
     };
     app.areas.body = area;
@@ -99,17 +98,27 @@ fn help(app: &App, columns: usize) -> Lines {
     lines
 }
 
-fn found(app: &App, findings: &[cachewise_model::Finding], seconds: f64, columns: usize) -> Lines {
+fn of_findings(app: &App, found: &Found, columns: usize) -> Lines {
     let look = app.setup.look;
+    let Some(seconds) = found.seconds else {
+        return vec![("Findings: nothing was measured yet".into(), look.bold())];
+    };
     let mut lines: Lines = vec![(
         format!("Findings over the last {seconds:.0} s"),
         look.bold(),
     )];
-    if findings.is_empty() {
-        lines.push((String::new(), look.plain()));
-        lines.push(("nothing that would be worth a change".into(), look.plain()));
+    match &found.blind {
+        Some(blind) => {
+            lines.push((String::new(), look.plain()));
+            push_wrapped(&mut lines, "? ", &blind.to_string(), columns, look.bold());
+        }
+        None if found.findings.is_empty() => {
+            lines.push((String::new(), look.plain()));
+            lines.push(("nothing that would be worth a change".into(), look.plain()));
+        }
+        None => {}
     }
-    for finding in findings {
+    for finding in &found.findings {
         lines.push((String::new(), look.plain()));
         let (mark, style) = match finding.severity {
             Severity::Warn => ("warning: ", look.misses()),

@@ -24,7 +24,8 @@ mod records;
 pub(crate) mod tables;
 mod text;
 
-pub use document::finding_json;
+pub use closing::lost_text;
+pub use document::findings_json;
 
 #[cfg(test)]
 pub(crate) mod sample;

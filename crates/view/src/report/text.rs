@@ -14,7 +14,7 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
         tables::files(report, options),
         tables::processes(report, options),
         tables::cgroups(report, options),
-        closing::findings(&report.findings, report.backend.exact, style),
+        closing::findings(report, style),
         [
             closing::checks(report, style),
             closing::lost(report, style),

@@ -7,6 +7,7 @@ use cachewise_model::{
 use super::{SummaryOptions, figure, length};
 use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
+use crate::report::lost_text;
 use crate::report::{ReportOptions, tables};
 
 /// Shown unless others are asked for, where one of them is more than zero.
@@ -284,14 +285,7 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
 
 fn closing(summary: &Summary, options: &SummaryOptions) -> String {
     let line = |text: String| format!("{}\n", wrapped(&text, options.style.width));
-    let lost = summary.total.lost.iter().map(|lost| {
-        format!(
-            "incomplete, {}: {} {}",
-            lost.id,
-            grouped(lost.count),
-            lost.meaning
-        )
-    });
+    let lost = summary.total.lost.iter().map(lost_text);
     let notes = summary
         .backend
         .notes
