@@ -2,10 +2,9 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Instant;
+use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, Row, Stretch, Unit, field};
 use cachewise_probe::Options;
@@ -18,6 +17,7 @@ use crate::cli::Top;
 use crate::machine::{self, Followed};
 use crate::output::{Sink, Stream, is_broken_pipe, tell};
 use crate::signals::{self, Caught};
+use crate::ticks::Ticks;
 use crate::watch::Watch;
 
 /// The header is written again after so many rows, on a terminal.
@@ -60,15 +60,9 @@ pub fn batch(
         Format::OpenMetrics => Out::Metrics(sink, None),
         format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
     };
-    let mut due = Instant::now();
+    let mut ticks = Ticks::new(&interrupts);
     for shown in 1.. {
-        due += arguments.pace().get();
-        let wait = due.saturating_duration_since(Instant::now());
-        let interrupted = match interrupts.recv_timeout(wait) {
-            Ok(_) => true,
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
-        };
+        let interrupted = ticks.next(arguments.pace().get())?;
         // Before the stretch: what it did last belongs to it.
         let ended = followed.as_ref().is_some_and(Followed::has_ended);
         let stretch = watch.stretch()?;
@@ -91,7 +85,6 @@ pub fn batch(
             Ok(()) if is_last => return Ok(ExitCode::SUCCESS),
             Ok(()) => {}
         }
-        due = due.max(Instant::now());
     }
     Ok(ExitCode::SUCCESS)
 }
