@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod signals;
 mod stat;
+mod ticks;
 mod top;
 mod watch;
 

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             needs_root("rows::of_a_process_until_it_ends", of_a_process),
             needs_root("rows::interrupted_is_done", interrupted),
             needs_root("screen::shows_acts_and_leaves", screen),
+            needs_root("screen::says_that_a_process_has_ended", ended),
         ],
     )
 }
@@ -300,4 +301,22 @@ fn screen() {
     desk.until_shown("read, 1.0 MiB resident now");
     desk.press("\u{3}");
     assert_eq!(desk.ended(), 0, "Ctrl-C is an end");
+}
+
+fn ended() {
+    let sleeper = Started::of(Command::new("sleep").arg("600"));
+    let pid = sleeper.pid().to_string();
+    let mut screen = OnTerminal::of(&["top", "-d", "0.1", "-p", &pid], "xterm-256color");
+    screen.until_shown(&format!("only process {pid}"));
+    sleeper.signal(Signal::KILL);
+    sleeper.wait();
+    let says = format!("process {pid} has ended");
+    screen.until_shown(&says);
+    // A key clears what was said; that it has ended stays true.
+    screen.press("?");
+    screen.until_shown("a row down");
+    screen.press("\u{1b}");
+    screen.until_shown(&says);
+    screen.press("q");
+    assert_eq!(screen.ended(), 0, "it can be left as ever");
 }

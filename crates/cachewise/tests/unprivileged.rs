@@ -21,6 +21,8 @@ fn main() -> ExitCode {
                 refuses_parts(&Without::root())
             }),
             plain("nobody::a_table_without_rows_says_why", csv_says_why),
+            plain("nobody::top", || shows_nobody(&Without::root())),
+            plain("nobody::doctor", || finds_nothing(&Without::root())),
             plain(
                 "nobody::passes_through",
                 || passes_through(&Without::root()),
@@ -225,6 +227,72 @@ fn shows_rows(without: &Without) {
         let row = row.expect("each row has all cells");
         assert_eq!(&row[1], "", "not known is empty: {row:?}");
     }
+}
+
+/// No rows would say that nobody does anything.
+fn shows_nobody(without: &Without) {
+    for view in ["process", "file", "cgroup", "device"] {
+        let rows = |format| {
+            let arguments = [
+                "top", "-b", "-d", "0.05", "-n", "2", "--view", view, "-o", format,
+            ];
+            let ended = Ended::of(&mut without.cachewise(&arguments));
+            ended.expect(0, "the machine can be watched by anybody")
+        };
+        let lines = rows("jsonl").out();
+        let mut seen = 0;
+        for line in lines.lines() {
+            let row: Value = serde_json::from_str(line).expect("a row is JSON");
+            says_why(&row);
+            assert!(
+                row["read_pages"].is_null(),
+                "{view}: not known is null: {row}"
+            );
+            seen += 1;
+        }
+        if ["process", "file"].contains(&view) {
+            assert_eq!(
+                seen, 2,
+                "{view}: a row an interval says that none are known"
+            );
+            let document: Value = serde_json::from_slice(&rows("json").out).expect("it is JSON");
+            says_why(&document["rows"][0]);
+            let ended = rows("csv");
+            let mut table = csv::Reader::from_reader(&ended.out[..]);
+            let row = table.records().next().expect("a row").expect("all cells");
+            let reasons = row.get(row.len() - 1).unwrap_or_default();
+            assert!(reasons.contains("read_pages: "), "{view}: {reasons}");
+        }
+    }
+    let ended = Ended::of(&mut without.cachewise(&["top", "-b", "-d", "0.05", "-n", "1"]));
+    let (out, err) = (ended.out(), ended.err());
+    assert!(
+        out.lines().count() == 2 && !out.contains(" 0 "),
+        "a row of - : {out}"
+    );
+    assert!(err.contains("not 0"), "and what that means: {err}");
+}
+
+fn finds_nothing(without: &Without) {
+    let doctor = |arguments: &[&str]| {
+        let all = [&["doctor", "--seconds", "0.1"], arguments].concat();
+        Ended::of(&mut without.cachewise(&all)).expect(0, "anybody may ask")
+    };
+    let document: Value = serde_json::from_slice(&doctor(&["--json"]).out).expect("it is JSON");
+    let why = document["reasons"]["findings"].as_str();
+    if document["findings"].is_null() {
+        assert!(why.is_some(), "that nothing was found says nothing");
+    }
+    assert!(
+        why.is_some_and(|why| why.contains("could not look")),
+        "rules could not look: {document}"
+    );
+    let text = doctor(&[]).out();
+    assert!(text.contains("rules could not look"), "nor here: {text}");
+    assert!(
+        !text.contains("findings: none"),
+        "so nobody is cleared: {text}"
+    );
 }
 
 fn refuses_parts(without: &Without) {

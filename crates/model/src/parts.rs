@@ -6,9 +6,13 @@ use cachewise_units::PageSize;
 
 use crate::exit::Exit;
 use crate::ledger::Ledger;
-use crate::measured::{Count, Measured};
+use crate::measured::{Count, Measured, Missing};
 use crate::row::{Labels, Row, Subject};
 use crate::system::System;
+
+/// The name of the row that takes what found no room in the table of rows.
+pub const ALL_OTHERS: &str = "(all others)";
+const NO_ROOM: &str = "the sum of what found no room in the table of rows";
 
 /// One file that was used.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,12 +43,15 @@ impl FileRow {
     /// This file as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
+        // Numbers that no file has are not to be taken for one's.
+        let others = self.is_all_others().then_some(Missing::NotOffered(NO_ROOM));
         Row {
             labels: Labels {
                 path: self.path.clone(),
                 filesystem: self.filesystem.clone(),
-                device: Measured::Exact(self.device.clone()),
-                inode: Measured::Exact(self.inode),
+                device: others
+                    .map_or_else(|| Measured::Exact(self.device.clone()), Measured::Missing),
+                inode: others.map_or(Measured::Exact(self.inode), Measured::Missing),
                 ..Labels::default()
             },
             ledger: self.ledger.clone(),
@@ -108,12 +115,19 @@ impl ProcessRow {
     /// This process as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
+        let is_one = !self.is_all_others();
         Row {
             labels: Labels {
-                pid: Measured::Exact(self.pid),
+                pid: match is_one {
+                    true => Measured::Exact(self.pid),
+                    false => Measured::not_offered(NO_ROOM),
+                },
                 started: self.started,
                 ppid: self.ppid,
-                command: self.command.clone(),
+                command: match is_one {
+                    true => self.command.clone(),
+                    false => Measured::Exact(ALL_OTHERS.to_owned()),
+                },
                 cgroup: self.cgroup.clone(),
                 exit: match self.exit {
                     Exit::Unknown(reason) => Measured::unknown(reason),
@@ -236,8 +250,34 @@ mod tests {
         assert!(file.is_all_others(), "neither name nor number");
         file.inode = 1;
         assert!(!file.is_all_others(), "a file system's inner inode");
+        let labels = file.row().labels;
+        assert!(labels.inode.known().is_some(), "which has its number");
+        (file.device, file.inode) = ("0:0".into(), 0);
+        let labels = file.row().labels;
+        assert!(
+            labels.inode.missing().is_some() && labels.device.missing().is_some(),
+            "all others have none"
+        );
         (file.device, file.inode) = ("7:0".into(), 0);
         assert!(!file.is_all_others(), "a block device without a name");
+    }
+
+    #[test]
+    fn all_others_are_no_process() {
+        let mut process = crate::findings::sample::process(0, &[]);
+        assert_eq!(
+            process.row().labels.pid,
+            Measured::Exact(0),
+            "the idle task"
+        );
+        process.command = Measured::unknown("no room");
+        let labels = process.row().labels;
+        assert!(labels.pid.missing().is_some(), "a sum has no number");
+        assert_eq!(
+            labels.command,
+            Measured::Exact(ALL_OTHERS.into()),
+            "but a name"
+        );
     }
 
     #[test]

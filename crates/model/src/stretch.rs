@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::counter::Counter;
 use crate::ledger::Ledger;
+use crate::measured::Missing;
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
 use crate::report::Lost;
 use crate::row::{Row, Subject};
@@ -74,6 +76,21 @@ impl Stretch {
             system: self.system.clone(),
             ..Row::default()
         })
+    }
+
+    /// Why nobody knows which processes and files did something, if so: who counts nothing exactly has no
+    /// rows of them, and that there are none says nothing.
+    #[must_use]
+    pub fn parts_missing(&self) -> Option<Missing> {
+        let mut reason = None;
+        for counter in Counter::ALL {
+            match self.ledger.get(*counter) {
+                Measured::Exact(_) => return None,
+                Measured::Missing(missing) => reason = reason.or(Some(missing)),
+                Measured::Estimated(..) => {}
+            }
+        }
+        reason
     }
 
     /// The row of a part with what holds for all rows of this stretch: when it was, how long, and how large
@@ -216,7 +233,6 @@ fn join<T, K: Hash + Eq>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter::Counter;
     use crate::exit::Exit;
     use crate::findings::sample;
 
@@ -305,6 +321,21 @@ mod tests {
             Some(1),
             "the new one is the second now"
         );
+    }
+
+    #[test]
+    fn nobody_seen_is_not_nobody_there() {
+        let mut sum = stretch(Vec::new(), 1);
+        assert_eq!(sum.parts_missing(), None, "it was counted, and is quiet");
+        let none = Missing::NotOffered("no probe");
+        let mut blind = stretch(Vec::new(), 1);
+        blind.ledger = Ledger::all_missing(none);
+        blind
+            .ledger
+            .set_estimated(Counter::DirtiedPages, 3, "vmstat");
+        assert_eq!(blind.parts_missing(), Some(none), "an estimate is of all");
+        sum.append(blind);
+        assert_eq!(sum.parts_missing(), Some(none), "nor of a part of the time");
     }
 
     #[test]

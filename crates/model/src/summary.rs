@@ -10,6 +10,7 @@ use cachewise_units::PageSize;
 
 use crate::field::{Field, Kind};
 use crate::finding::Finding;
+use crate::findings::Blind;
 use crate::measured::Measured;
 use crate::report::Backend;
 use crate::stretch::Stretch;
@@ -52,6 +53,8 @@ pub struct Summary {
     pub more_gaps: u64,
     /// What is wrong, by the rules that hold for a whole machine over some time.
     pub findings: Vec<Finding>,
+    /// Which rules could not look.
+    pub blind: Option<Blind>,
     /// What could not be read, in sentences.
     pub problems: Vec<String>,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cachewise_model::{
     CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Report, Row,
-    Stall, Stretch, Summary, Value, field,
+    Stall, Stretch, Summary, Value, blind, field,
 };
 use cachewise_units::PageSize;
 use jiff::Timestamp;
@@ -276,8 +276,10 @@ impl Sums {
             self.session.kernel.clone(),
         );
         report.backend = self.session.backend();
+        let report = report.of_stretch(&total);
         Summary {
-            findings: report.of_stretch(&total).findings,
+            blind: blind(&report),
+            findings: report.findings,
             begin: self.begin,
             end: total.time.clone(),
             hostname: self.session.hostname.clone(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Finding, Lost, Report, Stretch};
+use cachewise_model::{Blind, Finding, Lost, Report, Stretch, blind};
 
 use crate::app::Setup;
 
@@ -13,6 +13,8 @@ use crate::app::Setup;
 pub struct Found {
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// Which rules could not look.
+    pub blind: Option<Blind>,
     /// What was not counted as it should be.
     pub lost: Vec<Lost>,
     /// In how much time; in none there was nothing yet to find it in.
@@ -37,8 +39,10 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
         String::new(),
     );
     report.backend = setup.backend.clone();
+    let report = report.of_stretch(&whole);
     Found {
-        findings: report.of_stretch(&whole).findings,
+        blind: blind(&report),
+        findings: report.findings,
         over: whole.elapsed,
         lost: whole.lost,
     }

@@ -100,9 +100,6 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
             }),
         None => Measured::Missing(process.cgroup.missing().unwrap_or(NOT_TOLD)),
     };
-    if process.is_all_others() {
-        row.labels.command = Measured::Estimated("(all others)".into(), "no room in the table");
-    }
     Item {
         key: process_key(process),
         row,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use cachewise_model::{Datum, Field, ORDER, Row, Stretch, Unit, escaped, field};
+use cachewise_model::{ALL_OTHERS, Datum, Field, ORDER, Row, Stretch, Unit, escaped, field};
 
 use crate::columns::Column;
 use crate::filter::Filter;
@@ -411,7 +411,7 @@ pub(crate) fn name(kind: Kind, item: &Item) -> String {
             Key::File { device, inode, .. } if *inode > 0 || device != "0:0" => {
                 Some(format!("(inode {inode} on {device})"))
             }
-            _ => Some("(all others)".into()),
+            _ => Some(ALL_OTHERS.into()),
         }),
         Kind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
         Kind::Device => path().or_else(|| text(labels.device.as_ref().known())),

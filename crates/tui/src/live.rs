@@ -20,7 +20,7 @@ use crate::terminal::{self, Screen};
 pub struct Options {
     /// The mouse is ours; without it, text can be selected.
     pub mouse: bool,
-    /// It ends by itself after so many stretches.
+    /// It ends by itself after so many intervals, with numbers or without.
     pub count: Option<u64>,
 }
 
@@ -71,17 +71,17 @@ pub fn live(
         let more = inbox.try_iter().take(AT_ONCE);
         for event in std::iter::once(event).chain(more) {
             match event {
-                Event::Stretch(stretch) => match *stretch {
-                    Ok(stretch) => {
-                        app.feed(stretch);
-                        shown += 1;
-                        if options.count == Some(shown) {
-                            screen.draw(&mut app).map_err(cannot("draw on"))?;
-                            return Ok(());
-                        }
+                Event::Stretch(stretch) => {
+                    match *stretch {
+                        Ok(stretch) => app.feed(stretch),
+                        Err(why) => app.say(why, true),
                     }
-                    Err(why) => app.say(why, true),
-                },
+                    shown += 1;
+                    if options.count == Some(shown) {
+                        screen.draw(&mut app).map_err(cannot("draw on"))?;
+                        return Ok(());
+                    }
+                }
                 Event::Answer(answer) => app.answer(answer),
                 other => {
                     if !handle(other, &mut app, &mut screen, |app, key| app.key(key))? {

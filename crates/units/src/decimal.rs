@@ -24,11 +24,11 @@ pub(crate) const MOST_PLACES: usize = 19;
 impl Decimal {
     /// Splits a decimal number off the front of `text`: the number, and what follows it.
     ///
-    /// Neither sign nor exponent is part of a number, and a point has digits on both sides, so
-    /// `-1`, `1e3`, `.5`, `NaN` and `inf` never become one.
+    /// Neither sign nor exponent is part of a number, and a point has a digit behind it, so `-1`, `1e3`,
+    /// `1.`, `NaN` and `inf` never become one; `.5` does.
     pub(crate) fn split(text: &str) -> Result<(Self, &str), Fault> {
         let (whole, rest) = split_digits(text);
-        if whole.is_empty() {
+        if whole.is_empty() && !rest.starts_with('.') {
             return Err(Fault::NotANumber);
         }
         let (fraction, rest) = match rest.strip_prefix('.') {
@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_plain_number() {
-        for text in ["", "-1", "+1", ".5", "1.", "1.K", "NaN", "inf", " 1"] {
+        for text in [
+            "", "-1", "+1", ".", "..5", "1.", "1.K", ".K", "NaN", "inf", " 1",
+        ] {
             assert_eq!(
                 Decimal::split(text),
                 Err(Fault::NotANumber),

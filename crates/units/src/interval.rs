@@ -137,6 +137,8 @@ mod tests {
         for (text, milliseconds) in [
             ("1", 1_000),
             ("0.5", 500),
+            (".2", 200),
+            (".5m", 30_000),
             ("100ms", 100),
             ("2s", 2_000),
             ("1m", 60_000),
@@ -161,6 +163,9 @@ mod tests {
             ("-1", "negative"),
             ("-0.5s", "negative"),
             ("", "number"),
+            (".", "number"),
+            (".s", "number"),
+            (".0", "zero"),
             ("abc", "number"),
             ("inf", "number"),
             ("NaN", "number"),

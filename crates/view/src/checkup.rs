@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use cachewise_model::{
-    Check, Checkup, Datum, Kind, Measured, SCHEMA_VERSION, State, Unit, escaped,
+    Check, Checkup, Datum, Kind, Measured, SCHEMA_VERSION, State, Unit, blind, escaped,
 };
 use serde_json::{Value as Json, json};
 
@@ -68,7 +68,7 @@ fn text(checkup: &Checkup, style: Style) -> String {
             report.wall.as_secs_f64(),
             escaped(&report.backend.name)
         );
-        text += &closing::findings(&report.findings, report.backend.exact, style);
+        text += &closing::findings(&report.findings, blind(report).as_ref(), style);
         text += &closing::lost(report, style);
         text += &closing::notes(report);
     }
@@ -120,7 +120,9 @@ fn document(checkup: &Checkup) -> Json {
     let Some(report) = &checkup.watched else {
         return object
             .set("watched", Json::Null)
-            .set("findings", Json::Array(Vec::new()))
+            .set("findings", Json::Null)
+            .set("unchecked_rules", Json::Array(Vec::new()))
+            .set("reasons", json!({ "findings": "nothing was watched" }))
             .finish();
     };
     let watched = Object::new()
@@ -131,10 +133,10 @@ fn document(checkup: &Checkup) -> Json {
             report.lost.iter().map(document::lost).collect::<Json>(),
         )
         .set("totals", document::everything(&report.total_row()));
-    let findings = report.findings.iter().map(document::finding_json);
+    let findings = document::findings_json(&report.findings, blind(report).as_ref());
     object
         .set("watched", watched.finish())
-        .set("findings", findings.collect::<Json>())
+        .merge(findings)
         .finish()
 }
 
@@ -195,17 +197,29 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
         "Findings that cost something, and needed things that are missing",
         checkup.warnings(),
     );
-    let findings = checkup.watched.iter().flat_map(|report| &report.findings);
-    count(
-        "doctor_findings",
-        "What the rules found while watching",
-        findings.count(),
-    );
+    // Not found by those who could not look, or who did not, is not none.
+    if let Some(report) = &checkup.watched {
+        let blind = blind(report).map_or(0, |blind| blind.rules.len());
+        if blind == 0 || !report.findings.is_empty() {
+            count(
+                "doctor_findings",
+                "What the rules found while watching",
+                report.findings.len(),
+            );
+        }
+        count(
+            "doctor_unchecked_rules",
+            "Rules that could not look, as what they need was not counted",
+            blind,
+        );
+    }
     exposition.text()
 }
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::{Counter, Missing};
+
     use super::*;
     use crate::report::sample;
 
@@ -266,5 +280,22 @@ mod tests {
             "{metrics}"
         );
         assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        assert!(
+            metrics.contains("cachewise_doctor_findings 1\n"),
+            "{metrics}"
+        );
+        let mut unseen = checkup();
+        if let Some(report) = &mut unseen.watched {
+            report.findings.clear();
+            report
+                .totals
+                .set_missing(Counter::ReadPages, Missing::NotOffered("no probe"));
+        }
+        let metrics = openmetrics(&unseen).unwrap();
+        assert!(
+            !metrics.contains("cachewise_doctor_findings")
+                && metrics.contains("cachewise_doctor_unchecked_rules 3\n"),
+            "nothing found by those who could not look is not 0: {metrics}"
+        );
     }
 }

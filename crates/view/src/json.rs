@@ -67,6 +67,15 @@ impl Object {
             })
     }
 
+    /// Adds the members of another, its reasons to the reasons here.
+    pub(crate) fn merge(mut self, mut members: Map<String, Json>) -> Self {
+        if let Some(Json::Object(reasons)) = members.remove("reasons") {
+            self.reasons.extend(reasons);
+        }
+        self.members.extend(members);
+        self
+    }
+
     /// The object, with the lists of qualities at its end where they are not empty.
     pub(crate) fn finish(mut self) -> Json {
         if !self.estimated.is_empty() {

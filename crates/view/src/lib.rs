@@ -55,7 +55,7 @@ pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::{Labels, labelled_metrics};
-pub use report::{ReportOptions, finding_figure, finding_json, write_report};
+pub use report::{ReportOptions, finding_figure, findings_json, lost_text, write_report};
 pub use rows::{RowOptions, RowWriter};
 pub use style::Style;
 pub use summary::{SummaryOptions, figure, gap_text, length, write_summary};

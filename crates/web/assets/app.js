@@ -102,8 +102,9 @@ addEventListener("keydown", (event) => {
 
 const clock = (tick) => (tick ? at(Date.parse(tick.point.time) / 1000) : "the start");
 
-function findings(list) {
-  const items = list.map((finding) => {
+// A list, or null where nobody knows; then, and where only a part of the rules could look, with the reason.
+function findings(list, reason) {
+  const items = (list ?? []).map((finding) => {
     const item = document.createElement("li");
     item.className = finding.severity;
     const title = document.createElement("h3");
@@ -130,11 +131,11 @@ function findings(list) {
     item.append(evidence, next);
     return item;
   });
-  if (items.length === 0) {
+  if (items.length === 0 || reason) {
     const none = document.createElement("li");
-    none.className = "none";
-    none.textContent = "Nothing to find fault with in the last minute.";
-    items.push(none);
+    none.className = reason ? "unknown" : "none";
+    none.textContent = reason ? `Not known: ${reason}.` : "Nothing to find fault with in the last minute.";
+    items.unshift(none);
   }
   byId("findings").replaceChildren(...items);
 }
@@ -152,8 +153,8 @@ function show(tick) {
     }
   }
   charts.update();
-  for (const id of TABLES) tables[id].set(tick[id], point.elapsed_seconds);
-  findings(tick.findings);
+  for (const id of TABLES) tables[id].set(tick[id], point.elapsed_seconds, tick.reasons[id]);
+  findings(tick.findings, tick.reasons.findings);
   say(true, `live, ${clock(tick)}`);
 }
 

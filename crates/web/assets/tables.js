@@ -41,8 +41,10 @@ export class Table {
     }
   }
 
-  set(rows, elapsed) {
-    this.rows = rows;
+  // Without rows, as nobody knows which there are, with the reason.
+  set(rows, elapsed, reason) {
+    this.rows = rows ?? [];
+    this.reason = reason;
     this.elapsed = elapsed;
     this.draw();
   }
@@ -75,7 +77,8 @@ export class Table {
       const empty = document.createElement("td");
       empty.className = "empty";
       empty.colSpan = this.columns.length;
-      empty.textContent = this.filter ? "Nothing matches." : "Nobody used the page cache in this interval.";
+      const none = this.filter ? "Nothing matches." : "Nobody used the page cache in this interval.";
+      empty.textContent = this.reason ? `Not known: ${this.reason}.` : none;
       const row = document.createElement("tr");
       row.append(empty);
       this.body.replaceChildren(row);

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Count, Exit, Finding, Report, Row, Stretch};
-use serde_json::{Value as Json, json};
+use cachewise_model::{Blind, Count, Exit, Finding, Report, Row, Stretch, blind};
+use cachewise_view::findings_json;
+use serde_json::{Map, Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::http::live;
@@ -33,10 +34,26 @@ const PART: Duration = Duration::from_secs(1);
 const FINDINGS_LAST: Duration = Duration::from_secs(5);
 /// Rows of a kind that a kept tick has: those that did most.
 const MOST_ROWS: usize = 1000;
+/// Who asks before the first tick gets one that is as short as this.
+const FIRST: Duration = Duration::from_millis(100);
 /// Points of the charts' past.
 const MOST_POINTS: usize = 900;
 
 type Request = Box<dyn FnOnce(&mut Gathered, &mut dyn Watching) + Send>;
+
+/// What the rules made of the last minute.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Findings {
+    pub(crate) made: Vec<Finding>,
+    pub(crate) blind: Option<Blind>,
+}
+
+impl Findings {
+    /// As members of a document.
+    pub(crate) fn members(&self) -> Map<String, Json> {
+        findings_json(&self.made, self.blind.as_ref())
+    }
+}
 
 /// What was gathered.
 pub(crate) struct Gathered {
@@ -51,7 +68,8 @@ pub(crate) struct Gathered {
     /// As JSON.
     points: VecDeque<String>,
     events: broadcast::Sender<Arc<str>>,
-    findings: Vec<Finding>,
+    findings: Findings,
+    begun: Instant,
     diagnosed: Option<Instant>,
     /// Why the last stretch could not be had.
     pub(crate) failed: Option<String>,
@@ -127,7 +145,8 @@ impl Gatherer {
             window: VecDeque::new(),
             points: VecDeque::new(),
             events,
-            findings: Vec::new(),
+            findings: Findings::default(),
+            begun: Instant::now(),
             diagnosed: None,
             failed: None,
         };
@@ -196,7 +215,7 @@ impl Gathered {
             self.points.pop_front();
         }
         if self.events.receiver_count() > 0 {
-            let findings = self.findings().to_vec();
+            let findings = self.findings().clone();
             if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
                 // The last client may have gone just now.
                 let event = live::event(tick, point, &findings);
@@ -215,6 +234,26 @@ impl Gathered {
             }
         }
         self.window.push_back(tick);
+    }
+
+    /// As [`Gathered::over`], but before the first tick it makes one that is short.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn over_or_begin(
+        &mut self,
+        time: Duration,
+        watching: &mut dyn Watching,
+    ) -> Result<Stretch, String> {
+        if self.window.is_empty() {
+            // Rates over an instant say nothing.
+            std::thread::sleep(FIRST.saturating_sub(self.begun.elapsed()));
+            self.tick(watching);
+        }
+        self.over(time).ok_or_else(|| {
+            let why = self.failed.clone();
+            why.unwrap_or_else(|| "nothing was measured yet".into())
+        })
     }
 
     /// The ticks of this long a time put together, the last one at least; nothing before the first.
@@ -236,7 +275,7 @@ impl Gathered {
     }
 
     /// What is wrong, in the last minute.
-    pub(crate) fn findings(&mut self) -> &[Finding] {
+    pub(crate) fn findings(&mut self) -> &Findings {
         if self
             .diagnosed
             .is_none_or(|at| at.elapsed() >= FINDINGS_LAST)
@@ -263,9 +302,9 @@ impl Gathered {
         self.totals.as_ref().map(Stretch::row).unwrap_or_default()
     }
 
-    fn diagnose(&self) -> Vec<Finding> {
+    fn diagnose(&self) -> Findings {
         let Some(window) = self.over(WINDOW) else {
-            return Vec::new();
+            return Findings::default();
         };
         let report = Report::new(
             window.time.clone(),
@@ -273,7 +312,11 @@ impl Gathered {
             self.machine.page_size,
             self.machine.kernel_release.clone(),
         );
-        report.of_stretch(&window).findings
+        let report = report.of_stretch(&window);
+        Findings {
+            blind: blind(&report),
+            made: report.findings,
+        }
     }
 
     /// The members that every document begins with.

@@ -21,8 +21,8 @@ pub fn openapi() -> Json {
     for (name, what) in rows {
         let members = json!({
             "elapsed_seconds": number("How long the time was over which the rows are summed"),
-            "count": integer("How many rows there are, whatever the limit"),
-            name: array("Row"),
+            "count": or_null(integer("How many rows there are, whatever the limit; null if nobody knows")),
+            name: or_null(array("Row")),
         });
         let path = get(
             &format!("{what}, the greatest first"),
@@ -106,7 +106,15 @@ pub fn openapi() -> Json {
             "/api/v1/findings",
             "What is wrong, in the last minute, and the next step",
             json!([]),
-            json!({ "findings": array("Finding") }),
+            json!({
+                "findings": or_null(array("Finding")),
+                "unchecked_rules": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "Rules that could not look, as what they need is not counted here: where nothing \
+                        was found and there are such, findings is null",
+                },
+            }),
         ),
         (
             "/api/v1/cache",
@@ -175,10 +183,7 @@ fn schemas() -> Json {
     let names = json!({ "type": "array", "items": { "type": "string" } });
     row.insert("estimated".into(), names.clone());
     row.insert("escaped".into(), names);
-    row.insert(
-        "reasons".into(),
-        json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-    );
+    row.insert("reasons".into(), reasons());
     json!({
         "Row": {
             "type": "object",
@@ -256,6 +261,7 @@ fn document(members: Json) -> Json {
         .as_object()
         .map(|members| members.keys().cloned().collect())
         .unwrap_or_default();
+    properties["reasons"] = reasons();
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
@@ -270,7 +276,7 @@ fn get(what: &str, parameters: Json, schema: Json) -> Json {
             },
             "400": refused("A parameter is wrong"),
             "401": refused("A token is needed"),
-            "503": refused("Not now: no interval has passed yet, or the kernel does not give it out"),
+            "503": refused("Not now: too many ask, or the kernel does not give it out; `Retry-After` says when to come again"),
         },
     } })
 }
@@ -292,6 +298,17 @@ fn reference(name: &str) -> Json {
 
 fn array(name: &str) -> Json {
     json!({ "type": "array", "items": reference(name) })
+}
+
+/// The same, or null where nobody knows.
+fn or_null(mut schema: Json) -> Json {
+    schema["type"] = json!([schema["type"], "null"]);
+    schema
+}
+
+/// Why members are null.
+fn reasons() -> Json {
+    json!({ "type": "object", "additionalProperties": { "type": "string" } })
 }
 
 fn text(what: &str) -> Json {

@@ -1,16 +1,21 @@
 //! The census and sets of files: what takes longer than a tick, on a thread of its own.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::cache::CacheTree;
 use crate::source::{FileSet, Surveying};
 
 /// A census is not taken again before this, and not before ten times what the last one took.
 const FRESH: Duration = Duration::from_secs(5);
+/// A scrape waits so long for sets of files; then it has what was known before.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Sets are looked at in at most one of so many parts of the time.
+const AT_MOST: u32 = 10;
 /// Requests that may wait.
 const WAITING: usize = 64;
 
@@ -18,12 +23,33 @@ type Answer<T> = oneshot::Sender<Result<T, String>>;
 
 enum Ask {
     Cache(Answer<Arc<CacheTree>>),
-    FileSets(Answer<Vec<FileSet>>),
+    FileSets(Answer<Looked>),
 }
+
+/// What was found when sets of files were looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Looked {
+    pub(crate) sets: Arc<Vec<FileSet>>,
+    /// When that was over.
+    pub(crate) at: Instant,
+    took: Duration,
+}
+
+impl Looked {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < self.took * (AT_MOST - 1)
+    }
+}
+
+/// The last answer, for those who cannot wait for the next.
+type Known = Arc<Mutex<Option<Result<Looked, String>>>>;
 
 /// The way to ask the thread that looks at files.
 #[derive(Clone, Debug)]
-pub struct Survey(SyncSender<Ask>);
+pub struct Survey {
+    asks: SyncSender<Ask>,
+    known: Known,
+}
 
 impl std::fmt::Debug for Ask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,23 +66,41 @@ impl Survey {
         open: impl FnOnce() -> S + Send + 'static,
     ) -> std::io::Result<Survey> {
         let (sender, receiver) = sync_channel(WAITING);
+        let known = Known::default();
+        let tell = known.clone();
         std::thread::Builder::new()
             .name("survey".into())
-            .spawn(move || answer(&receiver, &mut open()))?;
-        Ok(Survey(sender))
+            .spawn(move || answer(&receiver, &mut open(), &tell))?;
+        Ok(Survey {
+            asks: sender,
+            known,
+        })
     }
 
     pub(crate) async fn cache(&self) -> Result<Arc<CacheTree>, String> {
         self.ask(Ask::Cache).await
     }
 
-    pub(crate) async fn file_sets(&self) -> Result<Vec<FileSet>, String> {
-        self.ask(Ask::FileSets).await
+    /// What is in the sets of files: now if that does not take long, else when they were last looked at.
+    pub(crate) async fn file_sets(&self) -> Result<Looked, String> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(known)) = &*known()
+            && known.is_fresh()
+        {
+            return Ok(known.clone());
+        }
+        match timeout(PATIENCE, self.ask(Ask::FileSets)).await {
+            Ok(Ok(looked)) => Ok(looked),
+            // It goes on, and the next one has it.
+            Ok(Err(_)) | Err(_) => known()
+                .clone()
+                .unwrap_or_else(|| Err("the files are being looked at for the first time".into())),
+        }
     }
 
     async fn ask<T>(&self, ask: impl FnOnce(Answer<T>) -> Ask) -> Result<T, String> {
         let (sender, receiver) = oneshot::channel();
-        self.0
+        self.asks
             .try_send(ask(sender))
             .map_err(|_| "too many requests wait for the census: try again".to_owned())?;
         receiver
@@ -65,7 +109,7 @@ impl Survey {
     }
 }
 
-fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying) {
+fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying, known: &Known) {
     let mut last: Option<(Instant, Arc<CacheTree>)> = None;
     for ask in asks {
         match ask {
@@ -89,8 +133,68 @@ fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying) {
             // Nobody waits any more: walks that take longer than scrapes would pile up.
             Ask::FileSets(to) if to.is_closed() => {}
             Ask::FileSets(to) => {
-                let _ = to.send(source.file_sets());
+                let begin = Instant::now();
+                let sets = source.file_sets().map(|sets| Looked {
+                    sets: Arc::new(sets),
+                    at: Instant::now(),
+                    took: begin.elapsed(),
+                });
+                // A panic elsewhere leaves it whole: it is written in one go.
+                *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(sets.clone());
+                let _ = to.send(sets);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at its only set when it is allowed to, and counts how often.
+    struct Slow {
+        gate: Receiver<()>,
+        times: u64,
+    }
+
+    impl Surveying for Slow {
+        fn cache(&mut self) -> Result<CacheTree, String> {
+            Err("not asked for".into())
+        }
+
+        fn file_sets(&mut self) -> Result<Vec<FileSet>, String> {
+            self.gate.recv().map_err(|error| error.to_string())?;
+            self.times += 1;
+            Ok(vec![FileSet {
+                name: "slow".into(),
+                files: self.times,
+                unknown: 0,
+                size_bytes: 0,
+                resident_bytes: 0,
+            }])
+        }
+    }
+
+    #[test]
+    fn a_slow_set_does_not_hold_up_a_scrape() {
+        let (open, gate) = sync_channel(8);
+        let survey = Survey::start(|| Slow { gate, times: 0 }).expect("there can be a thread");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("there can be a runtime");
+        let sets = || runtime.block_on(survey.file_sets());
+        let first = sets().expect_err("nothing is known before the first look is over");
+        assert!(first.contains("first time"), "which is said: {first}");
+        open.send(()).expect("it waits for that");
+        // The first look ends some time after; no second one can end yet.
+        let known = (0..1000).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            survey.known.lock().expect("no panic").clone()
+        });
+        let known = known.expect("it ends").expect("it has an answer");
+        let again = sets().expect("what was known is there");
+        assert_eq!(again.sets[0].files, 1, "of the first look");
+        assert_eq!(again.at, known.at, "and as old as that");
     }
 }

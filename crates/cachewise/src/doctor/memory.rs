@@ -1,5 +1,7 @@
 //! How this kernel goes about memory, and what its devices are set to.
 
+use std::collections::BTreeMap;
+
 use cachewise_kstat::Kernel;
 use cachewise_model::{Check, State};
 use cachewise_units::Bytes;
@@ -161,32 +163,118 @@ fn devices(kernel: &Kernel) -> Vec<Check> {
             ];
         }
     };
-    disks
+    let mut alike: BTreeMap<Alike, Vec<String>> = BTreeMap::new();
+    let used = disks
         .into_iter()
-        .filter(|disk| disk.read.0 + disk.written.0 > 0)
-        .filter_map(|disk| {
-            // Partitions have none of their own.
-            let read_ahead = kernel.read_ahead(&disk.name).ok().flatten()?;
-            let kind = match kernel.is_rotational(&disk.name) {
-                Some(true) => ", says that it turns",
-                Some(false) => ", flash",
-                None => "",
-            };
-            let check = Check::ok("devices", disk.name.clone(), format!("read-ahead {read_ahead}{kind}"));
-            let path = kernel.read_ahead_path(&disk.name);
-            Some(if read_ahead == Bytes(0) {
-                check
-                    .is(State::Limited)
-                    .means("nothing is read ahead: reads in order wait for each request")
-                    .by(format!("echo 128 >{}", path.display()))
-            } else if read_ahead > MUCH_READ_AHEAD {
-                check
-                    .is(State::Limited)
-                    .means("good for reads in order; a read here and there may bring in as much for nothing")
-                    .by(format!("echo 128 >{} if findings say readahead_wasted", path.display()))
-            } else {
-                check
-            })
-        })
-        .collect()
+        .filter(|disk| disk.read.0 + disk.written.0 > 0);
+    for disk in used {
+        // Partitions have none of their own.
+        let Some(read_ahead) = kernel.read_ahead(&disk.name).ok().flatten() else {
+            continue;
+        };
+        let of = Alike {
+            kind: disk
+                .name
+                .trim_end_matches(|c: char| c.is_ascii_digit())
+                .to_owned(),
+            read_ahead,
+            is_rotational: kernel.is_rotational(&disk.name),
+        };
+        alike.entry(of).or_default().push(disk.name);
+    }
+    let checks = alike
+        .into_iter()
+        .map(|(of, names)| of.check(&names, kernel));
+    checks.collect()
+}
+
+/// What devices have in common of which one line is enough: `loop0` and `loop7`, set alike.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Alike {
+    kind: String,
+    read_ahead: Bytes,
+    is_rotational: Option<bool>,
+}
+
+impl Alike {
+    fn check(&self, names: &[String], kernel: &Kernel) -> Check {
+        let read_ahead = self.read_ahead;
+        let kind = match self.is_rotational {
+            Some(true) => ", says that it turns",
+            Some(false) => ", flash",
+            None => "",
+        };
+        let more = match names.len() {
+            0 | 1 => String::new(),
+            all => format!("; {} more of {}* are set alike", all - 1, self.kind),
+        };
+        let id = names.first().unwrap_or(&self.kind);
+        let found = format!("read-ahead {read_ahead}{kind}{more}");
+        let check = Check::ok("devices", id.as_str(), found);
+        let paths: Vec<String> = names
+            .iter()
+            .map(|name| kernel.read_ahead_path(name).display().to_string())
+            .collect();
+        let step = match paths.as_slice() {
+            [path] => format!("echo 128 >{path}"),
+            paths => format!("echo 128 | tee {}", paths.join(" ")),
+        };
+        if read_ahead == Bytes(0) {
+            check
+                .is(State::Limited)
+                .means("nothing is read ahead: reads in order wait for each request")
+                .by(step)
+        } else if read_ahead > MUCH_READ_AHEAD {
+            check
+                .is(State::Limited)
+                .means("good for reads in order; a read here and there may bring in as much for nothing")
+                .by(format!("{step} if findings say readahead_wasted"))
+        } else {
+            check
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_a_kind_that_are_set_alike_are_one_line() {
+        let kernel = Kernel::new();
+        let alike = |read_ahead| Alike {
+            kind: "loop".into(),
+            read_ahead: Bytes(read_ahead),
+            is_rotational: Some(false),
+        };
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.into())
+                .collect::<Vec<String>>()
+        };
+        let check = alike(128 << 10).check(&names(&["loop0", "loop1", "loop7"]), &kernel);
+        assert_eq!(
+            (&*check.id, &*check.found),
+            (
+                "loop0",
+                "read-ahead 128.0 KiB, flash; 2 more of loop* are set alike"
+            ),
+            "how they are set, and how many; the name of one, for there may be others set otherwise"
+        );
+        let one = alike(128 << 10).check(&names(&["loop3"]), &kernel);
+        assert_eq!(
+            (&*one.id, &*one.found),
+            ("loop3", "read-ahead 128.0 KiB, flash"),
+            "one goes by its name"
+        );
+        let step = alike(0)
+            .check(&names(&["loop0", "loop1"]), &kernel)
+            .next_step;
+        let step = step.expect("no read-ahead is worth a word");
+        assert!(
+            step.contains("/loop0/") && step.contains("/loop1/"),
+            "all of them are named where something is to be done: {step}"
+        );
+    }
 }

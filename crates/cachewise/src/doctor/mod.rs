@@ -11,10 +11,10 @@ mod rights;
 mod tools;
 
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Checkup, Report, Stretch, System};
 use cachewise_probe::{Detail, Options, Scope};
@@ -24,6 +24,7 @@ use crate::cli::Doctor;
 use crate::machine;
 use crate::output::{Sink, Stream, is_broken_pipe, tell};
 use crate::signals::{self, Caught};
+use crate::ticks::Ticks;
 use crate::watch::Watch;
 
 /// While watching it is looked this often: a process that lives for a moment has a row of its own, and a
@@ -87,16 +88,13 @@ fn watch(
     };
     let mut watch = Watch::open(&options, kernel.clone())?;
     let end = Instant::now() + time;
+    let mut ticks = Ticks::new(interrupts);
     let mut sum: Option<Stretch> = None;
     // What waits for the disk comes and goes: writers were held back if it was much at any time.
     let mut dirtiest: Option<System> = None;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let over = match interrupts.recv_timeout(left.min(LOOK_EVERY)) {
-            Ok(_) => true,
-            Err(RecvTimeoutError::Timeout) => left <= LOOK_EVERY,
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
-        };
+        let over = ticks.next(left.min(LOOK_EVERY))? || left <= LOOK_EVERY;
         let stretch = watch.stretch()?;
         let dirty = |system: &System| system.dirty_bytes.plus(system.writeback_bytes).known();
         if dirtiest

@@ -9,7 +9,8 @@
 
 mod survey;
 
-use std::io::{self, ErrorKind, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
+use cachewise_units::{escaped, shell_quoted};
 use cachewise_web::{
     Collector, Gatherer, Limits, Machine, Names, Options, Server, Survey, Token, Watching,
 };
@@ -189,15 +191,21 @@ fn token(arguments: &Serve) -> Result<Option<Token>> {
 }
 
 fn read_token(path: &Path) -> Result<String> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token file {shown}"))?;
-    let mode = path.metadata().map_or(0, |file| file.permissions().mode());
+    let shown = escaped(path);
+    let cannot = || format!("cannot read the token file {shown}");
+    // Opened once: its name may come to mean another file.
+    let mut file = File::open(path).with_context(cannot)?;
+    let mode = file.metadata().with_context(cannot)?.permissions().mode();
     if mode & 0o077 != 0 {
-        tell(&format!(
-            "note: {shown} can be read by others than its owner; `chmod 600 {shown}` keeps the token secret"
-        ));
+        bail!(
+            "the token file {shown} is open to others than its owner (mode {:04o}), so that its token may be no secret \
+             any more: chmod 600 {}, and put a new token into it",
+            mode & 0o7777,
+            shell_quoted(path)
+        );
     }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(cannot)?;
     Ok(text)
 }
 

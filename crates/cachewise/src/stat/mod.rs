@@ -8,18 +8,18 @@ mod watched;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Instant;
+use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Lost, Stretch};
-use cachewise_view::{Format, RowOptions, RowWriter};
+use cachewise_view::{Format, RowOptions, RowWriter, lost_text};
 
 use crate::cli::Stat;
 use crate::machine::Followed;
 use crate::output::{Sink, Stream, tell};
 use crate::signals::{self, Caught};
+use crate::ticks::Ticks;
 use crate::watch::Watch;
 
 /// The header is written again after so many rows, on a terminal.
@@ -48,17 +48,11 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let cannot_write = || format!("cannot write to {name}");
     let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
 
-    let mut due = Instant::now();
+    let mut ticks = Ticks::new(&interrupts);
     let mut total: Option<Stretch> = None;
     let mut lost: Vec<Lost> = Vec::new();
     for shown in 1.. {
-        due += arguments.interval.get();
-        let wait = due.saturating_duration_since(Instant::now());
-        let interrupted = match interrupts.recv_timeout(wait) {
-            Ok(_) => true,
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
-        };
+        let interrupted = ticks.next(arguments.interval.get())?;
         if interrupted && is_watched {
             // The terminal shows ^C where the row goes, which would not fit behind it.
             let _ = std::io::stdout().write_all(b"\r");
@@ -79,8 +73,6 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             writer.finish(total.as_ref()).with_context(cannot_write)?;
             break;
         }
-        // A machine that slept, or an interval shorter than a sample takes: no rush to catch up.
-        due = due.max(Instant::now());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,19 +80,15 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
 /// Says what was lost, with what was lost before.
 fn tell_lost(so_far: &mut Vec<Lost>, lost: &[Lost]) {
     for lost in lost {
-        let count = match so_far.iter_mut().find(|known| known.id == lost.id) {
+        match so_far.iter_mut().find(|known| known.id == lost.id) {
             Some(known) => {
                 known.count = known.count.saturating_add(lost.count);
-                known.count
+                tell(&lost_text(known));
             }
             None => {
                 so_far.push(*lost);
-                lost.count
+                tell(&lost_text(lost));
             }
-        };
-        tell(&format!(
-            "incomplete, {}: {count} {}",
-            lost.id, lost.meaning
-        ));
+        }
     }
 }

@@ -2,21 +2,22 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Instant;
+use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Unit, field};
 use cachewise_probe::Options;
 use cachewise_tui::{Kind, arranged};
-use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics};
+use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
 
 use super::grouped::grouped;
+use super::rows::nobody_knows;
 use crate::cli::Top;
 use crate::machine::{self, Followed};
 use crate::output::{Sink, Stream, is_broken_pipe, tell};
 use crate::signals::{self, Caught};
+use crate::ticks::Ticks;
 use crate::watch::Watch;
 
 /// The header is written again after so many rows, on a terminal.
@@ -42,7 +43,7 @@ pub fn batch(
         tell(&format!("note: {note}"));
     }
     if !watch.backend().exact {
-        tell("note: without the probe nobody knows who did what, so there are no rows");
+        tell("note: without the probe nobody knows who did what: `-`, or null, is not 0");
     }
     let name = sink.name().to_owned();
     let is_terminal = sink.is_terminal;
@@ -59,15 +60,9 @@ pub fn batch(
         Format::OpenMetrics => Out::Metrics(sink, None),
         format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
     };
-    let mut due = Instant::now();
+    let mut ticks = Ticks::new(&interrupts);
     for shown in 1.. {
-        due += arguments.pace().get();
-        let wait = due.saturating_duration_since(Instant::now());
-        let interrupted = match interrupts.recv_timeout(wait) {
-            Ok(_) => true,
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
-        };
+        let interrupted = ticks.next(arguments.pace().get())?;
         // Before the stretch: what it did last belongs to it.
         let ended = followed.as_ref().is_some_and(Followed::has_ended);
         let stretch = watch.stretch()?;
@@ -90,7 +85,6 @@ pub fn batch(
             Ok(()) if is_last => return Ok(ExitCode::SUCCESS),
             Ok(()) => {}
         }
-        due = due.max(Instant::now());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -164,7 +158,15 @@ fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let kind = arguments.view.kind();
     let mut rows = sorted(stretch, arguments);
+    // No rows would say that nobody did anything.
+    let missing = stretch.parts_missing();
+    if let (Some(missing), Kind::Process | Kind::File) = (missing, kind) {
+        let mut row = nobody_knows(kind, stretch, missing);
+        row.labels.time = Measured::Exact(stretch.time.clone());
+        return vec![row];
+    }
     if let Some(top) = arguments.top {
         rows.truncate(usize::try_from(top).unwrap_or(usize::MAX));
     }
@@ -173,9 +175,6 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 
 fn tell_lost(lost: &[Lost]) {
     for lost in lost {
-        tell(&format!(
-            "incomplete, {}: {} {}",
-            lost.id, lost.count, lost.meaning
-        ));
+        tell(&lost_text(lost));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-use cachewise_model::{Row, escaped};
+use cachewise_model::{Measured, Row, escaped};
 use cachewise_tui::Kind;
 use cachewise_view::Labels;
 
@@ -35,6 +35,8 @@ pub fn grouped(kind: Kind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
     groups
 }
 
+const NONE: Measured<String> = Measured::not_offered("none in particular");
+
 fn label(kind: Kind) -> &'static str {
     match kind {
         Kind::Process => "command",
@@ -47,6 +49,8 @@ fn label(kind: Kind) -> &'static str {
 fn labels(kind: Kind, row: &Row) -> Labels {
     let labels = &row.labels;
     let text = match kind {
+        // The row of all others has a name, but is no program.
+        Kind::Process if labels.pid.missing().is_some() => &NONE,
         Kind::Process => &labels.command,
         Kind::File => &labels.filesystem,
         Kind::Cgroup => &labels.cgroup,
@@ -68,13 +72,14 @@ fn add(sum: &mut Row, row: &Row) {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Measured};
+    use cachewise_model::Counter;
 
     use super::*;
 
     fn row(command: &str, pages: u64) -> Row {
         let mut row = Row::default();
         row.labels.command = Measured::Exact(command.into());
+        row.labels.pid = Measured::Exact(7);
         row.ledger.set(Counter::ReadPages, pages);
         row
     }

@@ -141,15 +141,17 @@ fn look(arguments: &Top) -> Look {
 struct Source {
     watch: Watch,
     followed: Option<(Followed, u32)>,
-    /// It has just ended, which is not said yet.
+    /// It has ended: there is nothing more to come.
     ended: Option<u32>,
 }
 
 impl cachewise_tui::Source for Source {
     fn stretch(&mut self) -> Result<Stretch, String> {
         // After the stretch in which it ended: what it did last is in that.
-        if let Some(pid) = self.ended.take() {
-            return Err(format!("process {pid} has ended"));
+        if let Some(pid) = self.ended {
+            return Err(format!(
+                "process {pid} has ended; these are its last numbers"
+            ));
         }
         let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
         self.ended = ended.map(|(_, pid)| pid);

@@ -2,65 +2,89 @@
 
 use anyhow::{Result, bail};
 use cachewise_model::{
-    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row, System,
-    Unit, field,
+    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row,
+    Stretch, System, Unit, field,
 };
 use cachewise_tui::Kind;
 
 use crate::cli::Top;
 
-const NOT_YET: Missing = Missing::Unknown("not measured yet");
-
 /// A row of this kind in which nothing was measured: it tells which fields such rows have.
 pub fn kind_of_row(kind: Kind) -> Row {
+    unmeasured(kind, Missing::Unknown("not measured yet"))
+}
+
+/// The row that stands for those of which nobody knows how many there are: nothing in it is known but the
+/// time.
+pub fn nobody_knows(kind: Kind, stretch: &Stretch, missing: Missing) -> Row {
+    let mut row = unmeasured(kind, missing);
+    row.elapsed = stretch.elapsed;
+    row.ledger = Ledger::all_missing(missing);
+    let labels = &mut row.labels;
+    match kind {
+        Kind::Process => {
+            labels.pid = Measured::Missing(missing);
+            labels.exit = Measured::Missing(missing);
+        }
+        Kind::File => {
+            labels.inode = Measured::Missing(missing);
+            labels.device = Measured::Missing(missing);
+        }
+        Kind::Device => labels.device = Measured::Missing(missing),
+        Kind::Cgroup => {}
+    }
+    row
+}
+
+fn unmeasured(kind: Kind, missing: Missing) -> Row {
     let mut row = match kind {
         Kind::Process => ProcessRow {
             pid: 1,
-            started: Measured::Missing(NOT_YET),
-            ppid: Measured::Missing(NOT_YET),
-            command: Measured::Missing(NOT_YET),
-            cgroup: Measured::Missing(NOT_YET),
+            started: Measured::Missing(missing),
+            ppid: Measured::Missing(missing),
+            command: Measured::Missing(missing),
+            cgroup: Measured::Missing(missing),
             exit: Exit::Running,
-            cpu_seconds: Measured::Missing(NOT_YET),
-            device_read_bytes: Measured::Missing(NOT_YET),
-            device_write_bytes: Measured::Missing(NOT_YET),
+            cpu_seconds: Measured::Missing(missing),
+            device_read_bytes: Measured::Missing(missing),
+            device_write_bytes: Measured::Missing(missing),
             ledger: Ledger::default(),
         }
         .row(),
         Kind::File => FileRow {
-            path: Measured::Missing(NOT_YET),
+            path: Measured::Missing(missing),
             deleted: false,
-            filesystem: Measured::Missing(NOT_YET),
+            filesystem: Measured::Missing(missing),
             device: String::new(),
             inode: 1,
-            size_bytes: Measured::Missing(NOT_YET),
-            resident_before_pages: Measured::Missing(NOT_YET),
-            resident_after_pages: Measured::Missing(NOT_YET),
+            size_bytes: Measured::Missing(missing),
+            resident_before_pages: Measured::Missing(missing),
+            resident_after_pages: Measured::Missing(missing),
             ledger: Ledger::default(),
             direct: false,
         }
         .row(),
         Kind::Cgroup => CgroupRow {
-            path: Measured::Missing(NOT_YET),
-            unit: Measured::Missing(NOT_YET),
+            path: Measured::Missing(missing),
+            unit: Measured::Missing(missing),
             ledger: Ledger::default(),
-            system: System::all_missing(NOT_YET),
+            system: System::all_missing(missing),
         }
         .row(),
         Kind::Device => DeviceRow {
             device: String::new(),
-            path: Measured::Missing(NOT_YET),
-            filesystem: Measured::Missing(NOT_YET),
+            path: Measured::Missing(missing),
+            filesystem: Measured::Missing(missing),
             ledger: Ledger::default(),
-            device_read_bytes: Measured::Missing(NOT_YET),
-            device_write_bytes: Measured::Missing(NOT_YET),
+            device_read_bytes: Measured::Missing(missing),
+            device_write_bytes: Measured::Missing(missing),
         }
         .row(),
     };
-    row.labels.time = Measured::Missing(NOT_YET);
+    row.labels.time = Measured::Missing(missing);
     row.elapsed = std::time::Duration::from_secs(1);
     if kind == Kind::Process {
-        row.labels.unit = Measured::Missing(NOT_YET);
+        row.labels.unit = Measured::Missing(missing);
     }
     row
 }

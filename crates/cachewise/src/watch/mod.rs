@@ -31,6 +31,8 @@ const SIZES_OF: (Look, usize) = (Look::Size, 200);
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
+const NEEDS_PROBE_FOR_FILES: Missing =
+    Missing::NotOffered("only the probe can tell which files were used");
 const OF_THE_MACHINE: Missing = Missing::NotOffered("it is counted for the whole machine only");
 
 /// Watches the machine, or a part of it, until it is dropped.
@@ -233,6 +235,16 @@ impl Parts {
         let page = cachewise_sys::page_size();
         account::heaviest_groups_first(&mut stretch.cgroups, page);
         stretch.devices = self.devices.rows(kernel, &stretch.files);
+        if snapshot.is_none() {
+            // What nobody counted is not nothing.
+            for group in &mut stretch.cgroups {
+                group.ledger = Ledger::all_missing(NEEDS_PROBE);
+            }
+            for device in &mut stretch.devices {
+                device.ledger = Ledger::all_missing(NEEDS_PROBE);
+                device.filesystem = Measured::Missing(NEEDS_PROBE_FOR_FILES);
+            }
+        }
     }
 }
 

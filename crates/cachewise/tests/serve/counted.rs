@@ -140,6 +140,7 @@ pub fn filesets() {
     assert_eq!(of("files"), Some(2.0), "those that match");
     assert_eq!(of("size_bytes"), Some(16.0 * page), "all of them");
     assert_eq!(of("resident_bytes"), Some(10.0 * page), "what is there");
+    assert!(of("age_seconds").is_some(), "and when it was looked at");
 }
 
 /// Reads a file through the cache, cold and warm, and around it, as a task of this group; this process does
@@ -353,6 +354,14 @@ pub fn json_is_as_described() {
         ("/api/v1/files?sort=nothing", 400),
         ("/api/v1/files?limit=-1", 400),
         ("/api/v1/files?unknown=1", 400),
+        ("/api/v1/files?sort=path", 400),
+        ("/api/v1/stretch?seconds=0", 400),
+        ("/api/v1/stretch?sort=read_pages", 400),
+        ("/api/v1/stretch?limit=1", 400),
+        ("/api/v1/findings?limit=1", 400),
+        ("/api/v1/history?limit=1", 400),
+        ("/api/v1/totals?seconds=1", 400),
+        ("/api/v1/machine?x=1", 400),
         ("/api/v1/cache?path=relative", 400),
         ("/api/v1/cache?path=/var/../etc", 400),
         ("/api/v1/nothing", 404),
@@ -364,6 +373,21 @@ pub fn json_is_as_described() {
         let json: Value = serde_json::from_str(&answer.body).expect("errors are JSON");
         assert!(json["error"].is_string(), "{path} says what is wrong");
     }
+}
+
+/// Who asks before the first interval is over gets what there is, and no error.
+pub fn before_the_first_tick() {
+    let site = Site::new(&["--interval", "3600"]);
+    for path in ["stretch", "processes", "devices", "findings"] {
+        let document = site.json(&format!("/api/v1/{path}"));
+        assert!(document["timestamp"].is_string(), "{path}: {document}");
+    }
+    let stretch = site.json("/api/v1/processes");
+    let elapsed = stretch["elapsed_seconds"].as_f64().expect("a number");
+    assert!(elapsed > 0.05, "rates are not over an instant: {stretch}");
+    let history = site.json("/api/v1/history");
+    let points = history["points"].as_array().expect("a list");
+    assert_eq!(points.len(), 1, "one short stretch for all that ask");
 }
 
 /// The part of JSON Schema that the description uses.

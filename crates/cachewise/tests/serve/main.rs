@@ -4,6 +4,7 @@
 //! - `site`: a server of our own; `http`: requests to it, well-formed or not
 //! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
 //! - `agreement`: `top -b` and `record` beside it, on the same load
+//! - `blind`: without the probe, what is not known is not 0
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
 //! - `browser`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
@@ -12,6 +13,7 @@
 mod support;
 
 mod agreement;
+mod blind;
 mod browser;
 mod chromium;
 mod counted;
@@ -46,6 +48,13 @@ fn main() -> ExitCode {
             ),
             needs_root("agreement::to_the_page", agreement::to_the_page),
             needs_root("counted::by_prometheus", counted::by_prometheus),
+            plain(
+                "counted::before_the_first_tick",
+                counted::before_the_first_tick,
+            ),
+            plain("blind::metrics", blind::metrics),
+            plain("blind::lists", blind::lists),
+            plain("blind::events", blind::events),
             plain("refused::token", refused::token),
             plain("refused::other_hosts", refused::other_hosts),
             plain("refused::garbage", refused::garbage),

@@ -225,16 +225,22 @@ pub fn arguments() {
     let scratch = Scratch::new();
     let file = scratch.path("token");
     std::fs::write(&file, format!("{TOKEN}\n")).expect("the disk has room");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let site = Site::at(
-        "127.0.0.1:0",
-        &["--token-file", &file.to_string_lossy()],
-        None,
-    );
+    let allow = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&file, mode).expect("it is ours");
+    };
+    let name = file.to_string_lossy();
+    for mode in [0o644, 0o640, 0o620, 0o604] {
+        allow(mode);
+        refuse(
+            &["--listen", "127.0.0.1:0", "--token-file", &name],
+            "chmod 600",
+        );
+    }
+    allow(0o600);
+    let site = Site::at("127.0.0.1:0", &["--token-file", &name], None);
     assert_eq!(site.get("/metrics").status, 401, "the file has the token");
-    site.end()
-        .expect(0, "a signal ends it")
-        .says("chmod 600", "it says that others can read the file");
+    site.end().expect(0, "a signal ends it");
 }
 
 /// As many descriptors as this process may have: a connection has one here as well.

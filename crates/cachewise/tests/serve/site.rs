@@ -1,12 +1,13 @@
 //! A server of our own.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
 use super::http::{Answer, Request};
-use crate::support::{Ended, Started, cachewise, until};
+use crate::support::{Ended, Scratch, Started, cachewise, cachewise_as_nobody};
 
 /// A server, ended when dropped.
 pub struct Site {
@@ -24,7 +25,20 @@ impl Site {
 
     /// Starts one.
     pub fn at(listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
-        let mut command = cachewise(["serve", "--listen", listen]);
+        Site::of(cachewise::<_, &str>([]), listen, arguments, token)
+    }
+
+    /// Starts one where the probe may not be loaded.
+    pub fn as_nobody(scratch: &Scratch, arguments: &[&str]) -> Site {
+        let command = match rustix::process::geteuid().is_root() {
+            true => cachewise_as_nobody(scratch),
+            false => cachewise::<_, &str>([]),
+        };
+        Site::of(command, "127.0.0.1:0", arguments, None)
+    }
+
+    fn of(mut command: Command, listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
+        command.args(["serve", "--listen", listen]);
         command.args(arguments).stdin(Stdio::null());
         command.env_remove("CACHEWISE_TOKEN");
         if let Some(token) = token {
@@ -54,6 +68,29 @@ impl Site {
         self.request(path).send()
     }
 
+    /// The first event with numbers.
+    pub fn tick(&self) -> serde_json::Value {
+        let mut stream = super::http::connect(&self.address);
+        write!(
+            stream,
+            "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n",
+            self.address
+        )
+        .expect("it can be asked");
+        let mut lines = BufReader::new(stream).lines();
+        lines
+            .by_ref()
+            .map(|line| line.expect("the stream goes on"))
+            .find(|line| line == "event: tick")
+            .expect("it ticks");
+        let data = lines
+            .next()
+            .expect("with data")
+            .expect("the stream goes on");
+        let data = data.strip_prefix("data: ").expect("it is data");
+        serde_json::from_str(data).expect("it is JSON")
+    }
+
     /// A request to be made more of.
     pub fn request(&self, path: &str) -> Request {
         let request = Request::new(&self.address, path);
@@ -63,12 +100,9 @@ impl Site {
         }
     }
 
-    /// Asks for JSON, until it is there: before the first interval has passed there is none.
+    /// Asks for JSON.
     pub fn json(&self, path: &str) -> serde_json::Value {
-        let answer = until(&format!("{path} is there"), || {
-            let answer = self.get(path);
-            (answer.status != 503).then_some(answer)
-        });
+        let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path} is answered: {}", answer.body);
         serde_json::from_str(&answer.body).expect("it is JSON")
     }

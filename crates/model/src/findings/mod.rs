@@ -4,15 +4,18 @@
 //! amounts: a finding must be worth the reading. A next step names only commands that exist today.
 //!
 //! # Layout
-//! - [`RULES`], [`diagnose`]: the table, and running it.
+//! - [`RULES`], [`diagnose`]: the table, and running it. [`blind`]: which rules could not look.
 //! - one module per rule, each with its thresholds and the reasons for them.
 //! - `pressure`: what the rules about scarce memory share.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
 use std::cmp::Reverse;
+use std::fmt;
 
+use crate::counter::Counter;
 use crate::finding::Finding;
+use crate::measured::Measured;
 use crate::report::Report;
 use crate::value::{Datum, Value};
 
@@ -40,6 +43,8 @@ pub struct Rule {
     pub id: &'static str,
     /// One sentence about what it looks for.
     pub help: &'static str,
+    /// The counters without which it finds nothing, whatever there is; none if the kernel's own numbers do.
+    pub needs: &'static [Counter],
     /// Looks at a report.
     pub check: fn(&Report) -> Vec<Finding>,
 }
@@ -49,66 +54,79 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: thrashing::ID,
         help: "Tasks that wait for pages that were taken a moment ago",
+        needs: &[],
         check: thrashing::check,
     },
     Rule {
         id: group_limit::ID,
         help: "Control groups at their memory limit",
+        needs: &[],
         check: group_limit::check,
     },
     Rule {
         id: who_misses::ID,
         help: "Processes whose reads mostly come from the device, on a whole machine",
+        needs: &[Counter::ReadPages, Counter::ReadMissPages],
         check: who_misses::check,
     },
     Rule {
         id: direct_io::ID,
         help: "Reads that go around the page cache (O_DIRECT)",
+        needs: &[Counter::DirectReadBytes],
         check: direct_io::check,
     },
     Rule {
         id: reread_from_disk::ID,
         help: "Files that were brought in more than once in the same run",
+        needs: &[Counter::ReadMissPages],
         check: reread_from_disk::check,
     },
     Rule {
         id: working_set::ID,
         help: "Files in use that memory reclaim takes out of the page cache",
+        needs: &[Counter::RefaultPages],
         check: working_set::check,
     },
     Rule {
         id: random_small_reads::ID,
         help: "Small reads that mostly miss",
+        needs: &[Counter::ReadPages, Counter::ReadMissPages],
         check: random_small_reads::check,
     },
     Rule {
         id: readahead_wasted::ID,
         help: "Read-ahead that brings in what is never read",
+        needs: &[Counter::ReadaheadPages, Counter::ReadaheadWastedPages],
         check: readahead_wasted::check,
     },
     Rule {
         id: fault_storm::ID,
         help: "Many page faults on file mappings that miss",
+        needs: &[Counter::FaultMissPages],
         check: fault_storm::check,
     },
     Rule {
         id: dirty_backlog::ID,
         help: "Writes that come up to the limits of dirty memory",
+        needs: &[Counter::DirtiedPages],
         check: dirty_backlog::check,
     },
     Rule {
         id: tiny_reads::ID,
         help: "Read requests that are far smaller than a page",
+        needs: &[Counter::ReadBytes, Counter::ReadRequests],
         check: tiny_reads::check,
     },
     Rule {
         id: cold_start::ID,
         help: "A run that found its files not in the page cache",
+        needs: &[Counter::ReadPages, Counter::ReadMissPages],
         check: cold_start::check,
     },
     Rule {
         id: cold_metadata::ID,
         help: "A run that fetched directories and inodes rather than contents of files",
+        needs: &[Counter::MetadataPages],
         check: cold_metadata::check,
     },
 ];
@@ -119,6 +137,41 @@ pub fn diagnose(report: &Report) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.check)(report)).collect();
     findings.sort_by_key(|finding| finding.severity);
     findings
+}
+
+/// Rules that could not look, because what they need was not counted: that they found nothing says nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blind {
+    /// Their names.
+    pub rules: Vec<&'static str>,
+    /// Why it was not counted.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Blind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (blind, all) = (self.rules.len(), RULES.len());
+        write!(f, "{blind} of {all} rules could not look: {}", self.reason)
+    }
+}
+
+/// The rules that could not look at this report, if there are such.
+#[must_use]
+pub fn blind(report: &Report) -> Option<Blind> {
+    let why = |counter: &Counter| match report.totals.get(*counter) {
+        Measured::Exact(_) => None,
+        Measured::Estimated(..) => Some("estimates prove nothing"),
+        Measured::Missing(missing) => Some(missing.reason()),
+    };
+    let mut blind = RULES
+        .iter()
+        .filter_map(|rule| Some((rule.id, rule.needs.iter().find_map(why)?)));
+    let (first, reason) = blind.next()?;
+    let rules = std::iter::once(first).chain(blind.map(|(id, _)| id));
+    Some(Blind {
+        rules: rules.collect(),
+        reason,
+    })
 }
 
 /// How many files a rule names. The table of files has the rest.
@@ -145,8 +198,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::counter::Counter;
-    use crate::measured::{Measured, Missing};
+    use crate::ledger::Ledger;
+    use crate::measured::Missing;
     use crate::system::System;
     use crate::unit::Unit;
 
@@ -224,6 +277,59 @@ mod tests {
         }
         assert_eq!(diagnose(&blind), [], "missing counters prove nothing");
         assert_eq!(diagnose(&estimated), [], "nor do estimated ones");
+    }
+
+    #[test]
+    fn rules_say_what_they_cannot_do_without() {
+        let whole = sample::every_rule_fires();
+        assert_eq!(blind(&whole), None, "everything was counted exactly");
+        let without = |counters: &[Counter]| {
+            let mut report = whole.clone();
+            let missing = |ledger: &mut Ledger| {
+                for counter in counters {
+                    ledger.set_missing(*counter, Missing::NotOffered("no BPF"));
+                }
+            };
+            missing(&mut report.totals);
+            report
+                .files
+                .iter_mut()
+                .for_each(|row| missing(&mut row.ledger));
+            report
+                .processes
+                .iter_mut()
+                .for_each(|row| missing(&mut row.ledger));
+            report
+        };
+        for rule in RULES {
+            for counter in rule.needs {
+                let report = without(&[*counter]);
+                assert_eq!(
+                    (rule.check)(&report),
+                    [],
+                    "{} finds nothing without {}",
+                    rule.id,
+                    counter.id()
+                );
+                let blind = blind(&report).expect("and that is said");
+                assert!(blind.rules.contains(&rule.id), "{}: {blind}", rule.id);
+            }
+        }
+        let report = without(Counter::ALL);
+        let blind = blind(&report).expect("most rules need counters");
+        assert_eq!(
+            blind.to_string(),
+            "11 of 13 rules could not look: no BPF",
+            "one sentence for people"
+        );
+        for rule in RULES {
+            assert_eq!(
+                (rule.check)(&report).is_empty(),
+                blind.rules.contains(&rule.id),
+                "{} looks, or is said not to",
+                rule.id
+            );
+        }
     }
 
     #[test]

@@ -201,7 +201,8 @@ fn trail(
     }
     let seen = app.trail.iter().rev().take(room).collect::<Vec<_>>();
     let known = seen.iter().filter_map(|beat| beat.as_ref()).map(&number);
-    let most = known.fold(0.0, f64::max);
+    let known = known.reduce(f64::max);
+    let most = known.unwrap_or_default();
     let line: String = seen
         .iter()
         .rev()
@@ -213,5 +214,6 @@ fn trail(
         .collect();
     let x = bars + u16::try_from(room - seen.len()).unwrap_or(0);
     canvas.text(x, y, end, &line, style);
-    canvas.right(end - 12, y, end, &format!("max {}", rate(most)), look.dim());
+    let max = known.map_or("?".to_owned(), rate);
+    canvas.right(end - 12, y, end, &format!("max {max}"), look.dim());
 }

@@ -108,14 +108,20 @@ fn findings(app: &App, found: &Found, columns: usize) -> Lines {
         }
     };
     let mut lines: Lines = vec![(title, look.bold())];
-    if found.findings.is_empty() {
-        lines.push((String::new(), look.plain()));
-        let none = match (over.is_zero(), app.setup.backend.exact) {
-            (true, _) => "no numbers yet to find anything in",
-            (false, true) => "nothing that would be worth a change",
-            (false, false) => "none can be made from estimates",
-        };
-        push_wrapped(&mut lines, "", none, columns, look.plain());
+    match &found.blind {
+        _ if over.is_zero() => {
+            lines.push((String::new(), look.plain()));
+            lines.push(("no numbers yet to find anything in".into(), look.plain()));
+        }
+        Some(blind) => {
+            lines.push((String::new(), look.plain()));
+            push_wrapped(&mut lines, "? ", &blind.to_string(), columns, look.bold());
+        }
+        None if found.findings.is_empty() => {
+            lines.push((String::new(), look.plain()));
+            lines.push(("nothing that would be worth a change".into(), look.plain()));
+        }
+        None => {}
     }
     for finding in &found.findings {
         lines.push((String::new(), look.plain()));

@@ -1,6 +1,6 @@
 //! What lies over a view: details, help, findings.
 
-use cachewise_model::{Measured, Residency};
+use cachewise_model::{Ledger, Measured, Missing, Residency};
 use cachewise_tui::{Answer, BINDINGS, Request, Scene};
 use ratatui::crossterm::event::KeyCode;
 
@@ -122,6 +122,19 @@ fn findings_have_figures_and_a_next_step() {
     assert!(
         view.shows("nothing that would be worth a change"),
         "or nothing: {view}"
+    );
+    let mut view = View::new(100, 30);
+    let mut blind = quiet();
+    blind.ledger = Ledger::all_missing(Missing::NotOffered("no probe"));
+    view.feed(blind);
+    assert!(
+        view.shows("max ?") && !view.shows("max 0"),
+        "of what nobody counted there is no most: {view}"
+    );
+    view.key('f');
+    assert!(
+        view.shows("11 of 13 rules could not look: no probe") && !view.shows("nothing that"),
+        "who could not look clears nobody: {view}"
     );
 }
 

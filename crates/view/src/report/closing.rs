@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Count, Finding, Law, Report, Severity, Value, Verdict, escaped, laws};
+use cachewise_model::{
+    Blind, Count, Finding, Law, Lost, Report, Severity, Value, Verdict, escaped, laws,
+};
 
 use crate::cell::{cell, grouped, path_text, wrapped};
 use crate::style::Style;
@@ -10,14 +12,11 @@ use crate::style::Style;
 /// The findings, each with its figures and the next step.
 ///
 /// The rules take exact numbers only: where there are none, nothing found means nothing.
-pub(crate) fn findings(findings: &[Finding], exact: bool, style: Style) -> String {
+pub(crate) fn findings(findings: &[Finding], blind: Option<&Blind>, style: Style) -> String {
     if findings.is_empty() {
-        let none = if exact {
-            "none"
-        } else {
-            "none can be made from estimates"
-        };
-        return format!("{} {none}\n", style.bold("findings:"));
+        let none = blind.map_or("none".to_owned(), |blind| format!("? ({blind})"));
+        let line = format!("{} {none}", style.bold("findings:"));
+        return format!("{}\n", wrapped(&line, style.width));
     }
     let mut text = format!("{}\n", style.bold("findings"));
     for finding in findings {
@@ -36,6 +35,9 @@ pub(crate) fn findings(findings: &[Finding], exact: bool, style: Style) -> Strin
         let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
         let _ = writeln!(text, "    {}", figures.join(", "));
         let _ = writeln!(text, "    next: {}", finding.next_step);
+    }
+    if let Some(blind) = blind {
+        let _ = writeln!(text, "{}", wrapped(&blind.to_string(), style.width));
     }
     text
 }
@@ -103,11 +105,24 @@ fn equation(law: &Law) -> String {
 pub(crate) fn lost(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for lost in report.lost.iter().filter(|lost| lost.count > 0) {
-        let what = format!("incomplete, {}:", lost.id.replace('_', " "));
-        let count = grouped(lost.count);
-        let _ = writeln!(text, "{} {count} {}", style.yellow(&what), lost.meaning);
+        let (what, how_often) = lost_parts(lost);
+        let _ = writeln!(text, "{} {how_often}", style.yellow(&what));
     }
     text
+}
+
+/// What could not be counted as it should, in one line.
+#[must_use]
+pub fn lost_text(lost: &Lost) -> String {
+    let (what, how_often) = lost_parts(lost);
+    format!("{what} {how_often}")
+}
+
+fn lost_parts(lost: &Lost) -> (String, String) {
+    (
+        format!("incomplete, {}:", lost.id.replace('_', " ")),
+        format!("{} {}", grouped(lost.count), lost.meaning),
+    )
 }
 
 /// What the back-end wants known.
@@ -120,12 +135,16 @@ pub(crate) fn notes(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Measured};
+    use cachewise_model::{Counter, Measured, blind};
 
     use super::super::sample;
     use super::*;
 
     const PLAIN: Style = Style::plain(80);
+
+    fn told(report: &Report) -> String {
+        findings(&report.findings, blind(report).as_ref(), PLAIN)
+    }
 
     #[test]
     fn a_finding_has_figures_and_a_next_step() {
@@ -137,18 +156,20 @@ mod tests {
             "cachewise warm /data/file, or cat /data/file >/dev/null\n",
         ]
         .concat();
+        let mut report = sample::cold();
+        assert_eq!(told(&report), expected, "three lines a finding");
+        report.findings.clear();
         assert_eq!(
-            findings(&sample::cold().findings, true, PLAIN),
-            expected,
-            "three lines a finding"
-        );
-        assert_eq!(
-            findings(&[], true, PLAIN),
+            told(&report),
             "findings: none\n",
             "silence would leave one wondering"
         );
-        assert!(
-            findings(&[], false, PLAIN).contains("estimates"),
+        report
+            .totals
+            .set_estimated(Counter::ReadPages, 7, "a guess");
+        assert_eq!(
+            told(&report),
+            "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
             "estimates clear nobody"
         );
     }

@@ -1,7 +1,9 @@
 //! A report as one JSON document with everything in it.
 
-use cachewise_model::{Datum, Exit, Finding, Law, Measured, Report, Row, Value, Verdict, laws};
-use serde_json::{Value as Json, json};
+use cachewise_model::{
+    Blind, Datum, Exit, Finding, Law, Measured, Report, Row, Value, Verdict, blind, laws,
+};
+use serde_json::{Map, Value as Json, json};
 
 use crate::json::Object;
 
@@ -65,10 +67,7 @@ pub(super) fn json(report: &Report) -> Json {
         .set("cgroups", cgroups.collect::<Json>())
         .set("surroundings", surroundings.finish())
         .set("laws", laws(report).iter().map(law).collect::<Json>())
-        .set(
-            "findings",
-            report.findings.iter().map(finding_json).collect::<Json>(),
-        )
+        .merge(findings_json(&report.findings, blind(report).as_ref()))
         .finish()
 }
 
@@ -112,9 +111,25 @@ fn law(law: &Law) -> Json {
     json!({ "id": law.id, "holds": holds, "reason": reason })
 }
 
-/// A finding as JSON.
+/// Findings as members of a document: null, with the reason, where none was made and rules could not look.
 #[must_use]
-pub fn finding_json(finding: &Finding) -> Json {
+pub fn findings_json(findings: &[Finding], blind: Option<&Blind>) -> Map<String, Json> {
+    let made: Json = match blind {
+        Some(_) if findings.is_empty() => Json::Null,
+        _ => findings.iter().map(finding_json).collect(),
+    };
+    let unchecked = blind.map_or(&[][..], |blind| &blind.rules);
+    let mut members = Map::new();
+    members.insert("findings".into(), made);
+    members.insert("unchecked_rules".into(), unchecked.into());
+    if let Some(blind) = blind {
+        let reasons = json!({ "findings": blind.to_string() });
+        members.insert("reasons".into(), reasons);
+    }
+    members
+}
+
+fn finding_json(finding: &Finding) -> Json {
     let figures = finding
         .figures
         .iter()
@@ -138,8 +153,36 @@ pub fn finding_json(finding: &Finding) -> Json {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::{Counter, Missing};
+
     use super::super::sample;
     use super::*;
+
+    #[test]
+    fn no_findings_of_the_blind_are_null() {
+        let mut report = sample::cold();
+        let members = |report: &Report| findings_json(&report.findings, blind(report).as_ref());
+        let seeing = members(&report);
+        assert_eq!(seeing["unchecked_rules"], json!([]), "all rules looked");
+        assert!(!seeing.contains_key("reasons"), "nothing to explain");
+        report
+            .totals
+            .set_missing(Counter::DirectReadBytes, Missing::Unknown("refused"));
+        let partly = members(&report);
+        assert_eq!(partly["findings"][0]["id"], "cold_start", "what was found");
+        assert_eq!(
+            partly["unchecked_rules"],
+            json!(["direct_io"]),
+            "and who could not look"
+        );
+        report.findings.clear();
+        let none = members(&report);
+        assert!(none["findings"].is_null(), "not known is not none");
+        assert_eq!(
+            none["reasons"]["findings"], "1 of 13 rules could not look: refused",
+            "and why"
+        );
+    }
 
     #[test]
     fn json_has_everything_and_parses_back() {

@@ -24,8 +24,8 @@ mod records;
 pub(crate) mod tables;
 mod text;
 
-pub use closing::finding_figure;
-pub use document::finding_json;
+pub use closing::{finding_figure, lost_text};
+pub use document::findings_json;
 
 #[cfg(test)]
 pub(crate) mod sample;

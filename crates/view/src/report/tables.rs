@@ -1,6 +1,6 @@
 //! The tables of files, processes and control groups.
 
-use cachewise_model::{Datum, FileRow, Measured, Part, Place, Report, Row};
+use cachewise_model::{ALL_OTHERS, Datum, FileRow, Measured, Part, Place, Report, Row};
 
 use super::ReportOptions;
 use super::ranked::table;
@@ -74,9 +74,6 @@ fn row(report: &Report, row: Row) -> Row {
         ..report.of_this(row)
     }
 }
-
-/// How a row is called that takes what found no room in the table of rows.
-const ALL_OTHERS: &str = "(all others)";
 
 /// How a file is called in a table.
 fn file_name(file: &FileRow) -> String {

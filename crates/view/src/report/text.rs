@@ -1,6 +1,6 @@
 //! A report for people: head, classes, files, processes, findings, checks.
 
-use cachewise_model::{Exit, Place, Report, Value, escaped, shell_quoted};
+use cachewise_model::{Exit, Place, Report, Value, blind, escaped, shell_quoted};
 
 use super::{ReportOptions, classes, closing, tables};
 use crate::cell::{cell, wrapped};
@@ -14,7 +14,7 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
         tables::files(report, Place::Run, options),
         tables::processes(report, Place::Run, options),
         tables::cgroups(report, Place::Run, options),
-        closing::findings(&report.findings, report.backend.exact, style),
+        closing::findings(&report.findings, blind(report).as_ref(), style),
         [
             closing::checks(report, style),
             closing::lost(report, style),

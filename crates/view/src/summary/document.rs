@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::{SummaryOptions, is_wanted};
 use crate::json::Object;
-use crate::report::finding_json;
+use crate::report::findings_json;
 
 pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
     let total = &summary.total;
@@ -60,10 +60,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("files", list(&mut total.file_rows()))
         .set("cgroups", list(&mut total.cgroup_rows()))
         .set("devices", list(&mut total.device_rows()))
-        .set(
-            "findings",
-            summary.findings.iter().map(finding_json).collect::<Json>(),
-        )
+        .merge(findings_json(&summary.findings, summary.blind.as_ref()))
         .set("lost", lost.collect::<Json>())
         .set("problems", summary.problems.as_slice())
         .finish()

@@ -108,6 +108,7 @@ pub(crate) fn night() -> Summary {
         }],
         more_gaps: 0,
         findings: Vec::new(),
+        blind: None,
         problems: Vec::new(),
         total,
     }

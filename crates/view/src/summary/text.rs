@@ -7,7 +7,7 @@ use cachewise_model::{
 use super::{SummaryOptions, figure, gap_text, length};
 use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
-use crate::report::{ReportOptions, closing, tables};
+use crate::report::{ReportOptions, closing, lost_text, tables};
 
 /// Shown unless others are asked for, where one of them is more than zero.
 const USUAL: [&str; 33] = [
@@ -281,19 +281,12 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
 
 /// What is wrong over the whole time.
 fn findings(summary: &Summary, options: &SummaryOptions) -> String {
-    closing::findings(&summary.findings, summary.backend.exact, options.style)
+    closing::findings(&summary.findings, summary.blind.as_ref(), options.style)
 }
 
 fn closing(summary: &Summary, options: &SummaryOptions) -> String {
     let line = |text: String| format!("{}\n", wrapped(&text, options.style.width));
-    let lost = summary.total.lost.iter().map(|lost| {
-        format!(
-            "incomplete, {}: {} {}",
-            lost.id,
-            grouped(lost.count),
-            lost.meaning
-        )
-    });
+    let lost = summary.total.lost.iter().map(lost_text);
     let notes = summary
         .backend
         .notes
@@ -304,6 +297,8 @@ fn closing(summary: &Summary, options: &SummaryOptions) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::Blind;
+
     use super::super::sample;
     use super::*;
     use crate::cell::width;
@@ -359,9 +354,12 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             summary(&night, &options(100)).contains("findings: none\n"),
             "silence would leave one wondering"
         );
-        night.backend.exact = false;
+        night.blind = Some(Blind {
+            rules: vec!["direct_io"],
+            reason: "refused",
+        });
         assert!(
-            summary(&night, &options(100)).contains("none can be made from estimates"),
+            summary(&night, &options(100)).contains("findings: ? (1 of 13 rules could not look"),
             "nothing found means nothing there"
         );
         night.findings = crate::report::sample::cold().findings;

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cachewise_model::{Row, Stretch, field};
-use cachewise_view::{finding_json, row_json};
+use cachewise_model::{Stretch, Unit, field};
+use cachewise_view::row_json;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::Site;
 use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
 use super::live::with_member;
+use crate::gather::Gathered;
 
 /// Rows unless more or fewer are asked for, and the most.
 const ROWS: usize = 200;
@@ -23,7 +24,17 @@ pub(crate) const MOST_ROWS: usize = 5000;
 pub(crate) const MOST_SECONDS: f64 = 60.0;
 /// Members of a directory.
 const MEMBERS: usize = 60;
-const NOT_YET: &str = "no interval has passed yet: try again in a moment";
+/// Over which time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Over {
+    seconds: Option<f64>,
+}
+
+/// Nothing: what would not be heeded is refused, on every page alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
 
 /// Over which time, in what order, how many.
 #[derive(Debug, Deserialize)]
@@ -46,7 +57,12 @@ type Asked<T> = Result<Query<T>, QueryRejection>;
 
 /// An error as JSON.
 pub(super) fn problem(status: StatusCode, error: String) -> Response {
-    document(status, &json!({ "error": error }))
+    let mut response = document(status, &json!({ "error": error }));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 fn document(status: StatusCode, json: &impl Display) -> Response {
@@ -69,36 +85,33 @@ pub(super) async fn unknown() -> Response {
     )
 }
 
-pub(super) async fn openapi() -> Response {
+pub(super) async fn openapi(asked: Asked<Nothing>) -> Response {
+    if let Err(error) = asked {
+        return bad(error.body_text());
+    }
     document(StatusCode::OK, &crate::schema::openapi())
 }
 
-impl Wanted {
-    fn time(&self, interval: Duration) -> Result<Duration, String> {
-        match self.seconds {
-            None => Ok(interval),
-            Some(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
-                Ok(Duration::from_secs_f64(seconds))
-            }
-            Some(_) => Err(format!(
-                "seconds must be above 0 and at most {MOST_SECONDS}"
-            )),
+/// A time that was asked for; without one it is the last interval.
+fn time(seconds: Option<f64>, interval: Duration) -> Result<Duration, String> {
+    match seconds {
+        None => Ok(interval),
+        Some(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
+            Ok(Duration::from_secs_f64(seconds))
         }
+        Some(_) => Err(format!(
+            "seconds must be above 0 and at most {MOST_SECONDS}"
+        )),
     }
 }
 
 /// Rows of one kind, over the time that is asked for.
-async fn rows(
-    site: Site,
-    asked: Asked<Wanted>,
-    table: &'static Table,
-    of: fn(&Stretch) -> Vec<Row>,
-) -> Response {
+async fn rows(site: Site, asked: Asked<Wanted>, table: &'static Table) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
         Err(error) => return bad(error.body_text()),
     };
-    let time = match wanted.time(site.options.interval) {
+    let time = match time(wanted.seconds, site.options.interval) {
         Ok(time) => time,
         Err(error) => return bad(error),
     };
@@ -108,48 +121,63 @@ async fn rows(
             "there is no field {sort}; `cachewise columns` lists them"
         ));
     };
+    if matches!(by.unit, Unit::Text | Unit::Time) {
+        return bad(format!(
+            "{sort} is no number: rows are sorted by the greatest"
+        ));
+    }
     let limit = wanted.limit.unwrap_or(ROWS).min(MOST_ROWS);
-    let answer = site.asking.ask(move |gathered, _| {
-        let stretch = gathered.over(time)?;
-        Some((gathered.head(&stretch.time), stretch))
+    let answer = over(&site, time, |gathered, stretch| {
+        (gathered.head(&stretch.time), stretch)
     });
-    match answer.await {
-        Ok(Some((mut json, stretch))) => {
-            let rows = of(&stretch);
-            json["elapsed_seconds"] = stretch.elapsed.as_secs_f64().into();
+    let (mut json, stretch) = match answer.await {
+        Ok(answer) => answer,
+        Err(error) => return not_now(error),
+    };
+    json["elapsed_seconds"] = stretch.elapsed.as_secs_f64().into();
+    match table.of(&stretch) {
+        Ok(rows) => {
             json["count"] = rows.len().into();
             let rows = greatest(rows.into_iter(), by, limit);
             json[table.id] = rows.iter().map(row_json).collect();
-            document(StatusCode::OK, &json)
         }
-        Ok(None) => not_now(NOT_YET.into()),
-        Err(error) => not_now(error),
+        Err(missing) => {
+            for id in ["count", table.id] {
+                json[id] = Json::Null;
+                json["reasons"][id] = missing.reason().into();
+            }
+        }
     }
+    document(StatusCode::OK, &json)
+}
+
+/// What is made of a time that is asked for, or of the first moment where that is all there is.
+async fn over<T: Send + 'static>(
+    site: &Site,
+    time: Duration,
+    of: impl FnOnce(&mut Gathered, Stretch) -> T + Send + 'static,
+) -> Result<T, String> {
+    let answer = site.asking.ask(move |gathered, watching| {
+        let stretch = gathered.over_or_begin(time, watching)?;
+        Ok(of(gathered, stretch))
+    });
+    answer.await.and_then(|answer| answer)
 }
 
 pub(super) async fn processes(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
-    rows(site, asked, &PROCESSES, |stretch| {
-        stretch.process_rows().collect()
-    })
-    .await
+    rows(site, asked, &PROCESSES).await
 }
 
 pub(super) async fn files(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
-    rows(site, asked, &FILES, |stretch| stretch.file_rows().collect()).await
+    rows(site, asked, &FILES).await
 }
 
 pub(super) async fn cgroups(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
-    rows(site, asked, &CGROUPS, |stretch| {
-        stretch.cgroup_rows().collect()
-    })
-    .await
+    rows(site, asked, &CGROUPS).await
 }
 
 pub(super) async fn devices(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
-    rows(site, asked, &DEVICES, |stretch| {
-        stretch.device_rows().collect()
-    })
-    .await
+    rows(site, asked, &DEVICES).await
 }
 
 fn lost(stretch: &Stretch) -> Json {
@@ -159,31 +187,32 @@ fn lost(stretch: &Stretch) -> Json {
 }
 
 /// The machine's numbers of the last interval, or of a longer time.
-pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
+pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Over>) -> Response {
     let time = match asked {
-        Ok(Query(wanted)) => wanted.time(site.options.interval),
+        Ok(Query(wanted)) => time(wanted.seconds, site.options.interval),
         Err(error) => Err(error.body_text()),
     };
     let time = match time {
         Ok(time) => time,
         Err(error) => return bad(error),
     };
-    let answer = site.asking.ask(move |gathered, _| {
-        let stretch = gathered.over(time)?;
+    let answer = over(&site, time, |gathered, stretch| {
         let mut json = gathered.head(&stretch.time);
         json["stretch"] = row_json(&stretch.row());
         json["lost"] = lost(&stretch);
-        Some(json)
+        json
     });
     match answer.await {
-        Ok(Some(json)) => document(StatusCode::OK, &json),
-        Ok(None) => not_now(NOT_YET.into()),
+        Ok(json) => document(StatusCode::OK, &json),
         Err(error) => not_now(error),
     }
 }
 
 /// The machine's numbers since the start: what the metrics are, at this moment.
-pub(super) async fn totals(State(site): State<Site>) -> Response {
+pub(super) async fn totals(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+    if let Err(error) = asked {
+        return bad(error.body_text());
+    }
     let answer = site.asking.ask(|gathered, watching| {
         gathered.take(watching)?;
         let time = gathered.totals.as_ref().map_or("", |totals| &totals.time);
@@ -200,7 +229,10 @@ pub(super) async fn totals(State(site): State<Site>) -> Response {
 }
 
 /// The points of the charts so far.
-pub(super) async fn history(State(site): State<Site>) -> Response {
+pub(super) async fn history(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+    if let Err(error) = asked {
+        return bad(error.body_text());
+    }
     let answer = site.asking.ask(|gathered, _| {
         let mut json = gathered.head(gathered.time().unwrap_or_default());
         json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
@@ -213,22 +245,28 @@ pub(super) async fn history(State(site): State<Site>) -> Response {
 }
 
 /// What is wrong, in the last minute.
-pub(super) async fn findings(State(site): State<Site>) -> Response {
-    let answer = site.asking.ask(|gathered, _| {
-        let findings: Json = gathered.findings().iter().map(finding_json).collect();
-        let mut json = gathered.head(gathered.time()?);
-        json["findings"] = findings;
-        Some(json)
+pub(super) async fn findings(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+    if let Err(error) = asked {
+        return bad(error.body_text());
+    }
+    let answer = over(&site, site.options.interval, |gathered, stretch| {
+        let mut json = gathered.head(&stretch.time);
+        for (name, member) in gathered.findings().members() {
+            json[name] = member;
+        }
+        json
     });
     match answer.await {
-        Ok(Some(json)) => document(StatusCode::OK, &json),
-        Ok(None) => not_now(NOT_YET.into()),
+        Ok(json) => document(StatusCode::OK, &json),
         Err(error) => not_now(error),
     }
 }
 
 /// What is known of the machine and of this server.
-pub(super) async fn machine(State(site): State<Site>) -> Response {
+pub(super) async fn machine(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+    if let Err(error) = asked {
+        return bad(error.body_text());
+    }
     let answer = site.asking.ask(|gathered, _| {
         let machine = &gathered.machine;
         let mut json = gathered.head(gathered.time().unwrap_or(&machine.started));

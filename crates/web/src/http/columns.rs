@@ -2,16 +2,19 @@
 
 use std::cmp::Ordering;
 
-use cachewise_model::{Datum, Field, Row, Value, field};
+use cachewise_model::{Datum, Field, Missing, Row, Stretch, Value, field};
 
 /// A table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) columns: &'static [Column],
     /// The column by which it is sorted at first.
     pub(super) order: &'static str,
+    rows: fn(&Stretch) -> Vec<Row>,
+    /// Only who counts knows which rows there are.
+    is_counted: bool,
 }
 
 /// A column: a field of the model's table, and what people call it here.
@@ -51,6 +54,8 @@ pub(super) static PROCESSES: Table = Table {
         column("cgroup", "Control group"),
     ],
     order: "read_pages",
+    rows: |stretch| stretch.process_rows().collect(),
+    is_counted: true,
 };
 
 pub(super) static CGROUPS: Table = Table {
@@ -70,6 +75,8 @@ pub(super) static CGROUPS: Table = Table {
         DIRTIED,
     ],
     order: "read_pages",
+    rows: |stretch| stretch.cgroup_rows().collect(),
+    is_counted: false,
 };
 
 pub(super) static FILES: Table = Table {
@@ -88,6 +95,8 @@ pub(super) static FILES: Table = Table {
         column("filesystem", "File system"),
     ],
     order: "read_pages",
+    rows: |stretch| stretch.file_rows().collect(),
+    is_counted: true,
 };
 
 pub(super) static DEVICES: Table = Table {
@@ -106,12 +115,21 @@ pub(super) static DEVICES: Table = Table {
         FETCHED,
     ],
     order: "device_read_bytes",
+    rows: |stretch| stretch.device_rows().collect(),
+    is_counted: false,
 };
 
-#[cfg(test)]
 pub(super) static TABLES: [&Table; 4] = [&PROCESSES, &CGROUPS, &FILES, &DEVICES];
 
 impl Table {
+    /// Its rows in a stretch; why nobody knows which there are, if so.
+    pub(super) fn of(&self, stretch: &Stretch) -> Result<Vec<Row>, Missing> {
+        match stretch.parts_missing().filter(|_| self.is_counted) {
+            Some(missing) => Err(missing),
+            None => Ok((self.rows)(stretch)),
+        }
+    }
+
     pub(super) fn fields(&self) -> Vec<&'static Field> {
         let ids = self.columns.iter().map(|column| column.id);
         ids.filter_map(field).collect()

@@ -11,14 +11,15 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cachewise_model::{Finding, Row, Stretch, field};
-use cachewise_view::{columns_json, finding_json};
+use cachewise_model::{Row, Stretch, field};
+use cachewise_view::columns_json;
 use futures_util::stream::unfold;
 use serde_json::{Value as Json, json};
 
-use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
+use super::columns::{TABLES, Table, greatest};
 use super::connection::ended;
 use super::{Site, api};
+use crate::gather::Findings;
 
 pub(super) const CONTENT_TYPE: &str = "text/event-stream";
 
@@ -58,14 +59,27 @@ pub(crate) fn point(tick: &Stretch) -> Json {
 }
 
 /// A tick as an event.
-pub(crate) fn event(tick: &Stretch, point: &str, findings: &[Finding]) -> String {
-    let rest = json!({
-        "processes": rows(&PROCESSES, tick.process_rows()),
-        "cgroups": rows(&CGROUPS, tick.cgroup_rows()),
-        "files": rows(&FILES, tick.file_rows()),
-        "devices": rows(&DEVICES, tick.device_rows()),
-        "findings": findings.iter().map(finding_json).collect::<Json>(),
-    });
+pub(crate) fn event(tick: &Stretch, point: &str, findings: &Findings) -> String {
+    let mut rest = json!({ "reasons": {} });
+    for table in TABLES {
+        match table.of(tick) {
+            Ok(of) => rest[table.id] = rows(table, of),
+            Err(missing) => {
+                rest[table.id] = Json::Null;
+                rest["reasons"][table.id] = missing.reason().into();
+            }
+        }
+    }
+    for (name, member) in findings.members() {
+        match member {
+            Json::Object(reasons) if name == "reasons" => {
+                for (of, reason) in reasons {
+                    rest["reasons"][of] = reason;
+                }
+            }
+            member => rest[name] = member,
+        }
+    }
     // JSON has no line feeds outside its strings, and none in them.
     format!(
         "event: tick\ndata: {}\n\n",
@@ -85,12 +99,12 @@ pub(crate) fn error_event(error: &str) -> String {
     format!("event: problem\ndata: {}\n\n", json!({ "error": error }))
 }
 
-fn rows(table: &Table, rows: impl Iterator<Item = Row>) -> Json {
+fn rows(table: &Table, rows: Vec<Row>) -> Json {
     let fields = table.fields();
     let Some(by) = field(table.order) else {
         return Json::Array(Vec::new());
     };
-    let rows = greatest(rows, by, MOST_ROWS);
+    let rows = greatest(rows.into_iter(), by, MOST_ROWS);
     rows.iter().map(|row| columns_json(row, &fields)).collect()
 }
 

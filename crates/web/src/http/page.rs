@@ -7,14 +7,15 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Datum, Finding, Kind, Row, Stretch, Unit, Value, field};
+use cachewise_model::{Datum, Kind, Row, Stretch, Unit, Value, field};
 use cachewise_units::{Bytes, PageSize};
 use cachewise_view::value_text;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::Site;
-use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest, number};
+use super::columns::{TABLES, Table, greatest, number};
+use crate::gather::Findings;
 use crate::html::text as escape;
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
@@ -37,13 +38,13 @@ pub(super) async fn page(
         .filter(|path| path.starts_with('/'))
         .unwrap_or_else(|| "/".into());
     let interval = site.options.interval;
-    let gathered = site.asking.ask(move |gathered, _| {
-        let findings = gathered.findings().to_vec();
+    let gathered = site.asking.ask(move |gathered, watching| {
         // Some seconds, so that a page that stands still shows more than a moment.
-        let stretch = gathered.over(interval.max(Duration::from_secs(5)))?;
-        Some((stretch, findings))
+        let time = interval.max(Duration::from_secs(5));
+        let stretch = gathered.over_or_begin(time, watching)?;
+        Ok((stretch, gathered.findings().clone()))
     });
-    let gathered = gathered.await.ok().flatten();
+    let gathered = gathered.await.and_then(|answer| answer);
     let cache = site.survey.cache().await;
     let machine = &site.machine;
     let mut values: Vec<(&str, String)> = vec![
@@ -61,26 +62,28 @@ pub(super) async fn page(
         ),
         ("notes", notes(&machine.backend.notes)),
     ];
-    let tables: [(&Table, Rows); 4] = [
-        (&PROCESSES, |stretch| stretch.process_rows().collect()),
-        (&CGROUPS, |stretch| stretch.cgroup_rows().collect()),
-        (&FILES, |stretch| stretch.file_rows().collect()),
-        (&DEVICES, |stretch| stretch.device_rows().collect()),
-    ];
-    for (table, rows) in tables {
-        let rows = gathered
-            .as_ref()
-            .map(|(stretch, _)| rows(stretch))
-            .unwrap_or_default();
+    for table in TABLES {
+        let rows = match &gathered {
+            Ok((stretch, _)) => table
+                .of(stretch)
+                .map_err(|missing| missing.reason().to_owned()),
+            Err(error) => Err(error.clone()),
+        };
         values.push((table.id, filled(table, rows, machine.page_size)));
     }
-    let (stretch, findings) = gathered.unzip();
+    values.push((
+        "findings",
+        match &gathered {
+            Ok((_, findings)) => of_findings(findings),
+            Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
+        },
+    ));
+    let stretch = gathered.ok().map(|(stretch, _)| stretch);
     values.push((
         "time",
         escape(stretch.as_ref().map_or("", |stretch| &stretch.time)).into_owned(),
     ));
     values.push(("figures", figures(stretch.as_ref(), machine.page_size)));
-    values.push(("findings", of_findings(&findings.unwrap_or_default())));
     match cache {
         Ok(tree) => {
             let (path, view) = match tree.view(&path, MEMBERS) {
@@ -100,8 +103,6 @@ pub(super) async fn page(
     let head = [(header::CACHE_CONTROL, "no-store")];
     (head, Html(fill(TEMPLATE, &values))).into_response()
 }
-
-type Rows = fn(&Stretch) -> Vec<Row>;
 
 /// Puts values in for `{{name}}`, in one go: what comes from outside is not looked at again.
 fn fill(template: &str, values: &[(&str, String)]) -> String {
@@ -157,7 +158,7 @@ fn shown(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) -> String
 }
 
 /// A table, with what the page's script needs to know of its columns.
-fn filled(table: &Table, rows: Vec<Row>, page_size: PageSize) -> String {
+fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) -> String {
     let mut text = format!(
         "<table id=\"{}\" data-order=\"{}\"><caption class=\"hidden\">{}</caption><thead><tr>",
         table.id, table.order, table.title
@@ -183,7 +184,15 @@ fn filled(table: &Table, rows: Vec<Row>, page_size: PageSize) -> String {
         );
     }
     text.push_str("</tr></thead><tbody>");
-    if let Some(by) = field(table.order) {
+    if let Err(why) = &rows {
+        let _ = write!(
+            text,
+            "<tr><td class=\"empty\" colspan=\"{}\">Not known: {}.</td></tr>",
+            table.columns.len(),
+            escape(why)
+        );
+    }
+    if let (Some(by), Ok(rows)) = (field(table.order), rows) {
         for row in greatest(rows.into_iter(), by, MOST_ROWS) {
             text.push_str("<tr>");
             for field in table.fields() {
@@ -248,12 +257,22 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
     text
 }
 
-fn of_findings(findings: &[Finding]) -> String {
-    if findings.is_empty() {
-        return "<li class=\"none\">Nothing to find fault with in the last minute.</li>".into();
-    }
+fn of_findings(findings: &Findings) -> String {
     let mut text = String::new();
-    for finding in findings {
+    match &findings.blind {
+        Some(blind) => {
+            let _ = write!(
+                text,
+                "<li class=\"unknown\">Not known: {}.</li>",
+                escape(&blind.to_string())
+            );
+        }
+        None if findings.made.is_empty() => {
+            text += "<li class=\"none\">Nothing to find fault with in the last minute.</li>";
+        }
+        None => {}
+    }
+    for finding in &findings.made {
         let subject = finding.subject.as_ref().map(|path| {
             format!(
                 "<code>{}</code>",

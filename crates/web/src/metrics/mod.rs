@@ -11,10 +11,10 @@ mod groups;
 mod otlp;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Kind, Measured, Row};
+use cachewise_model::{Kind, Ledger, Measured, Missing, Row, Stretch, Value};
 
 pub(crate) use exposition::Format;
 use exposition::{Exposition, Labels, Number};
@@ -24,8 +24,8 @@ pub(crate) use otlp::message;
 pub use table::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
 
 use crate::gather::{Asking, Gathered};
-use crate::source::{FileSet, Watching};
-use crate::survey::Survey;
+use crate::source::Watching;
+use crate::survey::{Looked, Survey};
 
 /// More devices than this share one label.
 const MOST_DEVICES: usize = 64;
@@ -36,6 +36,23 @@ const WATCH: &str = "watch";
 /// How each collector did.
 #[derive(Debug, Default)]
 struct Course(Vec<(&'static str, bool, Duration)>);
+
+/// Series that are left out because nobody knows their values, by collector and reason.
+#[derive(Debug, Default)]
+struct LeftOut(BTreeMap<(&'static str, &'static str), u64>);
+
+impl LeftOut {
+    fn add(&mut self, collector: Collector, missing: Missing) {
+        *self
+            .0
+            .entry((collector.id(), missing.reason()))
+            .or_default() += 1;
+    }
+
+    fn is_whole(&self, collector: Collector) -> bool {
+        self.0.keys().all(|(id, _)| *id != collector.id())
+    }
+}
 
 type Rows = Vec<(String, Row)>;
 
@@ -49,6 +66,7 @@ struct Sums {
     page_size: u64,
     collectors: Vec<Collector>,
     course: Course,
+    left_out: LeftOut,
 }
 
 /// Takes a stretch and gives everything out.
@@ -65,15 +83,13 @@ pub(crate) async fn scrape(
 
 async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, String> {
     let mut sums = asking.ask(sums).await?;
-    let mut sets = Vec::new();
+    let mut sets = None;
     if sums.collectors.contains(&Collector::Filesets) {
         let begin = Instant::now();
-        let answer = survey.file_sets().await;
-        let success = answer.is_ok();
-        sets = answer.unwrap_or_default();
+        sets = survey.file_sets().await.ok();
         sums.course
             .0
-            .push((Collector::Filesets.id(), success, begin.elapsed()));
+            .push((Collector::Filesets.id(), sets.is_some(), begin.elapsed()));
     }
     let has = std::mem::take(&mut sums.collectors);
     let mut exposition = Exposition::default();
@@ -84,7 +100,7 @@ async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, Stri
         };
         if has.contains(&collector) {
             let begin = Instant::now();
-            add(&mut exposition, family, collector, &sums, &sets);
+            add(&mut exposition, family, collector, &mut sums, sets.as_ref());
             *spent.entry(collector).or_default() += begin.elapsed();
         }
     }
@@ -98,7 +114,8 @@ async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, Stri
         .filter(|collector| **collector != Collector::Filesets)
     {
         let time = spent.get(collector).copied().unwrap_or_default();
-        sums.course.0.push((collector.id(), watched, time));
+        let success = watched && sums.left_out.is_whole(*collector);
+        sums.course.0.push((collector.id(), success, time));
     }
     about(&mut exposition, sums);
     Ok(exposition)
@@ -118,7 +135,7 @@ fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
     Sums {
         row: gathered.total_row(),
         devices: devices(gathered),
-        groups: group_rows(&gathered.groups),
+        groups: group_rows(gathered),
         lost: lost.map(|lost| lost.count).sum(),
         labels,
         page_size: machine.page_size.get(),
@@ -131,6 +148,7 @@ fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
             .filter(|collector| success || *collector == Collector::Filesets)
             .collect(),
         course,
+        left_out: LeftOut::default(),
     }
 }
 
@@ -164,7 +182,8 @@ fn devices(gathered: &Gathered) -> Rows {
     rows
 }
 
-fn group_rows(groups: &Groups) -> Rows {
+fn group_rows(gathered: &Gathered) -> Rows {
+    let groups = &gathered.groups;
     let placed = groups.placed.iter().map(|group| {
         let mut row = Row {
             ledger: group.ledger.clone(),
@@ -175,8 +194,10 @@ fn group_rows(groups: &Groups) -> Rows {
         }
         (group.name.clone(), row)
     });
+    // Where nobody counts, nobody knows of those that are none of the rows either.
+    let unknown = gathered.totals.as_ref().and_then(Stretch::parts_missing);
     let others = Row {
-        ledger: groups.others.clone(),
+        ledger: unknown.map_or_else(|| groups.others.clone(), Ledger::all_missing),
         ..Row::default()
     };
     placed.chain([(OTHER.to_owned(), others)]).collect()
@@ -186,16 +207,19 @@ fn add(
     exposition: &mut Exposition,
     family: &Family,
     collector: Collector,
-    sums: &Sums,
-    sets: &[FileSet],
+    sums: &mut Sums,
+    sets: Option<&Looked>,
 ) {
     let mut estimated = None;
-    let series = match family.series {
+    let series: Vec<(Labels, Number)> = match family.series {
         Series::Fields(fields) => fields
             .iter()
             .filter_map(|(value, id)| {
                 let of_row = cachewise_model::field(id)?.of(&sums.row);
                 estimated = estimated.or(of_row.estimate());
+                if let Some(missing) = of_row.missing() {
+                    sums.left_out.add(collector, missing);
+                }
                 let labels = family.label.map(|label| (label, (*value).to_owned()));
                 Some((labels.into_iter().collect(), Number::of(&of_row)?))
             })
@@ -206,23 +230,39 @@ fn add(
                 _ => &sums.groups,
             };
             let label = family.label.unwrap_or("name");
-            rows.iter()
-                .filter_map(|(name, row)| {
-                    let value = cachewise_model::field(id)?.of(row);
+            let values: Vec<(&String, Value)> = rows
+                .iter()
+                .filter_map(|(name, row)| Some((name, cachewise_model::field(id)?.of(row))))
+                .collect();
+            // Some have no such number, as a file system without a device; that none has is another thing.
+            let is_known = values.iter().any(|(_, value)| value.missing().is_none());
+            let missing = match values.first() {
+                Some((_, value)) => value.missing(),
+                // None did anything so far: what nobody knows of the machine, nobody would know of them.
+                None => cachewise_model::field(id).and_then(|field| field.of(&sums.row).missing()),
+            };
+            if let (false, Some(missing)) = (is_known, missing) {
+                sums.left_out.add(collector, missing);
+            }
+            values
+                .into_iter()
+                .filter_map(|(name, value)| {
                     Some((vec![(label, name.clone())], Number::of(&value)?))
                 })
                 .collect()
         }
         Series::Own => sets
-            .iter()
-            .map(|set| {
+            .into_iter()
+            .flat_map(|looked| looked.sets.iter().map(move |set| (looked, set)))
+            .map(|(looked, set)| {
                 let number = match family.name {
-                    "fileset_resident_bytes" => set.resident_bytes,
-                    "fileset_size_bytes" => set.size_bytes,
-                    "fileset_unknown_files" => set.unknown,
-                    _ => set.files,
+                    "fileset_resident_bytes" => Number::Whole(set.resident_bytes),
+                    "fileset_size_bytes" => Number::Whole(set.size_bytes),
+                    "fileset_unknown_files" => Number::Whole(set.unknown),
+                    "fileset_age_seconds" => Number::Fraction(looked.at.elapsed().as_secs_f64()),
+                    _ => Number::Whole(set.files),
                 };
-                (vec![("set", set.name.clone())], Number::Whole(number))
+                (vec![("set", set.name.clone())], number)
             })
             .collect(),
     };
@@ -246,6 +286,18 @@ fn about(exposition: &mut Exposition, sums: Sums) {
             "page_size_bytes" => vec![(Vec::new(), Number::Whole(sums.page_size))],
             "lost_events" => vec![(Vec::new(), Number::Whole(sums.lost))],
             "build_info" => vec![(sums.labels.clone(), Number::Whole(1))],
+            "collector_left_out" => {
+                let left_out = sums.left_out.0.iter();
+                left_out
+                    .map(|((collector, reason), count)| {
+                        let labels = vec![
+                            ("collector", (*collector).to_owned()),
+                            ("reason", (*reason).to_owned()),
+                        ];
+                        (labels, Number::Whole(*count))
+                    })
+                    .collect()
+            }
             "collector_success" => each(&|success, _| Number::Whole(success.into())),
             _ => each(&|_, time| Number::Fraction(time.as_secs_f64())),
         };

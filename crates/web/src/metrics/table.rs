@@ -562,6 +562,13 @@ pub static FAMILIES: &[Family] = &[
         "Files of the set of which nobody can know what is resident",
     ),
     own(
+        Some(Filesets),
+        Some("set"),
+        "fileset_age_seconds",
+        Unit::Seconds,
+        "How long ago the set was looked at: where that takes long, a scrape has what was known before",
+    ),
+    own(
         None,
         None,
         "page_size_bytes",
@@ -590,7 +597,14 @@ pub static FAMILIES: &[Family] = &[
         Some("collector"),
         "collector_success",
         Unit::Count,
-        "1 if the collector had what it gives, 0 if not",
+        "1 if the collector had all that it gives, 0 if not",
+    ),
+    own(
+        None,
+        Some("collector"),
+        "collector_left_out",
+        Unit::Count,
+        "Metrics and series that the collector left out as nobody knows their values, with the reason why as a label",
     ),
     own(
         None,
@@ -627,6 +641,7 @@ impl Family {
         match (self.label, self.series) {
             (None, _) => String::new(),
             (Some("version"), _) => "`version`, `kernel`, `backend`".into(),
+            (Some(_), _) if self.name == "collector_left_out" => "`collector`, `reason`".into(),
             (Some(label), Series::Fields(series)) => {
                 let values: Vec<&str> = series.iter().map(|(value, _)| *value).collect();
                 format!("`{label}`: {}", values.join(", "))

@@ -8,10 +8,10 @@ use cachewise_view::finding_figure;
 use crate::html::text;
 
 pub(super) fn findings(summary: &Summary) -> String {
-    let none = match (&summary.findings[..], summary.backend.exact) {
-        ([], true) => "<p class=\"hint\">Nothing that would be worth a change.</p>\n",
-        ([], false) => "<p class=\"hint\">There are none: none can be made from estimates.</p>\n",
-        _ => "",
+    let none = match (&summary.findings[..], &summary.blind) {
+        (_, Some(blind)) => format!("<p class=\"hint\">{}.</p>\n", text(&blind.to_string())),
+        ([], None) => "<p class=\"hint\">Nothing that would be worth a change.</p>\n".to_owned(),
+        _ => String::new(),
     };
     let items: String = summary.findings.iter().map(finding).collect();
     let items = match items.is_empty() {

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped, field,
+    ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped,
+    field,
 };
 use cachewise_view::{figure, gap_text, length, value_text as cell};
 
@@ -129,7 +130,7 @@ const TOP: usize = 25;
 
 pub(super) fn tables(summary: &Summary) -> String {
     let total = &summary.total;
-    let all_others = |is: bool, name: String| if is { "(all others)".to_owned() } else { name };
+    let all_others = |is: bool, name: String| if is { ALL_OTHERS.to_owned() } else { name };
     let label = |row: &Row, id: &str| {
         field(id).map_or(String::new(), |field| match field.of(row) {
             Value::Missing(_) if id == "path" => {
