@@ -1,0 +1,89 @@
+//! What was resident is kept, brought back, and compared.
+//!
+//! - `restored`: what comes back; `unknown`: what nobody may know, which comes back as far as it may.
+//! - `format`: what is written is read, and damage is told. `written`: a snapshot takes its place as a whole.
+//! - `compared`: two snapshots, or one and now.
+
+#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
+
+mod compared;
+mod format;
+#[path = "../support/nobody.rs"]
+mod nobody;
+mod restored;
+#[path = "../support/mod.rs"]
+mod support;
+mod unknown;
+mod written;
+
+use std::io::Cursor;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use cachewise_residency::snapshot::{
+    Entry, Reader, RestoreOptions, Restored, SnapshotError, Writer, restore,
+};
+use cachewise_units::{Bytes, PageRange};
+use support::bytes;
+use tempfile::TempDir;
+
+/// Beside the build, because /tmp is in memory on many machines.
+fn directory() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn save(path: &Path, files: &[PathBuf]) {
+    let mut writer = Writer::create(path).unwrap();
+    for file in files {
+        writer.add(&Entry::of(file).unwrap()).unwrap();
+    }
+    writer.finish().unwrap().commit().unwrap();
+}
+
+fn back(path: &Path, options: &RestoreOptions<'_>) -> Restored {
+    restore(Reader::open(path).unwrap(), options)
+}
+
+fn parallel() -> RestoreOptions<'static> {
+    RestoreOptions {
+        threads: NonZeroUsize::new(3).unwrap(),
+        ..RestoreOptions::default()
+    }
+}
+
+fn pages(start: u64, end: u64) -> PageRange {
+    PageRange { start, end }
+}
+
+/// A sound snapshot of two files, as text.
+fn text() -> String {
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    for (name, ranges) in [("/a", vec![pages(0, 2), pages(5, 9)]), ("/b", Vec::new())] {
+        let entry = Entry {
+            path: name.into(),
+            device: (8, 1),
+            inode: 7,
+            size: Bytes(100_000),
+            modified: (-1, 5),
+            ranges,
+        };
+        writer.add(&entry).unwrap();
+    }
+    String::from_utf8(writer.finish().unwrap()).unwrap()
+}
+
+fn read(text: &str) -> Result<Vec<Entry>, SnapshotError> {
+    Reader::new(Cursor::new(text))?.collect()
+}
+
+fn entry(name: &str, modified: i64, ranges: &[PageRange]) -> Entry {
+    Entry {
+        path: name.into(),
+        device: (8, 1),
+        // Another one for each name.
+        inode: name.bytes().fold(7, |sum, byte| 31 * sum + u64::from(byte)),
+        size: Bytes(bytes(100)),
+        modified: (modified, 0),
+        ranges: ranges.to_vec(),
+    }
+}

@@ -1,0 +1,210 @@
+//! What comes back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use cachewise_residency::Watch;
+use cachewise_residency::snapshot::{Entry, FileOutcome, RestoreOptions, Skip, Skipped};
+use cachewise_units::{Bytes, Pages};
+
+use super::support::{evict, file, load, random, ranges, told, undisturbed};
+use super::*;
+
+#[test]
+fn the_same_ranges_are_resident_again() {
+    let directory = directory();
+    let kept = directory.path().join("kept");
+    let patterns: [BTreeSet<u64>; 5] = [
+        random(7, 3000).take(300).collect(),
+        (0..3000).collect(),
+        [0, 2999].into(),
+        (1000..2000).collect(),
+        BTreeSet::new(),
+    ];
+    // A newline, bytes that are no text, what is an escape, and an apparent end.
+    let names = ["a\nb", "b\u{e4}", "c%41", "\"end\":", "e"].map(|name| name.as_bytes().to_vec());
+    let mut files: Vec<PathBuf> = names
+        .into_iter()
+        .map(|mut name| {
+            name.push(0xFF);
+            directory.path().join(OsStr::from_bytes(&name))
+        })
+        .collect();
+    for path in &mut files {
+        let made = file(directory.path(), "new", 3000);
+        std::fs::rename(made, path).unwrap();
+    }
+    let expected: Pages = patterns.iter().map(|pages| Pages(pages.len() as u64)).sum();
+    for options in [RestoreOptions::default(), parallel()] {
+        undisturbed(|| {
+            for (path, pattern) in files.iter().zip(&patterns) {
+                evict(path);
+                load(path, pattern);
+            }
+            save(&kept, &files);
+            files.iter().for_each(|path| evict(path));
+            let restored = back(&kept, &options);
+            let told: Vec<_> = files.iter().map(|path| told(path).1.ranges).collect();
+            let wanted: Vec<_> = patterns.iter().map(ranges).collect();
+            assert!(
+                restored.damage.is_none(),
+                "the snapshot is sound: {restored:?}"
+            );
+            assert_eq!(
+                (restored.files, restored.skipped),
+                (5, Skipped::default()),
+                "of all files"
+            );
+            match told == wanted && restored.brought_in == expected {
+                true => Ok(()),
+                false => Err(format!("{told:?}\nnot {wanted:?}: {restored:?}")),
+            }
+        });
+    }
+    let before = back(&kept, &parallel());
+    assert!(
+        before.read <= Bytes(bytes(100)),
+        "what is there is not read again: {before:?}"
+    );
+}
+
+#[test]
+fn files_that_went_or_changed_are_counted_and_left_alone() {
+    let directory = directory();
+    let kept = directory.path().join("kept");
+    let [same, gone, replaced, grown, directory_now] =
+        ["same", "gone", "replaced", "grown", "directory"]
+            .map(|name| file(directory.path(), name, 40));
+    let files = [&same, &gone, &replaced, &grown, &directory_now].map(Clone::clone);
+    let _ = files.each_ref().map(|path| load(path, &(0..40).collect()));
+    save(&kept, &files);
+    std::fs::remove_file(&gone).unwrap();
+    std::fs::remove_file(&directory_now).unwrap();
+    std::fs::create_dir(&directory_now).unwrap();
+    // A file of the same size takes the name.
+    std::fs::rename(file(directory.path(), "other", 40), &replaced).unwrap();
+    let shrink = File::options().write(true).open(&grown).unwrap();
+    shrink.set_len(bytes(10)).unwrap();
+    shrink.sync_all().unwrap();
+    let left = [&same, &replaced, &grown];
+    undisturbed(|| {
+        left.iter().for_each(|path| evict(path));
+        let reasons = Mutex::new(BTreeMap::new());
+        let each = |entry: &Entry, outcome: FileOutcome<'_>| {
+            let reason = match outcome {
+                FileOutcome::Warmed(_) => "warmed".to_owned(),
+                FileOutcome::Skipped(skip) => skip.to_string(),
+            };
+            reasons.lock().unwrap().insert(entry.path.clone(), reason);
+        };
+        let options = RestoreOptions {
+            each: Some(&each),
+            ..parallel()
+        };
+        let restored = back(&kept, &options);
+        assert_eq!(
+            restored.skipped,
+            Skipped {
+                vanished: 1,
+                changed: 2,
+                denied: 0,
+                failed: 1
+            },
+            "each for its reason"
+        );
+        assert_eq!(restored.skipped.total(), 4, "all of them");
+        let reasons = reasons.into_inner().unwrap();
+        for (path, part) in [
+            (&same, "warmed"),
+            (&gone, "gone"),
+            (&replaced, "changed"),
+            (&grown, "changed"),
+            (&directory_now, "a directory"),
+        ] {
+            assert!(reasons[path].contains(part), "{part}: {}", reasons[path]);
+        }
+        let cached = left.map(|path| told(path).0.cached);
+        match cached {
+            [Pages(40), Pages(0), Pages(0)] => Ok(()),
+            _ => Err(format!("only the one that is the same: {cached:?}")),
+        }
+    });
+    undisturbed(|| {
+        left.iter().for_each(|path| evict(path));
+        let options = RestoreOptions {
+            anyway: true,
+            ..parallel()
+        };
+        let restored = back(&kept, &options);
+        assert_eq!(restored.skipped.changed, 0, "changed files too");
+        assert_eq!(
+            (restored.pages, restored.beyond),
+            (Pages(120), Pages(30)),
+            "what was cut off is still wanted"
+        );
+        let cached = left.map(|path| told(path).0.cached);
+        match cached {
+            [Pages(40), Pages(40), Pages(10)] => Ok(()),
+            _ => Err(format!("as far as they go: {cached:?}")),
+        }
+    });
+}
+
+#[test]
+fn cancelled_before_it_begins_it_does_nothing() {
+    let directory = directory();
+    let kept = directory.path().join("kept");
+    let path = file(directory.path(), "file", 10);
+    save(&kept, &[path]);
+    let cancel = AtomicBool::new(true);
+    let options = RestoreOptions {
+        watch: Watch {
+            cancel: Some(&cancel),
+            progress: None,
+        },
+        ..parallel()
+    };
+    let restored = back(&kept, &options);
+    assert!(restored.cancelled && restored.files == 0, "{restored:?}");
+}
+
+#[test]
+fn what_is_before_the_damage_is_restored() {
+    let directory = directory();
+    let kept = directory.path().join("kept");
+    let path = file(directory.path(), "file", 10);
+    undisturbed(|| {
+        load(&path, &(0..10).collect());
+        save(&kept, &[path.clone(), path.clone()]);
+        let text = std::fs::read_to_string(&kept).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[2] = "{\"path\":";
+        std::fs::write(&kept, lines.join("\n") + "\n").unwrap();
+        evict(&path);
+        let restored = back(&kept, &RestoreOptions::default());
+        let damage = restored.damage.as_ref().expect("it is damaged");
+        assert_eq!(damage.line, Some(3), "there: {damage}");
+        match (restored.files, restored.after) {
+            (1, Pages(10)) => Ok(()),
+            _ => Err(format!("one file: {restored:?}")),
+        }
+    });
+}
+
+#[test]
+fn skipping_says_why() {
+    let skip = Skip::Changed {
+        was: (Bytes(1024), (7, 5)),
+        is: (Bytes(2048), (8, 0)),
+    };
+    assert_eq!(
+        skip.to_string(),
+        "it has changed: 1.0 KiB of second 7.000000005 then, 2.0 KiB of second 8.000000000 now",
+        "then and now"
+    );
+}
