@@ -8,12 +8,17 @@
 //! scaled up. An idle machine is one on which nobody else works: the table says how busy this one was.
 //! `CACHEWISE_TABLE=PATH` writes the table there too. Without `--bench` all is short.
 
+#[path = "../../probe/benches/support/number.rs"]
+mod number;
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use number::number;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -119,11 +124,11 @@ fn measure(seconds: u64) -> Outcome<()> {
 
 fn main() -> ExitCode {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
-    let seconds = std::env::var("CACHEWISE_BENCH_SECONDS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(120);
-    match measure(if is_bench { seconds } else { 2 }) {
+    let seconds = number("CACHEWISE_BENCH_SECONDS", if is_bench { 120 } else { 2 });
+    match seconds
+        .map_err(Into::into)
+        .and_then(|seconds| measure(seconds as u64))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("record: {error}");

@@ -10,11 +10,19 @@
 //! `CACHEWISE_BENCH_PROCESSES` sets how many processes (500), `CACHEWISE_BENCH_PAIRS` the rounds (50);
 //! `CACHEWISE_TABLE=PATH` writes the table there too. Without `--bench` all is short.
 
+#[path = "../../probe/benches/support/number.rs"]
+mod number;
+#[path = "../../probe/benches/support/quantile.rs"]
+mod quantile;
+
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
+
+use number::number;
+use quantile::quantile;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -58,23 +66,6 @@ impl Reader {
 
     fn read(&mut self) -> Outcome<()> {
         Ok(self.stdin.write_all(b"\n")?)
-    }
-}
-
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = share * (sorted.len() - 1) as f64;
-    sorted[place.round() as usize]
-}
-
-fn number(name: &str, usual: usize) -> Outcome<usize> {
-    match std::env::var(name) {
-        Ok(text) => Ok(text
-            .parse::<usize>()
-            .map_err(|error| format!("{name}: {error}"))?
-            .max(1)),
-        Err(_) => Ok(usual),
     }
 }
 
@@ -171,6 +162,7 @@ fn main() -> ExitCode {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let usual = if is_bench { (500, 50) } else { (5, 2) };
     let table = number("CACHEWISE_BENCH_PROCESSES", usual.0)
+        .map_err(Into::into)
         .and_then(|processes| bench(processes, number("CACHEWISE_BENCH_PAIRS", usual.1)?));
     match table {
         Ok(table) => {

@@ -12,12 +12,19 @@
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (25), `CACHEWISE_BENCH_SECONDS` the longer run of `stat`
 //! (10); `CACHEWISE_TABLE=PATH` writes the tables there too. Without `--bench` all is short.
 
+#[path = "../../probe/benches/support/number.rs"]
+mod number;
+#[path = "../../probe/benches/support/quantile.rs"]
+mod quantile;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use cachewise_sys::children_usage;
+use number::number;
+use quantile::quantile;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -69,38 +76,16 @@ fn sample(command: &[&str]) -> Outcome<Sample> {
     })
 }
 
-/// The value below which a share of all lies.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = share * (sorted.len() - 1) as f64;
-    let (low, high) = (
-        sorted[place.floor() as usize],
-        sorted[place.ceil() as usize],
-    );
-    low + (high - low) * place.fract()
-}
-
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     quantile(&values.collect::<Vec<_>>(), 0.5)
 }
 
-fn number(name: &str, usual: u64) -> Outcome<u64> {
-    match std::env::var(name) {
-        Ok(text) => Ok(text
-            .parse::<u64>()
-            .map_err(|error| format!("{name}: {error}"))?
-            .max(1)),
-        Err(_) => Ok(usual),
-    }
-}
-
-fn start_up(rounds: u64) -> Outcome<String> {
+fn start_up(rounds: usize) -> Outcome<String> {
     let mut samples: [Vec<Sample>; 3] = Default::default();
     for command in COMMANDS {
         sample(command)?; // the first finds its files on the disk
     }
-    for round in 0..rounds as usize {
+    for round in 0..rounds {
         for place in 0..COMMANDS.len() {
             let which = (place + round) % COMMANDS.len();
             samples[which].push(sample(COMMANDS[which])?);
@@ -138,7 +123,7 @@ fn start_up(rounds: u64) -> Outcome<String> {
     Ok(table)
 }
 
-fn steady(seconds: u64, repetitions: u64) -> Outcome<String> {
+fn steady(seconds: usize, repetitions: usize) -> Outcome<String> {
     let seconds = seconds.max(2);
     let mut shares = Vec::new();
     let mut wakeups = Vec::new();

@@ -15,7 +15,9 @@
 //! `CACHEWISE_BENCH_PAIRS` sets the number of rounds (15); `CACHEWISE_TABLE=PATH` writes the tables there too.
 //! Without `--bench`, as under `cargo test --benches`, it is short.
 
-#[path = "overhead/quantile.rs"]
+#[path = "support/number.rs"]
+mod number;
+#[path = "support/quantile.rs"]
 mod quantile;
 
 use std::error::Error;
@@ -28,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use cachewise_probe::ErrorKind;
 use cachewise_probe::census::{Census, Options, Summary};
+use number::number;
 use quantile::quantile;
 use rustix::thread::UnshareFlags;
 use rustix::time::{ClockId, clock_gettime};
@@ -165,14 +168,7 @@ fn bench() -> Outcome<()> {
     } else {
         (400_000, 50_000)
     };
-    let rounds = match std::env::var("CACHEWISE_BENCH_PAIRS") {
-        Ok(number) => number
-            .parse::<usize>()
-            .map_err(|error| format!("CACHEWISE_BENCH_PAIRS: {error}"))?
-            .max(1),
-        Err(_) if short => 1,
-        Err(_) => 15,
-    };
+    let rounds = number("CACHEWISE_BENCH_PAIRS", if short { 1 } else { 15 })?;
     let mut loads = Vec::new();
     let mut census = None;
     for _ in 0..rounds {

@@ -21,6 +21,9 @@
 //! `CACHEWISE_BENCH_ROUNDS` sets the number of rounds (15), `CACHEWISE_BENCH_DIR` where the files go (`/var/tmp`).
 //! Without `--bench`, as under `cargo test --benches`, it is one small round that only shows that it works.
 
+#[path = "../../probe/benches/support/number.rs"]
+mod number;
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -35,6 +38,7 @@ use std::time::{Duration, Instant};
 use cachewise_residency::{Found, Top, Walk, map, open, query};
 use cachewise_sys::{cachestat_as_told, children_usage, page_size};
 use cachewise_units::{ByteRange, Pages};
+use number::number;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -78,10 +82,7 @@ fn main() -> Outcome<()> {
 }
 
 fn rounds() -> Outcome<usize> {
-    Ok(match std::env::var("CACHEWISE_BENCH_ROUNDS") {
-        Ok(text) => text.parse::<usize>()?.max(1),
-        Err(_) => 15,
-    })
+    Ok(number("CACHEWISE_BENCH_ROUNDS", 15)?)
 }
 
 /// The files to ask about.

@@ -37,6 +37,9 @@
 
 mod machine;
 mod measurement;
+#[path = "../support/number.rs"]
+mod number;
+#[path = "../support/quantile.rs"]
 mod quantile;
 mod table;
 mod variant;
@@ -53,6 +56,7 @@ use cachewise_probe::ErrorKind;
 use cachewise_probe::bare::Bare;
 
 use measurement::measure;
+use number::number;
 use table::{HEAD, disturbance, rows};
 use work::{Compile, LargeFile, ManyFiles, Pattern, Work};
 
@@ -80,14 +84,7 @@ fn bench() -> Outcome<()> {
         .iter()
         .filter(|argument| !argument.starts_with('-'))
         .collect();
-    let rounds = match std::env::var("CACHEWISE_BENCH_PAIRS") {
-        Ok(number) => number
-            .parse::<usize>()
-            .map_err(|error| format!("CACHEWISE_BENCH_PAIRS: {error}"))?
-            .max(1),
-        Err(_) if short => 1,
-        Err(_) => 15,
-    };
+    let rounds = number("CACHEWISE_BENCH_PAIRS", if short { 1 } else { 15 })?;
     let length = if short { BLOCK / 10 } else { BLOCK };
     match Bare::attach() {
         Ok(bare) => drop(bare),

@@ -1,4 +1,4 @@
-//! Where values lie; the bench of the census has it too.
+//! Where values lie: for the benches of all crates, by path.
 
 /// The value below which a share of all lies.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
