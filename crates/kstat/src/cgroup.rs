@@ -121,7 +121,7 @@ impl Kernel {
     /// What reading the mounts and the root of the hierarchy says.
     ///
     /// # Cost
-    /// Four system calls for each group.
+    /// A system call for each group, five more for those that have groups below them.
     pub fn cgroup_names(&self) -> Result<HashMap<u64, String>, Error> {
         let mut names = HashMap::new();
         let hierarchy = self.cgroup_hierarchy()?;
@@ -136,7 +136,7 @@ impl Kernel {
                 Err(source) if depth == 0 => return Err(Error::io("list", &directory, source)),
                 Err(_) => continue,
             };
-            // Neither entry nor type costs a system call of its own: both come with the listing.
+            // Number and type cost no system call of their own: both come with the listing.
             for entry in entries.flatten() {
                 if names.len() >= MOST {
                     return Ok(names);
@@ -144,7 +144,9 @@ impl Kernel {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     let name = format!("{name}/{}", entry.file_name().to_string_lossy());
                     names.insert(entry.ino(), name.clone());
-                    if depth + 1 < DEEPEST {
+                    // A directory has a link for its name, one for itself, and one for each below it.
+                    let is_leaf = entry.metadata().is_ok_and(|found| found.nlink() == 2);
+                    if depth + 1 < DEEPEST && !is_leaf {
                         ahead.push((entry.path(), name, depth + 1));
                     }
                 }

@@ -1,14 +1,12 @@
 //! [`CgroupMemory`]: what memory a control group has, and what happened to it.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 use cachewise_units::{Bytes, Pages};
 
-use crate::kernel::found;
-use crate::{Error, Hierarchy, Kernel};
+use crate::cgroup_files::{CgroupFiles, USED_V1, USED_V2};
+use crate::limit::parse_limit;
+use crate::{Error, Hierarchy};
 
 /// The memory of a control group and of all groups below it.
 ///
@@ -110,43 +108,27 @@ const V1: Names = Names {
     major_faults: "total_pgmajfault",
 };
 
-impl Kernel {
-    /// Returns how much memory is charged to the group of this directory, or `None` where that is not
-    /// told, as for the root of version 2, or the group is gone.
+impl CgroupFiles {
+    /// Returns how much memory is charged to the group, or `None` where that is not told, as for the root of
+    /// version 2, or the group is gone.
     ///
     /// # Errors
     /// What reading the file says.
     ///
     /// # Cost
-    /// Some three microseconds: little beside [`Kernel::cgroup_memory`].
-    pub fn cgroup_memory_used(
-        &self,
-        hierarchy: &Hierarchy,
-        group: &Path,
-    ) -> Result<Option<Bytes>, Error> {
+    /// One read, of a file that is open already if there was room: little beside
+    /// [`memory`](Self::memory).
+    pub fn memory_used(&mut self, hierarchy: &Hierarchy) -> Result<Option<Bytes>, Error> {
         let name = match hierarchy {
-            Hierarchy::V2 { .. } => "memory.current",
-            Hierarchy::V1Memory { .. } => "memory.usage_in_bytes",
+            Hierarchy::V2 { .. } => USED_V2,
+            Hierarchy::V1Memory { .. } => USED_V1,
             Hierarchy::None => return Ok(None),
         };
-        let path = group.join(name);
-        // Of hundreds of groups each second: one read, as the kernel gives a number in one piece.
-        let mut text = [0; 32];
-        let read = File::open(&path).and_then(|mut file| file.read(&mut text));
-        let read = read.map_err(|source| Error::io("read", &path, source));
-        let Some(length) = found(read)? else {
-            return Ok(None);
-        };
-        let text = String::from_utf8_lossy(&text[..length]);
-        let line = text.trim_end();
-        let bytes = line
-            .parse()
-            .map_err(|_| Error::parse(&path, format!("{line:?} is no number of bytes")))?;
-        Ok(Some(Bytes(bytes)))
+        Ok(self.number(name)?.map(Bytes))
     }
 
-    /// Returns what is known of the memory of the group of this directory, and of those below it;
-    /// `None` where the group is gone, or its memory is not accounted.
+    /// Returns what is known of the memory of the group, and of those below it; `None` where the group is
+    /// gone, or its memory is not accounted.
     ///
     /// # Errors
     /// What reading its files says.
@@ -155,25 +137,22 @@ impl Kernel {
     /// Version 1 does not tell what reclaim looked at and took.
     ///
     /// # Cost
-    /// Four small files, and the kernel adds up the group's numbers over all CPUs: some 50 microseconds.
-    pub fn cgroup_memory(
-        &self,
-        hierarchy: &Hierarchy,
-        group: &Path,
-    ) -> Result<Option<CgroupMemory>, Error> {
+    /// Five to seven small files, and the kernel adds up the group's numbers over all CPUs: some 50
+    /// microseconds.
+    pub fn memory(&mut self, hierarchy: &Hierarchy) -> Result<Option<CgroupMemory>, Error> {
         let names = match hierarchy {
             Hierarchy::V2 { .. } => &V2,
             Hierarchy::V1Memory { .. } => &V1,
             Hierarchy::None => return Ok(None),
         };
-        let Some(text) = found(self.text(&group.join("memory.stat")))? else {
+        let Some(text) = self.text("memory.stat")? else {
             return Ok(None);
         };
         let stat = pairs(&text);
         let bytes = |name: &str| stat.get(name).copied().map(Bytes);
         let pages = |name: &str| stat.get(name).copied().map(Pages);
         let mut memory = CgroupMemory {
-            used: self.cgroup_memory_used(hierarchy, group)?,
+            used: self.memory_used(hierarchy)?,
             file: bytes(names.file),
             anon: bytes(names.anon),
             shmem: bytes(names.shmem),
@@ -194,33 +173,37 @@ impl Kernel {
         };
         match hierarchy {
             Hierarchy::V2 { .. } => {
-                let events = found(self.text(&group.join("memory.events")))?.unwrap_or_default();
+                let events = self.text("memory.events")?.unwrap_or_default();
                 let events = pairs(&events);
                 memory.limit_reached = match (events.get("max"), events.get("high")) {
                     (None, None) => None,
                     (max, high) => Some(max.unwrap_or(&0) + high.unwrap_or(&0)),
                 };
                 memory.oom_kills = events.get("oom_kill").copied();
-                memory.swap = match found(self.line(&group.join("memory.swap.current")))? {
-                    Some(line) => line.parse().ok().map(Bytes),
-                    None => None,
-                };
-                let max = self.limit(&group.join("memory.max"))?;
-                let high = self.limit(&group.join("memory.high"))?;
+                memory.swap = self.number("memory.swap.current")?.map(Bytes);
+                let max = self.limit("memory.max")?;
+                let high = self.limit("memory.high")?;
                 memory.limit = match (max, high) {
                     (Some(max), Some(high)) => Some(max.min(high)),
                     (max, high) => max.or(high),
                 };
             }
             _ => {
-                memory.limit_reached = self.reached(&group.join("memory.failcnt"), None)?;
-                let control = found(self.text(&group.join("memory.oom_control")))?;
+                memory.limit_reached = self.number("memory.failcnt")?;
+                let control = self.text("memory.oom_control")?;
                 memory.oom_kills = control.and_then(|text| pairs(&text).get("oom_kill").copied());
                 memory.swap = bytes("total_swap");
-                memory.limit = self.limit(&group.join("memory.limit_in_bytes"))?;
+                memory.limit = self.limit("memory.limit_in_bytes")?;
             }
         }
         Ok(Some(memory))
+    }
+
+    fn limit(&mut self, name: &'static str) -> Result<Option<Bytes>, Error> {
+        match self.text(name)? {
+            Some(text) => parse_limit(text.trim_end(), &self.path(name)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -237,13 +220,15 @@ fn pairs(text: &str) -> HashMap<&str, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Descriptors;
     use crate::fixture::captured;
 
     fn memory(machine: &str, group: &str) -> CgroupMemory {
         let kernel = captured(machine);
         let hierarchy = kernel.cgroup_hierarchy().unwrap();
         let path = hierarchy.mount().unwrap().join(group);
-        kernel.cgroup_memory(&hierarchy, &path).unwrap().unwrap()
+        let mut files = CgroupFiles::new(path, &Descriptors::new(8));
+        files.memory(&hierarchy).unwrap().unwrap()
     }
 
     #[test]
@@ -301,12 +286,9 @@ mod tests {
         let kernel = captured("linux-6.18");
         let hierarchy = kernel.cgroup_hierarchy().unwrap();
         let gone = hierarchy.mount().unwrap().join("gone");
-        assert_eq!(
-            kernel.cgroup_memory(&hierarchy, &gone).unwrap(),
-            None,
-            "gone"
-        );
-        let used = kernel.cgroup_memory_used(&hierarchy, &gone).unwrap();
+        let mut files = CgroupFiles::new(gone, &Descriptors::new(8));
+        assert_eq!(files.memory(&hierarchy).unwrap(), None, "gone");
+        let used = files.memory_used(&hierarchy).unwrap();
         assert_eq!(used, None, "nor is anything charged to it");
     }
 }

@@ -84,6 +84,8 @@ pub enum ErrorKind {
 
 /// No such process: what reading a file under `/proc/PID` says once the process has gone.
 const ESRCH: i32 = 3;
+/// No such device: what an open file of a control group says once the group has gone.
+const ENODEV: i32 = 19;
 /// What files of pressure say where the kernel was booted without it.
 const EOPNOTSUPP: i32 = 95;
 
@@ -118,7 +120,7 @@ impl Error {
 
 fn classify(error: &io::Error) -> ErrorKind {
     match error.raw_os_error() {
-        Some(ESRCH) => return ErrorKind::NotFound,
+        Some(ESRCH | ENODEV) => return ErrorKind::NotFound,
         Some(EOPNOTSUPP) => return ErrorKind::Unsupported,
         _ => {}
     }
@@ -142,6 +144,7 @@ mod tests {
         for (errno, kind) in [
             (2, ErrorKind::NotFound),
             (ESRCH, ErrorKind::NotFound),
+            (ENODEV, ErrorKind::NotFound),
             (1, ErrorKind::Denied),
             (13, ErrorKind::Denied),
             (EOPNOTSUPP, ErrorKind::Unsupported),

@@ -30,12 +30,13 @@
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.
 //! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`];
-//!   `limit`: [`MemoryLimit`]; `cgroup_memory`: [`CgroupMemory`].
+//!   `limit`: [`MemoryLimit`]; `cgroup_memory`: [`CgroupMemory`]; `cgroup_files`: [`CgroupFiles`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![forbid(unsafe_code)]
 
 mod cgroup;
+mod cgroup_files;
 mod cgroup_memory;
 mod device;
 mod disks;
@@ -55,6 +56,7 @@ mod process_line;
 mod reclaim;
 
 pub use cgroup::Cgroup;
+pub use cgroup_files::{CgroupFiles, Descriptors};
 pub use cgroup_memory::CgroupMemory;
 pub use device::Device;
 pub use disks::DiskStat;

@@ -95,20 +95,14 @@ impl Kernel {
             .transpose()
     }
 
-    pub(crate) fn limit(&self, path: &Path) -> Result<Option<Bytes>, Error> {
+    fn limit(&self, path: &Path) -> Result<Option<Bytes>, Error> {
         let Some(line) = found(self.line(path))? else {
             return Ok(None);
         };
-        if line == "max" {
-            return Ok(None);
-        }
-        let bytes = line
-            .parse()
-            .map_err(|_| Error::parse(path, format!("{line:?} is no number of bytes")))?;
-        Ok(Some(Bytes(bytes)).filter(|bytes| *bytes < UNLIMITED_V1))
+        parse_limit(&line, path)
     }
 
-    pub(crate) fn reached(&self, path: &Path, line: Option<&str>) -> Result<Option<u64>, Error> {
+    fn reached(&self, path: &Path, line: Option<&str>) -> Result<Option<u64>, Error> {
         let Some(text) = found(self.text(path))? else {
             return Ok(None);
         };
@@ -127,6 +121,17 @@ impl Kernel {
             })
             .transpose()
     }
+}
+
+/// What a file says that sets a limit; `None` where it sets none.
+pub(crate) fn parse_limit(line: &str, path: &Path) -> Result<Option<Bytes>, Error> {
+    if line == "max" {
+        return Ok(None);
+    }
+    let bytes = line
+        .parse()
+        .map_err(|_| Error::parse(path, format!("{line:?} is no number of bytes")))?;
+    Ok(Some(Bytes(bytes)).filter(|bytes| *bytes < UNLIMITED_V1))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! [`Pressure`]: how long work stood still for want of a resource.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::kernel::found;
-use crate::{Error, ErrorKind, Kernel};
+use crate::{CgroupFiles, Error, ErrorKind, Kernel};
 
 /// What work can be waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,46 +70,53 @@ impl Kernel {
     /// # Kernel
     /// Since 4.20 (interrupts: 6.1), where it is not off by build or by `psi=0`.
     pub fn pressure(&self, resource: Resource) -> Result<Option<Pressure>, Error> {
-        self.pressure_in(self.proc("pressure").join(resource.name()), resource)
+        let path = self.proc("pressure").join(resource.name());
+        told(found(self.text(&path)), resource, &path)
     }
+}
 
-    /// Returns the pressure on a resource that the group of this directory has felt, with those below it;
-    /// `None` where this kernel does not tell, or the group is gone.
+impl CgroupFiles {
+    /// Returns the pressure on a resource that the group has felt, with those below it; `None` where this
+    /// kernel does not tell, or the group is gone.
     ///
     /// # Errors
     /// What reading the file says.
     ///
     /// # Kernel
     /// Groups of version 2 only.
-    pub fn cgroup_pressure(
-        &self,
-        group: &Path,
-        resource: Resource,
-    ) -> Result<Option<Pressure>, Error> {
-        self.pressure_in(
-            group.join(format!("{}.pressure", resource.name())),
-            resource,
-        )
-    }
-
-    fn pressure_in(&self, path: PathBuf, resource: Resource) -> Result<Option<Pressure>, Error> {
-        let text = match found(self.text(&path)) {
-            Ok(Some(text)) => text,
-            Ok(None) => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
-            Err(error) => return Err(error),
+    pub fn pressure(&mut self, resource: Resource) -> Result<Option<Pressure>, Error> {
+        let name = match resource {
+            Resource::Cpu => "cpu.pressure",
+            Resource::Memory => "memory.pressure",
+            Resource::Io => "io.pressure",
+            Resource::Irq => "irq.pressure",
         };
-        let mut pressure = Pressure::default();
-        for line in text.lines() {
-            let stall = || parse(line).ok_or_else(|| Error::parse(&path, format!("line {line:?}")));
-            match line.split(' ').next() {
-                Some("some") => pressure.some = Some(stall()?),
-                Some("full") if resource != Resource::Cpu => pressure.full = Some(stall()?),
-                _ => {}
-            }
-        }
-        Ok(Some(pressure))
+        told(self.text(name), resource, &self.path(name))
     }
+}
+
+/// What a file of pressure says, if there is one and the kernel was not booted without.
+fn told(
+    text: Result<Option<String>, Error>,
+    resource: Resource,
+    path: &Path,
+) -> Result<Option<Pressure>, Error> {
+    let text = match text {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut pressure = Pressure::default();
+    for line in text.lines() {
+        let stall = || parse(line).ok_or_else(|| Error::parse(path, format!("line {line:?}")));
+        match line.split(' ').next() {
+            Some("some") => pressure.some = Some(stall()?),
+            Some("full") if resource != Resource::Cpu => pressure.full = Some(stall()?),
+            _ => {}
+        }
+    }
+    Ok(Some(pressure))
 }
 
 // Not by procfs-core: its 32-bit floats turn 6.14 into 6.139999866.
@@ -135,6 +142,7 @@ fn parse(line: &str) -> Option<Stall> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Descriptors;
     use crate::fixture::{Fixture, captured};
 
     #[test]
@@ -185,7 +193,8 @@ mod tests {
         let kernel = captured("linux-6.1");
         let mount = kernel.cgroup_hierarchy().unwrap();
         let group = mount.mount().unwrap().join("system.slice/db.service");
-        let felt = |resource| kernel.cgroup_pressure(&group, resource).unwrap();
+        let mut files = CgroupFiles::new(group, &Descriptors::new(8));
+        let mut felt = |resource| files.pressure(resource).unwrap();
         let memory = felt(Resource::Memory).unwrap();
         assert_eq!(
             memory.full.unwrap().total,

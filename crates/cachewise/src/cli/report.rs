@@ -64,7 +64,7 @@ pub enum Of {
     Processes,
     /// Files.
     Files,
-    /// Control groups.
+    /// Control groups; where nobody used the page cache, their own counts stand up to 30 s late.
     Cgroups,
     /// Devices.
     Devices,

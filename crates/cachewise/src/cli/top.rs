@@ -85,7 +85,7 @@ pub enum View {
     Process,
     /// Files.
     File,
-    /// Control groups.
+    /// Control groups; where nobody uses the page cache, their own counts come up to 30 s late.
     Cgroup,
     /// Storage devices, and file systems without one.
     Device,

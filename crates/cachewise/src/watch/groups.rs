@@ -4,17 +4,20 @@
 //! it is asked every [`ASKED_EVERY`] how much memory they have, which costs little; their statistics are read
 //! when that changed, and in any case every [`READ_EVERY`]. Counters are those since the last reading, so that
 //! no count is missed; gauges of groups that do nothing may be as old as that, and are said to be estimates.
+//!
+//! Files that are read again and again stay open, as long as that leaves descriptors for everybody else: to find
+//! and open one costs more than to read it.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cachewise_kstat::{CgroupMemory, Hierarchy, Kernel, Resource};
+use cachewise_kstat::{CgroupFiles, CgroupMemory, Descriptors, Hierarchy, Kernel, Resource};
 use cachewise_model::{CgroupRow, Count, Ledger, Measured, Missing, System};
 use cachewise_units::{Bytes, Pages};
+use rustix::process::{self, getrlimit};
 
 use super::unit;
-use crate::machine::stalled;
+use crate::machine::{ENOUGH_FILES, stalled};
 
 const ASKED_EVERY: Duration = Duration::from_secs(3);
 const READ_EVERY: Duration = Duration::from_secs(30);
@@ -26,9 +29,13 @@ const NAMES_LAST_AT_LEAST: Duration = Duration::from_secs(1);
 /// Rows for groups that have memory and do nothing: of more than this those with the most memory.
 const IDLE_ROWS: usize = 1000;
 
+/// Files of groups that stay open; fewer where the limit on open files is low.
+const OPEN_FILES: u64 = 1024;
+
 const NOT_TOLD: Missing = Missing::NotOffered("this version of control groups does not tell it");
 const OF_VERSION_2: Missing = Missing::NotOffered("only groups of version 2 tell their pressure");
 const GONE: Missing = Missing::Unknown("the group is gone");
+const UNREADABLE: Missing = Missing::Unknown("the group's files could not be read");
 const READ_BEFORE: &str = "read up to half a minute ago, the group doing nothing since";
 const OF_THE_MACHINE: Missing = Missing::NotOffered("it is told of the whole machine only");
 
@@ -41,11 +48,14 @@ pub struct Groups {
     named: Instant,
     /// Numbers without a name when names were read last: groups that were gone by then.
     nameless: HashSet<u32>,
+    descriptors: Descriptors,
 }
 
 /// A group as it was read last.
 struct Known {
-    path: PathBuf,
+    files: CgroupFiles,
+    /// It was gone when it was read last: another may have its name by now.
+    is_gone: bool,
     used: Option<Bytes>,
     /// Counters since the group was made.
     last: System,
@@ -63,11 +73,13 @@ impl Groups {
             known: HashMap::new(),
             named: Instant::now(),
             nameless: HashSet::new(),
+            descriptors: Descriptors::new(room_for_files()),
         };
         groups.read_names(kernel, &HashSet::new());
         let count = groups.known.len().max(1) as u32;
         for (place, group) in groups.known.values_mut().enumerate() {
-            group.read(kernel, &groups.hierarchy);
+            // What cannot be read now is told of when it is read again.
+            let _ = group.read(&groups.hierarchy);
             // So that their times do not all come at once.
             let spread = |every: Duration| every / count * place as u32;
             group.asked = group
@@ -109,14 +121,19 @@ impl Groups {
         let mut known: HashMap<u32, Known> = HashMap::with_capacity(names.len());
         for (id, name) in &names {
             let id = *id as u32;
-            let group = self.known.remove(&id).unwrap_or_else(|| Known {
-                path: mount.join(name.trim_start_matches('/')),
+            let mut group = self.known.remove(&id).unwrap_or_else(|| Known {
+                files: CgroupFiles::new(
+                    mount.join(name.trim_start_matches('/')),
+                    &self.descriptors,
+                ),
+                is_gone: false,
                 used: None,
                 last: none_so_far(&self.hierarchy),
                 is_dirty: true,
                 asked: self.named,
                 read: self.named,
             });
+            group.is_gone = false;
             known.insert(id, group);
         }
         self.known = known;
@@ -129,7 +146,7 @@ impl Groups {
     }
 
     /// Rows of all groups that did something, with what they did, and of those that have memory.
-    pub fn rows(&mut self, kernel: &Kernel, mut active: HashMap<u32, Ledger>) -> Vec<CgroupRow> {
+    pub fn rows(&mut self, mut active: HashMap<u32, Ledger>) -> Vec<CgroupRow> {
         let now = Instant::now();
         let mut rows = Vec::with_capacity(self.known.len());
         let mut idle: Vec<(u64, CgroupRow)> = Vec::new();
@@ -143,18 +160,17 @@ impl Groups {
             let ledger = active.remove(id);
             let is_awake = ledger.is_some() || group.is_dirty;
             let mut used = group.used;
-            if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY {
+            group.files.keep_all(is_awake);
+            if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY && !group.is_gone {
                 group.asked = now;
-                used = kernel
-                    .cgroup_memory_used(&self.hierarchy, &group.path)
-                    .unwrap_or(None);
+                used = group.files.memory_used(&self.hierarchy).unwrap_or(None);
             }
             let is_due = now.duration_since(group.read) >= READ_EVERY;
             let system = if is_awake || is_due || used != group.used {
                 let then = group.last.clone();
-                match group.read(kernel, &self.hierarchy) {
-                    true => group.last.since(&then),
-                    false => System::all_missing(GONE),
+                match group.read(&self.hierarchy) {
+                    Ok(()) => group.last.since(&then),
+                    Err(missing) => System::all_missing(missing),
                 }
             } else {
                 let nothing = group.last.since(&group.last);
@@ -183,12 +199,25 @@ impl Groups {
 }
 
 impl Known {
-    /// Reads its numbers; returns whether it is there.
-    fn read(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) -> bool {
-        let Ok(Some(memory)) = kernel.cgroup_memory(hierarchy, &self.path) else {
-            // It is gone; when names are read again, it is taken out.
-            self.used = None;
-            return false;
+    /// Reads its numbers, or says why there are none.
+    fn read(&mut self, hierarchy: &Hierarchy) -> Result<(), Missing> {
+        let memory = match self.is_gone {
+            true => Ok(None),
+            false => self.files.memory(hierarchy),
+        };
+        let memory = match memory {
+            Ok(Some(memory)) => Ok(memory),
+            Ok(None) => Err(GONE),
+            Err(_) => Err(UNREADABLE),
+        };
+        let memory = match memory {
+            Ok(memory) => memory,
+            Err(missing) => {
+                // When names are read again, one that is gone is taken out.
+                self.is_gone = missing == GONE;
+                self.used = None;
+                return Err(missing);
+            }
         };
         self.read = Instant::now();
         self.asked = self.read;
@@ -196,11 +225,11 @@ impl Known {
         let waiting = [memory.dirty, memory.writeback];
         self.is_dirty = waiting.iter().any(|bytes| *bytes > Some(Bytes(0)));
         self.last = system(&memory);
-        self.read_pressure(kernel, hierarchy);
-        true
+        self.read_pressure(hierarchy);
+        Ok(())
     }
 
-    fn read_pressure(&mut self, kernel: &Kernel, hierarchy: &Hierarchy) {
+    fn read_pressure(&mut self, hierarchy: &Hierarchy) {
         let system = &mut self.last;
         if !matches!(hierarchy, Hierarchy::V2 { .. }) {
             for stall in pressure(system) {
@@ -208,7 +237,6 @@ impl Known {
             }
             return;
         }
-        let felt = |path: &Path, resource| kernel.cgroup_pressure(path, resource).ok().flatten();
         for (resource, some, full) in [
             (
                 Resource::Memory,
@@ -222,13 +250,21 @@ impl Known {
             ),
             (Resource::Cpu, &mut system.psi_cpu_some_seconds, None),
         ] {
-            let pressure = felt(&self.path, resource);
+            let pressure = self.files.pressure(resource).ok().flatten();
             *some = stalled(pressure.and_then(|pressure| pressure.some));
             if let Some(full) = full {
                 *full = stalled(pressure.and_then(|pressure| pressure.full));
             }
         }
     }
+}
+
+/// How many files of groups may stay open: half of what the limit leaves, as what else the program opens
+/// comes later.
+fn room_for_files() -> usize {
+    let limit = getrlimit(process::Resource::Nofile).current;
+    let left = limit.map_or(OPEN_FILES, |limit| limit.saturating_sub(ENOUGH_FILES) / 2);
+    left.min(OPEN_FILES) as usize
 }
 
 fn pressure(system: &mut System) -> [&mut Count; 5] {

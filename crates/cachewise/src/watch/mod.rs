@@ -231,7 +231,7 @@ impl Parts {
         if let Some(snapshot) = snapshot {
             uses(stretch, snapshot, self.groups.names(), kernel);
         }
-        stretch.cgroups = self.groups.rows(kernel, active);
+        stretch.cgroups = self.groups.rows(active);
         let page = cachewise_sys::page_size();
         account::heaviest_groups_first(&mut stretch.cgroups, page);
         stretch.devices = self.devices.rows(kernel, &stretch.files);

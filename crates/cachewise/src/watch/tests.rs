@@ -1,5 +1,6 @@
 //! Stretches beside the truth: processes of known doings on files of known residency.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -8,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cachewise_kstat::{Device, Kernel};
-use cachewise_model::{Counter, Ledger, Measured, Stretch};
+use cachewise_model::{Counter, Ledger, Measured, Missing, Stretch};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 use super::Watch;
+use super::groups::Groups;
 use crate::machine;
 
 const FILE: u64 = 4 << 20;
@@ -139,9 +141,9 @@ impl Reader {
 struct Group(PathBuf);
 
 impl Group {
-    fn new() -> Option<Group> {
+    fn new(what: &str) -> Option<Group> {
         let hierarchy = Kernel::new().cgroup_hierarchy().ok()?;
-        let name = format!("cachewise-watch-{}", std::process::id());
+        let name = format!("cachewise-{what}-{}", std::process::id());
         let path = hierarchy.mount()?.join(name);
         std::fs::create_dir(&path).ok()?;
         Some(Group(path))
@@ -170,7 +172,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
     let directory = tempfile::tempdir_in(place).unwrap();
     let page = cachewise_sys::page_size().get();
     let pages = FILE / page;
-    let group = Group::new();
+    let group = Group::new("watch");
     let mut watch = watch();
     // A host may take pages out of the cache at any time: what was to be a hit is then none.
     for attempt in 0.. {
@@ -312,4 +314,35 @@ fn groups_with_memory_have_rows_and_disks_are_told_once() {
     let mut once = devices.clone();
     once.dedup();
     assert_eq!(devices, once, "each device has one row");
+}
+
+#[test]
+fn a_group_that_is_made_again_is_not_taken_for_the_one_before() {
+    let Some(group) = Group::new("again") else {
+        println!("skipped: a group that is made again: control groups cannot be made here");
+        return;
+    };
+    let kernel = Kernel::new();
+    let mut groups = Groups::open(&kernel);
+    let id = kernel.cgroup_id(&group.0).unwrap() as u32;
+    let mut used = || {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadPages, 1);
+        let rows = groups.rows(HashMap::from([(id, ledger)]));
+        let mut active = rows.into_iter().filter(|row| !row.ledger.is_zero());
+        active.next().unwrap().system.memory_used_bytes
+    };
+    if used().missing().is_some() {
+        println!("skipped: a group that is made again: its memory is not accounted");
+        return;
+    }
+    std::fs::remove_dir(&group.0).expect("its open files do not hold it");
+    std::fs::create_dir(&group.0).unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            used().missing().map(Missing::reason),
+            Some("the group is gone"),
+            "what the new one has is not the old one's"
+        );
+    }
 }
