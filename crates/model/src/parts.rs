@@ -72,6 +72,15 @@ impl FileRow {
         self.path.missing().is_some() && self.inode == 0 && self.device == "0:0"
     }
 
+    /// Adds what the same file did in the stretch after this one: counts are summed, all else is the later.
+    pub fn append(&mut self, later: FileRow) {
+        let earlier = std::mem::replace(self, later);
+        self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
+        self.resident_before_pages = earlier.resident_before_pages;
+        self.direct |= earlier.direct;
+        self.size_bytes = last_known(earlier.size_bytes, self.size_bytes);
+    }
+
     /// How many pages the file has, if its size is exactly known and not zero.
     #[must_use]
     pub fn pages(&self, page_size: PageSize) -> Option<u64> {
@@ -106,6 +115,15 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
+    /// Adds what the same process did in the stretch after this one: counts are summed, all else is the later.
+    pub fn append(&mut self, later: ProcessRow) {
+        let earlier = std::mem::replace(self, later);
+        self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
+        self.cpu_seconds = earlier.cpu_seconds.zip(self.cpu_seconds, |a, b| a + b);
+        self.device_read_bytes = earlier.device_read_bytes.plus(self.device_read_bytes);
+        self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
+    }
+
     /// Whether this is no process but the row that takes what found no room in the table of rows.
     #[must_use]
     pub fn is_all_others(&self) -> bool {
@@ -161,6 +179,13 @@ pub struct CgroupRow {
 }
 
 impl CgroupRow {
+    /// Adds what the same group did in the stretch after this one: counts are summed, all else is the later.
+    pub fn append(&mut self, later: CgroupRow) {
+        let earlier = std::mem::replace(self, later);
+        self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
+        self.system = earlier.system.followed_by(&self.system);
+    }
+
     /// This control group as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
@@ -196,6 +221,14 @@ pub struct DeviceRow {
 }
 
 impl DeviceRow {
+    /// Adds what the same device did in the stretch after this one: counts are summed, all else is the later.
+    pub fn append(&mut self, later: DeviceRow) {
+        let earlier = std::mem::replace(self, later);
+        self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
+        self.device_read_bytes = earlier.device_read_bytes.plus(self.device_read_bytes);
+        self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
+    }
+
     /// This device as a row of the one table.
     #[must_use]
     pub fn row(&self) -> Row {
@@ -214,6 +247,18 @@ impl DeviceRow {
             },
             ..Row::default()
         }
+    }
+}
+
+/// A file's size as it was when it could be asked last: of one that is gone nobody knows more.
+fn last_known(earlier: Count, later: Count) -> Count {
+    const SEEN_LAST: &str = "as it was when the file was last looked at";
+    match (later, earlier) {
+        (Measured::Exact(_), _) => later,
+        (_, Measured::Exact(size) | Measured::Estimated(size, SEEN_LAST)) if size > 0 => {
+            Measured::Estimated(size, SEEN_LAST)
+        }
+        _ => later,
     }
 }
 
@@ -238,6 +283,31 @@ mod tests {
             file.pages(page_size),
             None,
             "nor has one whose size is a guess"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_gone_has_the_size_that_it_had_last() {
+        let mut file = crate::findings::sample::file("/data", 4097);
+        let mut gone = file.clone();
+        gone.size_bytes = Measured::unknown("gone");
+        for _ in 0..2 {
+            file.append(gone.clone());
+            assert_eq!(
+                (file.size_bytes.exact(), file.size_bytes.known()),
+                (None, Some(4097)),
+                "the last known, however long ago, and said to be that"
+            );
+        }
+        gone.size_bytes = Measured::Exact(1);
+        file.append(gone.clone());
+        assert_eq!(file.size_bytes, Measured::Exact(1), "it is back");
+        file.size_bytes = Measured::Exact(0);
+        gone.size_bytes = Measured::unknown("gone");
+        file.append(gone);
+        assert!(
+            file.size_bytes.missing().is_some(),
+            "empty when it was looked at, and read since: nothing is known"
         );
     }
 

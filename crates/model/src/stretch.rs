@@ -138,51 +138,25 @@ impl Stretch {
             &mut self.processes,
             later.processes,
             |row| (row.pid, row.started.known()),
-            |row, later| {
-                let cpu = row.cpu_seconds.zip(later.cpu_seconds, |a, b| a + b);
-                let read = row.device_read_bytes.plus(later.device_read_bytes);
-                let written = row.device_write_bytes.plus(later.device_write_bytes);
-                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
-                *row = later;
-                (row.cpu_seconds, row.ledger) = (cpu, ledger);
-                (row.device_read_bytes, row.device_write_bytes) = (read, written);
-            },
+            ProcessRow::append,
         );
         let files = join(
             &mut self.files,
             later.files,
             |row| (row.device.clone(), row.inode, row.path.clone().known()),
-            |row, later| {
-                let before = row.resident_before_pages;
-                let direct = row.direct || later.direct;
-                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
-                *row = later;
-                (row.resident_before_pages, row.direct, row.ledger) = (before, direct, ledger);
-            },
+            FileRow::append,
         );
         join(
             &mut self.cgroups,
             later.cgroups,
             |row| row.path.clone().known(),
-            |row, later| {
-                let system = row.system.followed_by(&later.system);
-                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
-                *row = later;
-                (row.system, row.ledger) = (system, ledger);
-            },
+            CgroupRow::append,
         );
         join(
             &mut self.devices,
             later.devices,
             |row| row.device.clone(),
-            |row, later| {
-                let read = row.device_read_bytes.plus(later.device_read_bytes);
-                let written = row.device_write_bytes.plus(later.device_write_bytes);
-                let ledger = std::mem::take(&mut row.ledger) + later.ledger.clone();
-                *row = later;
-                (row.device_read_bytes, row.device_write_bytes) = (read, written);
-                row.ledger = ledger;
-            },
+            DeviceRow::append,
         );
         let uses = later.uses.into_iter().map(|used| Use {
             process: used.process.and_then(|place| processes.get(place).copied()),

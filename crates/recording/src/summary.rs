@@ -172,17 +172,18 @@ impl Sums {
         }
         for row in stretch.processes.drain(..) {
             self.processes
-                .add((row.pid, row.started.known()), row, process);
+                .add((row.pid, row.started.known()), row, ProcessRow::append);
         }
         for row in stretch.files.drain(..) {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
-            self.files.add(key, row, file);
+            self.files.add(key, row, FileRow::append);
         }
         for row in stretch.cgroups.drain(..) {
-            self.cgroups.add(row.path.clone().known(), row, cgroup);
+            self.cgroups
+                .add(row.path.clone().known(), row, CgroupRow::append);
         }
         for row in stretch.devices.drain(..) {
-            self.devices.add(row.device.clone(), row, device);
+            self.devices.add(row.device.clone(), row, DeviceRow::append);
         }
         for row in stretch.lost.drain(..) {
             self.lost.add(row.id, row, |sum, later| {
@@ -225,14 +226,15 @@ impl Sums {
         reduce(&mut stretch, MOST_PARTS / 2);
         for row in stretch.processes {
             self.processes
-                .add((row.pid, row.started.known()), row, process);
+                .add((row.pid, row.started.known()), row, ProcessRow::append);
         }
         for row in stretch.files {
             let key = (row.device.clone(), row.inode, row.path.clone().known());
-            self.files.add(key, row, file);
+            self.files.add(key, row, FileRow::append);
         }
         for row in stretch.cgroups {
-            self.cgroups.add(row.path.clone().known(), row, cgroup);
+            self.cgroups
+                .add(row.path.clone().known(), row, CgroupRow::append);
         }
     }
 
@@ -348,33 +350,4 @@ impl<K: Hash + Eq, T> Parts<K, T> {
     fn is_full(&self) -> bool {
         self.rows.len() > MOST_PARTS
     }
-}
-
-/// The later row with the counts of both.
-fn process(sum: &mut ProcessRow, mut later: ProcessRow) {
-    later.ledger += &sum.ledger;
-    later.cpu_seconds = sum.cpu_seconds.zip(later.cpu_seconds, |a, b| a + b);
-    later.device_read_bytes = sum.device_read_bytes.plus(later.device_read_bytes);
-    later.device_write_bytes = sum.device_write_bytes.plus(later.device_write_bytes);
-    *sum = later;
-}
-
-fn file(sum: &mut FileRow, mut later: FileRow) {
-    later.ledger += &sum.ledger;
-    later.resident_before_pages = sum.resident_before_pages;
-    later.direct |= sum.direct;
-    *sum = later;
-}
-
-fn cgroup(sum: &mut CgroupRow, mut later: CgroupRow) {
-    later.ledger += &sum.ledger;
-    later.system = sum.system.followed_by(&later.system);
-    *sum = later;
-}
-
-fn device(sum: &mut DeviceRow, mut later: DeviceRow) {
-    later.ledger += &sum.ledger;
-    later.device_read_bytes = sum.device_read_bytes.plus(later.device_read_bytes);
-    later.device_write_bytes = sum.device_write_bytes.plus(later.device_write_bytes);
-    *sum = later;
 }

@@ -161,8 +161,7 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> 
         (Some(path), FileKind::File, Some(look)) => Now::of(id, path, info, look),
         (Some(_), FileKind::File, None) => Now {
             resident: Measured::unknown("looked at for the heaviest files only"),
-            // It may have grown since.
-            size: Measured::Estimated(info.size.0, "as it was when it was first used"),
+            size: size_at_first(info),
         },
         _ => Now::without(
             Measured::not_offered("only files with a path here have it"),
@@ -220,6 +219,16 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
     }
 }
 
+/// The size of a file that is not asked for it now: it may have grown since, and one that was made by who used
+/// it was empty at first.
+fn size_at_first(info: &FileInfo) -> Count {
+    match (info.kind, info.size.0) {
+        (FileKind::BlockDevice | FileKind::Internal, size) => Measured::Exact(size),
+        (FileKind::File, 0) => Measured::unknown("it was empty when it was first used"),
+        (FileKind::File, size) => Measured::Estimated(size, "as it was when it was first used"),
+    }
+}
+
 /// A file as it is after the run.
 struct Now {
     resident: Count,
@@ -230,7 +239,7 @@ impl Now {
     fn without(resident: Count, info: &FileInfo) -> Now {
         Now {
             resident,
-            size: Measured::Exact(info.size.0),
+            size: size_at_first(info),
         }
     }
 
@@ -429,6 +438,8 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_units::{Bytes, Pages};
+
     use super::*;
 
     #[test]
@@ -436,6 +447,33 @@ mod tests {
         assert_eq!(exit(3 << 8), Exit::Code(3), "exit(3)");
         assert_eq!(exit(9), Exit::Signal(9), "kill -9");
         assert_eq!(exit(11 | 0x80), Exit::Signal(11), "with a core dump");
+    }
+
+    #[test]
+    fn the_size_of_a_file_that_is_gone_is_not_zero() {
+        let mut info = FileInfo {
+            path: None,
+            path_in_file_system: None,
+            file_system: None,
+            kind: FileKind::File,
+            deleted: true,
+            size: Bytes(0),
+            resident_before: Pages(0),
+            writes_are_seen: true,
+        };
+        let size = |info: &FileInfo| Now::without(Measured::unknown("gone"), info).size;
+        assert!(
+            size(&info).missing().is_some(),
+            "who made it wrote to it later"
+        );
+        info.size = Bytes(4096);
+        assert_eq!(
+            (size(&info).exact(), size(&info).known()),
+            (None, Some(4096)),
+            "it had at least that much once"
+        );
+        info.kind = FileKind::BlockDevice;
+        assert_eq!(size(&info), Measured::Exact(4096), "devices do not grow");
     }
 
     #[test]
