@@ -164,6 +164,8 @@ impl Groups {
             if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY && !group.is_gone {
                 group.asked = now;
                 used = group.files.memory_used(&self.hierarchy).unwrap_or(None);
+                // Its open file knows; by its path another may be found.
+                group.is_gone = group.used.is_some() && used.is_none();
             }
             let is_due = now.duration_since(group.read) >= READ_EVERY;
             let system = if is_awake || is_due || used != group.used {
@@ -206,8 +208,8 @@ impl Known {
             false => self.files.memory(hierarchy),
         };
         let memory = match memory {
-            Ok(Some(memory)) => Ok(memory),
-            Ok(None) => Err(GONE),
+            Ok(Some(memory)) if memory.used.is_some() || self.used.is_none() => Ok(memory),
+            Ok(_) => Err(GONE),
             Err(_) => Err(UNREADABLE),
         };
         let memory = match memory {
