@@ -31,8 +31,11 @@ static __noinline int settle(struct task_struct *task, struct task_state *state,
 
 	if (!state)
 		return 0;
-	/* a thread that has not run has done nothing */
-	if (config.scope == SCOPE_SYSTEM && state->settled &&
+	/*
+	 * A thread that has not run has done nothing. Of one that runs at this moment the kernel adds its time
+	 * up at the next tick: one that ends may have done all that it ever did since the last.
+	 */
+	if (config.scope == SCOPE_SYSTEM && state->settled && !(task->flags & PF_EXITING) &&
 	    state->cpu_time == task->se.sum_exec_runtime)
 		return 0;
 	if (book) {

@@ -8,10 +8,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use cachewise_model::{Counter, Ledger};
 use cachewise_probe::{Detail, ErrorKind, Lost, Options, Probe, ProcessId, Scope, Snapshot};
@@ -353,4 +354,48 @@ fn names_come_through_of_more_files_than_the_ring_holds() {
         "{named} of {FILES} files have names, {:?}",
         snapshot.lost
     );
+}
+
+#[test]
+fn what_a_process_does_between_two_ticks_and_its_end_is_booked() {
+    let Some(mut probe) = watch("short work before an end", 4096) else {
+        return;
+    };
+    let files = Files::new(1);
+    let script = format!(
+        "echo ready; read line; exec cat {}",
+        files.path(0).display()
+    );
+    let bytes = PAGES * page();
+    // How much of a tick is left is chance: it works out within one most of the time.
+    for round in 0..50 {
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "it waits");
+        // What it has done so far is booked here, under the name that it has so far.
+        probe.snapshot().unwrap();
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let mut said = Vec::new();
+        out.read_to_end(&mut said).unwrap();
+        assert_eq!(said.len() as u64, bytes, "it reads the file");
+        assert!(child.wait().unwrap().success(), "and ends");
+        let snapshot = probe.snapshot().unwrap();
+        let process = snapshot
+            .processes
+            .iter()
+            .find(|process| process.pid == child.id())
+            .expect("it has read a file");
+        assert_eq!(process.command, "cat", "in round {round}, by its last name");
+        assert!(
+            process.read_call_bytes >= Bytes(bytes),
+            "in round {round}, with what it read: {process:?}"
+        );
+    }
 }
