@@ -50,6 +50,22 @@ impl Kernel {
         Ok(self.hierarchy()?.0)
     }
 
+    /// Returns where the unified hierarchy is mounted, whether it accounts memory or not: its groups have
+    /// files of pressure in any case. `None` where it is not.
+    ///
+    /// # Errors
+    /// What reading the mounts says.
+    pub fn unified_hierarchy(&self) -> Result<Option<PathBuf>, Error> {
+        let mounts = self.mounts(None)?;
+        let unified = mounts.into_iter().find(|mount| {
+            mount.fs_type == "cgroup2"
+                && mounts
+                    .covering(&mount.mount_point)
+                    .is_some_and(|top| top.id == mount.id)
+        });
+        Ok(unified.map(|mount| self.rooted(&mount.mount_point)))
+    }
+
     /// Finds the hierarchy, and which of its groups is the one mounted.
     pub(crate) fn hierarchy(&self) -> Result<(Hierarchy, PathBuf), Error> {
         let mounts = self.mounts(None)?;
@@ -109,6 +125,12 @@ mod tests {
             fixture.kernel().cgroup_hierarchy().unwrap(),
             v1,
             "2 without memory"
+        );
+        let unified = Some(fixture.path("sys/fs/cgroup/unified"));
+        assert_eq!(
+            fixture.kernel().unified_hierarchy().unwrap(),
+            unified,
+            "which is there all the same"
         );
 
         let fixture = with_cgroups("hybrid.txt", "sys/fs/cgroup/memory", "cpu memory io\n");

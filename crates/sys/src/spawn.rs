@@ -1,6 +1,8 @@
 //! Starting a program as if by whoever started us.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,9 +63,76 @@ pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
+/// Has the command join control groups before it is executed, so that no page of it is charged elsewhere:
+/// these are their `cgroup.procs`, open for writing.
+///
+/// Spawning fails with what joining says.
+pub fn join_before_exec(command: &mut Command, groups: Vec<File>) {
+    // SAFETY: between fork and exec only write(2) is called, which is async-signal-safe, and reading errno does
+    // not allocate; the descriptors are owned by the closure, and closed by exec.
+    unsafe {
+        command.pre_exec(move || {
+            for group in &groups {
+                // 0 is who writes.
+                if libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Has the command killed when the *thread* that spawns it ends, however it ends: a worker does not outlive
+/// who would stop it.
+pub fn die_with_spawner(command: &mut Command) {
+    let spawner = std::process::id();
+    // SAFETY: prctl(2) and getppid(2) are single system calls that touch no memory of this process.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Who ended before the call is not told of.
+            match u32::try_from(libc::getppid()) == Ok(spawner) {
+                true => Ok(()),
+                false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            }
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_is_joined_by_writing_0_and_a_refusal_is_an_error() {
+        let procs = tempfile::NamedTempFile::new().unwrap();
+        let mut command = Command::new("true");
+        join_before_exec(&mut command, vec![procs.reopen().unwrap()]);
+        assert!(command.status().unwrap().success(), "it runs");
+        let written = std::fs::read_to_string(procs.path()).unwrap();
+        assert_eq!(written, "0", "by the program itself, before it was one");
+
+        let mut command = Command::new("true");
+        join_before_exec(&mut command, vec![File::open(procs.path()).unwrap()]);
+        let error = command.status().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBADF), "not to be written");
+    }
+
+    #[test]
+    fn a_worker_dies_with_the_thread_that_spawned_it() {
+        let spawn = || {
+            let mut command = Command::new("sleep");
+            die_with_spawner(command.arg("1000"));
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(spawn).join().unwrap();
+        let status = child.wait().unwrap();
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "killed: {status}");
+    }
 
     #[test]
     fn a_command_runs_and_an_unknown_one_is_an_error() {

@@ -1,0 +1,46 @@
+//! Changes what a machine does with memory, and puts it back: control groups of one's own.
+//!
+//! It is *not* a place for measuring: `cachewise-kstat` reads, this crate is the only one that writes to
+//! `/proc/sys`, `/sys` and control groups. What it changes it can undo, after a crash too.
+//!
+//! ```no_run
+//! use std::process::Command;
+//!
+//! use cachewise_control::{Group, Limits};
+//! use cachewise_kstat::Kernel;
+//! use cachewise_units::Bytes;
+//!
+//! let group = Group::create(&Kernel::new(), "example")?;
+//! let limits = Limits { max: Some(Bytes(64 << 20)), ..Limits::default() };
+//! group.limit(&limits)?;
+//! let mut command = Command::new("cat");
+//! group.admit(command.arg("file"))?;
+//! command.status()?;
+//! println!("{:?} of memory charged", group.used()?);
+//! group.remove()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Kernel
+//! Control groups of version 2 with the memory controller, or of version 1; both are found by their mounts.
+//!
+//! # Layout
+//! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes those that a crash left.
+//! - `owner`: [`Owner`], who made something: told apart from who has the same process id later.
+//! - `reclaim`: [`reclaim`], of a group's memory.
+//! - `error`: [`Error`].
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod file;
+mod group;
+mod owner;
+mod reclaim;
+mod sweep;
+
+pub use error::Error;
+pub use group::{Group, Limits};
+pub use owner::Owner;
+pub use reclaim::{Reclaimed, reclaim};
+pub use sweep::{Swept, sweep};

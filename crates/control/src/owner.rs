@@ -1,0 +1,139 @@
+//! [`Owner`]: which process made something, told apart from who has the same id later.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use cachewise_kstat::{ErrorKind, Kernel};
+
+use crate::Error;
+
+/// A process that made something which is to be undone when it has ended.
+///
+/// As text, `PID-START-NAMESPACE`, it is part of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Its id.
+    pub pid: u32,
+    /// When it began, in ticks since boot.
+    start: u64,
+    /// The number of the namespace in which the id is counted: ids of another one mean nothing here.
+    namespace: u64,
+}
+
+/// In such steps the kernel tells when a process began.
+const TICK: Duration = Duration::from_millis(10);
+
+impl Owner {
+    /// Returns this process.
+    ///
+    /// # Errors
+    /// What reading `/proc` says.
+    pub fn current() -> Result<Self, Error> {
+        let pid = std::process::id();
+        Ok(Self {
+            pid,
+            start: start_of(pid)?,
+            namespace: own_namespace()?,
+        })
+    }
+
+    /// Says whether it runs, or ran in a namespace of process ids that is not ours: then nobody here can know.
+    ///
+    /// # Errors
+    /// What reading `/proc` says.
+    pub fn may_be_alive(&self) -> Result<bool, Error> {
+        if self.namespace != own_namespace()? {
+            return Ok(true);
+        }
+        match start_of(self.pid) {
+            Ok(start) => Ok(start == self.start),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn start_of(pid: u32) -> Result<u64, Error> {
+    // Of this machine, wherever the files that are changed lie.
+    let start = Kernel::new().process_start(pid)?;
+    Ok((start.as_millis() / TICK.as_millis()) as u64)
+}
+
+fn own_namespace() -> Result<u64, Error> {
+    let path = Path::new("/proc/self/ns/pid");
+    let found = fs::metadata(path).map_err(|source| Error::io("stat", path, source))?;
+    Ok(found.ino())
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.pid, self.start, self.namespace)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parsed = || {
+            let mut numbers = text.split('-');
+            let owner = Owner {
+                pid: numbers.next()?.parse().ok()?,
+                start: numbers.next()?.parse().ok()?,
+                namespace: numbers.next()?.parse().ok()?,
+            };
+            numbers.next().is_none().then_some(owner)
+        };
+        parsed().ok_or_else(|| Error::Invalid {
+            what: format!("{text:?}"),
+            problem: "not PID-START-NAMESPACE".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_told_from_who_has_its_id_later() {
+        let owner = Owner::current().unwrap();
+        assert!(owner.may_be_alive().unwrap(), "this process runs");
+        assert_eq!(
+            owner.to_string().parse::<Owner>().unwrap(),
+            owner,
+            "a round trip"
+        );
+        let earlier = Owner {
+            start: owner.start - 1,
+            ..owner
+        };
+        assert!(!earlier.may_be_alive().unwrap(), "another with this id");
+        let elsewhere = Owner {
+            namespace: owner.namespace + 1,
+            ..earlier
+        };
+        assert!(elsewhere.may_be_alive().unwrap(), "nobody here can know");
+
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let of_child = Owner {
+            pid: child.id(),
+            start: start_of(child.id()).unwrap(),
+            ..owner
+        };
+        assert!(of_child.may_be_alive().unwrap(), "it sleeps");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!of_child.may_be_alive().unwrap(), "it has ended");
+        for text in ["", "1", "1-2", "1-2-3-4", "a-b-c", "-1-2-3"] {
+            assert!(text.parse::<Owner>().is_err(), "{text:?} is no owner");
+        }
+    }
+}
