@@ -8,6 +8,7 @@
 
 use crate::counter::{COUNTER_FIELDS, Counter};
 use crate::fields::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
+use crate::measure::MEASUREMENT_FIELDS;
 use crate::residency::RESIDENCY_FIELDS;
 use crate::row::{NOT_HERE, Row};
 use crate::system::{PRESSURE_FIELDS, SYSTEM_FIELDS};
@@ -74,6 +75,12 @@ impl Field {
         self.of(row) != Value::Missing(NOT_HERE)
     }
 
+    /// Whether only rows of a measurement can have the field.
+    #[must_use]
+    pub fn is_of_measurement_only(&self) -> bool {
+        MEASUREMENT_FIELDS.iter().any(|field| field.id == self.id)
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.id, self.header]
             .into_iter()
@@ -87,12 +94,13 @@ const FIELD_COUNT: usize = LABEL_FIELDS.len()
     + RESIDENCY_FIELDS.len()
     + GAUGE_FIELDS.len()
     + SYSTEM_FIELDS.len()
-    + PRESSURE_FIELDS.len();
+    + PRESSURE_FIELDS.len()
+    + MEASUREMENT_FIELDS.len();
 
 /// Every field.
 pub static FIELDS: [Field; FIELD_COUNT] = {
     // `concat` on arrays is not const, hence the loop.
-    let parts: [&[Field]; 7] = [
+    let parts: [&[Field]; 8] = [
         &LABEL_FIELDS,
         &COUNTER_FIELDS,
         &DERIVED_FIELDS,
@@ -100,6 +108,7 @@ pub static FIELDS: [Field; FIELD_COUNT] = {
         &GAUGE_FIELDS,
         &SYSTEM_FIELDS,
         &PRESSURE_FIELDS,
+        &MEASUREMENT_FIELDS,
     ];
     let mut all = [LABEL_FIELDS[0]; FIELD_COUNT];
     let (mut next, mut part) = (0, 0);
@@ -152,7 +161,13 @@ mod tests {
                 !id.ends_with("_total"),
                 "`{id}`: the exposition adds `_total` by itself"
             );
-            for unit in [Unit::Pages, Unit::Bytes, Unit::Seconds, Unit::Ratio] {
+            for unit in [
+                Unit::Pages,
+                Unit::Bytes,
+                Unit::Seconds,
+                Unit::Ratio,
+                Unit::Factor,
+            ] {
                 let ends = unit.suffix().is_some_and(|suffix| id.ends_with(suffix));
                 assert_eq!(
                     ends,

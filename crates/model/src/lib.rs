@@ -20,6 +20,7 @@
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
 //! - `shown`: which columns tables show, and what their rows are sorted by.
+//! - `measure`: what a measurement of reading or writing counts.
 //! - `system`: numbers of the machine or a control group.
 //! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
 //! - `summary`: a recording, or a part of one, in numbers.
@@ -41,6 +42,7 @@ mod findings;
 mod law;
 mod ledger;
 mod lookup;
+mod measure;
 mod measured;
 mod parts;
 mod report;
@@ -63,6 +65,7 @@ pub use findings::{Blind, RULES, Rule, blind, diagnose};
 pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
+pub use measure::{Latencies, Measurement};
 pub use measured::{Count, Measured, Missing};
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};

@@ -14,6 +14,7 @@ use std::time::Duration;
 use cachewise_units::PageSize;
 
 use crate::ledger::Ledger;
+use crate::measure::Measurement;
 use crate::measured::{Count, Measured, Missing};
 use crate::residency::Residency;
 use crate::system::System;
@@ -35,6 +36,8 @@ pub struct Row {
     pub residency: Residency,
     /// Numbers of the machine or of a control group, over the stretch or at its end.
     pub system: System,
+    /// What a measurement counted.
+    pub measurement: Measurement,
     /// How long the stretch was; zero where a row has none.
     pub elapsed: Duration,
     /// How large the pages are that were counted; none where that was not told.
@@ -139,6 +142,31 @@ impl Row {
     #[must_use]
     pub fn is_of_file(&self) -> bool {
         self.labels.path.missing() != Some(NOT_HERE)
+    }
+
+    /// A row of a measurement, or of an interval of it, in which nothing was measured: it tells which fields
+    /// such rows have.
+    #[must_use]
+    pub fn of_measurement() -> Row {
+        let count = Measured::Missing(NOT_YET);
+        Row {
+            labels: Labels {
+                path: Measured::Missing(NOT_YET),
+                cgroup: Measured::Missing(NOT_YET),
+                note: Measured::Missing(NOT_YET),
+                ..Labels::default()
+            },
+            ledger: Ledger::all_missing(NOT_HERE),
+            subject: Subject {
+                cpu_seconds: Measured::Missing(NOT_YET),
+                file_size_bytes: count,
+                resident_before_pages: count,
+                resident_after_pages: count,
+                ..Row::of_system().subject
+            },
+            measurement: Measurement::all_missing(NOT_YET),
+            ..Row::of_system()
+        }
     }
 
     /// A row of the system, or of a part of it, over a stretch of time, in which nothing was measured:

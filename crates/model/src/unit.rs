@@ -13,6 +13,8 @@ pub enum Unit {
     Seconds,
     /// A part of a whole, 0 to 1. Percent exists for people only.
     Ratio,
+    /// How many times as much as something else: not a part of a whole, so it may be more than 1.
+    Factor,
     /// A number that names something and is never added: a process id, an inode.
     Id,
     /// A name.
@@ -30,6 +32,7 @@ impl Unit {
             Unit::Bytes => Some("_bytes"),
             Unit::Seconds => Some("_seconds"),
             Unit::Ratio => Some("_ratio"),
+            Unit::Factor => Some("_factor"),
             Unit::Count | Unit::Id | Unit::Text | Unit::Time => None,
         }
     }

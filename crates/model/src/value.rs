@@ -18,8 +18,12 @@ pub enum Datum {
     Bytes(Bytes),
     /// Seconds.
     Seconds(f64),
+    /// How long one of many waited, in seconds: people read it in the unit that suits it.
+    Latency(f64),
     /// A part of a whole.
     Ratio(Ratio),
+    /// How many times as much as something else.
+    Factor(f64),
     /// A number that names something: a process id, an inode.
     Id(u64),
     /// A name.
@@ -44,6 +48,7 @@ impl Datum {
             Unit::Bytes => Datum::Bytes(Bytes(number)),
             Unit::Seconds => Datum::Seconds(number as f64),
             Unit::Id => Datum::Id(number),
+            Unit::Factor => Datum::Factor(number as f64),
             Unit::Count | Unit::Ratio | Unit::Text | Unit::Time => Datum::Count(number),
         }
     }
@@ -55,8 +60,9 @@ impl Datum {
             Datum::Count(_) => Unit::Count,
             Datum::Pages(_) => Unit::Pages,
             Datum::Bytes(_) => Unit::Bytes,
-            Datum::Seconds(_) => Unit::Seconds,
+            Datum::Seconds(_) | Datum::Latency(_) => Unit::Seconds,
             Datum::Ratio(_) => Unit::Ratio,
+            Datum::Factor(_) => Unit::Factor,
             Datum::Id(_) => Unit::Id,
             Datum::Text(_) | Datum::Path(_) => Unit::Text,
             Datum::Time(_) => Unit::Time,

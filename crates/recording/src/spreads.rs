@@ -148,7 +148,7 @@ pub(crate) fn number(datum: &Datum) -> Option<f64> {
         Datum::Count(number) => Some(*number as f64),
         Datum::Pages(pages) => Some(pages.0 as f64),
         Datum::Bytes(bytes) => Some(bytes.0 as f64),
-        Datum::Seconds(seconds) => Some(*seconds),
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => Some(*number),
         Datum::Ratio(ratio) => Some(ratio.get()),
         Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => None,
     }
@@ -157,7 +157,7 @@ pub(crate) fn number(datum: &Datum) -> Option<f64> {
 /// Histograms are of whole numbers: what is less than one is counted in these parts.
 fn scale(unit: Unit) -> f64 {
     match unit {
-        Unit::Seconds | Unit::Ratio => 1e6,
+        Unit::Seconds | Unit::Ratio | Unit::Factor => 1e6,
         _ => 1e3,
     }
 }

@@ -36,7 +36,7 @@
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`].
 //! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
-//! - `usage`: [`thread_usage`], [`children_usage`].
+//! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 mod advise;
@@ -67,4 +67,4 @@ pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use spawn::{die_with_spawner, join_before_exec, spawn_untouched};
-pub use usage::{Usage, children_usage, thread_usage};
+pub use usage::{Usage, children_usage, process_usage, thread_usage};

@@ -17,6 +17,8 @@ pub struct Usage {
     pub device_written: Bytes,
     /// Page faults that waited for I/O.
     pub major_faults: u64,
+    /// Page faults that did not.
+    pub minor_faults: u64,
 }
 
 /// getrusage(2) counts blocks of this size, whatever the device's.
@@ -48,6 +50,15 @@ pub fn thread_usage() -> Usage {
     usage_of(libc::RUSAGE_THREAD)
 }
 
+/// What all threads of this process have used so far, those that have ended included.
+///
+/// # Cost
+/// One system call, and a look at each thread.
+#[must_use]
+pub fn process_usage() -> Usage {
+    usage_of(libc::RUSAGE_SELF)
+}
+
 fn usage_of(who: libc::c_int) -> Usage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills in the structure that the pointer gives; all-zero is a valid one, so it
@@ -66,6 +77,7 @@ fn usage_of(who: libc::c_int) -> Usage {
         device_read: Bytes(usage.ru_inblock.unsigned_abs() * BLOCK),
         device_written: Bytes(usage.ru_oublock.unsigned_abs() * BLOCK),
         major_faults: usage.ru_majflt.unsigned_abs(),
+        minor_faults: usage.ru_minflt.unsigned_abs(),
     }
 }
 

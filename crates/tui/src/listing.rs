@@ -470,7 +470,9 @@ fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
         Some(Datum::Count(number) | Datum::Id(number)) => Sorted::Number(number as f64),
         Some(Datum::Pages(pages)) => Sorted::Number(pages.0 as f64),
         Some(Datum::Bytes(bytes)) => Sorted::Number(bytes.0 as f64),
-        Some(Datum::Seconds(seconds)) => Sorted::Number(seconds),
+        Some(Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number)) => {
+            Sorted::Number(number)
+        }
         Some(Datum::Ratio(ratio)) => Sorted::Number(ratio.get()),
         Some(Datum::Text(text) | Datum::Time(text)) => Sorted::Text(text),
         Some(Datum::Path(path)) => Sorted::Text(path.to_string_lossy().into_owned()),

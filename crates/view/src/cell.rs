@@ -28,7 +28,7 @@ pub fn value_text(value: &Value) -> String {
 /// A value as one word, so that `awk` finds it in its column: `131072`, `512.0MiB`, `99.61%`.
 pub(crate) fn compact(value: &Value) -> String {
     marked(value, |datum| match datum {
-        Datum::Bytes(_) | Datum::Ratio(_) => shown(datum).replace(' ', ""),
+        Datum::Bytes(_) | Datum::Ratio(_) | Datum::Latency(_) => shown(datum).replace(' ', ""),
         other => shown(other),
     })
 }
@@ -47,11 +47,29 @@ fn shown(datum: &Datum) -> String {
         Datum::Pages(pages) => pages.to_string(),
         Datum::Bytes(bytes) => bytes.to_string(),
         Datum::Seconds(seconds) => format!("{seconds:.3}"),
+        Datum::Latency(seconds) => latency(*seconds),
+        Datum::Factor(factor) => format!("{factor:.2}"),
         Datum::Ratio(ratio) => ratio.to_string(),
         Datum::Text(text) => escaped(text).into_owned(),
         Datum::Path(path) => path_text(path),
         Datum::Time(time) => clock(time).to_owned(),
     }
+}
+
+/// A time from nanoseconds to seconds, in the unit that leaves it at least one digit before the point.
+fn latency(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "ns"), (1e6, "us"), (1e3, "ms")];
+    for (factor, unit) in UNITS {
+        let number = seconds * factor;
+        // Compared as printed, or 999.96 us would read 1000.0.
+        if number < 999.95 {
+            return match unit {
+                "ns" => format!("{number:.0} {unit}"),
+                _ => format!("{number:.1} {unit}"),
+            };
+        }
+    }
+    format!("{seconds:.1} s")
 }
 
 /// A path that no terminal acts on.
@@ -210,6 +228,14 @@ mod tests {
             (Measured::not_offered("no such thing"), "-", "-"),
             (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
             (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
+            (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns", "734ns"),
+            (
+                Measured::Exact(Datum::Latency(9.9996e-4)),
+                "1.0 ms",
+                "1.0ms",
+            ),
+            (Measured::Exact(Datum::Latency(2.5)), "2.5 s", "2.5s"),
+            (Measured::Exact(Datum::Factor(1.1666)), "1.17", "1.17"),
             (
                 Measured::Exact(Datum::Time("2026-01-02T03:04:05Z".into())),
                 "03:04:05",

@@ -99,7 +99,7 @@ fn number_or_name(datum: &Datum) -> Json {
         Datum::Count(number) | Datum::Id(number) => (*number).into(),
         Datum::Pages(pages) => pages.0.into(),
         Datum::Bytes(bytes) => bytes.0.into(),
-        Datum::Seconds(seconds) => (*seconds).into(),
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => (*number).into(),
         Datum::Ratio(ratio) => ratio.get().into(),
         Datum::Text(text) | Datum::Time(text) => text.as_str().into(),
         Datum::Path(_) => plain(datum).into(),
@@ -113,7 +113,9 @@ pub(crate) fn plain(datum: &Datum) -> String {
         Datum::Count(number) | Datum::Id(number) => number.to_string(),
         Datum::Pages(pages) => pages.0.to_string(),
         Datum::Bytes(bytes) => bytes.0.to_string(),
-        Datum::Seconds(seconds) => seconds.to_string(),
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
+            number.to_string()
+        }
         Datum::Ratio(ratio) => ratio.get().to_string(),
         Datum::Text(text) | Datum::Time(text) => text.clone(),
         Datum::Path(path) => path

@@ -140,7 +140,9 @@ pub(crate) fn number(datum: &Datum, kind: Kind) -> Option<Number> {
         Datum::Seconds(seconds) if kind == Kind::Counter => {
             return Some(Number::CounterFraction(*seconds));
         }
-        Datum::Seconds(seconds) => return Some(Number::GaugeFraction(*seconds)),
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
+            return Some(Number::GaugeFraction(*number));
+        }
         Datum::Ratio(ratio) => return Some(Number::GaugeFraction(ratio.get())),
         Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
     };

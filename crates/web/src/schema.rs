@@ -178,6 +178,7 @@ pub fn openapi() -> Json {
 fn schemas() -> Json {
     let mut row: Map<String, Json> = FIELDS
         .iter()
+        .filter(|field| !field.is_of_measurement_only())
         .map(|field| (field.id.to_owned(), of_field(field)))
         .collect();
     let names = json!({ "type": "array", "items": { "type": "string" } });
@@ -237,7 +238,7 @@ fn schemas() -> Json {
 fn of_field(field: &Field) -> Json {
     let kind = match field.unit {
         Unit::Count | Unit::Pages | Unit::Bytes | Unit::Id => "integer",
-        Unit::Seconds | Unit::Ratio => "number",
+        Unit::Seconds | Unit::Ratio | Unit::Factor => "number",
         Unit::Text | Unit::Time => "string",
     };
     let mut json = json!({ "type": [kind, "null"], "description": field.help });

@@ -267,7 +267,7 @@ fn side(field: &Field) -> Side {
 /// Wide enough for what usually comes, so that widths seldom grow.
 fn usual_width(field: &Field) -> usize {
     let usual = match field.unit {
-        Unit::Count | Unit::Pages | Unit::Seconds => 8,
+        Unit::Count | Unit::Pages | Unit::Seconds | Unit::Factor => 8,
         Unit::Bytes => "1023.9MiB".len(),
         Unit::Ratio => "100.00%".len(),
         Unit::Id => 7,

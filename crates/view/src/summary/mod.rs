@@ -69,6 +69,7 @@ pub fn figure(unit: Unit, number: f64) -> String {
     match unit {
         Unit::Bytes => Bytes(number.round() as u64).to_string(),
         Unit::Seconds => format!("{number:.3}"),
+        Unit::Factor => format!("{number:.2}"),
         Unit::Ratio => {
             const PARTS: f64 = 1e6;
             let ratio = Ratio::of((number * PARTS).round() as u64, PARTS as u64);

@@ -154,7 +154,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
         Datum::Count(number) | Datum::Id(number) => *number as f64,
         Datum::Pages(pages) => pages.0 as f64,
         Datum::Bytes(bytes) => bytes.0 as f64,
-        Datum::Seconds(seconds) => *seconds,
+        Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => *number,
         Datum::Ratio(ratio) => ratio.get(),
         Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
     })

@@ -168,7 +168,7 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
             Unit::Pages => "pages",
             Unit::Bytes => "bytes",
             Unit::Count => "count",
-            Unit::Ratio => "ratio",
+            Unit::Ratio | Unit::Factor => "ratio",
             Unit::Id => "id",
             Unit::Seconds => "seconds",
             Unit::Text | Unit::Time => "text",

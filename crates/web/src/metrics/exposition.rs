@@ -61,7 +61,9 @@ impl Number {
             Datum::Count(number) => Number::Whole(*number),
             Datum::Pages(pages) => Number::Whole(pages.0),
             Datum::Bytes(bytes) => Number::Whole(bytes.0),
-            Datum::Seconds(seconds) => Number::Fraction(*seconds),
+            Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => {
+                Number::Fraction(*number)
+            }
             Datum::Ratio(ratio) => Number::Fraction(ratio.get()),
             Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
         })

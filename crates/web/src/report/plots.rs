@@ -233,7 +233,7 @@ fn line(page: &ReportPage<'_>, times: &Times<'_>, ids: &[&str], scale: Scale) ->
                 Datum::Pages(pages) => pages.0 as f64,
                 Datum::Bytes(bytes) => bytes.0 as f64,
                 Datum::Count(count) => count as f64,
-                Datum::Seconds(seconds) => seconds,
+                Datum::Seconds(number) | Datum::Latency(number) | Datum::Factor(number) => number,
                 Datum::Ratio(ratio) => ratio.get(),
                 Datum::Id(_) | Datum::Text(_) | Datum::Path(_) | Datum::Time(_) => return None,
             };

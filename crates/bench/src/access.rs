@@ -1,0 +1,456 @@
+//! [`Access`]: which places of a file are asked for, and [`Places`], one after the other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::random::Random;
+
+/// Which places of the file are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Access {
+    /// Each as likely as any other.
+    Uniform,
+    /// Some far more likely than others: the n-th with 1/n to this power. They lie all over the file.
+    Zipf(f64),
+    /// Those around the middle of the file: the standard deviation is this part of its length, in per cent.
+    Normal(f64),
+    /// So many per cent of the accesses go to the first so many per cent of the file, the others to the rest.
+    Hot {
+        /// Of 100 accesses.
+        accesses: f64,
+        /// Of 100 parts of the file.
+        of_file: f64,
+    },
+    /// One after the other, from the beginning again at the end. Threads begin at different places.
+    Sequential,
+    /// So many per cent of the accesses follow the one before, the others go to any place.
+    Mix(f64),
+}
+
+impl Access {
+    /// The forms that can be typed.
+    pub const FORMS: &'static str = "uniform, zipf:THETA, normal:PCT, hot:PCT_OF_ACCESSES:PCT_OF_FILE, sequential, mix:PCT_SEQUENTIAL";
+
+    pub(crate) fn check(self) -> Result<(), Error> {
+        let share = |number: f64| number > 0.0 && number <= 100.0;
+        let why = match self {
+            Access::Zipf(theta) if !(theta > 0.0 && theta <= 10.0) => {
+                format!(
+                    "zipf's theta is more than 0 and at most 10 (0.99 is usual), and not {theta}"
+                )
+            }
+            Access::Normal(part) if !share(part) => {
+                format!("normal's deviation is more than 0 and at most 100 %, and not {part}")
+            }
+            Access::Hot { accesses, of_file } if !(share(accesses) && share(of_file)) => {
+                format!(
+                    "hot's parts are more than 0 and at most 100 %, and not {accesses} and {of_file}"
+                )
+            }
+            Access::Mix(part) if !(0.0..=100.0).contains(&part) => {
+                format!("mix takes 0 to 100 %, and not {part}")
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Invalid {
+            what: "access",
+            why,
+        })
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Access::Uniform => f.write_str("uniform"),
+            Access::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Access::Normal(part) => write!(f, "normal:{part}"),
+            Access::Hot { accesses, of_file } => write!(f, "hot:{accesses}:{of_file}"),
+            Access::Sequential => f.write_str("sequential"),
+            Access::Mix(part) => write!(f, "mix:{part}"),
+        }
+    }
+}
+
+impl FromStr for Access {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || format!("no access {text:?}; there are {}", Access::FORMS);
+        let number = |word: &str| word.parse::<f64>().map_err(|_| unknown());
+        let words: Vec<&str> = text.split(':').collect();
+        let access = match words[..] {
+            ["uniform"] => Access::Uniform,
+            ["sequential"] => Access::Sequential,
+            ["zipf", theta] => Access::Zipf(number(theta)?),
+            ["normal", part] => Access::Normal(number(part)?),
+            ["mix", part] => Access::Mix(number(part)?),
+            ["hot", accesses, of_file] => Access::Hot {
+                accesses: number(accesses)?,
+                of_file: number(of_file)?,
+            },
+            _ => return Err(unknown()),
+        };
+        access.check().map_err(|error| error.to_string())?;
+        Ok(access)
+    }
+}
+
+impl TryFrom<String> for Access {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Access> for String {
+    fn from(access: Access) -> String {
+        access.to_string()
+    }
+}
+
+/// The places of one thread, one after the other: offsets in bytes.
+#[derive(Debug, Clone)]
+pub struct Places {
+    random: Random,
+    law: Law,
+    /// How many places there are, and how far one is from the next.
+    count: u64,
+    step: u64,
+    /// That of the place before.
+    last: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Law {
+    Uniform,
+    Zipf(Zipf),
+    Normal { deviation: f64 },
+    Hot { accesses: f64, hot: u64 },
+    Mix { sequential: f64 },
+}
+
+impl Places {
+    /// The places of a file for thread `thread` of `threads`, from which `chunk` bytes are asked for each.
+    ///
+    /// Aligned, there are as many as there are whole chunks, or one for what is smaller than a chunk; otherwise any
+    /// byte is one.
+    #[must_use]
+    pub fn new(
+        access: Access,
+        file: u64,
+        chunk: u64,
+        aligned: bool,
+        seed: u64,
+        thread: (usize, usize),
+    ) -> Places {
+        let chunk = chunk.max(1);
+        let (count, step) = match aligned || matches!(access, Access::Sequential) {
+            true => ((file / chunk).max(1), chunk),
+            false => (file.max(1), 1),
+        };
+        let (thread, threads) = thread;
+        let law = match access {
+            Access::Uniform => Law::Uniform,
+            Access::Zipf(theta) => Law::Zipf(Zipf::new(count, theta)),
+            Access::Normal(part) => Law::Normal {
+                deviation: part / 100.0 * count as f64,
+            },
+            Access::Hot { accesses, of_file } => {
+                let hot = (count as f64 * of_file / 100.0).round() as u64;
+                Law::Hot {
+                    accesses: accesses / 100.0,
+                    hot: hot.clamp(1, count),
+                }
+            }
+            Access::Sequential => Law::Mix { sequential: 1.0 },
+            Access::Mix(part) => Law::Mix {
+                sequential: part / 100.0,
+            },
+        };
+        // The first one asked for follows the last: each thread begins with its own part.
+        let first = (u128::from(count) * thread as u128 / threads.max(1) as u128) as u64;
+        Places {
+            random: Random::new(seed, thread as u64),
+            law,
+            count,
+            step,
+            last: first.checked_sub(1).unwrap_or(count - 1),
+        }
+    }
+
+    /// How many different places there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The next one.
+    #[inline]
+    pub fn next_offset(&mut self) -> u64 {
+        let place = match &self.law {
+            Law::Uniform => self.random.below(self.count),
+            Law::Zipf(zipf) => spread(zipf.rank(&mut self.random), self.count),
+            Law::Normal { deviation } => normal(&mut self.random, self.count, *deviation),
+            Law::Hot { accesses, hot } => {
+                if *hot == self.count || self.random.part() < *accesses {
+                    self.random.below(*hot)
+                } else {
+                    hot + self.random.below(self.count - hot)
+                }
+            }
+            Law::Mix { sequential } => {
+                if *sequential >= 1.0 || self.random.part() < *sequential {
+                    // Not by a remainder, which takes as long as a small read's share of noise.
+                    let next = self.last + 1;
+                    if next >= self.count { 0 } else { next }
+                } else {
+                    self.random.below(self.count)
+                }
+            }
+        };
+        self.last = place;
+        place * self.step
+    }
+}
+
+/// Where around the middle; what would lie outside of the file is drawn again.
+fn normal(random: &mut Random, count: u64, deviation: f64) -> u64 {
+    let middle = count as f64 / 2.0;
+    loop {
+        // Box and Muller: two even numbers make one of the bell.
+        let (one, other) = (1.0 - random.part(), random.part());
+        let away = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
+        let place = middle + away * deviation;
+        if place >= 0.0 && place < count as f64 {
+            return place as u64;
+        }
+    }
+}
+
+/// Sends ranks to places all over the file, each to its own: what is asked for most often should not be one stretch.
+pub(crate) fn spread(rank: u64, count: u64) -> u64 {
+    // A prime that divides no number of places that there is memory for, so no two ranks meet.
+    const PRIME: u128 = 0xffff_ffff_ffff_ffc5;
+    (u128::from(rank) * PRIME % u128::from(count)) as u64
+}
+
+/// Ranks by Zipf's law, by rejection and inversion (Hörmann and Derflinger, 1996): no table, whatever the size.
+#[derive(Debug, Clone)]
+struct Zipf {
+    theta: f64,
+    count: f64,
+    from: f64,
+    to: f64,
+    shift: f64,
+}
+
+impl Zipf {
+    fn new(count: u64, theta: f64) -> Zipf {
+        let mut zipf = Zipf {
+            theta,
+            count: count as f64,
+            from: 0.0,
+            to: 0.0,
+            shift: 0.0,
+        };
+        zipf.from = zipf.area(1.5) - 1.0;
+        zipf.to = zipf.area(zipf.count + 0.5);
+        zipf.shift = 2.0 - zipf.place(zipf.area(2.5) - zipf.height(2.0));
+        zipf
+    }
+
+    /// Of the curve 1/x^theta.
+    fn height(&self, x: f64) -> f64 {
+        (-self.theta * x.ln()).exp()
+    }
+
+    /// Below that curve, from 1 to x.
+    fn area(&self, x: f64) -> f64 {
+        let log = x.ln();
+        by_exponent((1.0 - self.theta) * log) * log
+    }
+
+    /// Where the area is that.
+    fn place(&self, area: f64) -> f64 {
+        let t = (area * (1.0 - self.theta)).max(-1.0);
+        (by_logarithm(t) * area).exp()
+    }
+
+    fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let area = self.to + random.part() * (self.from - self.to);
+            let x = self.place(area);
+            let rank = x.round().clamp(1.0, self.count);
+            if rank - x <= self.shift || area >= self.area(rank + 0.5) - self.height(rank) {
+                return rank as u64 - 1;
+            }
+        }
+    }
+}
+
+/// (e^x - 1) / x, where x may be next to 0.
+fn by_exponent(x: f64) -> f64 {
+    if x.abs() > 1e-8 {
+        x.exp_m1() / x
+    } else {
+        1.0 + x / 2.0
+    }
+}
+
+/// ln(1 + x) / x, where x may be next to 0.
+fn by_logarithm(x: f64) -> f64 {
+    if x.abs() > 1e-8 {
+        x.ln_1p() / x
+    } else {
+        1.0 - x / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FILE: u64 = 1 << 20;
+    const CHUNK: u64 = 4096;
+
+    fn places(access: Access, seed: u64) -> Places {
+        Places::new(access, FILE, CHUNK, true, seed, (0, 1))
+    }
+
+    fn drawn(access: Access, seed: u64, count: usize) -> Vec<u64> {
+        let mut places = places(access, seed);
+        (0..count).map(|_| places.next_offset()).collect()
+    }
+
+    const ALL: [Access; 6] = [
+        Access::Uniform,
+        Access::Zipf(0.99),
+        Access::Normal(10.0),
+        Access::Hot {
+            accesses: 90.0,
+            of_file: 10.0,
+        },
+        Access::Sequential,
+        Access::Mix(50.0),
+    ];
+
+    #[test]
+    fn a_seed_means_the_same_places() {
+        for access in ALL {
+            assert_eq!(
+                drawn(access, 7, 1000),
+                drawn(access, 7, 1000),
+                "{access}: the same seed"
+            );
+            if access != Access::Sequential {
+                assert_ne!(
+                    drawn(access, 7, 1000),
+                    drawn(access, 8, 1000),
+                    "{access}: another seed"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn forms_are_read_as_they_are_shown() {
+        for access in ALL {
+            assert_eq!(access.to_string().parse(), Ok(access), "{access}");
+        }
+        for wrong in [
+            "",
+            "zipf",
+            "zipf:",
+            "zipf:0",
+            "zipf:nan",
+            "zipf:inf",
+            "hot:90",
+            "hot:0:10",
+            "mix:101",
+            "normal:-1",
+            "uniform:1",
+        ] {
+            let error = wrong.parse::<Access>().unwrap_err();
+            assert!(error.contains("access"), "{wrong:?} is refused: {error}");
+        }
+    }
+
+    #[test]
+    fn the_hot_part_gets_its_share() {
+        let drawn = drawn(
+            Access::Hot {
+                accesses: 90.0,
+                of_file: 10.0,
+            },
+            3,
+            20_000,
+        );
+        let hot = drawn.iter().filter(|offset| **offset < 26 * CHUNK).count();
+        assert!((17_700..18_300).contains(&hot), "9 of 10 of 20,000: {hot}");
+    }
+
+    #[test]
+    fn zipf_is_steep_and_leaves_no_rank_out() {
+        let count = 256;
+        let zipf = Zipf::new(count, 1.0);
+        let mut random = Random::new(1, 0);
+        let mut seen = vec![0_u32; count as usize];
+        for _ in 0..200_000 {
+            seen[zipf.rank(&mut random) as usize] += 1;
+        }
+        // Of 200,000 the n-th has 200,000 / (n * H), with H = 6.124 for 256.
+        for (rank, expected) in [(0, 32_657), (1, 16_328), (9, 3_266)] {
+            let found = seen[rank];
+            assert!(
+                found.abs_diff(expected) < expected / 10,
+                "rank {rank}: {found} where {expected} are due"
+            );
+        }
+        assert!(seen.iter().all(|seen| *seen > 0), "the last ones come too");
+    }
+
+    #[test]
+    fn in_sequence_all_are_met_once() {
+        let mut met = drawn(Access::Sequential, 1, (FILE / CHUNK) as usize);
+        assert_eq!(met[..3], [0, CHUNK, 2 * CHUNK], "from the beginning");
+        met.sort_unstable();
+        met.dedup();
+        assert_eq!(met.len() as u64, FILE / CHUNK, "each once");
+        let mut second = Places::new(Access::Sequential, FILE, CHUNK, true, 1, (1, 2));
+        assert_eq!(
+            second.next_offset(),
+            FILE / 2,
+            "a second thread begins in the middle"
+        );
+    }
+
+    #[test]
+    fn ranks_go_to_places_of_their_own() {
+        for count in [1, 2, 3, 1000, 65_536, 99_991] {
+            let mut met: Vec<u64> = (0..count).map(|rank| spread(rank, count)).collect();
+            met.sort_unstable();
+            met.dedup();
+            assert_eq!(met.len() as u64, count, "of {count}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_place_is_outside(file in 1_u64..1 << 40, chunk in 1_u64..1 << 20, seed: u64, aligned: bool, which in 0..ALL.len()) {
+            let mut places = Places::new(ALL[which], file, chunk, aligned, seed, (1, 3));
+            for _ in 0..50 {
+                let offset = places.next_offset();
+                prop_assert!(offset < file, "{offset} of {file}");
+                prop_assert!(!aligned || offset.is_multiple_of(chunk), "{offset} by {chunk}");
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! [`Bloater`]: the process that takes memory. It is one of its own so that the kernel can kill it without us.
+
+use std::ffi::CStr;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+
+use crate::random::Random;
+use crate::{Bloat, BloatEnd, Error};
+
+/// What both processes see.
+#[repr(C)]
+struct Board {
+    /// How much it is to have, and has.
+    wanted: AtomicU64,
+    has: AtomicU64,
+    /// Why it could not begin, as a number of `errno`.
+    failed: AtomicI32,
+    is_begun: AtomicBool,
+}
+
+/// A child that has memory.
+#[derive(Debug)]
+pub(crate) struct Bloater {
+    pid: Pid,
+    board: Shared,
+    settings: Bloat,
+    began: Instant,
+    /// By which signal it was killed, and when.
+    killed: Option<(i32, f64)>,
+    is_gone: bool,
+}
+
+/// The board, in memory that a child shares.
+#[derive(Debug)]
+struct Shared(*mut Board);
+
+// SAFETY: the board has atomics only, and lives until this is dropped.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new() -> io::Result<Shared> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let address = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                size_of::<Board>(),
+                rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE,
+                rustix::mm::MapFlags::SHARED,
+            )
+        }?;
+        Ok(Shared(address.cast()))
+    }
+
+    fn get(&self) -> &Board {
+        // SAFETY: zeroed memory, page-aligned and large enough, is a valid board; it is unmapped on drop only.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and references to it borrow this.
+        let _ = unsafe { rustix::mm::munmap(self.0.cast(), size_of::<Board>()) };
+    }
+}
+
+/// What is written at a time.
+const PIECE: u64 = 1 << 20;
+
+/// How long it sleeps where nothing more is wanted.
+const NAP: Duration = Duration::from_millis(10);
+
+impl Bloater {
+    /// Starts it; it inherits the control group.
+    ///
+    /// # Errors
+    /// There is no memory or no process to be had, or its place in the order of killing may not be set.
+    pub fn start(settings: Bloat) -> Result<Bloater, Error> {
+        let cannot = |why: String| Error::Invalid { what: "bloat", why };
+        let board =
+            Shared::new().map_err(|error| cannot(format!("no memory to share: {error}")))?;
+        let mut adjustment = [0; 8];
+        let adjustment = decimal(settings.oom_score_adj, &mut adjustment);
+        let page = cachewise_sys::page_size().get();
+        let parent = rustix::process::getpid();
+        // Its signals are all blocked: handlers of ours would run in it, on pipes that it shares with us.
+        let blocked = block_signals();
+        // SAFETY: what the child does until it is killed is system calls and its own memory; it takes no lock and
+        // allocates nothing, so it does not matter what other threads held when it was made.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            child(board.get(), &settings, adjustment, page, parent);
+        }
+        restore_signals(&blocked);
+        let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 0) else {
+            return Err(cannot(format!(
+                "no process can be made: {}",
+                io::Error::last_os_error()
+            )));
+        };
+        let mut bloater = Bloater {
+            pid,
+            board,
+            settings,
+            began: Instant::now(),
+            killed: None,
+            is_gone: false,
+        };
+        while !bloater.board.get().is_begun.load(Ordering::Acquire) && bloater.is_alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match bloater.board.get().failed.load(Ordering::Acquire) {
+            0 => Ok(bloater),
+            errno => {
+                let error = io::Error::from_raw_os_error(errno);
+                let hint = match errno {
+                    libc::EACCES | libc::EPERM => {
+                        "; a place before that of others takes root: leave out --bloat-oom-score-adj, or give it 0 or more"
+                    }
+                    _ => "; take less",
+                };
+                Err(cannot(format!(
+                    "the process that takes memory cannot begin: {error}{hint}"
+                )))
+            }
+        }
+    }
+
+    /// How much it has.
+    pub fn has(&self) -> u64 {
+        self.board.get().has.load(Ordering::Relaxed)
+    }
+
+    /// Asks for what is due by now, where `read` bytes have been read.
+    pub fn ask(&mut self, read: u64) {
+        let size = self.settings.size.0;
+        let due = match (self.settings.as_read, self.settings.rate) {
+            (true, _) => read,
+            (false, Some(rate)) => (rate.0 as f64 * self.began.elapsed().as_secs_f64()) as u64,
+            (false, None) => size,
+        };
+        self.board
+            .get()
+            .wanted
+            .store(due.min(size), Ordering::Relaxed);
+    }
+
+    /// Whether all is taken before it is measured, and that is still to come.
+    pub fn is_growing_first(&mut self) -> bool {
+        let at_once = !self.settings.as_read && self.settings.rate.is_none();
+        at_once && self.has() < self.settings.size.0 && self.is_alive()
+    }
+
+    /// Counts time from now on.
+    pub fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
+    /// Whether it is there; takes note of how it ended, where it is not.
+    pub fn is_alive(&mut self) -> bool {
+        if self.is_gone {
+            return false;
+        }
+        match waitpid(Some(self.pid), WaitOptions::NOHANG) {
+            Ok(None) | Err(rustix::io::Errno::INTR) => true,
+            Ok(Some((_, status))) => {
+                self.note(status);
+                false
+            }
+            Err(_) => {
+                self.is_gone = true;
+                false
+            }
+        }
+    }
+
+    fn note(&mut self, status: WaitStatus) {
+        self.is_gone = true;
+        let signal = status.terminating_signal();
+        self.killed = signal.map(|signal| (signal, self.began.elapsed().as_secs_f64()));
+    }
+
+    /// Ends it, where that has not happened by itself.
+    pub fn end(mut self) -> BloatEnd {
+        self.is_alive();
+        let bytes = self.has();
+        let killed = self.killed;
+        drop(self);
+        BloatEnd { bytes, killed }
+    }
+}
+
+impl Drop for Bloater {
+    fn drop(&mut self) {
+        if self.is_gone {
+            return;
+        }
+        let _ = kill_process(self.pid, Signal::KILL);
+        while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.pid), WaitOptions::empty()) {}
+    }
+}
+
+/// A number in decimal without allocating.
+fn decimal(number: i16, into: &mut [u8; 8]) -> &[u8] {
+    let mut left = number.unsigned_abs();
+    let mut place = into.len();
+    loop {
+        place -= 1;
+        into[place] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        place -= 1;
+        into[place] = b'-';
+    }
+    &into[place..]
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: both sets live on our stack and are filled in before they are read.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    }
+}
+
+fn restore_signals(before: &libc::sigset_t) {
+    // SAFETY: the set is the one that `block_signals` was given by the kernel.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+}
+
+/// What the child does, for ever.
+fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: Pid) -> ! {
+    let fail = |errno: i32| -> ! {
+        board.failed.store(errno, Ordering::Release);
+        board.is_begun.store(true, Ordering::Release);
+        // SAFETY: ends this process without running anything of the parent's.
+        unsafe { libc::_exit(1) }
+    };
+    const PATH: &CStr = c"/proc/self/oom_score_adj";
+    // SAFETY: system calls on constants and on our own stack.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // It may have ended before that was set.
+        if libc::getppid() != parent.as_raw_nonzero().get() {
+            libc::_exit(1);
+        }
+        let fd = libc::open(PATH.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if fd < 0 || libc::write(fd, adjustment.as_ptr().cast(), adjustment.len()) < 0 {
+            fail(*libc::__errno_location());
+        }
+        libc::close(fd);
+    }
+    let size = settings.size.0;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        // SAFETY: as any reading of errno.
+        fail(unsafe { *libc::__errno_location() });
+    }
+    board.is_begun.store(true, Ordering::Release);
+    let memory: *mut u8 = memory.cast();
+    let mut random = Random::new(0, u64::from(parent.as_raw_nonzero().get().unsigned_abs()));
+    let mut has = 0;
+    // Which page is touched next, and how many are due in parts of a page.
+    let (mut next, mut due) = (0_u64, 0_f64);
+    loop {
+        let wanted = board.wanted.load(Ordering::Relaxed).min(size);
+        if has < wanted {
+            let piece = PIECE.min(wanted - has);
+            // SAFETY: the piece is inside of the mapping, which nobody else uses.
+            let piece =
+                unsafe { std::slice::from_raw_parts_mut(memory.add(has as usize), piece as usize) };
+            random.fill(piece);
+            has += piece.len() as u64;
+            board.has.store(has, Ordering::Relaxed);
+            continue;
+        }
+        let nap = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: NAP.subsec_nanos().into(),
+        };
+        // SAFETY: the time lives on our stack.
+        unsafe { libc::nanosleep(&raw const nap, std::ptr::null_mut()) };
+        let part = has * u64::from(settings.touch_pct) / 100;
+        due += part as f64 / page as f64 * NAP.as_secs_f64();
+        while due >= 1.0 && part >= page {
+            due -= 1.0;
+            next = if (next + 1) * page < part {
+                next + 1
+            } else {
+                0
+            };
+            // SAFETY: below `part`, which is at most what there is.
+            unsafe { memory.add((next * page) as usize).read_volatile() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_units::Bytes;
+
+    use super::*;
+
+    fn grown(bloater: &mut Bloater) {
+        bloater.ask(0);
+        while bloater.is_growing_first() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn it_has_what_is_asked_for_and_goes_with_us() {
+        let mut bloater = Bloater::start(Bloat::of(Bytes(8 << 20))).unwrap();
+        grown(&mut bloater);
+        let pid = bloater.pid.as_raw_nonzero();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let anon = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"))
+            .unwrap();
+        let kib: u64 = anon.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(kib >= 8 << 10, "it really has it: {kib} KiB");
+        let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
+        assert_eq!(score.trim(), "1000", "it is the first to be killed");
+        let end = bloater.end();
+        assert_eq!(
+            end,
+            BloatEnd {
+                bytes: 8 << 20,
+                killed: None
+            },
+            "ended by us"
+        );
+        assert!(
+            !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+            "and reaped"
+        );
+    }
+
+    #[test]
+    fn being_killed_is_noted() {
+        let mut bloater = Bloater::start(Bloat::of(Bytes(1 << 20))).unwrap();
+        grown(&mut bloater);
+        kill_process(bloater.pid, Signal::KILL).unwrap();
+        while bloater.is_alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let killed = bloater.end().killed.map(|(signal, _)| signal);
+        assert_eq!(killed, Some(libc::SIGKILL), "by which signal");
+    }
+
+    #[test]
+    fn numbers_are_written_without_allocating() {
+        for number in [0, 7, 1000, -1000, i16::MIN] {
+            let text = String::from_utf8(decimal(number, &mut [0; 8]).to_vec()).unwrap();
+            assert_eq!(text, number.to_string(), "as everywhere");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! io_uring: several reads of a thread under way at a time.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::{IoUring, opcode, types};
+use quanta::Clock;
+use rustix::io::Errno;
+
+use super::Buffer;
+use crate::tally::{Done, Found, Tally};
+
+/// A ring, and a buffer for each request.
+pub(crate) struct Uring<'a> {
+    ring: IoUring,
+    fd: BorrowedFd<'a>,
+    requests: Vec<Request>,
+    size: u64,
+}
+
+/// One read under way.
+struct Request {
+    buffer: Buffer,
+    offset: u64,
+    wanted: usize,
+    got: usize,
+    there: usize,
+    /// Asked for without waiting, first.
+    is_first: bool,
+    began: u64,
+}
+
+impl<'a> Uring<'a> {
+    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64, depth: u32) -> io::Result<Self> {
+        let ring = IoUring::new(depth)?;
+        let request = || Request {
+            buffer: Buffer::new(chunk),
+            offset: 0,
+            wanted: 0,
+            got: 0,
+            there: 0,
+            is_first: true,
+            began: 0,
+        };
+        let requests = std::iter::repeat_with(request)
+            .take(depth as usize)
+            .collect();
+        Ok(Uring {
+            ring,
+            fd,
+            requests,
+            size,
+        })
+    }
+
+    /// Reads at all of these offsets.
+    pub fn read(
+        &mut self,
+        offsets: &[u64],
+        clock: Option<&Clock>,
+        tally: &mut Tally,
+    ) -> io::Result<()> {
+        let chunk = self
+            .requests
+            .first()
+            .map_or(0, |request| request.buffer.len());
+        let mut offsets = offsets.iter().copied();
+        let mut free: Vec<usize> = (0..self.requests.len()).collect();
+        let mut under_way = 0;
+        let mut failed = None;
+        loop {
+            // After a failure only what is under way is waited for: the kernel writes into our buffers until then.
+            while failed.is_none()
+                && let Some(index) = free.pop()
+            {
+                let Some(offset) = offsets.next() else {
+                    free.push(index);
+                    break;
+                };
+                let request = &mut self.requests[index];
+                request.offset = offset;
+                request.wanted = (chunk as u64).min(self.size - offset) as usize;
+                (request.got, request.there, request.is_first) = (0, 0, true);
+                request.began = clock.map_or(0, Clock::raw);
+                self.ask(index)?;
+                under_way += 1;
+            }
+            if under_way == 0 {
+                return failed.map_or(Ok(()), Err);
+            }
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            loop {
+                let Some(entry) = self.ring.completion().next() else {
+                    break;
+                };
+                let index = entry.user_data() as usize;
+                let request = &mut self.requests[index];
+                let again = match entry.result() {
+                    code if code == -Errno::AGAIN.raw_os_error() && request.is_first => true,
+                    code if code == -Errno::INTR.raw_os_error() => true,
+                    code if code < 0 => {
+                        failed.get_or_insert(io::Error::from_raw_os_error(-code));
+                        false
+                    }
+                    read => {
+                        let read = read.unsigned_abs() as usize;
+                        request.got += read;
+                        if request.is_first {
+                            request.there = read;
+                        }
+                        // Nothing is the end of the file.
+                        request.got < request.wanted && (read > 0 || request.is_first)
+                    }
+                };
+                if again && failed.is_none() {
+                    request.is_first = false;
+                    self.ask(index)?;
+                    continue;
+                }
+                under_way -= 1;
+                free.push(index);
+                if failed.is_none() {
+                    let done = Done {
+                        bytes: request.got as u64,
+                        there: request.there as u64,
+                        found: if request.there == request.wanted {
+                            Found::Hit
+                        } else {
+                            Found::Miss
+                        },
+                    };
+                    match clock {
+                        Some(clock) => {
+                            let taken = clock.delta_as_nanos(request.began, clock.raw());
+                            tally.count_timed(done, taken);
+                        }
+                        None => tally.count(done),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a request's rest into the queue.
+    fn ask(&mut self, index: usize) -> io::Result<()> {
+        let request = &mut self.requests[index];
+        let flags = if request.is_first {
+            libc::RWF_NOWAIT
+        } else {
+            0
+        };
+        let rest = &mut request.buffer.as_mut()[request.got..request.wanted];
+        let length = u32::try_from(rest.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let entry = opcode::Read::new(types::Fd(self.fd.as_raw_fd()), rest.as_mut_ptr(), length)
+            .offset(request.offset + request.got as u64)
+            .rw_flags(flags)
+            .build()
+            .user_data(index as u64);
+        // SAFETY: the buffer belongs to the request, which lives until `drop` has waited for it; the descriptor is
+        // borrowed for as long as the ring is.
+        unsafe { self.ring.submission().push(&entry) }
+            .map_err(|_| io::Error::other("the ring has less room than it was made with"))
+    }
+}
+
+impl Drop for Uring<'_> {
+    fn drop(&mut self) {
+        // What could not be waited for in `read` may still be written to: those buffers are never given back.
+        if self.ring.completion().is_empty() && self.ring.submission().is_empty() {
+            return;
+        }
+        std::mem::forget(std::mem::take(&mut self.requests));
+    }
+}
+
+impl std::fmt::Debug for Uring<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uring")
+            .field("depth", &self.requests.len())
+            .finish_non_exhaustive()
+    }
+}

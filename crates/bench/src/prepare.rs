@@ -1,0 +1,258 @@
+//! The file before it is measured: made, filled, put out of the page cache.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cachewise_residency::{EvictOptions, evict, query};
+use cachewise_units::{ByteRange, Bytes, Pages};
+
+use crate::random::Random;
+use crate::{Error, Fill, Workload};
+
+/// What is written, or read, at a time.
+const PIECE: usize = 1 << 20;
+
+/// A file that was made to be measured; gone on drop, unless it is kept.
+#[derive(Debug)]
+pub struct Made {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Made {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it there.
+    pub fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // Whoever else removed it has done what this would.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes a file of this size, which holds nothing that can be compressed but for so many per cent, and writes it to
+/// its disk. `progress` is told what is written so far.
+///
+/// # Errors
+/// There is such a file already; its file system has no room, or cannot be written to. Nothing is left behind.
+pub fn make(
+    path: &Path,
+    size: Bytes,
+    compress_pct: u8,
+    progress: &mut dyn FnMut(Bytes),
+    cancel: &AtomicBool,
+) -> Result<Made, Error> {
+    room_for(path, size)?;
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|source| Error::file("create", path, source))?;
+    let made = Made {
+        path: path.to_owned(),
+        is_kept: false,
+    };
+    let mut done = 0;
+    let mut contents = Contents::new(compress_pct);
+    while done < size.0 {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let piece = contents.next_piece();
+        let piece = &piece[..piece.len().min((size.0 - done) as usize)];
+        file.write_all(piece)
+            .map_err(|source| Error::file("write", path, source))?;
+        done += piece.len() as u64;
+        progress(Bytes(done));
+    }
+    file.sync_all()
+        .map_err(|source| Error::file("fsync", path, source))?;
+    Ok(made)
+}
+
+/// Says before anything is written that there is not enough room for it.
+fn room_for(path: &Path, wanted: Bytes) -> Result<(), Error> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let found =
+        rustix::fs::statvfs(directory).map_err(|errno| Error::file("statvfs", directory, errno))?;
+    let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
+    match free < wanted {
+        true => Err(Error::NoRoom {
+            path: path.to_owned(),
+            wanted,
+            free,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// What a file is filled with.
+struct Contents {
+    random: Random,
+    piece: Vec<u8>,
+    compress_pct: u8,
+}
+
+impl Contents {
+    fn new(compress_pct: u8) -> Contents {
+        Contents {
+            random: Random::new(0, 0),
+            piece: vec![0; PIECE],
+            compress_pct,
+        }
+    }
+
+    fn next_piece(&mut self) -> &[u8] {
+        // By pages, for zram and zswap compress pages: what can be compressed away is the zeros at each one's end.
+        let page = cachewise_sys::page_size().get() as usize;
+        let incompressible = page - page * usize::from(self.compress_pct) / 100;
+        for page in self.piece.chunks_mut(page) {
+            let part = incompressible.min(page.len());
+            self.random.fill(&mut page[..part]);
+        }
+        &self.piece
+    }
+}
+
+/// What of a file is in the page cache; `None` where nobody tells.
+pub(crate) fn resident(file: &File) -> Option<Pages> {
+    query(file, ByteRange::starting_at(0))
+        .ok()
+        .map(|counts| counts.cached)
+}
+
+/// Puts the file out of the page cache, and looks whether it went.
+///
+/// # Errors
+/// Pages stayed; nobody tells whether they did.
+pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
+    /// Somebody who reads it at this moment is done by the next time.
+    const TRIES: u32 = 3;
+    let options = EvictOptions {
+        sync: true,
+        holders: true,
+    };
+    let mut left = None;
+    for _ in 0..TRIES {
+        let evicted = evict(file, ByteRange::starting_at(0), &options)
+            .map_err(|error| error.with_path(path))?;
+        let after = match evicted.after {
+            Ok(after) => after.cached,
+            Err(why) => {
+                return Err(Error::NotEvicted {
+                    path: path.to_owned(),
+                    stayed: evicted.pages,
+                    why: format!("nobody tells whether they went, {why}; {}", why.advice()),
+                });
+            }
+        };
+        if after.is_zero() {
+            return Ok(());
+        }
+        left = Some((after, evicted.stayed));
+    }
+    let Some((stayed, reasons)) = left else {
+        return Ok(());
+    };
+    let reasons = reasons.unwrap_or_default();
+    let why = [
+        (
+            reasons.only_copy,
+            "are the only copy (tmpfs): take a file on a disk",
+        ),
+        (
+            reasons.locked,
+            "are locked by a process: `cachewise evict` says by which",
+        ),
+        (
+            reasons.mapped,
+            "are mapped by a process: `cachewise evict` says by which",
+        ),
+        (
+            reasons.dirty + reasons.writeback,
+            "are still to be written: wait until nobody writes to it",
+        ),
+    ];
+    let why = why.iter().find(|(pages, _)| !pages.is_zero());
+    Err(Error::NotEvicted {
+        path: path.to_owned(),
+        stayed,
+        why: why.map_or_else(
+            || "somebody uses it: wait until nobody does, or measure `--fill as-found`".to_owned(),
+            |(pages, why)| format!("{pages} {why}"),
+        ),
+    })
+}
+
+/// Brings the file's pages into the state that is asked for.
+///
+/// # Errors
+/// They did not go where they were to; the file cannot be read or written.
+pub(crate) fn fill(
+    workload: &Workload,
+    size: Bytes,
+    progress: &mut dyn FnMut(Bytes),
+    cancel: &AtomicBool,
+) -> Result<(), Error> {
+    let path = &workload.file;
+    if workload.fill == Fill::AsFound {
+        return Ok(());
+    }
+    let is_written = workload.fill == Fill::Write;
+    let mut options = File::options();
+    let file = options.read(true).write(is_written).open(path);
+    let file = file.map_err(|source| Error::file("open", path, source))?;
+    put_out(&file, path)?;
+    let mut contents = Contents::new(workload.compress_pct);
+    let page = cachewise_sys::page_size().get();
+    let (piece, count) = match workload.fill {
+        Fill::AsFound | Fill::Cold => return Ok(()),
+        Fill::Sequential | Fill::Write => (PIECE as u64, size.0.div_ceil(PIECE as u64)),
+        Fill::Random => (page, size.0.div_ceil(page)),
+    };
+    if workload.fill == Fill::Random {
+        cachewise_sys::fadvise_random(file.as_fd()).map_err(|error| error.with_path(path))?;
+    }
+    let mut buffer = vec![0; piece as usize];
+    for number in 0..count {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let number = match workload.fill {
+            Fill::Random => crate::access::spread(number, count),
+            _ => number,
+        };
+        let offset = number * piece;
+        let wanted = piece.min(size.0 - offset) as usize;
+        if is_written {
+            let written = file.write_all_at(&contents.next_piece()[..wanted], offset);
+            written.map_err(|source| Error::file("write", path, source))?;
+        } else {
+            let read = file.read_exact_at(&mut buffer[..wanted], offset);
+            read.map_err(|source| Error::file("read", path, source))?;
+        }
+        progress(Bytes(wanted as u64));
+    }
+    if is_written {
+        cachewise_sys::sync_data(file.as_fd()).map_err(|error| error.with_path(path))?;
+    }
+    Ok(())
+}

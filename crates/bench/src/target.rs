@@ -1,0 +1,89 @@
+//! [`Target`]: the file as it is opened for an engine.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+use cachewise_units::Bytes;
+use rustix::fs::OFlags;
+
+use crate::{Advice, Engine, Error, Workload};
+
+/// An open file and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub file: File,
+    pub size: Bytes,
+}
+
+impl Target {
+    /// Opens the file of a workload as its engine needs it.
+    pub fn open(workload: &Workload) -> Result<Target, Error> {
+        let path = &workload.file;
+        // A FIFO would wait for whoever writes to it, and a directory cannot be read: what it is comes first.
+        let found = std::fs::metadata(path).map_err(|source| Error::file("open", path, source))?;
+        let kind = found.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let source = rustix::io::Errno::INVAL;
+            let advice =
+                "; neither a file nor a block device, of which alone there are pages in the cache";
+            return Err(Error::advised("open", path, source, advice));
+        }
+        let mut options = File::options();
+        options.read(true);
+        match workload.engine {
+            Engine::Write => {
+                options.write(true);
+            }
+            Engine::Direct => {
+                options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+            }
+            _ => {}
+        }
+        let file = options.open(path).map_err(|source| match workload.engine {
+            Engine::Direct if source.raw_os_error() == Some(libc::EINVAL) => Error::advised(
+                "open with O_DIRECT",
+                path,
+                source,
+                "; its file system has no direct I/O (tmpfs is one): take another engine or a file on a disk",
+            ),
+            _ => Error::file("open", path, source),
+        })?;
+        let size = match kind.is_block_device() {
+            true => {
+                cachewise_sys::device_size(file.as_fd()).map_err(|error| error.with_path(path))?
+            }
+            false => Bytes(found.len()),
+        };
+        if size < workload.chunk {
+            return Err(Error::TooSmall {
+                path: path.clone(),
+                size,
+                chunk: workload.chunk,
+            });
+        }
+        let target = Target { file, size };
+        if workload.engine != Engine::Direct {
+            target
+                .advise(workload.advice)
+                .map_err(|error| error.with_path(path))?;
+        }
+        Ok(target)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    fn advise(&self, advice: Advice) -> Result<(), cachewise_sys::Error> {
+        match advice {
+            Advice::Normal => Ok(()),
+            Advice::Random => cachewise_sys::fadvise_random(self.file.as_fd()),
+            Advice::Sequential => {
+                // The one that `sys` has no name for, as nobody else asks for it.
+                let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Sequential);
+                Ok(())
+            }
+        }
+    }
+}
