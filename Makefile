@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order bench-view setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io setup
 
 CARGO ?= cargo
 
@@ -52,6 +52,10 @@ bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of 
 	$(CARGO) bench --locked -p cachewise --bench top
 	$(CARGO) bench --locked -p cachewise --bench serve
 	$(CARGO) bench --locked -p cachewise --bench record
+
+bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop that does the same reads
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise-bench --bench io
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

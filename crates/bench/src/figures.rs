@@ -209,6 +209,10 @@ impl Figures {
     /// As a line of a table; what it was done with comes from the workload.
     #[must_use]
     pub fn row(&self, workload: &Workload) -> Row {
+        self.row_of(workload, "interval")
+    }
+
+    fn row_of(&self, workload: &Workload, part: &str) -> Row {
         let group = |number: Option<u64>| match self.is_of_group {
             true => told(number),
             false => Measured::Missing(NO_GROUP),
@@ -252,6 +256,8 @@ impl Figures {
                 ..System::default()
             },
             measurement: Measurement {
+                part: Measured::Exact(part.into()),
+                minor_faults: Measured::Exact(self.minor_faults),
                 engine: Measured::Exact(workload.engine.word().into()),
                 access: Measured::Exact(workload.access.to_string()),
                 seed: Measured::Exact(workload.seed),
@@ -280,7 +286,7 @@ impl Summary {
     /// As a line of a table.
     #[must_use]
     pub fn row(&self) -> Row {
-        let mut row = self.figures.row(&self.workload);
+        let mut row = self.figures.row_of(&self.workload, "total");
         let resident = |pages: Option<u64>| {
             pages.map_or(
                 Measured::unknown("nobody tells this user what is resident"),

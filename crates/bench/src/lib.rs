@@ -34,6 +34,7 @@
 //! - `engine`: one file for each way to read or write.
 //! - `tally`: what a thread counts; `counters`: what the kernel counts; `figures`: [`Figures`], [`Summary`]: both together.
 //! - `prepare`: the file: made, filled, evicted; `bloat`: the process that takes memory.
+//! - `rounds`: [`Rounds`], the programs of the case study.
 //! - `error`: [`Error`].
 
 mod access;
@@ -44,6 +45,7 @@ mod error;
 mod figures;
 mod prepare;
 mod random;
+mod rounds;
 mod run;
 mod tally;
 mod target;
@@ -53,6 +55,7 @@ mod workload;
 pub use access::{Access, Places};
 pub use error::Error;
 pub use figures::{BloatEnd, Figures, HitSource, Latency, Percentiles, Summary};
-pub use prepare::{Made, make};
+pub use prepare::{Made, evict_all, make};
+pub use rounds::Rounds;
 pub use run::{Event, run};
 pub use workload::{Advice, Bloat, Engine, Fill, Workload};

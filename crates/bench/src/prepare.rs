@@ -202,6 +202,15 @@ pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
     })
 }
 
+/// Puts a file out of the page cache, and looks whether it went.
+///
+/// # Errors
+/// It cannot be opened; pages stayed, or nobody tells whether they did.
+pub fn evict_all(path: &Path) -> Result<(), Error> {
+    let file = cachewise_residency::open(path)?;
+    put_out(&file, path)
+}
+
 /// Brings the file's pages into the state that is asked for.
 ///
 /// # Errors
@@ -220,12 +229,16 @@ pub(crate) fn fill(
     let mut options = File::options();
     let file = options.read(true).write(is_written).open(path);
     let file = file.map_err(|source| Error::file("open", path, source))?;
-    put_out(&file, path)?;
+    if workload.fill != Fill::Preread {
+        put_out(&file, path)?;
+    }
     let mut contents = Contents::new(workload.compress_pct);
     let page = cachewise_sys::page_size().get();
     let (piece, count) = match workload.fill {
         Fill::AsFound | Fill::Cold => return Ok(()),
-        Fill::Sequential | Fill::Write => (PIECE as u64, size.0.div_ceil(PIECE as u64)),
+        Fill::Preread | Fill::Sequential | Fill::Write => {
+            (PIECE as u64, size.0.div_ceil(PIECE as u64))
+        }
         Fill::Random => (page, size.0.div_ceil(page)),
     };
     if workload.fill == Fill::Random {

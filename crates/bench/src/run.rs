@@ -150,7 +150,10 @@ fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     let Some(max) = workload.memory_max else {
         return Ok(None);
     };
-    let group = Group::create(&Kernel::new(), "bench")?;
+    let kernel = Kernel::new();
+    // What runs left that were killed; what cannot be removed now is in nobody's way.
+    let _ = cachewise_control::sweep(&kernel);
+    let group = Group::create(&kernel, "bench")?;
     group.limit(&Limits {
         max: Some(max),
         swap_max: workload.swap_max,

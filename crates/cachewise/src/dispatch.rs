@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, doctor, drop, files, order, record, report, run, serve, stat, top};
+use crate::{
+    act, bench, columns, doctor, drop, files, order, record, report, run, serve, stat, top,
+};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
@@ -26,6 +28,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Order(arguments) => order::order(&arguments),
         Command::Cat(arguments) => order::cat(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod bench;
 mod cli;
 mod columns;
 mod dispatch;

@@ -65,7 +65,7 @@ pub use findings::{Blind, RULES, Rule, blind, diagnose};
 pub use law::{Law, Verdict, laws};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
-pub use measure::{Latencies, Measurement};
+pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
 pub use measured::{Count, Measured, Missing};
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};

@@ -10,12 +10,15 @@ use crate::value::{Datum, Value};
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Measurement {
+    pub part: Measured<String>,
     pub engine: Measured<String>,
     pub access: Measured<String>,
     pub seed: Measured<u64>,
     pub chunk_bytes: Count,
     pub threads: Count,
     pub operations: Count,
+    /// Faults that waited for no device; those that did are the machine's major faults.
+    pub minor_faults: Count,
     pub useful_bytes: Count,
     pub hit_operations: Count,
     pub miss_operations: Count,
@@ -59,12 +62,14 @@ impl Measurement {
     #[must_use]
     pub const fn all_missing(missing: crate::Missing) -> Measurement {
         Measurement {
+            part: Measured::Missing(missing),
             engine: Measured::Missing(missing),
             access: Measured::Missing(missing),
             seed: Measured::Missing(missing),
             chunk_bytes: Measured::Missing(missing),
             threads: Measured::Missing(missing),
             operations: Measured::Missing(missing),
+            minor_faults: Measured::Missing(missing),
             useful_bytes: Measured::Missing(missing),
             hit_operations: Measured::Missing(missing),
             miss_operations: Measured::Missing(missing),
@@ -82,6 +87,64 @@ impl Default for Measurement {
         Measurement::all_missing(NOT_HERE)
     }
 }
+
+/// The columns of a measurement, an interval a row, unless others are asked for.
+pub const INTERVAL_COLUMNS: [&str; 12] = [
+    "elapsed_seconds",
+    "useful_per_second_bytes",
+    "hit_operations_ratio",
+    "device_read_bytes",
+    "amplification_factor",
+    "major_faults",
+    "file_refault_pages",
+    "anon_refault_pages",
+    "swap_out_pages",
+    "memory_used_bytes",
+    "psi_memory_full_ratio",
+    "psi_io_full_ratio",
+];
+
+/// The columns of the sums of measurements: what was done, and what it cost. Those that repeat best come first.
+pub const TOTAL_COLUMNS: [&str; 16] = [
+    "engine",
+    "chunk_bytes",
+    "useful_bytes",
+    "hit_operations_ratio",
+    "device_read_bytes",
+    "amplification_factor",
+    "major_faults",
+    "minor_faults",
+    "file_refault_pages",
+    "anon_refault_pages",
+    "swap_in_pages",
+    "swap_out_pages",
+    "memory_used_bytes",
+    "cpu_seconds",
+    "elapsed_seconds",
+    "useful_per_second_bytes",
+];
+
+/// The columns of how long operations took.
+pub const LATENCY_COLUMNS: [&str; 18] = [
+    "engine",
+    "chunk_bytes",
+    "operations",
+    "latency_p50_seconds",
+    "latency_p90_seconds",
+    "latency_p99_seconds",
+    "latency_p999_seconds",
+    "latency_max_seconds",
+    "hit_p50_seconds",
+    "hit_p90_seconds",
+    "hit_p99_seconds",
+    "hit_p999_seconds",
+    "hit_max_seconds",
+    "miss_p50_seconds",
+    "miss_p90_seconds",
+    "miss_p99_seconds",
+    "miss_p999_seconds",
+    "miss_max_seconds",
+];
 
 /// How many times as much as `whole`; nothing over nothing is no number.
 fn factor(part: Count, whole: Count) -> Value {
@@ -108,7 +171,10 @@ fn per_second(bytes: Count, elapsed: std::time::Duration) -> Value {
         .bytes()
 }
 
-pub(crate) const MEASUREMENT_FIELDS: [Field; 30] = fields! {
+pub(crate) const MEASUREMENT_FIELDS: [Field; 32] = fields! {
+    "part", "PART", [], Text, Label,
+        |row| row.measurement.part.clone().map(Datum::Text),
+        "Whether the row is of an interval or of a whole measurement: interval, total";
     "engine", "ENGINE", [], Text, Label,
         |row| row.measurement.engine.clone().map(Datum::Text),
         "How the file is read or written: by which system calls";
@@ -127,6 +193,9 @@ pub(crate) const MEASUREMENT_FIELDS: [Field; 30] = fields! {
     "operations", "OPS", ["ops"], Count, Counter,
         |row| row.measurement.operations.count(),
         "How many times something was asked for";
+    "minor_faults", "MIN-FAULTS", [], Count, Counter,
+        |row| row.measurement.minor_faults.count(),
+        "Page faults of this process that waited for no device";
     "useful_bytes", "USEFUL", [], Bytes, Counter,
         |row| row.measurement.useful_bytes.bytes(),
         "Bytes that were asked for and that came";
@@ -204,6 +273,22 @@ pub(crate) const MEASUREMENT_FIELDS: [Field; 30] = fields! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_those_of_measurements() {
+        let row = crate::Row::of_measurement();
+        for id in INTERVAL_COLUMNS
+            .iter()
+            .chain(&TOTAL_COLUMNS)
+            .chain(&LATENCY_COLUMNS)
+        {
+            let field = crate::field(id);
+            assert!(
+                field.is_some_and(|field| field.is_of(&row)),
+                "{id} is a field of such rows"
+            );
+        }
+    }
 
     #[test]
     fn amplification_may_be_more_than_all() {

@@ -1,6 +1,7 @@
 //! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
 
 mod act;
+mod bench;
 mod doctor;
 mod drop;
 mod files;
@@ -22,6 +23,7 @@ use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
+pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
@@ -80,6 +82,8 @@ pub enum Command {
     Cat(Cat),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
+    /// Read or write a file under memory pressure, and show what that cost.
+    Bench(Box<Bench>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
     /// List every column that there is, with what it means.

@@ -22,6 +22,17 @@ pub struct Output {
     pub color: Color,
 }
 
+impl Output {
+    /// A table to where the command writes by itself.
+    pub fn usual() -> Output {
+        Output {
+            output: None,
+            json: false,
+            color: Color::Auto,
+        }
+    }
+}
+
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {

@@ -48,6 +48,18 @@ pub struct Run {
 }
 
 impl Run {
+    /// That of a command, with everything else as usual.
+    pub fn of(command: Vec<OsString>) -> Run {
+        Run {
+            command,
+            pid: None,
+            duration: None,
+            top: 10,
+            output: Output::usual(),
+            max_rows: Options::MAX_ROWS,
+        }
+    }
+
     /// Checks that there is either a command or a process: what clap would say of it helps nobody.
     ///
     /// # Errors

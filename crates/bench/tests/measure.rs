@@ -1,0 +1,587 @@
+//! Measurements against what is known beforehand: which pages are there, how many are asked for, who may have memory.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here fails a test, which clippy does not see of one without a harness"
+)]
+
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cachewise_bench::{
+    Access, Advice, Bloat, Engine, Error, Event, Fill, Summary, Workload, evict_all, make, run,
+};
+use cachewise_units::{ByteRange, Bytes};
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Counters are those of the process: one at a time.
+    arguments.test_threads = Some(1);
+    let tests: [(&str, fn()); 13] = [
+        (
+            "engines::hits_and_misses_are_those_of_cachestat",
+            half_resident,
+        ),
+        ("engines::all_read_what_was_asked_for", all_engines),
+        ("engines::threads_share_the_bytes", threads),
+        ("engines::a_truncated_file_is_an_error", truncated),
+        ("engines::writing_needs_a_file_of_ones_own", writing),
+        ("seeds::the_same_places", seeds),
+        ("fill::each_way_leaves_what_it_says", fills),
+        ("files::what_was_made_is_gone", made_and_gone),
+        ("files::bad_ones_are_refused", bad_files),
+        ("time::warm_up_is_not_counted", warm_up),
+        ("time::cancelled_is_summed_up", cancelled),
+        ("memory::a_small_group_misses_and_is_gone", small_group),
+        ("memory::bloat_is_killed_and_survived", bloat_killed),
+    ];
+    let trials = tests.map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.into()).exit_code()
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A directory on a disk, for memory is no place to miss anything.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn file(directory: &tempfile::TempDir, size: u64) -> PathBuf {
+    let path = directory.path().join("file");
+    let made = make(&path, Bytes(size), 0, &mut |_| {}, &AtomicBool::new(false));
+    made.unwrap().keep();
+    path
+}
+
+fn measured(workload: &Workload) -> Summary {
+    run(workload, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+}
+
+fn failed(workload: &Workload) -> Error {
+    run(workload, &mut |_| {}, &AtomicBool::new(false)).unwrap_err()
+}
+
+/// One pass over a file, page by page, without read-ahead.
+fn pass(path: &Path, size: u64, engine: Engine) -> Workload {
+    Workload {
+        file: path.to_owned(),
+        engine,
+        chunk: Bytes(cachewise_sys::page_size().get()),
+        access: Access::Sequential,
+        bytes: Some(Bytes(size)),
+        advice: Advice::Random,
+        ..Workload::default()
+    }
+}
+
+fn half_resident() {
+    const SIZE: u64 = 8 * MIB;
+    let directory = directory();
+    let path = file(&directory, SIZE);
+    let pages = SIZE / cachewise_sys::page_size().get();
+    for engine in [
+        Engine::Nowait,
+        Engine::IoUring,
+        Engine::MmapCopy,
+        Engine::MmapTouch,
+        Engine::Pread,
+    ] {
+        evict_all(&path).unwrap();
+        // The first half, by reads that bring in nothing else.
+        let half = pass(&path, SIZE / 2, Engine::Pread);
+        measured(&half);
+        let there = cachewise_sys::resident(&path).unwrap().cached.0;
+        assert_eq!(there, pages / 2, "{engine}: half of the file is there");
+        let summary = measured(&pass(&path, SIZE, engine));
+        let figures = &summary.figures;
+        assert_eq!(
+            summary.resident_before_pages,
+            Some(there),
+            "{engine}: as cachestat says"
+        );
+        assert_eq!(figures.operations, pages, "{engine}: each page once");
+        let (hits, misses) = (
+            figures.hit_operations.unwrap(),
+            figures.miss_operations.unwrap(),
+        );
+        assert_eq!(hits + misses, pages, "{engine}: each is one or the other");
+        // RWF_NOWAIT itself starts the read of what is not there, and a device may be done before the kernel looks
+        // again; with the others, a few are told wrongly.
+        let slack = pages / 50;
+        assert!(
+            misses.abs_diff(pages - there) <= slack,
+            "{engine}: {misses} misses where {} pages were not there",
+            pages - there
+        );
+        assert_eq!(
+            summary.resident_after_pages,
+            Some(pages),
+            "{engine}: now all are"
+        );
+        let read = figures.device_read_bytes.unwrap();
+        assert!(
+            read >= SIZE / 2,
+            "{engine}: devices read what was missed: {read}"
+        );
+        let latency = figures.latency.unwrap();
+        let (hit, miss) = (latency.hits.unwrap(), latency.misses.unwrap());
+        assert!(
+            hit.p50 < miss.p50,
+            "{engine}: misses take longer: {hit:?} {miss:?}"
+        );
+    }
+}
+
+fn all_engines() {
+    const SIZE: u64 = 4 * MIB;
+    const CHUNK: u64 = 16 << 10;
+    let directory = directory();
+    let path = file(&directory, SIZE);
+    for engine in Engine::ALL {
+        for (aligned, latency) in [(true, true), (true, false), (false, true)] {
+            if *engine == Engine::Direct && !aligned {
+                continue;
+            }
+            let workload = Workload {
+                file: path.clone(),
+                engine: *engine,
+                chunk: Bytes(CHUNK),
+                bytes: Some(Bytes(2 * SIZE)),
+                aligned,
+                latency,
+                overwrite: true,
+                depth: if *engine == Engine::IoUring { 4 } else { 1 },
+                ..Workload::default()
+            };
+            let figures = measured(&workload).figures;
+            let over = figures.useful_bytes - 2 * SIZE;
+            assert!(over < CHUNK, "{engine}: less than a chunk too much: {over}");
+            if aligned {
+                assert_eq!(
+                    figures.operations,
+                    2 * SIZE / CHUNK,
+                    "{engine}: whole chunks"
+                );
+            }
+            assert_eq!(
+                figures.latency.is_some(),
+                latency,
+                "{engine}: times where asked for"
+            );
+            assert!(figures.seconds > 0.0, "{engine}: it took time");
+        }
+    }
+    assert_eq!(
+        fs::metadata(&path).unwrap().len(),
+        SIZE,
+        "no engine changes the size"
+    );
+}
+
+fn threads() {
+    const SIZE: u64 = 4 * MIB;
+    let directory = directory();
+    let workload = Workload {
+        threads: 4,
+        ..pass(&file(&directory, SIZE), SIZE, Engine::Pread)
+    };
+    let summary = measured(&workload);
+    let over = summary.figures.useful_bytes - SIZE;
+    assert!(
+        over < 4 * workload.chunk.0,
+        "at most a chunk for each thread: {over}"
+    );
+    let latency = summary.figures.latency.unwrap().all.unwrap();
+    let is_sorted = latency.p50 <= latency.p99 && latency.p99 <= latency.max;
+    assert!(is_sorted, "in order: {latency:?}");
+}
+
+fn truncated() {
+    const SIZE: u64 = 4 * MIB;
+    for engine in [
+        Engine::Pread,
+        Engine::Nowait,
+        Engine::MmapCopy,
+        Engine::MmapTouch,
+        Engine::IoUring,
+    ] {
+        let directory = directory();
+        let path = file(&directory, SIZE);
+        let workload = Workload {
+            bytes: None,
+            time: Some(Duration::from_secs(60)),
+            interval: Duration::from_millis(10),
+            ..pass(&path, SIZE, engine)
+        };
+        let mut cut = |event: &Event<'_>| {
+            if matches!(event, Event::Interval { .. }) {
+                let file = File::options().write(true).open(&path).unwrap();
+                file.set_len(0).unwrap();
+            }
+        };
+        let error = run(&workload, &mut cut, &AtomicBool::new(false)).unwrap_err();
+        assert!(
+            matches!(error, Error::Truncated { .. }) && error.to_string().contains("shorter"),
+            "{engine}: an error, and no signal: {error}"
+        );
+    }
+}
+
+fn writing() {
+    let directory = directory();
+    let path = file(&directory, MIB);
+    let before = fs::read(&path).unwrap();
+    let workload = Workload {
+        file: path.clone(),
+        engine: Engine::Write,
+        bytes: Some(Bytes(MIB)),
+        ..Workload::default()
+    };
+    let error = failed(&workload).to_string();
+    assert!(
+        error.contains("overwrite"),
+        "what it would do is said: {error}"
+    );
+    assert!(fs::read(&path).unwrap() == before, "and not done");
+    measured(&Workload {
+        overwrite: true,
+        ..workload
+    });
+    assert!(
+        fs::read(&path).unwrap() != before,
+        "who says so has it done"
+    );
+}
+
+fn seeds() {
+    const SIZE: u64 = 16 * MIB;
+    let directory = directory();
+    let path = file(&directory, SIZE);
+    // Which pages a seed brings in, is what it asks for.
+    let brought = |seed| {
+        evict_all(&path).unwrap();
+        let workload = Workload {
+            access: Access::Uniform,
+            seed,
+            ..pass(&path, MIB, Engine::Nowait)
+        };
+        let summary = measured(&workload);
+        assert_eq!(summary.workload.seed, seed, "it is recorded");
+        let file = File::open(&path).unwrap();
+        let map = cachewise_residency::map(file.as_fd(), ByteRange::starting_at(0));
+        map.unwrap().ranges
+    };
+    let first = brought(7);
+    assert_eq!(first, brought(7), "the same places");
+    assert_ne!(first, brought(8), "another seed, others");
+}
+
+fn fills() {
+    const SIZE: u64 = 4 * MIB;
+    let directory = directory();
+    let path = file(&directory, SIZE);
+    let pages = SIZE / cachewise_sys::page_size().get();
+    for (fill, expected) in [
+        (Fill::Cold, 0),
+        (Fill::Sequential, pages),
+        (Fill::Cold, 0),
+        (Fill::Random, pages),
+        (Fill::Preread, pages),
+        (Fill::Cold, 0),
+        (Fill::Write, pages),
+        (Fill::AsFound, pages),
+    ] {
+        let workload = Workload {
+            fill,
+            overwrite: true,
+            ..pass(&path, SIZE, Engine::Nowait)
+        };
+        let summary = measured(&workload);
+        assert_eq!(summary.resident_before_pages, Some(expected), "{fill}");
+        let misses = summary.figures.miss_operations.unwrap();
+        // A device may be faster than the kernel's second look.
+        assert!(
+            misses.abs_diff(pages - expected) <= pages / 50,
+            "{fill}: the rest is missed: {misses}"
+        );
+    }
+}
+
+fn made_and_gone() {
+    let directory = directory();
+    let path = directory.path().join("made");
+    let never = AtomicBool::new(false);
+    let workload = Workload {
+        size: Some(Bytes(MIB)),
+        ..pass(&path, MIB, Engine::Write)
+    };
+    let summary = measured(&workload);
+    assert_eq!(summary.file_size_bytes, MIB, "it was there");
+    assert!(!path.exists(), "it is not any more");
+    let vast = Workload {
+        size: Some(Bytes(1 << 60)),
+        ..workload.clone()
+    };
+    let error = failed(&vast).to_string();
+    assert!(
+        error.contains("free"),
+        "no room is said beforehand: {error}"
+    );
+    assert!(!path.exists(), "and nothing is left");
+    let error = run(&workload, &mut |_| {}, &AtomicBool::new(true)).unwrap_err();
+    assert!(
+        matches!(error, Error::Interrupted),
+        "before anything: {error}"
+    );
+    assert!(!path.exists(), "nothing is left of that either");
+    // Zeros at the end of each page are what compresses away.
+    let made = make(&path, Bytes(MIB), 50, &mut |_| {}, &never).unwrap();
+    let bytes = fs::read(made.path()).unwrap();
+    let zeros = bytes.iter().filter(|byte| **byte == 0).count() as u64;
+    assert!(zeros.abs_diff(MIB / 2) < MIB / 100, "half of it: {zeros}");
+    let again = make(&path, Bytes(MIB), 0, &mut |_| {}, &never).unwrap_err();
+    assert!(
+        again.to_string().contains("exists"),
+        "nothing is written over: {again}"
+    );
+}
+
+fn bad_files() {
+    let directory = directory();
+    let path = file(&directory, MIB);
+    let usual = pass(&path, MIB, Engine::Pread);
+    let with = |file: PathBuf| Workload {
+        file,
+        ..usual.clone()
+    };
+    let empty = directory.path().join("empty");
+    File::create(&empty).unwrap();
+    let fifo = directory.path().join("fifo");
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for (workload, why) in [
+        (with(directory.path().join("none")), "No such file"),
+        (
+            with(directory.path().to_owned()),
+            "neither a file nor a block device",
+        ),
+        (with(fifo), "neither a file nor a block device"),
+        (with(empty), "less than one chunk"),
+        (
+            Workload {
+                chunk: Bytes(2 * MIB),
+                ..usual.clone()
+            },
+            "less than one chunk",
+        ),
+        (
+            Workload {
+                size: Some(Bytes(5 * MIB)),
+                ..usual.clone()
+            },
+            "there already, with 1.0 MiB",
+        ),
+        (
+            Workload {
+                fill: Fill::Write,
+                ..usual.clone()
+            },
+            "overwrite",
+        ),
+        (
+            Workload {
+                engine: Engine::Direct,
+                chunk: Bytes(1000),
+                ..usual.clone()
+            },
+            "direct I/O",
+        ),
+    ] {
+        let error = failed(&workload).to_string();
+        assert!(error.contains(why), "{why}: {error}");
+    }
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        3,
+        "nothing was made"
+    );
+    if let Ok(directory) = tempfile::tempdir_in("/dev/shm") {
+        let workload = Workload {
+            fill: Fill::Cold,
+            ..pass(&file(&directory, MIB), MIB, Engine::Pread)
+        };
+        let error = failed(&workload).to_string();
+        assert!(
+            error.contains("only copy"),
+            "memory's files cannot be evicted: {error}"
+        );
+    }
+}
+
+fn warm_up() {
+    const SIZE: u64 = 4 * MIB;
+    let directory = directory();
+    let workload = Workload {
+        fill: Fill::Cold,
+        warm_up: Duration::from_millis(500),
+        ..pass(&file(&directory, SIZE), SIZE, Engine::Nowait)
+    };
+    let mut intervals = 0;
+    let mut count = |event: &Event<'_>| {
+        intervals += u64::from(matches!(event, Event::Interval { .. }));
+    };
+    let summary = run(&workload, &mut count, &AtomicBool::new(false)).unwrap();
+    assert!(intervals >= 1, "an interval at the least");
+    let figures = summary.figures;
+    assert_eq!(
+        figures.useful_bytes, SIZE,
+        "as much as was asked for, after the warm-up"
+    );
+    assert_eq!(summary.resident_before_pages, Some(0), "it began cold");
+    assert!(
+        figures.hit_operations > Some(0),
+        "and had become warm: {figures:?}"
+    );
+}
+
+fn cancelled() {
+    let directory = directory();
+    let cancel = AtomicBool::new(false);
+    let workload = Workload {
+        bytes: None,
+        time: Some(Duration::from_secs(600)),
+        interval: Duration::from_millis(20),
+        ..pass(&file(&directory, MIB), MIB, Engine::Pread)
+    };
+    let mut end = |event: &Event<'_>| {
+        if matches!(event, Event::Interval { .. }) {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    let summary = run(&workload, &mut end, &cancel).unwrap();
+    assert!(summary.interrupted, "it says so");
+    assert!(
+        summary.figures.useful_bytes > 0,
+        "what was read until then is summed up"
+    );
+    let again = serde_json::to_string(&summary).unwrap();
+    let again: Summary = serde_json::from_str(&again).unwrap();
+    assert_eq!(
+        again.figures.operations, summary.figures.operations,
+        "a summary can be kept"
+    );
+}
+
+/// The control groups that there are of ours.
+fn groups() -> Vec<PathBuf> {
+    let hierarchy = cachewise_kstat::Kernel::new().cgroup_hierarchy().unwrap();
+    let Some(mount) = hierarchy.mount() else {
+        return Vec::new();
+    };
+    let ours = format!("cachewise-bench-{}-", std::process::id());
+    let all = fs::read_dir(mount).unwrap().flatten();
+    all.map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().contains(&ours))
+        .collect()
+}
+
+fn limited(workload: &Workload) -> Option<Summary> {
+    match run(workload, &mut |_| {}, &AtomicBool::new(false)) {
+        Ok(summary) => Some(summary),
+        Err(Error::Control(error)) => {
+            println!("skipped: measuring in a control group: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn small_group() {
+    const SIZE: u64 = 128 * MIB;
+    let directory = directory();
+    let workload = Workload {
+        file: file(&directory, SIZE),
+        engine: Engine::Nowait,
+        bytes: Some(Bytes(2 * SIZE)),
+        fill: Fill::Cold,
+        memory_max: Some(Bytes(64 * MIB)),
+        ..Workload::default()
+    };
+    let before = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(summary) = limited(&workload) else {
+        return;
+    };
+    let figures = &summary.figures;
+    assert!(figures.is_of_group, "counters are the group's");
+    assert!(
+        figures.miss_operations > Some(0),
+        "half of it has no room: {figures:?}"
+    );
+    assert!(
+        figures.file_refault_pages > Some(0),
+        "what went comes back: {figures:?}"
+    );
+    assert!(
+        figures.memory_used_bytes <= Some(64 * MIB),
+        "the limit holds: {figures:?}"
+    );
+    assert!(summary.cgroup.is_some(), "where it ran is recorded");
+    assert_eq!(
+        summary.warnings,
+        Vec::<String>::new(),
+        "there is nothing to warn of"
+    );
+    assert_eq!(groups(), Vec::<PathBuf>::new(), "the group is gone");
+    let after = fs::read_to_string("/proc/self/cgroup").unwrap();
+    assert_eq!(after, before, "and we are back where we were");
+
+    // The same with the file in the cache of another group: at the speed of memory, limit or not.
+    fs::read(&workload.file).unwrap();
+    let found = Workload {
+        fill: Fill::AsFound,
+        ..workload
+    };
+    let summary = measured(&found);
+    let said = summary.warnings.join("\n");
+    assert!(
+        said.contains("charged to another"),
+        "whose the pages are is said: {said}"
+    );
+}
+
+fn bloat_killed() {
+    let directory = directory();
+    let workload = Workload {
+        file: file(&directory, 16 * MIB),
+        bytes: Some(Bytes(32 * MIB)),
+        fill: Fill::Cold,
+        memory_max: Some(Bytes(64 * MIB)),
+        swap_max: Some(Bytes::ZERO),
+        bloat: Some(Bloat::of(Bytes(256 * MIB))),
+        ..Workload::default()
+    };
+    let Some(summary) = limited(&workload) else {
+        return;
+    };
+    let end = summary.bloat.clone().unwrap();
+    let signal = end.killed.map(|(signal, _)| signal);
+    assert_eq!(signal, Some(9), "the kernel killed it: {end:?}");
+    assert!(end.bytes < 64 * MIB, "at the limit: {end:?}");
+    assert!(
+        summary.figures.useful_bytes >= 32 * MIB,
+        "and the measurement went on"
+    );
+    let said = summary.warnings.join("\n");
+    assert!(said.contains("was killed"), "it is said: {said}");
+    assert_eq!(groups(), Vec::<PathBuf>::new(), "the group is gone");
+}

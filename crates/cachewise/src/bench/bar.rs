@@ -1,0 +1,92 @@
+//! [`Bar`]: how far a measurement is, and how long it still takes: on a terminal, and only of what takes a while.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use cachewise_bench::{Event, Workload};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What is done sooner is not worth a line.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a bar is moved by: so many parts are all.
+const PARTS: u64 = 10_000;
+
+/// A bar, or none where nobody would see it.
+pub struct Bar {
+    bar: Option<ProgressBar>,
+    began: Instant,
+    is_drawn: bool,
+    what: &'static str,
+}
+
+impl Bar {
+    pub fn new() -> Bar {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::hidden());
+            let template = "{msg} {wide_bar} {percent} %, {elapsed} gone, {eta} left";
+            match ProgressStyle::with_template(template) {
+                Ok(style) => bar.with_style(style),
+                Err(_) => bar,
+            }
+        });
+        Bar {
+            bar,
+            began: Instant::now(),
+            is_drawn: false,
+            what: "",
+        }
+    }
+
+    /// Shows how much of how much is done.
+    pub fn show(&mut self, what: &'static str, done: u64, total: u64) {
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        if self.what != what {
+            self.what = what;
+            bar.set_message(what);
+            bar.reset();
+        }
+        if !self.is_drawn && self.began.elapsed() >= PATIENCE {
+            self.is_drawn = true;
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let parts = u128::from(done.min(total)) * u128::from(PARTS) / u128::from(total.max(1));
+        bar.set_position(parts as u64);
+    }
+
+    /// Moves it by what happens.
+    pub fn event(&mut self, workload: &Workload, event: &Event<'_>) {
+        match event {
+            Event::Preparing { what, done, total } => self.show(what, done.0, total.0),
+            Event::Tick { elapsed, bytes } | Event::Interval { elapsed, bytes, .. } => {
+                // Whichever ends it first.
+                let of_time = workload
+                    .time
+                    .map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64());
+                let of_bytes = workload
+                    .bytes
+                    .map_or(0.0, |all| bytes.0 as f64 / all.0 as f64);
+                let part = of_time.max(of_bytes).min(1.0);
+                self.show("measuring", (part * PARTS as f64) as u64, PARTS);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes something else to the terminal, with the bar out of its way.
+    pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) if self.is_drawn => bar.suspend(write),
+            _ => write(),
+        }
+    }
+
+    /// Clears the line, for good.
+    pub fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

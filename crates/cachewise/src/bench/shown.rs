@@ -1,0 +1,162 @@
+//! [`Shown`]: measurements as tables, JSON, JSON lines, CSV and OpenMetrics.
+
+use std::io::Write;
+
+use anyhow::Result;
+use cachewise_bench::{Event, Summary, Workload};
+use cachewise_model::{
+    FIELDS, Field, INTERVAL_COLUMNS, LATENCY_COLUMNS, Measured, Row, TOTAL_COLUMNS,
+};
+use cachewise_view::{Format, RowOptions, RowWriter};
+
+use super::lines::Lines;
+use super::{Watcher, cannot_write};
+use crate::cli::Measure;
+use crate::columns::fields;
+use crate::machine;
+use crate::output::{Sink, Stream};
+
+/// The header is written again after so many rows, on a terminal.
+const HEADER_EVERY: usize = 20;
+
+/// Where measurements are shown.
+pub struct Shown {
+    name: String,
+    format: Format,
+    /// For intervals, and with machine formats for sums too; taken away while a table's end is written.
+    writer: Option<RowWriter<Sink>>,
+    options: RowOptions,
+    fits: bool,
+    totals: Vec<Row>,
+    /// The lines of the log.
+    log: Lines,
+    /// Whether more than one is measured.
+    are_several: bool,
+    has_latency: bool,
+}
+
+impl Shown {
+    /// # Errors
+    /// The output or the log cannot be written to.
+    pub fn open(arguments: &Measure, workloads: &[Workload]) -> Result<Shown> {
+        let log = Lines::to_log(arguments)?;
+        let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+        let options = RowOptions {
+            header_every: sink.is_terminal.then_some(HEADER_EVERY),
+            ..sink.row_options()
+        };
+        let format = sink.format;
+        let fits = sink.is_terminal && arguments.columns.is_none();
+        let name = sink.name().to_owned();
+        let columns: Vec<&'static Field> = match (arguments.fields(), format) {
+            (Some(asked), _) => asked.to_vec(),
+            (None, Format::Table) => fields(&INTERVAL_COLUMNS),
+            // Whoever reads it by machine picks for himself.
+            (None, _) => FIELDS
+                .iter()
+                .filter(|field| field.is_of(&whole()))
+                .collect(),
+        };
+        let writer = RowWriter::new(sink, format, &columns, options.clone());
+        Ok(Shown {
+            name,
+            format,
+            writer: Some(writer),
+            options,
+            fits,
+            totals: Vec::new(),
+            log,
+            are_several: workloads.len() > 1,
+            has_latency: !arguments.no_latency,
+        })
+    }
+
+    fn row(&mut self, mut row: Row) -> Result<()> {
+        row.labels.time = Measured::Exact(machine::timestamp());
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        writer.set_room(if self.fits {
+            Stream::Stdout.width()
+        } else {
+            None
+        });
+        cannot_write(writer.write(&row), &self.name)
+    }
+
+    /// Sums as tables: what it cost, and how long operations took.
+    fn tables(&mut self, mut sink: Sink) -> Result<()> {
+        let kinds: &[(&str, &[&str])] = match self.has_latency {
+            true => &[("cost", &TOTAL_COLUMNS), ("latency", &LATENCY_COLUMNS)],
+            false => &[("cost", &TOTAL_COLUMNS)],
+        };
+        for (_, columns) in kinds {
+            cannot_write(writeln!(sink), &self.name)?;
+            let options = RowOptions {
+                header_every: Some(usize::MAX),
+                ..self.options.clone()
+            };
+            let mut writer = RowWriter::new(sink, self.format, &fields(columns), options);
+            writer.set_room(if self.fits {
+                Stream::Stdout.width()
+            } else {
+                None
+            });
+            for row in &self.totals {
+                writer.fit(row);
+            }
+            for row in &self.totals {
+                cannot_write(writer.write(row), &self.name)?;
+            }
+            sink = cannot_write(writer.finish(None), &self.name)?;
+        }
+        cannot_write(sink.flush(), &self.name)
+    }
+}
+
+/// A row with every field that measurements have.
+fn whole() -> Row {
+    Row::of_measurement()
+}
+
+impl Watcher for Shown {
+    fn begin(&mut self, workload: &Workload) -> Result<()> {
+        self.log.begin(workload)?;
+        if self.format == Format::Table && self.are_several {
+            // Between rows of a table, to the same place.
+            crate::output::tell(&format!(
+                "{}, {} at a time, {}, seed {}",
+                workload.engine, workload.chunk, workload.access, workload.seed
+            ));
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, workload: &Workload, event: &Event<'_>) -> Result<()> {
+        self.log.event(workload, event)?;
+        match event {
+            Event::Interval { figures, .. } => self.row(figures.row(workload)),
+            _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, summary: &Summary) -> Result<()> {
+        self.log.end(summary)?;
+        match self.format {
+            Format::Table => self.totals.push(summary.row()),
+            _ => self.row(summary.row())?,
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let sink = cannot_write(writer.finish(None), &self.name)?;
+        match (self.format, self.totals.is_empty()) {
+            (Format::Table, false) => self.tables(sink),
+            _ => Ok(()),
+        }
+    }
+}
