@@ -86,11 +86,22 @@ impl<'a> Counters<'a> {
         }))
     }
 
-    /// Looks at all of them.
+    /// Looks at all of them as a measurement begins: what looking costs is not counted to it.
+    ///
+    /// # Errors
+    /// The kernel's files cannot be read.
+    pub fn look_first(&self) -> Result<Counted, cachewise_kstat::Error> {
+        let mut counted = self.look()?;
+        counted.usage = process_usage();
+        Ok(counted)
+    }
+
+    /// Looks at all of them, at what was used before that.
     ///
     /// # Errors
     /// The kernel's files cannot be read.
     pub fn look(&self) -> Result<Counted, cachewise_kstat::Error> {
+        let usage = process_usage();
         let io = self.io.as_ref().and_then(|io| io.read().ok());
         let group = match &self.group {
             Some((hierarchy, path)) => self.kernel.cgroup_memory(hierarchy, path)?,
@@ -114,7 +125,7 @@ impl<'a> Counters<'a> {
             )
         };
         Ok(Counted {
-            usage: process_usage(),
+            usage,
             read: io.as_ref().map(|io| io.read_bytes.0),
             written: io.as_ref().map(|io| io.write_bytes.0),
             vmstat: self.kernel.vmstat()?,

@@ -163,6 +163,26 @@ fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     Ok(Some(group))
 }
 
+/// Says where swap is limited, or memory taken that should be swapped, and there is none to be had.
+fn no_swap(workload: &Workload) -> Result<Option<String>, Error> {
+    if workload.swap_max.is_none_or(Bytes::is_zero) {
+        return Ok(None);
+    }
+    let memory = Kernel::new().meminfo()?;
+    Ok(
+        match (memory.swap_total.is_zero(), memory.swap_free.is_zero()) {
+            (true, _) => Some(
+                "this machine has no swap, so none is used, whatever its limit (swapon)".to_owned(),
+            ),
+            (false, true) => Some(format!(
+                "swap is full, all {} of it: nothing more can be swapped, whatever its limit",
+                memory.swap_total
+            )),
+            (false, false) => None,
+        },
+    )
+}
+
 /// All that comes after the file is there.
 fn prepared(
     workload: &Workload,
@@ -185,6 +205,7 @@ fn prepared(
     let counters = Counters::of_this_process(group)?;
     let before = resident(&target.file);
     let mut warnings: Vec<String> = counters.charged_elsewhere(before)?.into_iter().collect();
+    warnings.extend(no_swap(workload)?);
     let mut bloater = match workload.bloat {
         Some(settings) => Some(Bloater::start(settings)?),
         None => None,
@@ -313,7 +334,7 @@ impl Course<'_> {
             bloater.begin();
         }
         let bytes = workload.bytes.map(|bytes| bytes.0);
-        let look = || (self.counters.look(), Instant::now());
+        let look = || (self.counters.look_first(), Instant::now());
         let (first, began) = shared.begin(slots, bytes, look);
         let first = first?;
         (self.watch)(&Event::Started);

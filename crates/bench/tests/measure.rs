@@ -1,9 +1,6 @@
 //! Measurements against what is known beforehand: which pages are there, how many are asked for, who may have memory.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "what fails here fails a test, which clippy does not see of one without a harness"
-)]
+#![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;

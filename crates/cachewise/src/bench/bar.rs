@@ -24,7 +24,8 @@ impl Bar {
     pub fn new() -> Bar {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::hidden());
-            let template = "{msg} {wide_bar} {percent} %, {elapsed} gone, {eta} left";
+            // Not as wide as the terminal: the ^C that it shows would begin another line, and this one stay.
+            let template = "{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left";
             match ProgressStyle::with_template(template) {
                 Ok(style) => bar.with_style(style),
                 Err(_) => bar,

@@ -25,6 +25,8 @@ pub struct Shown {
     format: Format,
     /// For intervals, and with machine formats for sums too; taken away while a table's end is written.
     writer: Option<RowWriter<Sink>>,
+    /// Columns that were asked for.
+    picked: Option<Vec<&'static Field>>,
     options: RowOptions,
     fits: bool,
     totals: Vec<Row>,
@@ -61,6 +63,7 @@ impl Shown {
         Ok(Shown {
             name,
             format,
+            picked: arguments.fields().map(<[_]>::to_vec),
             writer: Some(writer),
             options,
             fits,
@@ -86,17 +89,20 @@ impl Shown {
 
     /// Sums as tables: what it cost, and how long operations took.
     fn tables(&mut self, mut sink: Sink) -> Result<()> {
-        let kinds: &[(&str, &[&str])] = match self.has_latency {
-            true => &[("cost", &TOTAL_COLUMNS), ("latency", &LATENCY_COLUMNS)],
-            false => &[("cost", &TOTAL_COLUMNS)],
-        };
-        for (_, columns) in kinds {
+        let mut kinds = vec![fields(&TOTAL_COLUMNS), fields(&LATENCY_COLUMNS)];
+        if !self.has_latency {
+            kinds.truncate(1);
+        }
+        if let Some(picked) = &self.picked {
+            kinds = vec![[fields(&["engine", "chunk_bytes"]), picked.clone()].concat()];
+        }
+        for columns in kinds {
             cannot_write(writeln!(sink), &self.name)?;
             let options = RowOptions {
                 header_every: Some(usize::MAX),
                 ..self.options.clone()
             };
-            let mut writer = RowWriter::new(sink, self.format, &fields(columns), options);
+            let mut writer = RowWriter::new(sink, self.format, &columns, options);
             writer.set_room(if self.fits {
                 Stream::Stdout.width()
             } else {

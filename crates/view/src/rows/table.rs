@@ -14,7 +14,20 @@ const GAP: &str = "  ";
 /// The columns that go where a line has no room for all, the first of them first. Other tools tell what
 /// goes first; hits follow from the total and the misses. Misses and the hit rate stay, and of files
 /// which part is resident.
-const SPARED: [&str; 21] = [
+const SPARED: [&str; 34] = [
+    "minor_faults",
+    "swap_in_pages",
+    "anon_refault_pages",
+    "cpu_seconds",
+    "memory_used_bytes",
+    "latency_p90_seconds",
+    "hit_p90_seconds",
+    "miss_p90_seconds",
+    "hit_p999_seconds",
+    "miss_p999_seconds",
+    "latency_p999_seconds",
+    "hit_max_seconds",
+    "miss_max_seconds",
     "recent_shadow_pages",
     "shadow_pages",
     "resident_writeback_pages",
