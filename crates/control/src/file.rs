@@ -6,10 +6,11 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Writes a value in one call, as these files want it; never makes a file.
+/// Writes a value in one call, as these files want it, and as `echo` does; never makes a file.
 pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
     let written = OpenOptions::new()
         .write(true)
+        .truncate(true)
         .open(path)
         .and_then(|mut file| file.write_all(value.as_bytes()));
     written.map_err(|source| Error::io(format!("write {value} to"), path, source))
@@ -21,5 +22,37 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Error> {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::io("read", path, source)),
+    }
+}
+
+/// What is set, in a file such as `always [madvise] never`; a value alone is itself.
+pub(crate) fn chosen(text: &str) -> &str {
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(text.trim(), |(chosen, _)| chosen)
+}
+
+/// Reads what is set; `None` where there is no such file.
+pub(crate) fn value(path: &Path) -> Result<Option<String>, Error> {
+    Ok(read(path)?.map(|text| chosen(&text).to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_stands_in_brackets() {
+        for (text, value) in [
+            ("always [madvise] never", "madvise"),
+            ("[always] madvise never", "always"),
+            ("none mq-deadline kyber [bfq]", "bfq"),
+            ("60", "60"),
+            ("0x0007", "0x0007"),
+            ("max", "max"),
+            ("", ""),
+        ] {
+            assert_eq!(chosen(text), value, "{text:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Changes what a machine does with memory, and puts it back: control groups of one's own.
+//! Changes what a machine does with memory, and puts it back: settings, and control groups of one's own.
 //!
 //! It is *not* a place for measuring: `cachewise-kstat` reads, this crate is the only one that writes to
 //! `/proc/sys`, `/sys` and control groups. What it changes it can undo, after a crash too.
@@ -26,6 +26,8 @@
 //!
 //! # Layout
 //! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes those that a crash left.
+//! - `journal`: [`Journal`], what was there before, in a file; `recover`: [`recover`] puts back what a crash left.
+//! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
 //! - `owner`: [`Owner`], who made something: told apart from who has the same process id later.
 //! - `reclaim`: [`reclaim`], of a group's memory.
 //! - `error`: [`Error`].
@@ -35,12 +37,20 @@
 mod error;
 mod file;
 mod group;
+mod journal;
 mod owner;
 mod reclaim;
+mod recover;
+mod setting;
 mod sweep;
+mod table;
 
 pub use error::Error;
 pub use group::{Group, Limits};
+pub use journal::{Entry, Journal, Restored, state_directory};
 pub use owner::Owner;
 pub use reclaim::{Reclaimed, reclaim};
+pub use recover::{Recovered, recover};
+pub use setting::{Kind, Place, Setting, Target};
 pub use sweep::{Swept, sweep};
+pub use table::SETTINGS;

@@ -74,11 +74,15 @@ impl Kernel {
         found(self.line(&path))
     }
 
-    pub(crate) fn proc(&self, path: impl AsRef<Path>) -> PathBuf {
+    /// Returns where a path below `/proc` is, of the kernel that is asked.
+    #[must_use]
+    pub fn proc(&self, path: impl AsRef<Path>) -> PathBuf {
         self.proc.join(path)
     }
 
-    pub(crate) fn sys(&self, path: impl AsRef<Path>) -> PathBuf {
+    /// Returns where a path below `/sys` is, of the kernel that is asked.
+    #[must_use]
+    pub fn sys(&self, path: impl AsRef<Path>) -> PathBuf {
         self.sys.join(path)
     }
 

@@ -1,0 +1,307 @@
+//! [`Journal`]: what settings were before, kept in a file, so that they can be put back after a crash too.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use cachewise_kstat::ErrorKind;
+use serde::{Deserialize, Serialize};
+
+use crate::recover::documents;
+use crate::{Error, Owner, file};
+
+/// What stands in a state file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Document {
+    pub(crate) schema_version: u32,
+    /// What changed the settings, in words: `bench matrix`.
+    pub(crate) by: String,
+    /// The process, as [`Owner`] writes itself.
+    pub(crate) owner: String,
+    /// After another boot settings are what that made them, and not to be touched.
+    pub(crate) boot: String,
+    pub(crate) entries: Vec<Entry>,
+}
+
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// One setting that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its name, for people.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// What it was.
+    pub before: String,
+    /// What it may be since, by our doing: anything else was set by somebody else, and is theirs.
+    pub ours: Vec<String>,
+}
+
+/// What came of putting settings back.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Restored {
+    /// Settings that are again what they were.
+    pub restored: Vec<Entry>,
+    /// Settings that somebody else has set since, and to what: they were left alone.
+    pub left: Vec<(Entry, String)>,
+    /// Settings whose file, group or device is gone.
+    pub gone: Vec<Entry>,
+    /// Settings that could not be put back, and why.
+    pub failed: Vec<(Entry, Error)>,
+}
+
+/// Settings that this process has changed. They are put back when it is dropped, by an unwinding panic too;
+/// after a crash [`recover`](crate::recover) does so.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    path: PathBuf,
+    document: Document,
+}
+
+/// Returns where state files are: `$XDG_RUNTIME_DIR/cachewise` for an ordinary user, else `/run/cachewise`. Both
+/// are empty after a boot, as the settings are what that made them.
+#[must_use]
+pub fn state_directory() -> PathBuf {
+    let of_user =
+        std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
+    of_user
+        .map_or_else(|| "/run".into(), PathBuf::from)
+        .join("cachewise")
+}
+
+impl Journal {
+    /// Begins to note changes, in a file of this process's own in this directory, which is made. What does this
+    /// is named by `by`, for messages. Nothing is written before something is changed.
+    ///
+    /// # Errors
+    /// What making the directory says, or one in which others may write.
+    pub fn open(directory: &Path, by: &str) -> Result<Self, Error> {
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(directory);
+        made.map_err(|source| Error::io("make the directory of state files", directory, source))?;
+        is_ours(directory)?;
+        let owner = Owner::current()?.to_string();
+        Ok(Self {
+            path: directory.join(format!("state-{owner}.json")),
+            directory: directory.to_owned(),
+            document: Document {
+                schema_version: SCHEMA_VERSION,
+                by: by.to_owned(),
+                owner,
+                boot: boot()?,
+                entries: Vec::new(),
+            },
+        })
+    }
+
+    /// Returns the state file, which is there while something is changed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sets what is in a file to a value. What it was is noted before, on disk; so is what else changes with
+    /// it, in the files `beside`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where another run has changed it that still runs; else what reading and writing say.
+    /// If only the writing failed, nothing is changed.
+    pub fn change(
+        &mut self,
+        name: &str,
+        path: &Path,
+        value: &str,
+        beside: &[PathBuf],
+    ) -> Result<(), Error> {
+        for path in beside {
+            if let Some(before) = file::value(path)? {
+                let name = path.display().to_string();
+                self.note(&name, path, before)?;
+            }
+        }
+        let before = file::value(path)?
+            .ok_or_else(|| Error::io("read", path, io::ErrorKind::NotFound.into()))?;
+        let index = self.note(name, path, before.clone())?;
+        // Of a crash right now nobody could tell whether it came before or after the writing.
+        self.document.entries[index].ours = vec![before, value.to_owned()];
+        self.save()?;
+        file::write(path, value)?;
+        for path in beside.iter().map(PathBuf::as_path).chain([path]) {
+            self.look_back(path)?;
+        }
+        self.save()
+    }
+
+    /// What a file says now is ours: a size is rounded to pages, and one setting changes another.
+    fn look_back(&mut self, path: &Path) -> Result<(), Error> {
+        let now = file::value(path)?;
+        let mut entries = self.document.entries.iter_mut();
+        if let (Some(now), Some(entry)) = (now, entries.find(|entry| entry.path == path))
+            && !entry.ours.contains(&now)
+        {
+            entry.ours.push(now);
+        }
+        Ok(())
+    }
+
+    /// Notes what a file says before the first change of it; gives the place of the note.
+    fn note(&mut self, name: &str, path: &Path, before: String) -> Result<usize, Error> {
+        let entries = &mut self.document.entries;
+        if let Some(index) = entries.iter().position(|entry| entry.path == path) {
+            return Ok(index);
+        }
+        for (file, document) in documents(&self.directory)?.flatten() {
+            let is_other = file != self.path && document.entries.iter().any(|e| e.path == path);
+            if is_other {
+                return Err(Error::Invalid {
+                    what: format!("change {name}"),
+                    problem: format!(
+                        "`cachewise {}` has changed it, and not put it back yet ({}): wait for its end, or where it \
+                         has crashed: cachewise bench restore",
+                        document.by,
+                        file.display()
+                    ),
+                });
+            }
+        }
+        self.document.entries.push(Entry {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            before,
+            ours: Vec::new(),
+        });
+        Ok(self.document.entries.len() - 1)
+    }
+
+    /// Replaces the state file by one that is complete.
+    fn save(&self) -> Result<(), Error> {
+        let failed = |source| Error::io("write the state file", &self.path, source);
+        let text =
+            serde_json::to_vec_pretty(&self.document).map_err(|error| failed(error.into()))?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempfile_in(&self.directory)
+            .map_err(failed)?;
+        file.write_all(&text).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&self.path)
+            .map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Puts one setting back, so that it may be changed again later.
+    ///
+    /// # Errors
+    /// What writing the state file says.
+    pub fn restore_one(&mut self, path: &Path) -> Result<Restored, Error> {
+        let entries = std::mem::take(&mut self.document.entries);
+        let (these, others) = entries.into_iter().partition(|entry| entry.path == path);
+        self.document.entries = others;
+        let restored = put_back(these);
+        self.keep_failed(&restored)?;
+        Ok(restored)
+    }
+
+    /// Puts everything back, what was changed last first.
+    ///
+    /// # Errors
+    /// What writing the state file says. What could not be put back is in the result, and stays in that file.
+    pub fn restore(&mut self) -> Result<Restored, Error> {
+        let restored = put_back(std::mem::take(&mut self.document.entries));
+        self.keep_failed(&restored)?;
+        Ok(restored)
+    }
+
+    fn keep_failed(&mut self, restored: &Restored) -> Result<(), Error> {
+        let failed = restored.failed.iter().map(|(entry, _)| entry.clone());
+        self.document.entries.extend(failed);
+        if !self.document.entries.is_empty() {
+            return self.save();
+        }
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove the state file", &self.path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // What fails stays in the state file, for the next start.
+        let _ = self.restore();
+    }
+}
+
+/// Puts settings back. Some can only be put back through another (vm.dirty_bytes is 0 again when
+/// vm.dirty_ratio is set), so what fails is looked at again after the others.
+pub(crate) fn put_back(entries: Vec<Entry>) -> Restored {
+    let mut restored = Restored::default();
+    let mut again = Vec::new();
+    for entry in entries.into_iter().rev() {
+        match file::value(&entry.path) {
+            Ok(None) => restored.gone.push(entry),
+            Err(error) if is_gone(&error) => restored.gone.push(entry),
+            Err(error) => restored.failed.push((entry, error)),
+            Ok(Some(now)) if now == entry.before => restored.restored.push(entry),
+            Ok(Some(now)) if !entry.ours.contains(&now) => restored.left.push((entry, now)),
+            Ok(Some(_)) => again.extend(write_back(entry, &mut restored)),
+        }
+    }
+    for (entry, error) in again {
+        match file::value(&entry.path) {
+            Ok(Some(now)) if now == entry.before => restored.restored.push(entry),
+            _ => match write_back(entry, &mut restored) {
+                Some((entry, _)) => restored.failed.push((entry, error)),
+                None => continue,
+            },
+        }
+    }
+    restored
+}
+
+fn write_back(entry: Entry, restored: &mut Restored) -> Option<(Entry, Error)> {
+    match file::write(&entry.path, &entry.before) {
+        Ok(()) => restored.restored.push(entry),
+        Err(error) if is_gone(&error) => restored.gone.push(entry),
+        Err(error) => return Some((entry, error)),
+    }
+    None
+}
+
+/// A device that is unplugged, a group that is removed: also while its file is open.
+fn is_gone(error: &Error) -> bool {
+    const ENODEV: i32 = 19;
+    let removed =
+        matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(ENODEV));
+    removed || error.kind() == ErrorKind::NotFound
+}
+
+/// Refuses what others may write: a state file says what is written where, with our rights.
+pub(crate) fn is_ours(path: &Path) -> Result<(), Error> {
+    let found = fs::symlink_metadata(path).map_err(|source| Error::io("stat", path, source))?;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    match is_ours && found.mode() & 0o022 == 0 && !found.is_symlink() {
+        true => Ok(()),
+        false => Err(Error::Invalid {
+            what: path.display().to_string(),
+            problem: "others may write it, so it is not trusted with settings: name a directory of your own that \
+                      nobody else may write (chmod go-w)"
+                .to_owned(),
+        }),
+    }
+}
+
+/// The number of this boot.
+pub(crate) fn boot() -> Result<String, Error> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    file::read(path)?.ok_or_else(|| Error::io("read", path, io::ErrorKind::NotFound.into()))
+}
