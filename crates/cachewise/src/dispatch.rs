@@ -8,7 +8,7 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::{
-    act, bench, columns, doctor, drop, files, order, record, report, run, serve, stat, top,
+    act, bench, columns, doctor, drop, files, guard, order, record, report, run, serve, stat, top,
 };
 
 /// Does it.
@@ -27,6 +27,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Snapshot(arguments) => act::snapshot(&arguments),
         Command::Order(arguments) => order::order(&arguments),
         Command::Cat(arguments) => order::cat(&arguments),
+        Command::Guard(arguments) => guard::guard(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),

@@ -10,6 +10,7 @@ mod dispatch;
 mod doctor;
 mod drop;
 mod files;
+mod guard;
 mod machine;
 mod order;
 mod output;

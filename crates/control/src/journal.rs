@@ -1,8 +1,8 @@
 //! [`Journal`]: what settings were before, kept in a file, so that they can be put back after a crash too.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use cachewise_kstat::ErrorKind;
@@ -24,6 +24,9 @@ pub(crate) struct Document {
     pub(crate) boot: String,
     pub(crate) entries: Vec<Entry>,
 }
+
+/// A state file that is not complete yet.
+pub(crate) const NEW: &str = ".new-";
 
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
@@ -185,14 +188,20 @@ impl Journal {
         let failed = |source| Error::io("write the state file", &self.path, source);
         let text =
             serde_json::to_vec_pretty(&self.document).map_err(|error| failed(error.into()))?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".new-")
-            .tempfile_in(&self.directory)
-            .map_err(failed)?;
-        file.write_all(&text).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&self.path)
-            .map_err(|error| failed(error.error))?;
+        // Its owner is in its name, so that it is known whose it is if nothing comes of it.
+        let new = self.directory.join(format!("{NEW}{}", self.document.owner));
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| {
+                file.write_all(&text)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&new, &self.path));
+        written.map_err(failed)?;
         Ok(())
     }
 

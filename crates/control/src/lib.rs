@@ -28,6 +28,7 @@
 //! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes those that a crash left.
 //! - `journal`: [`Journal`], what was there before, in a file; `recover`: [`recover`] puts back what a crash left.
 //! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
+//! - `guard`: [`Guard`], which keeps memory available; `means`: by what; `event`: what it did.
 //! - `owner`: [`Owner`], who made something: told apart from who has the same process id later.
 //! - `reclaim`: [`reclaim`], of a group's memory.
 //! - `error`: [`Error`].
@@ -37,6 +38,7 @@
 mod error;
 mod file;
 mod group;
+mod guard;
 mod journal;
 mod owner;
 mod reclaim;
@@ -47,6 +49,7 @@ mod table;
 
 pub use error::Error;
 pub use group::{Group, Limits};
+pub use guard::{Action, Event, Guard, Kept, Means, Options, Watched};
 pub use journal::{Entry, Journal, Restored, state_directory};
 pub use owner::Owner;
 pub use reclaim::{Reclaimed, reclaim};

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::journal::{Document, SCHEMA_VERSION, boot, is_ours, put_back};
+use crate::journal::{Document, NEW, SCHEMA_VERSION, boot, is_ours, put_back};
 use crate::{Error, Owner, Restored};
 
 /// What a run that was killed left, and what came of it.
@@ -39,7 +39,22 @@ pub fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error>
             Err(error) => recovered.push(Err(error)),
         }
     }
+    remove_drafts(directory);
     Ok(recovered)
+}
+
+/// Removes what a run was writing when it was killed: the state file before that is complete.
+fn remove_drafts(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(NEW)?.parse::<Owner>().ok());
+        if owner.is_some_and(|owner| matches!(owner.may_be_alive(), Ok(false))) {
+            // Nobody needs it, so it is no failure if it stays.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn put_back_all(path: PathBuf, document: Document) -> Result<Recovered, Error> {

@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod drop;
 mod files;
+mod guard;
 mod order;
 mod output;
 mod record;
@@ -27,6 +28,7 @@ pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
+pub use guard::{By, Guard, KeptOf};
 pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use record::Record;
@@ -80,6 +82,8 @@ pub enum Command {
     Order(OrderFiles),
     /// Write files to standard output, and leave the cache as it was.
     Cat(Cat),
+    /// Keep memory available by reclaiming from chosen control groups.
+    Guard(Box<Guard>),
     /// Write dirty pages back, then drop the whole machine's clean page cache.
     Drop(Drop),
     /// Read or write a file under memory pressure, and show what that cost.

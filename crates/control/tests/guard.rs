@@ -1,0 +1,357 @@
+//! What a guard decides, on a made-up machine with control groups of version 2: the files are plain ones, so nothing
+//! comes of what is written to them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use cachewise_control::{Action, Error, Event, Guard, Journal, Kept, Means, Options, recover};
+use cachewise_kstat::{ErrorKind, Kernel};
+use cachewise_units::Bytes;
+
+const MIB: u64 = 1 << 20;
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    /// 1 GiB of memory, and two groups.
+    fn new() -> Self {
+        let machine = Self(tempfile::tempdir().expect("a temporary directory can be made"));
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        machine.write("proc/self/mountinfo", mounts);
+        machine.write("sys/fs/cgroup/cgroup.controllers", "memory\n");
+        machine.available(50);
+        machine.group("small", 30);
+        machine.group("large", 400);
+        machine
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("a directory of ours");
+        fs::write(path, text).expect("a file of ours");
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).expect("a file of ours")
+    }
+
+    fn available(&self, mib: u64) {
+        let kib = mib * 1024;
+        let text = format!(
+            "MemTotal: 1048576 kB\nMemFree: 20480 kB\nMemAvailable: {kib} kB\nBuffers: 0 kB\nCached: 0 kB\n\
+             SwapCached: 0 kB\nActive: 0 kB\nInactive: 0 kB\nDirty: 0 kB\nWriteback: 0 kB\nMapped: 0 kB\nSlab: 0 kB\n\
+             SwapTotal: 0 kB\nSwapFree: 0 kB\nCommitted_AS: 0 kB\nVmallocTotal: 0 kB\nVmallocUsed: 0 kB\n\
+             VmallocChunk: 0 kB\nPageTables: 0 kB\n"
+        );
+        self.write("proc/meminfo", &text);
+    }
+
+    fn group(&self, name: &str, mib: u64) {
+        let group = format!("sys/fs/cgroup/{name}");
+        self.write(
+            &format!("{group}/memory.current"),
+            &format!("{}\n", mib * MIB),
+        );
+        self.write(&format!("{group}/memory.reclaim"), "");
+        self.write(&format!("{group}/memory.high"), "max\n");
+    }
+
+    /// A kernel before 5.19.
+    fn without_reclaim(&self) {
+        for name in ["small", "large"] {
+            let path = self.path(&format!("sys/fs/cgroup/{name}/memory.reclaim"));
+            fs::remove_file(path).expect("it is there");
+        }
+    }
+
+    fn guard(&self, options: Options) -> Result<Guard, Error> {
+        let kernel = Kernel::with_roots(self.path("proc"), self.path("sys"));
+        let groups = ["small", "large"].map(|name| kernel.resolve_cgroup(name));
+        let groups = groups.into_iter().collect::<Result<_, _>>()?;
+        let journal = Journal::open(&self.path("state"), "guard")?;
+        Guard::new(&kernel, groups, options, journal)
+    }
+}
+
+fn options() -> Options {
+    Options {
+        kept: Kept::Available,
+        mark: Bytes(100 * MIB),
+        target: Bytes(120 * MIB),
+        step: Bytes(64 * MIB),
+        leave: Bytes::ZERO,
+        most_stall: 0.2,
+        means: None,
+        dry_run: false,
+    }
+}
+
+fn reasons(events: &[Event]) -> Vec<&str> {
+    events
+        .iter()
+        .filter_map(|event| match &event.action {
+            Action::BackedOff { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn above_the_mark_nothing_is_done() {
+    let machine = Machine::new();
+    machine.available(101);
+    let mut guard = machine.guard(options()).unwrap();
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "there is enough");
+    assert_eq!(
+        machine.read("sys/fs/cgroup/large/memory.reclaim"),
+        "",
+        "untouched"
+    );
+}
+
+#[test]
+fn the_group_with_most_is_asked_for_what_is_missing() {
+    let machine = Machine::new();
+    let mut guard = machine.guard(options()).unwrap();
+    assert!(
+        guard
+            .watched()
+            .iter()
+            .all(|one| one.means == Means::Reclaim),
+        "the best there is"
+    );
+    let events = guard.step(&GO_ON).unwrap();
+    let asked = machine.read("sys/fs/cgroup/large/memory.reclaim");
+    assert_eq!(
+        asked,
+        (64 * MIB).to_string(),
+        "no more than a step of the 70 MiB"
+    );
+    assert_eq!(
+        machine.read("sys/fs/cgroup/small/memory.reclaim"),
+        "",
+        "of the one that has most"
+    );
+    let Action::Reclaimed {
+        cgroup,
+        wanted_bytes,
+        ..
+    } = &events[0].action
+    else {
+        panic!("it says what it did: {events:?}");
+    };
+    assert_eq!(
+        (&**cgroup, *wanted_bytes),
+        ("/large", 64 * MIB),
+        "{events:?}"
+    );
+
+    // Nothing came of it here, and asking again and again would help nobody.
+    let reasons = reasons(&events);
+    assert!(
+        reasons[0].contains("could be taken"),
+        "it says why it waits: {events:?}"
+    );
+    machine.write("sys/fs/cgroup/large/memory.reclaim", "");
+    assert!(guard.step(&GO_ON).unwrap().is_empty(), "it waits");
+    assert_eq!(
+        machine.read("sys/fs/cgroup/large/memory.reclaim"),
+        "",
+        "and asks nobody"
+    );
+}
+
+#[test]
+fn an_older_kernel_has_a_limit_that_is_put_back() {
+    let machine = Machine::new();
+    machine.without_reclaim();
+    let mut guard = machine.guard(options()).unwrap();
+    guard.step(&GO_ON).unwrap();
+    let high = || {
+        machine
+            .read("sys/fs/cgroup/large/memory.high")
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(high(), (336 * MIB).to_string(), "what it has, less a step");
+    let events = guard.end().unwrap();
+    assert_eq!(high(), "max", "as it was");
+    assert!(
+        matches!(&events[0].action, Action::Released { value, .. } if value == "max"),
+        "and says so: {events:?}"
+    );
+    assert_eq!(
+        fs::read_dir(machine.path("state")).unwrap().count(),
+        0,
+        "nothing is left to be done"
+    );
+
+    // A guard that panics, and one whose limit an administrator changes.
+    let mut guard = machine.guard(options()).unwrap();
+    guard.step(&GO_ON).unwrap();
+    drop(guard);
+    assert_eq!(high(), "max", "dropped, as a panic does it");
+    let mut guard = machine.guard(options()).unwrap();
+    guard.step(&GO_ON).unwrap();
+    machine.write("sys/fs/cgroup/large/memory.high", "5242880\n");
+    let events = guard.end().unwrap();
+    assert_eq!(high(), "5242880", "theirs");
+    assert!(
+        matches!(events[0].action, Action::Left { .. }),
+        "said: {events:?}"
+    );
+    assert!(
+        recover(&machine.path("state")).unwrap().is_empty(),
+        "and done with"
+    );
+}
+
+#[test]
+fn a_limit_of_an_administrator_is_never_overwritten() {
+    let machine = Machine::new();
+    machine.write("sys/fs/cgroup/large/memory.high", "1073741824\n");
+    machine.guard(options()).unwrap();
+    machine.without_reclaim();
+    let error = machine.guard(options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("/large") && text.contains("1073741824"),
+        "whose, and which: {text}"
+    );
+    assert_eq!(
+        machine.read("sys/fs/cgroup/large/memory.high"),
+        "1073741824\n",
+        "untouched"
+    );
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
+    let machine = Machine::new();
+    machine.without_reclaim();
+    let dry = Options {
+        dry_run: true,
+        ..options()
+    };
+    let events = machine.guard(dry).unwrap().step(&GO_ON).unwrap();
+    assert!(
+        matches!(
+            events[0].action,
+            Action::WouldReclaim {
+                means: Means::High,
+                ..
+            }
+        ),
+        "{events:?}"
+    );
+    assert_eq!(
+        machine.read("sys/fs/cgroup/large/memory.high"),
+        "max\n",
+        "untouched"
+    );
+}
+
+#[test]
+fn what_is_left_to_a_group_is_not_asked_for() {
+    let machine = Machine::new();
+    let some = Options {
+        leave: Bytes(390 * MIB),
+        ..options()
+    };
+    machine.guard(some).unwrap().step(&GO_ON).unwrap();
+    let asked = machine.read("sys/fs/cgroup/large/memory.reclaim");
+    assert_eq!(asked, (10 * MIB).to_string(), "only what is beyond");
+    let all = Options {
+        leave: Bytes(1024 * MIB),
+        ..options()
+    };
+    let events = machine.guard(all).unwrap().step(&GO_ON).unwrap();
+    assert!(
+        reasons(&events)[0].contains("no group has more"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn a_group_that_vanishes_is_left_out_and_the_last_ends_it() {
+    let machine = Machine::new();
+    let mut guard = machine.guard(options()).unwrap();
+    fs::remove_dir_all(machine.path("sys/fs/cgroup/large")).unwrap();
+    let events = guard.step(&GO_ON).unwrap();
+    assert!(
+        matches!(&events[0].action, Action::Gone { cgroup } if cgroup == "/large"),
+        "{events:?}"
+    );
+    fs::remove_dir_all(machine.path("sys/fs/cgroup/small")).unwrap();
+    machine.available(1);
+    let mut last = machine.guard(options());
+    assert!(
+        last.is_err(),
+        "no such groups: {:?}",
+        last.as_mut().map(|guard| guard.watched().len())
+    );
+}
+
+#[test]
+fn marks_that_cannot_be_are_refused() {
+    let machine = Machine::new();
+    let means = Some(Means::SoftLimit);
+    let error = machine
+        .guard(Options { means, ..options() })
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("no memory.soft_limit_in_bytes"),
+        "of version 1: {error}"
+    );
+    let means = Some(Means::High);
+    let guard = machine.guard(Options { means, ..options() }).unwrap();
+    assert_eq!(guard.watched()[0].means, Means::High, "as it was said");
+    for (wrong, why) in [
+        (
+            Options {
+                target: Bytes(99 * MIB),
+                ..options()
+            },
+            "below the mark",
+        ),
+        (
+            Options {
+                target: Bytes(1024 * MIB),
+                ..options()
+            },
+            "in all",
+        ),
+        (
+            Options {
+                step: Bytes::ZERO,
+                ..options()
+            },
+            "nothing would",
+        ),
+        (
+            Options {
+                mark: Bytes::ZERO,
+                ..options()
+            },
+            "nothing would",
+        ),
+    ] {
+        let error = machine.guard(wrong).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains(why), "{why}: {error}");
+    }
+    fs::remove_file(machine.path("sys/fs/cgroup/small/memory.current")).unwrap();
+    let error = machine.guard(options()).unwrap_err().to_string();
+    assert!(
+        error.contains("root group"),
+        "nothing is told of it: {error}"
+    );
+}
