@@ -83,6 +83,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A matrix's file asks for what cannot be.
+    #[error("{problem}")]
+    Matrix {
+        /// What is wrong, where, and what to write.
+        problem: String,
+    },
+
     /// It was asked to end before it began to measure.
     #[error("interrupted before anything was measured")]
     Interrupted,

@@ -1,8 +1,8 @@
 //! Reading and writing a file on purpose, and what that cost.
 //!
 //! The crate leads with counters: bytes read from devices for each useful byte, hits and misses, faults, refaults,
-//! pressure. They repeat within a few per cent where the speed of the same runs varies by half. It is *not* a judge: it
-//! compares nothing and knows no verdicts.
+//! pressure. They repeat within a few per cent where the speed of the same runs varies by half. It is *not* a judge of
+//! a single run: only [`matrix`] compares, by statistics over many.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -35,6 +35,7 @@
 //! - `tally`: what a thread counts; `counters`: what the kernel counts; `figures`: [`Figures`], [`Summary`]: both together.
 //! - `prepare`: the file: made, filled, evicted; `bloat`: the process that takes memory.
 //! - `rounds`: [`Rounds`], the programs of the case study.
+//! - [`matrix`]: settings times workloads, and what statistics say of them.
 //! - `error`: [`Error`].
 
 mod access;
@@ -43,6 +44,7 @@ mod counters;
 mod engine;
 mod error;
 mod figures;
+pub mod matrix;
 mod prepare;
 mod random;
 mod rounds;

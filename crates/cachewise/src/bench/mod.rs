@@ -2,12 +2,14 @@
 //!
 //! # Layout
 //! - `lines`: the lines of cache-bench; `shown`: tables, JSON and the rest; `bar`: progress on a terminal
+//! - `matrix`: settings times workloads
 //! - `demo`: the two demonstrations
 //! - this file: the measurements, one after the other
 
 mod bar;
 mod demo;
 mod lines;
+mod matrix;
 mod shown;
 
 use std::process::ExitCode;
@@ -31,6 +33,8 @@ pub fn bench(arguments: &Bench) -> Result<ExitCode> {
     match &arguments.command {
         Some(BenchCommand::Demo(Demo::Dd(demo))) => demo::dd(demo),
         Some(BenchCommand::Demo(Demo::Direct(demo))) => demo::direct(demo),
+        Some(BenchCommand::Matrix(arguments)) => matrix::matrix(arguments),
+        Some(BenchCommand::Restore(arguments)) => matrix::restore(arguments),
         None if arguments.measure.write.is_some() => write(&arguments.measure),
         None => measure(&arguments.measure),
     }

@@ -9,6 +9,7 @@ use cachewise_units::{Bytes, Interval};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::matrix::{Matrix, Restore};
 use super::output::{Columns, Output};
 
 /// `cachewise bench`.
@@ -16,7 +17,9 @@ use super::output::{Columns, Output};
 #[command(
     args_conflicts_with_subcommands = true,
     override_usage = "cachewise bench [OPTIONS] -r MIB | --bytes BYTES | --seconds TIME | -w MIB\n       \
-    cachewise bench demo dd|direct [OPTIONS]",
+    cachewise bench demo dd|direct [OPTIONS]\n       \
+    cachewise bench matrix FILE [OPTIONS]\n       \
+    cachewise bench restore",
     after_help = "It leads with counters: AMP, bytes read from devices for each useful byte, repeats within a few per cent where \
     the speed of the same runs varies by half. The options -f -r -w -m -p -b -c -i -l are those of cache-bench, and \
     --format cache-bench prints its lines.\n\n\
@@ -42,6 +45,10 @@ pub enum BenchCommand {
     /// The two demonstrations of what a page cache does, on any file or disk, explained by the findings of `run`.
     #[command(subcommand)]
     Demo(Demo),
+    /// Compare settings: every one with every workload, again and again in random order, and what statistics say.
+    Matrix(Box<Matrix>),
+    /// Put back the settings that a killed run of `matrix` or `guard` left, and remove its control groups.
+    Restore(Restore),
 }
 
 /// Demonstrations.

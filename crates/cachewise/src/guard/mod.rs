@@ -18,7 +18,7 @@ use crate::cli::{By, Guard as Arguments, KeptOf};
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 
-pub use state::{directory, recovered};
+pub use state::{directory, recovered, told};
 
 /// Guards until it is told to end.
 pub fn guard(arguments: &Arguments) -> Result<ExitCode> {

@@ -1,0 +1,438 @@
+//! [`Plan`]: what a file of settings and workloads asks for, checked, in the order in which it is done.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use cachewise_control::{Place, Setting, Target};
+use cachewise_kstat::{ErrorKind, Kernel};
+use cachewise_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+use crate::{Error, Workload};
+
+/// Fewer repeats than this say nothing about noise.
+pub const LEAST_REPEATS: u32 = 5;
+
+/// The arm that changes nothing, where the file names no other.
+pub const AS_IT_IS: &str = "as it is";
+
+/// A file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    #[serde(default = "least")]
+    repeats: u32,
+    #[serde(default = "one")]
+    seed: u64,
+    #[serde(default)]
+    arm: Vec<WrittenArm>,
+    #[serde(default)]
+    workload: BTreeMap<String, Workload>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenArm {
+    name: String,
+    #[serde(default)]
+    settings: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Switch(bool),
+    Number(i64),
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Switch(switch) => write!(f, "{switch}"),
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+const fn least() -> u32 {
+    LEAST_REPEATS
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// One combination of settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Settings by name, as the kernel takes them.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// What is done: every arm with every workload, `repeats` times. The first arm is the one that others are compared with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// How often.
+    pub repeats: u32,
+    /// Decides the order and, with the number of the repeat, the places that are read.
+    pub seed: u64,
+    /// The arms.
+    pub arms: Vec<Arm>,
+    /// The workloads by name.
+    pub workloads: BTreeMap<String, Workload>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Trial {
+    /// Which repeat, from 0 on.
+    pub repeat: u32,
+    /// The name of the workload.
+    pub workload: String,
+    /// The name of the arm.
+    pub arm: String,
+}
+
+/// An arm that this machine cannot have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its name.
+    pub arm: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Plan {
+    /// Reads a file in TOML.
+    ///
+    /// # Errors
+    /// [`Error::Matrix`] with the line for what is not understood, and with the name for what cannot be.
+    pub fn parse(text: &str) -> Result<Plan, Error> {
+        let wrong = |problem: String| Error::Matrix { problem };
+        let written: Written =
+            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        if !(LEAST_REPEATS..=1000).contains(&written.repeats) {
+            return Err(wrong(format!(
+                "repeats = {}: it takes at least {LEAST_REPEATS} to tell a difference from noise, and at most 1000",
+                written.repeats
+            )));
+        }
+        if written.workload.is_empty() {
+            return Err(wrong(
+                "no workload: write a table [workload.NAME] with file and bytes or time".to_owned(),
+            ));
+        }
+        let mut arms = written
+            .arm
+            .into_iter()
+            .map(|arm| {
+                let settings = arm.settings.iter().map(|(name, value)| {
+                    let checked = Setting::find(name)?.checked(&value.to_string())?;
+                    Ok((name.clone(), checked))
+                });
+                let settings = settings.collect::<Result<_, cachewise_control::Error>>();
+                let settings =
+                    settings.map_err(|error| wrong(format!("arm {:?}: {error}", arm.name)))?;
+                Ok(Arm {
+                    name: arm.name,
+                    settings,
+                })
+            })
+            .collect::<Result<Vec<Arm>, Error>>()?;
+        if arms.is_empty() {
+            return Err(wrong(
+                "no arm: write [[arm]] with a name and settings = { \"vm.swappiness\" = 10 }"
+                    .to_owned(),
+            ));
+        }
+        if arms.iter().all(|arm| !arm.settings.is_empty())
+            && arms.iter().all(|arm| arm.name != AS_IT_IS)
+        {
+            let settings = BTreeMap::new();
+            arms.insert(
+                0,
+                Arm {
+                    name: AS_IT_IS.to_owned(),
+                    settings,
+                },
+            );
+        }
+        for (index, arm) in arms.iter().enumerate() {
+            if arms[..index].iter().any(|other| other.name == arm.name) {
+                return Err(wrong(format!("two arms are called {:?}", arm.name)));
+            }
+        }
+        if arms.len() < 2 {
+            return Err(wrong(
+                "one arm alone can be compared with nothing: add a second".to_owned(),
+            ));
+        }
+        let plan = Plan {
+            repeats: written.repeats,
+            seed: written.seed,
+            arms,
+            workloads: written.workload,
+        };
+        for (name, workload) in &plan.workloads {
+            for arm in &plan.arms {
+                let checked = plan
+                    .workload(arm, name, 0)
+                    .map_or(Ok(()), |workload| workload.check());
+                checked.map_err(|error| {
+                    wrong(format!(
+                        "workload {name:?} with arm {:?}: {error}",
+                        arm.name
+                    ))
+                })?;
+            }
+            if workload.fill == crate::Fill::AsFound && workload.size.is_none() {
+                return Err(wrong(format!(
+                    "workload {name:?}: fill = \"as-found\": every run would find what the one before left; write \
+                     fill = \"cold\", \"sequential\" or \"random\""
+                )));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The runs in their order: in each repeat every combination once, in random order, so that what drifts with time
+    /// does not look like a setting.
+    #[must_use]
+    pub fn trials(&self) -> Vec<Trial> {
+        let mut random = Random::new(self.seed, 1);
+        let mut trials = Vec::new();
+        for repeat in 0..self.repeats {
+            let mut round = Vec::new();
+            for workload in self.workloads.keys() {
+                for arm in &self.arms {
+                    let (workload, arm) = (workload.clone(), arm.name.clone());
+                    round.push(Trial {
+                        repeat,
+                        workload,
+                        arm,
+                    });
+                }
+            }
+            for last in (1..round.len()).rev() {
+                round.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            trials.append(&mut round);
+        }
+        trials
+    }
+
+    /// The arm of this name.
+    #[must_use]
+    pub fn arm(&self, name: &str) -> Option<&Arm> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+
+    /// A workload under an arm: with the limits that the arm sets, and places that all arms share in a repeat.
+    #[must_use]
+    pub fn workload(&self, arm: &Arm, name: &str, repeat: u32) -> Option<Workload> {
+        let mut workload = self.workloads.get(name)?.clone();
+        workload.seed = workload
+            .seed
+            .wrapping_add(self.seed)
+            .wrapping_add(u64::from(repeat));
+        let size = |name: &str| {
+            arm.settings
+                .get(name)
+                .and_then(|value| value.parse().ok())
+                .map(Bytes)
+        };
+        workload.memory_max = size("memory.max").or(workload.memory_max);
+        workload.swap_max = size("memory.swap.max").or(workload.swap_max);
+        Some(workload)
+    }
+
+    /// Looks which arms this machine cannot have; what it reads is what is there, and nothing is changed.
+    ///
+    /// # Errors
+    /// What reading says, but for what is not there.
+    pub fn skipped(&self, kernel: &Kernel) -> Result<Vec<Skipped>, Error> {
+        let mut skipped = Vec::new();
+        for arm in &self.arms {
+            for name in arm.settings.keys() {
+                let setting = Setting::find(name)?;
+                let reason = match setting.place {
+                    Place::Group if matches!(&**name, "memory.high" | "memory.swappiness") => Some(
+                        "the group of a workload has memory.max and memory.swap.max only; a new group of version 1 \
+                         begins with vm.swappiness"
+                            .to_owned(),
+                    ),
+                    Place::Group => None,
+                    _ => self.absent(setting, kernel)?,
+                };
+                if let Some(reason) = reason {
+                    let arm = arm.name.clone();
+                    skipped.push(Skipped {
+                        arm,
+                        reason: format!("{name}: {reason}"),
+                    });
+                    break;
+                }
+            }
+        }
+        Ok(skipped)
+    }
+
+    fn absent(&self, setting: &Setting, kernel: &Kernel) -> Result<Option<String>, Error> {
+        for workload in self.workloads.values() {
+            // A file that is yet to be made will be where its directory is.
+            let there = workload.file.ancestors().find(|path| path.exists());
+            match setting.path(Target {
+                kernel,
+                file: there,
+            }) {
+                Ok(_) => {}
+                Err(cachewise_control::Error::Unsupported { reason, .. }) => {
+                    return Ok(Some(reason));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Ok(Some(error.to_string()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: &str = r#"
+repeats = 6
+seed = 7
+
+[[arm]]
+name = "little"
+settings = { "vm.swappiness" = 10, "transparent_hugepage.enabled" = "never" }
+
+[[arm]]
+name = "limited"
+settings = { "memory.max" = "64M" }
+
+[workload.random]
+file = "/data"
+bytes = "1G"
+chunk = "4K"
+fill = "cold"
+
+[workload.mapped]
+file = "/data"
+time = 5
+engine = "mmap-copy"
+fill = "sequential"
+"#;
+
+    #[test]
+    fn every_arm_meets_every_workload_as_often_and_in_random_order() {
+        let plan = Plan::parse(USUAL).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
+        assert_eq!(
+            names,
+            [AS_IT_IS, "little", "limited"],
+            "with one that changes nothing"
+        );
+        let trials = plan.trials();
+        assert_eq!(trials.len(), 3 * 2 * 6, "all of them");
+        for round in trials.chunks(6) {
+            let mut seen: Vec<_> = round
+                .iter()
+                .map(|trial| (&trial.arm, &trial.workload))
+                .collect();
+            seen.sort();
+            seen.dedup();
+            assert_eq!(seen.len(), 6, "each once in a repeat: {round:?}");
+        }
+        assert_ne!(
+            trials[..6]
+                .iter()
+                .map(|t| (&t.arm, &t.workload))
+                .collect::<Vec<_>>(),
+            trials[6..12]
+                .iter()
+                .map(|t| (&t.arm, &t.workload))
+                .collect::<Vec<_>>(),
+            "not in the same order"
+        );
+        assert_eq!(trials, plan.trials(), "the seed decides it");
+        let first = plan.workload(&plan.arms[0], "random", 2).unwrap();
+        let other = plan.workload(&plan.arms[2], "random", 2).unwrap();
+        assert_eq!(first.seed, other.seed, "arms read the same places");
+        assert_ne!(
+            first.seed,
+            plan.workload(&plan.arms[0], "random", 3).unwrap().seed,
+            "repeats others"
+        );
+        assert_eq!(
+            other.memory_max,
+            Some(Bytes(64 << 20)),
+            "a limit goes to the workload"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (from, to, why) in [
+            ("repeats = 6", "repeat = 6", "line 2"),
+            ("repeats = 6", "repeats = 4", "at least 5"),
+            ("repeats = 6", "repeats = -1", "line 2"),
+            ("chunk = \"4K\"", "chnuk = \"4K\"", "unknown field `chnuk`"),
+            ("chunk = \"4K\"", "chunk = \"4KB\"", "4KiB"),
+            ("chunk = \"4K\"", "chunk = 0", "chunk"),
+            (
+                "\"vm.swappiness\" = 10",
+                "\"vm.swappiness\" = 201",
+                "from 0 to 200",
+            ),
+            (
+                "\"vm.swappiness\" = 10",
+                "\"vm.swapiness\" = 10",
+                "did you mean vm.swappiness",
+            ),
+            ("= \"never\"", "= \"often\"", "always, madvise, never"),
+            ("name = \"limited\"", "name = \"little\"", "two arms"),
+            ("fill = \"cold\"", "", "as-found"),
+            ("file = \"/data\"\nbytes", "bytes", "file"),
+            ("repeats = 6", "repeats = ", "line 2"),
+        ] {
+            assert!(USUAL.contains(from), "{from:?} is there to be changed");
+            let text = USUAL.replacen(from, to, 1);
+            let error = Plan::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{to:?}: {error}");
+        }
+        let unknown = USUAL.replace("chunk = \"4K\"", "chnuk = \"4K\"");
+        let error = Plan::parse(&unknown).unwrap_err().to_string();
+        assert!(error.contains("line 16"), "where it is: {error}");
+        let error = Plan::parse("").unwrap_err().to_string();
+        assert!(error.contains("no workload"), "an empty file: {error}");
+        let alone =
+            "[[arm]]\nname = \"a\"\n[workload.w]\nfile = \"/x\"\nbytes = 1\nfill = \"cold\"\n";
+        let error = Plan::parse(alone).unwrap_err().to_string();
+        assert!(error.contains("compared with nothing"), "{error}");
+    }
+
+    #[test]
+    fn an_arm_that_this_kernel_cannot_have_is_skipped_with_the_reason() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
+        std::fs::write(root.path().join("proc/sys/vm/swappiness"), "60\n").unwrap();
+        let kernel = Kernel::with_roots(root.path().join("proc"), root.path().join("sys"));
+        let skipped = Plan::parse(USUAL).unwrap().skipped(&kernel).unwrap();
+        assert_eq!(skipped.len(), 1, "{skipped:?}");
+        assert_eq!(skipped[0].arm, "little", "{skipped:?}");
+        assert!(
+            skipped[0].reason.contains("CONFIG_TRANSPARENT_HUGEPAGE"),
+            "{skipped:?}"
+        );
+    }
+}

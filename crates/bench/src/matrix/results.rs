@@ -1,0 +1,157 @@
+//! [`Results`]: a file with a line for each run.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Contention, Plan, Trial};
+use crate::{Error, Summary};
+
+/// A run that was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Which.
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// What others did meanwhile.
+    pub contention: Contention,
+    /// What came of it.
+    pub summary: Summary,
+}
+
+/// The first line: whose results these are.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    schema_version: u32,
+    kernel: String,
+    plan: Plan,
+}
+
+const SCHEMA_VERSION: u32 = 1;
+
+/// Runs that were done, in a file that grows by a line with each, so that an interrupted matrix goes on where it was.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    file: File,
+    done: Vec<Done>,
+}
+
+impl Results {
+    /// Opens the file for this plan, or makes it; what was not written whole in it is cut off.
+    ///
+    /// # Errors
+    /// [`Error::Matrix`] where it has the results of another plan or kernel, or is something else.
+    pub fn open(path: &Path, plan: &Plan, kernel: &str) -> Result<Results, Error> {
+        let failed = |operation| move |source| file_error(operation, path, source);
+        let wrong = |problem: String| Error::Matrix {
+            problem: format!("{}: {problem}", path.display()),
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed("open"))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(failed("read"))?;
+        // The last line may have been cut off by a crash.
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        let other = "it is no file of results: name another one with --results";
+        if whole == 0 && !text.is_empty() && !text.starts_with(b"{\"schema_version\"") {
+            return Err(wrong(other.to_owned()));
+        }
+        let mut lines = text[..whole]
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        let mut done = Vec::new();
+        let is_new = match lines.next() {
+            None => true,
+            Some(first) => {
+                let head: Head =
+                    serde_json::from_slice(first).map_err(|_| wrong(other.to_owned()))?;
+                if head.schema_version != SCHEMA_VERSION
+                    || head.plan != *plan
+                    || head.kernel != kernel
+                {
+                    return Err(wrong(format!(
+                        "it has the results of another matrix, or of kernel {} where this is {kernel}: remove it, or name \
+                         another one with --results",
+                        head.kernel
+                    )));
+                }
+                for line in lines {
+                    done.push(serde_json::from_slice(line).map_err(|error| {
+                        wrong(format!(
+                            "a line is not understood: {error}; remove that line, or the file"
+                        ))
+                    })?);
+                }
+                false
+            }
+        };
+        file.set_len(whole as u64).map_err(failed("shorten"))?;
+        file.seek(SeekFrom::End(0)).map_err(failed("seek in"))?;
+        let mut results = Results {
+            path: path.to_owned(),
+            file,
+            done,
+        };
+        if is_new {
+            let head = Head {
+                schema_version: SCHEMA_VERSION,
+                kernel: kernel.to_owned(),
+                plan: plan.clone(),
+            };
+            results.line(&head)?;
+        }
+        Ok(results)
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// Whether this one was done.
+    #[must_use]
+    pub fn has(&self, trial: &Trial) -> bool {
+        self.done.iter().any(|done| done.trial == *trial)
+    }
+
+    /// Adds a run; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn add(&mut self, done: Done) -> Result<(), Error> {
+        self.line(&done)?;
+        self.done.push(done);
+        Ok(())
+    }
+
+    fn line<T: Serialize>(&mut self, value: &T) -> Result<(), Error> {
+        let failed = |source| file_error("write", &self.path, source);
+        let mut line = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
+        line.push(b'\n');
+        self.file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| file_error("write", &self.path, source))
+    }
+}
+
+fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::File {
+        operation,
+        path: path.to_owned(),
+        source,
+        advice: "",
+    }
+}

@@ -1,0 +1,312 @@
+//! Statistics of two arms: whether they differ, by how much, and how sure that is.
+
+use crate::random::Random;
+
+/// Chances below this are taken for a difference.
+pub const SIGNIFICANT: f64 = 0.05;
+
+const RESAMPLES: usize = 10_000;
+
+/// The mean; `None` of nothing.
+#[must_use]
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The variance of a sample; `None` of fewer than two.
+#[must_use]
+pub fn variance(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>();
+    (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
+}
+
+/// The coefficient of variation: the standard deviation as a part of the mean. `None` where the mean is 0.
+#[must_use]
+pub fn variation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean != 0.0)?;
+    Some(variance(values)?.sqrt() / mean.abs())
+}
+
+/// What Welch's test of two means says, which does not ask for equal variances.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Welch {
+    /// The difference in standard errors.
+    pub t: f64,
+    /// Degrees of freedom.
+    pub df: f64,
+    /// The chance of such a difference, or a larger one, where there is none.
+    pub p: f64,
+}
+
+/// Tests whether two samples have different means; `None` of fewer than two values.
+#[must_use]
+pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
+    let (mean_a, mean_b) = (mean(a)?, mean(b)?);
+    let (part_a, part_b) = (variance(a)? / a.len() as f64, variance(b)? / b.len() as f64);
+    let error = part_a + part_b;
+    if error == 0.0 {
+        // All the same: there is a difference, or there is none, and no doubt about it.
+        let differs = mean_a != mean_b;
+        return Some(Welch {
+            t: if differs {
+                f64::INFINITY.copysign(mean_b - mean_a)
+            } else {
+                0.0
+            },
+            df: (a.len() + b.len() - 2) as f64,
+            p: if differs { 0.0 } else { 1.0 },
+        });
+    }
+    let t = (mean_b - mean_a) / error.sqrt();
+    let df = error.powi(2)
+        / (part_a.powi(2) / (a.len() - 1) as f64 + part_b.powi(2) / (b.len() - 1) as f64);
+    Some(Welch {
+        t,
+        df,
+        p: two_sided(t, df),
+    })
+}
+
+/// The chance of a |t| as large or larger.
+fn two_sided(t: f64, df: f64) -> f64 {
+    beta(df / 2.0, 0.5, df / (df + t * t)).clamp(0.0, 1.0)
+}
+
+/// The regularised incomplete beta function, by its continued fraction.
+fn beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    if x >= 1.0 {
+        return 1.0;
+    }
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    // Where it converges quickly; the other side by symmetry.
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front * fraction(a, b, x) / a
+    } else {
+        1.0 - front * fraction(b, a, 1.0 - x) / b
+    }
+}
+
+/// Lentz's method.
+fn fraction(a: f64, b: f64, x: f64) -> f64 {
+    const TINY: f64 = 1e-300;
+    const CLOSE: f64 = 1e-14;
+    let away = |value: f64| if value.abs() < TINY { TINY } else { value };
+    let mut c = 1.0;
+    let mut d = 1.0 / away(1.0 - (a + b) * x / (a + 1.0));
+    let mut result = d;
+    for m in 1..300 {
+        let m = f64::from(m);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / away(1.0 + term * d);
+            c = away(1.0 + term / c);
+            change = c * d;
+            result *= change;
+        }
+        if (change - 1.0).abs() < CLOSE {
+            break;
+        }
+    }
+    result
+}
+
+/// The logarithm of the gamma function, by Lanczos's approximation.
+fn ln_gamma(x: f64) -> f64 {
+    const TERMS: [f64; 9] = [
+        0.999_999_999_999_809_9,
+        676.520_368_121_885_1,
+        -1_259.139_216_722_402_8,
+        771.323_428_777_653_1,
+        -176.615_029_162_140_6,
+        12.507_343_278_686_905,
+        -0.138_571_095_265_720_12,
+        9.984_369_578_019_572e-6,
+        1.505_632_735_149_311_6e-7,
+    ];
+    let x = x - 1.0;
+    let terms = TERMS.iter().enumerate().skip(1);
+    let sum = TERMS[0] + terms.map(|(i, term)| term / (x + i as f64)).sum::<f64>();
+    let t = x + 7.5;
+    0.5 * std::f64::consts::TAU.ln() + (x + 0.5) * t.ln() - t + sum.ln()
+}
+
+/// Within what the change from the mean of `a` to that of `b` lies, in 95 of 100 cases, as a part of the mean of `a`:
+/// means of values drawn from the samples again and again. `None` where that mean is 0 or a sample is empty.
+#[must_use]
+pub fn bootstrap(a: &[f64], b: &[f64], seed: u64) -> Option<(f64, f64)> {
+    mean(a).filter(|mean| *mean != 0.0)?;
+    mean(b)?;
+    let mut random = Random::new(seed, 0);
+    let mut drawn = |values: &[f64]| {
+        let one = |_| values[random.below(values.len() as u64) as usize];
+        (0..values.len()).map(one).sum::<f64>() / values.len() as f64
+    };
+    let mut changes: Vec<f64> = (0..RESAMPLES)
+        .map(|_| (drawn(a), drawn(b)))
+        .filter(|(a, _)| *a != 0.0)
+        .map(|(a, b)| b / a - 1.0)
+        .collect();
+    changes.sort_by(f64::total_cmp);
+    let at = |part: f64| changes.get((changes.len() as f64 * part) as usize).copied();
+    Some((at(0.025)?, at(0.975)?))
+}
+
+/// Makes chances comparable that are of several tests (Holm): with twenty, one is below 0.05 by chance alone.
+#[must_use]
+pub fn holm(chances: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..chances.len()).collect();
+    order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
+    let mut adjusted = vec![0.0; chances.len()];
+    let mut least: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        least = least
+            .max(chances[index] * (chances.len() - rank) as f64)
+            .min(1.0);
+        adjusted[index] = least;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, wanted: f64, what: &str) {
+        assert!(
+            (found - wanted).abs() < 1e-6,
+            "{what}: {found}, not {wanted}"
+        );
+    }
+
+    #[test]
+    fn gamma_is_the_factorial() {
+        for (x, factorial) in [(1.0, 1.0_f64), (2.0, 1.0), (5.0, 24.0), (11.0, 3_628_800.0)] {
+            close(ln_gamma(x), factorial.ln(), "of a whole number");
+        }
+        close(ln_gamma(0.5), std::f64::consts::PI.sqrt().ln(), "of a half");
+    }
+
+    #[test]
+    fn the_distribution_is_that_of_the_tables() {
+        // With 1 and 2 degrees of freedom it has a closed form.
+        for t in [0.0, 0.3, 1.0, 4.0, 40.0] {
+            close(
+                two_sided(t, 1.0),
+                1.0 - t.atan() * 2.0 / std::f64::consts::PI,
+                "1 degree",
+            );
+            close(
+                two_sided(t, 2.0),
+                1.0 - t / (2.0 + t * t).sqrt(),
+                "2 degrees",
+            );
+        }
+        for (df, t, p) in [
+            (4.0, 2.776_445_105, 0.05),
+            (9.0, 3.249_835_542, 0.01),
+            (10.0, 2.228_138_852, 0.05),
+            (30.0, 2.042_272_456, 0.05),
+            (120.0, 2.617_421_145, 0.01),
+        ] {
+            close(two_sided(t, df), p, "a critical value");
+            close(two_sided(-t, df), p, "on the other side");
+        }
+    }
+
+    #[test]
+    fn welch_agrees_with_a_worked_example() {
+        // Means 3 and 6, variances 2.5 and 10: t = 3 / sqrt(2.5), df = 6.25 / 1.0625.
+        let found = welch(&[1.0, 2.0, 3.0, 4.0, 5.0], &[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
+        close(found.t, 3.0 / 2.5_f64.sqrt(), "t");
+        close(found.df, 6.25 / 1.0625, "degrees of freedom");
+        // By integrating the density numerically.
+        assert!((found.p - 0.107_531).abs() < 1e-4, "p: {found:?}");
+        let other = welch(&[2.0, 4.0, 6.0, 8.0, 10.0], &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        close(other.p, found.p, "whichever comes first");
+        close(other.t, -found.t, "but for the sign");
+    }
+
+    #[test]
+    fn samples_without_variance_leave_no_doubt() {
+        let same = welch(&[2.0; 5], &[2.0; 5]).unwrap();
+        assert_eq!(same.p, 1.0, "no difference: {same:?}");
+        let other = welch(&[2.0; 5], &[3.0; 5]).unwrap();
+        assert_eq!(other.p, 0.0, "a difference: {other:?}");
+        assert_eq!(
+            welch(&[1.0], &[1.0, 2.0]),
+            None,
+            "of one value nothing is known"
+        );
+        assert_eq!(variation(&[0.0, 0.0]), None, "a part of nothing");
+        assert_eq!(mean(&[]), None, "of nothing");
+    }
+
+    #[test]
+    fn the_bootstrap_finds_the_change_and_how_sure_it_is() {
+        let a = [100.0, 101.0, 99.0, 100.5, 99.5];
+        let b = [110.0, 111.0, 109.0, 110.5, 109.5];
+        let (low, high) = bootstrap(&a, &b, 1).unwrap();
+        assert!(
+            low > 0.09 && low < 0.10 && high > 0.10 && high < 0.11,
+            "{low} {high}"
+        );
+        assert_eq!(
+            bootstrap(&a, &b, 1),
+            Some((low, high)),
+            "the same with the same seed"
+        );
+        let (low, high) = bootstrap(&a, &a, 1).unwrap();
+        assert!(
+            low < 0.0 && high > 0.0,
+            "no change is among the likely ones: {low} {high}"
+        );
+        assert_eq!(bootstrap(&[0.0; 5], &a, 1), None, "nothing is a part of 0");
+        assert_eq!(bootstrap(&[], &a, 1), None, "nor of nothing");
+    }
+
+    #[test]
+    fn the_bootstrap_covers_the_truth_about_as_often_as_it_says() {
+        let mut random = Random::new(7, 0);
+        // Sums of twelve are close to normal.
+        let mut sample = |mean: f64| -> Vec<f64> {
+            let mut one = || mean + (0..12).map(|_| random.part()).sum::<f64>() - 6.0;
+            (0..10).map(|_| one()).collect()
+        };
+        let mut covered = 0;
+        for seed in 0..100 {
+            let (a, b) = (sample(20.0), sample(22.0));
+            let (low, high) = bootstrap(&a, &b, seed).unwrap();
+            covered += usize::from(low <= 0.1 && 0.1 <= high);
+        }
+        assert!((85..=100).contains(&covered), "of 100 about 93: {covered}");
+    }
+
+    #[test]
+    fn several_tests_are_harder_to_pass_than_one() {
+        let adjusted = holm(&[0.01, 0.04, 0.03]);
+        for (found, wanted) in adjusted.into_iter().zip([0.03, 0.06, 0.06]) {
+            close(found, wanted, "by hand");
+        }
+        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0], "a chance is at most 1");
+        assert!(holm(&[]).is_empty(), "of none");
+    }
+
+    #[test]
+    fn variation_is_a_part_of_the_mean() {
+        close(
+            variation(&[90.0, 100.0, 110.0]).unwrap(),
+            0.1,
+            "ten of a hundred",
+        );
+    }
+}
