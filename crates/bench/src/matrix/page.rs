@@ -8,7 +8,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;ma
     background:#fff}h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;width:100%}\
     th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #d8dde6}td.n,th.n{text-align:right;\
     font-variant-numeric:tabular-nums}.yes{font-weight:600}.note{color:#8a4b00}svg{width:100%;height:auto}\
-    svg text{font:13px system-ui,sans-serif;fill:currentColor}.dot{fill:#2f6fb5;fill-opacity:.55}.mean{stroke:#b5442f;\
+    svg text{font:13px system-ui,sans-serif;fill:currentColor}svg .name{font-weight:600}.dot{fill:#2f6fb5;fill-opacity:.55}.mean{stroke:#b5442f;\
     stroke-width:2.5}.axis{stroke:#8b95a5}@media(prefers-color-scheme:dark){body{color:#e3e7ee;background:#14181f}\
     th,td{border-color:#333b47}.note{color:#f0b060}.dot{fill:#74b0f0}.mean{stroke:#ff8a70}}";
 
@@ -23,7 +23,7 @@ pub fn page(verdicts: &Verdicts, title: &str) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\"><title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>\
-         <p>{} of {} runs, at least {} of each arm, in random order, seed {}. Compared with <b>{}</b>.</p>",
+         <p>{} of {} runs, {} of each arm with each workload, in random order, seed {}. Compared with <b>{}</b>.</p>",
         verdicts.done,
         verdicts.planned,
         verdicts.repeats,
@@ -118,7 +118,7 @@ fn plot(html: &mut String, verdicts: &Verdicts, measure: Measure, workload: &str
     let _ = write!(
         html,
         "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{measure} of {label}\"><text x=\"0\" y=\"18\" \
-         font-weight=\"600\">{label}</text>",
+         class=\"name\">{label}</text>",
         bottom + 26.0,
         label = escaped(workload),
     );

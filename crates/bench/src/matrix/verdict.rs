@@ -208,12 +208,26 @@ fn judge(comparisons: &mut [Comparison]) {
             one.p_adjusted.is_some_and(|p| p < stats::SIGNIFICANT) && excludes_none;
         one.verdict = match (one.p_adjusted, one.is_significant, one.interval_ratio) {
             (None, ..) => "too few runs to say anything".to_owned(),
-            (Some(p), false, _) => format!("no significance (p = {p:.3})"),
+            (Some(p), false, _) => format!("no significance ({})", chance(p)),
             (Some(p), true, Some((low, high))) => {
-                format!("[{:+.2}, {:+.2}] % (p = {p:.4})", low * 100.0, high * 100.0)
+                format!(
+                    "[{:+.2}, {:+.2}] % ({})",
+                    low * 100.0,
+                    high * 100.0,
+                    chance(p)
+                )
             }
-            (Some(p), true, None) => format!("differs, of a baseline of 0 (p = {p:.4})"),
+            (Some(p), true, None) => format!("differs, of a baseline of 0 ({})", chance(p)),
         };
+    }
+}
+
+/// No chance is 0, however small it is.
+fn chance(p: f64) -> String {
+    match p {
+        _ if p < 1e-4 => "p < 0.0001".to_owned(),
+        _ if p < stats::SIGNIFICANT => format!("p = {p:.4}"),
+        _ => format!("p = {p:.3}"),
     }
 }
 
@@ -408,6 +422,10 @@ mod tests {
         assert!(
             device.is_significant && low > 0.09 && high < 0.11,
             "10 % more: {device:?}"
+        );
+        assert!(
+            device.verdict.contains("(p < 0.0001)"),
+            "never 0: {device:?}"
         );
         assert!(!speed.is_significant, "the speed is noise: {speed:?}");
         assert!(

@@ -61,18 +61,19 @@ impl Bar {
     pub fn event(&mut self, workload: &Workload, event: &Event<'_>) {
         match event {
             Event::Preparing { what, done, total } => self.show(what, done.0, total.0),
-            Event::Tick { elapsed, bytes } | Event::Interval { elapsed, bytes, .. } => {
-                // Whichever ends it first.
-                let of_time = workload
-                    .time
-                    .map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64());
-                let of_bytes = workload
-                    .bytes
-                    .map_or(0.0, |all| bytes.0 as f64 / all.0 as f64);
-                let part = of_time.max(of_bytes).min(1.0);
-                self.show("measuring", (part * PARTS as f64) as u64, PARTS);
+            _ => {
+                if let Some(part) = part(workload, event) {
+                    self.show("measuring", (part * PARTS as f64) as u64, PARTS);
+                }
             }
-            _ => {}
+        }
+    }
+
+    /// Moves it by what happens in one of several runs, of which so many are over: it shows how long all still take.
+    pub fn event_of(&mut self, over: usize, all: usize, workload: &Workload, event: &Event<'_>) {
+        if let Some(part) = part(workload, event) {
+            let parts = (over as f64 + part) * PARTS as f64;
+            self.show("measuring", parts as u64, PARTS * all as u64);
         }
     }
 
@@ -90,4 +91,19 @@ impl Bar {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Which part of a run is over.
+fn part(workload: &Workload, event: &Event<'_>) -> Option<f64> {
+    let (Event::Tick { elapsed, bytes } | Event::Interval { elapsed, bytes, .. }) = event else {
+        return None;
+    };
+    // Whichever ends it first.
+    let of_time = workload
+        .time
+        .map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64());
+    let of_bytes = workload
+        .bytes
+        .map_or(0.0, |all| bytes.0 as f64 / all.0 as f64);
+    Some(of_time.max(of_bytes).min(1.0))
 }

@@ -38,11 +38,11 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     if arguments.dry_run {
         return dry_run(arguments, &plan, &trials, &skipped);
     }
-    let format = Sink::open_whole(&arguments.output, Stream::Stdout)?;
-    if !matches!(format.format, Format::Table | Format::Json) {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    if !matches!(sink.format, Format::Table | Format::Json) {
         bail!(
             "a matrix is reported as text, or with -o json; not as {}",
-            format.format
+            sink.format
         );
     }
     let state = directory(arguments.state.as_deref());
@@ -72,6 +72,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
         true => Files::default(),
         false => made(&plan, &interrupt)?,
     };
+    let mut bar = Bar::new();
     for (number, trial) in trials.iter().enumerate() {
         if results.has(trial) {
             continue;
@@ -79,14 +80,13 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
         if interrupt.status().is_some() {
             break;
         }
-        let mut bar = Bar::new();
         let prefix = format!("run {} of {}", number + 1, trials.len());
         let workload = plan
             .arm(&trial.arm)
             .and_then(|arm| plan.workload(arm, &trial.workload, trial.repeat));
         let mut watch = |event: &cachewise_bench::Event<'_>| {
             if let Some(workload) = &workload {
-                bar.event(workload, event);
+                bar.event_of(number, trials.len(), workload, event);
             }
         };
         let result = execute(
@@ -97,18 +97,18 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
             &mut watch,
             interrupt.flag(),
         );
-        bar.end();
         match result {
             // Half a run is no run.
             Ok((done, _)) if done.summary.interrupted => break,
             Err(cachewise_bench::Error::Interrupted) => break,
             Ok((done, restored)) => {
                 if !restored.left.is_empty() || !restored.failed.is_empty() {
-                    told(&restored);
+                    bar.aside(|| told(&restored));
                 }
                 results.add(done)?;
             }
             Err(error) => {
+                bar.end();
                 tell(&format!(
                     "{prefix}, {} with {}: {}",
                     trial.workload,
@@ -116,13 +116,14 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                     explain(&error.into())
                 ));
                 let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
-                report(arguments, format, file, &verdicts)?;
+                report(arguments, sink, file, &verdicts)?;
                 bail!("not all could be measured; mend that, and start it again to go on");
             }
         }
     }
+    bar.end();
     let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
-    report(arguments, format, file, &verdicts)?;
+    report(arguments, sink, file, &verdicts)?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
