@@ -157,7 +157,8 @@ fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     group.limit(&Limits {
         max: Some(max),
         swap_max: workload.swap_max,
-        ..Limits::default()
+        high: workload.memory_high,
+        swappiness: workload.swappiness,
     })?;
     group.take_in(std::process::id())?;
     Ok(Some(group))

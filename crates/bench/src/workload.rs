@@ -60,6 +60,11 @@ pub struct Workload {
     /// And this limit of swap beside it.
     #[serde(with = "optional_size")]
     pub swap_max: Option<Bytes>,
+    /// And reclaims beyond this (`memory.high`; with version 1 a soft limit).
+    #[serde(with = "optional_size")]
+    pub memory_high: Option<Bytes>,
+    /// And swaps this readily, 0 to 200 (`memory.swappiness`, of version 1 only).
+    pub swappiness: Option<u32>,
     /// A process beside it that takes memory.
     pub bloat: Option<Bloat>,
     /// From interval to interval.
@@ -90,6 +95,8 @@ impl Default for Workload {
             overwrite: false,
             memory_max: None,
             swap_max: None,
+            memory_high: None,
+            swappiness: None,
             bloat: None,
             interval: Duration::from_secs(2),
             latency: true,
@@ -177,6 +184,15 @@ impl Workload {
                 "swap-max",
                 "without memory-max there is no control group to set it on".into(),
             );
+        }
+        if self.memory_max.is_none() && (self.memory_high.is_some() || self.swappiness.is_some()) {
+            return wrong(
+                "memory-high, swappiness",
+                "without memory-max there is no control group to set them on".into(),
+            );
+        }
+        if self.swappiness.is_some_and(|swappiness| swappiness > 200) {
+            return wrong("swappiness", "it is a whole number from 0 to 200".into());
         }
         if self.memory_max == Some(Bytes::ZERO) {
             return wrong("memory-max", "nothing runs in no memory".into());
@@ -595,6 +611,21 @@ mod tests {
                     ..usual()
                 },
                 "swap-max",
+            ),
+            (
+                Workload {
+                    memory_high: Some(Bytes(1)),
+                    ..usual()
+                },
+                "memory-high",
+            ),
+            (
+                Workload {
+                    memory_max: Some(Bytes(1 << 30)),
+                    swappiness: Some(201),
+                    ..usual()
+                },
+                "swappiness",
             ),
             (
                 Workload {

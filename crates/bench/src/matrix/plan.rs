@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cachewise_control::{Place, Setting, Target};
-use cachewise_kstat::{ErrorKind, Kernel};
+use cachewise_kstat::{ErrorKind, Hierarchy, Kernel};
 use cachewise_units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -248,6 +248,10 @@ impl Plan {
         };
         workload.memory_max = size("memory.max").or(workload.memory_max);
         workload.swap_max = size("memory.swap.max").or(workload.swap_max);
+        workload.memory_high = size("memory.high").or(workload.memory_high);
+        let swappiness = arm.settings.get("memory.swappiness");
+        let swappiness = swappiness.and_then(|value| value.parse().ok());
+        workload.swappiness = swappiness.or(workload.swappiness);
         Some(workload)
     }
 
@@ -257,16 +261,20 @@ impl Plan {
     /// What reading says, but for what is not there.
     pub fn skipped(&self, kernel: &Kernel) -> Result<Vec<Skipped>, Error> {
         let mut skipped = Vec::new();
+        let hierarchy = kernel.cgroup_hierarchy()?;
         for arm in &self.arms {
             for name in arm.settings.keys() {
                 let setting = Setting::find(name)?;
                 let reason = match setting.place {
-                    Place::Group if matches!(&**name, "memory.high" | "memory.swappiness") => Some(
-                        "the group of a workload has memory.max and memory.swap.max only; a new group of version 1 \
-                         begins with vm.swappiness"
-                            .to_owned(),
-                    ),
-                    Place::Group => None,
+                    Place::Group => match hierarchy {
+                        Hierarchy::V1Memory { .. } => None,
+                        Hierarchy::None => Some("no memory controller is mounted".to_owned()),
+                        _ if name == "memory.swappiness" => Some(
+                            "control groups of version 2 have none of their own: set vm.swappiness"
+                                .to_owned(),
+                        ),
+                        _ => None,
+                    },
                     _ => self.absent(setting, kernel)?,
                 };
                 if let Some(reason) = reason {
@@ -426,7 +434,15 @@ fill = "sequential"
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
         std::fs::write(root.path().join("proc/sys/vm/swappiness"), "60\n").unwrap();
+        let groups = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                      30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        std::fs::write(root.path().join("proc/self/mountinfo"), groups).unwrap();
         let kernel = Kernel::with_roots(root.path().join("proc"), root.path().join("sys"));
+        let of_group = USUAL.replace("\"64M\"", "\"64M\", \"memory.swappiness\" = 1");
+        let skipped = Plan::parse(&of_group).unwrap().skipped(&kernel).unwrap();
+        let reason = &skipped[1].reason;
+        assert!(reason.contains("version 2 have none"), "{skipped:?}");
         let skipped = Plan::parse(USUAL).unwrap().skipped(&kernel).unwrap();
         assert_eq!(skipped.len(), 1, "{skipped:?}");
         assert_eq!(skipped[0].arm, "little", "{skipped:?}");

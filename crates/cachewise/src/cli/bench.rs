@@ -358,6 +358,8 @@ impl Measure {
             overwrite: self.overwrite,
             memory_max: self.memory_max,
             swap_max: self.swap_max,
+            memory_high: None,
+            swappiness: None,
             bloat: match self.bloating == Some(true) || self.bloat == Some(Bytes(1)) {
                 true => Some(keeping()),
                 false => bloat,
