@@ -46,9 +46,16 @@ impl Machine {
         let text = format!(
             "MemTotal: 1048576 kB\nMemFree: 20480 kB\nMemAvailable: {kib} kB\nBuffers: 0 kB\nCached: 0 kB\n\
              SwapCached: 0 kB\nActive: 0 kB\nInactive: 0 kB\nDirty: 0 kB\nWriteback: 0 kB\nMapped: 0 kB\nSlab: 0 kB\n\
-             SwapTotal: 0 kB\nSwapFree: 0 kB\nCommitted_AS: 0 kB\nVmallocTotal: 0 kB\nVmallocUsed: 0 kB\n\
+             SwapTotal: 1048576 kB\nSwapFree: 1048576 kB\nCommitted_AS: 0 kB\nVmallocTotal: 0 kB\nVmallocUsed: 0 kB\n\
              VmallocChunk: 0 kB\nPageTables: 0 kB\n"
         );
+        self.write("proc/meminfo", &text);
+    }
+
+    fn without_swap(&self) {
+        let text = self
+            .read("proc/meminfo")
+            .replace("SwapFree: 1048576", "SwapFree: 0");
         self.write("proc/meminfo", &text);
     }
 
@@ -112,6 +119,33 @@ fn above_the_mark_nothing_is_done() {
         machine.read("sys/fs/cgroup/large/memory.reclaim"),
         "",
         "untouched"
+    );
+}
+
+#[test]
+fn without_swap_no_cache_is_dropped_for_nothing() {
+    let machine = Machine::new();
+    machine.without_swap();
+    let mut guard = machine.guard(options()).unwrap();
+    let events = guard.step(&GO_ON).unwrap();
+    assert!(
+        reasons(&events)[0].contains("no free swap"),
+        "it says why: {events:?}"
+    );
+    assert_eq!(
+        machine.read("sys/fs/cgroup/large/memory.reclaim"),
+        "",
+        "and asks nobody"
+    );
+    let free = Options {
+        kept: Kept::Free,
+        ..options()
+    };
+    machine.guard(free).unwrap().step(&GO_ON).unwrap();
+    assert_ne!(
+        machine.read("sys/fs/cgroup/large/memory.reclaim"),
+        "",
+        "to be free it has to be dropped"
     );
 }
 

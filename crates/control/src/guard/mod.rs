@@ -225,6 +225,14 @@ impl Guard {
             .saturating_sub(kept)
             .min(self.options.step);
         let mut events = Vec::new();
+        if self.options.kept == Kept::Available && self.kernel.meminfo()?.swap_free.is_zero() {
+            // What could be taken is clean cache, which is available already: it would be dropped for nothing.
+            let reason = "there is no free swap, so only page cache could be dropped, which counts as available \
+                          already: add swap, or keep memory that is not even cache (`--of free`)"
+                .to_owned();
+            events.push(self.back_off(reason)?);
+            return Ok(events);
+        }
         let Some((watched, spare)) = self.richest(&mut events)? else {
             let reason = format!(
                 "no group has more than the {} that it is left",
