@@ -61,7 +61,15 @@ fn compare() -> Result<bool, Box<dyn Error>> {
         "engine", "chunk", "C loop", "--no-latency", "with latencies"
     );
     let mut is_well = true;
+    // Arms to leave the others out: `-- mmap`.
+    let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     for (engine, chunk) in ARMS {
+        if only
+            .as_ref()
+            .is_some_and(|only| !engine.word().contains(only.as_str()))
+        {
+            continue;
+        }
         let mut times = [const { Vec::new() }; 3];
         for round in 0..ROUNDS {
             // Not always in the same order: what comes first finds another CPU than what comes last.

@@ -62,10 +62,14 @@ impl Rounds {
             .0
             .next_multiple_of(cachewise_sys::page_size().get());
         let length = length.min(usize::try_from(end).unwrap_or(length));
+        let buffer = Buffer::new(length).map_err(|error| Error::Invalid {
+            what: "size",
+            why: format!("there is no memory for it: {error}; read less at a time"),
+        })?;
         Ok(Rounds {
             file: target.file,
             path: path.to_owned(),
-            buffer: Buffer::new(length),
+            buffer,
         })
     }
 

@@ -472,11 +472,11 @@ fn thread_work(
     let mut pace = Pace::new(shared, slot, places, chunk);
     let length = usize::try_from(chunk).map_err(|_| io::ErrorKind::InvalidInput)?;
     match (workload.engine, map) {
-        (Engine::Pread, _) => drive(&mut Pread::<false>::new(fd, length), &mut pace, clock),
-        (Engine::Direct, _) => drive(&mut Pread::<true>::new(fd, length), &mut pace, clock),
-        (Engine::Nowait, _) => drive(&mut Nowait::new(fd, length, size), &mut pace, clock),
+        (Engine::Pread, _) => drive(&mut Pread::<false>::new(fd, length)?, &mut pace, clock),
+        (Engine::Direct, _) => drive(&mut Pread::<true>::new(fd, length)?, &mut pace, clock),
+        (Engine::Nowait, _) => drive(&mut Nowait::new(fd, length, size)?, &mut pace, clock),
         (Engine::Write, _) => drive(
-            &mut Write::new(fd, length, size, workload.seed),
+            &mut Write::new(fd, length, size, workload.seed)?,
             &mut pace,
             clock,
         ),
@@ -485,7 +485,7 @@ fn thread_work(
             &mut pace,
             clock,
         ),
-        (Engine::MmapCopy, Some(map)) => drive(&mut Copy::new(map, length), &mut pace, clock),
+        (Engine::MmapCopy, Some(map)) => drive(&mut Copy::new(map, length)?, &mut pace, clock),
         (Engine::MmapTouch, Some(map)) => drive(&mut Touch::new(map, length), &mut pace, clock),
         (Engine::MmapCopy | Engine::MmapTouch, None) => {
             Err(io::Error::other("the mapping is gone"))

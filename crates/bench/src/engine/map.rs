@@ -81,11 +81,11 @@ pub(crate) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    pub fn new(map: &'a Map, chunk: usize) -> Self {
-        Copy {
+    pub fn new(map: &'a Map, chunk: usize) -> io::Result<Self> {
+        Ok(Copy {
             map,
-            buffer: Buffer::new(chunk),
-        }
+            buffer: Buffer::only(chunk)?,
+        })
     }
 }
 

@@ -48,19 +48,56 @@ pub(crate) trait Engine {
 /// Memory that begins at a page, for direct I/O and so that copies cost the same each time.
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
+    address: usize,
     len: usize,
+    /// What is mapped.
+    whole: usize,
 }
+
+/// From this size on, pages of a buffer that lie anywhere in memory cost a copy some per cent, as they meet in the CPU's
+/// caches: one huge page has no such luck.
+const LARGE: usize = 256 << 10;
+
+/// That of all architectures with pages of 4 KiB; on others, the advice does nothing.
+const HUGE: usize = 2 << 20;
 
 impl Buffer {
     /// All of it is touched once, so that no operation pays for its page faults.
-    pub fn new(len: usize) -> Buffer {
-        let page = cachewise_sys::page_size().get() as usize;
-        // Not zeroed memory of the kernel's, which would be given page by page when it is first written to.
-        let bytes = vec![1; len + page];
-        let start = bytes.as_ptr().align_offset(page).min(page);
-        Buffer { bytes, start, len }
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(len: usize) -> io::Result<Buffer> {
+        Buffer::mapped(len, len)
+    }
+
+    /// The same in huge pages, where it is large and the kernel has some: for a thread's only buffer.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn only(len: usize) -> io::Result<Buffer> {
+        match len < LARGE {
+            true => Buffer::mapped(len, len),
+            false => Buffer::mapped(len, len.next_multiple_of(HUGE)),
+        }
+    }
+
+    fn mapped(len: usize, whole: usize) -> io::Result<Buffer> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        let address =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), whole, protection, MapFlags::PRIVATE) }?;
+        if whole > len {
+            // SAFETY: the range is the mapping; the advice changes no memory. Refused, it is no loss.
+            let _ = unsafe { madvise(address, whole, Advice::LinuxHugepage) };
+        }
+        let mut buffer = Buffer {
+            address: address as usize,
+            len,
+            whole,
+        };
+        buffer.as_mut().fill(1);
+        Ok(buffer)
     }
 
     pub fn len(&self) -> usize {
@@ -69,6 +106,14 @@ impl Buffer {
 
     #[inline]
     pub fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + self.len]
+        // SAFETY: the mapping has that many bytes, zeroed at first, is ours alone, and goes with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and references into it borrow `self`.
+        let _ = unsafe { rustix::mm::munmap(self.address as *mut _, self.whole) };
     }
 }

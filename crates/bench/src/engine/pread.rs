@@ -16,11 +16,11 @@ pub(crate) struct Pread<'a, const DIRECT: bool> {
 }
 
 impl<'a, const DIRECT: bool> Pread<'a, DIRECT> {
-    pub fn new(fd: BorrowedFd<'a>, chunk: usize) -> Self {
-        Pread {
+    pub fn new(fd: BorrowedFd<'a>, chunk: usize) -> io::Result<Self> {
+        Ok(Pread {
             fd,
-            buffer: Buffer::new(chunk),
-        }
+            buffer: Buffer::only(chunk)?,
+        })
     }
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Nowait<'a> {
 }
 
 impl<'a> Nowait<'a> {
-    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64) -> Self {
-        Nowait {
+    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64) -> io::Result<Self> {
+        Ok(Nowait {
             fd,
-            buffer: Buffer::new(chunk),
+            buffer: Buffer::only(chunk)?,
             size,
-        }
+        })
     }
 }
 

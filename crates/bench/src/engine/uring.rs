@@ -33,18 +33,18 @@ struct Request {
 impl<'a> Uring<'a> {
     pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64, depth: u32) -> io::Result<Self> {
         let ring = IoUring::new(depth)?;
-        let request = || Request {
-            buffer: Buffer::new(chunk),
-            offset: 0,
-            wanted: 0,
-            got: 0,
-            there: 0,
-            is_first: true,
-            began: 0,
-        };
-        let requests = std::iter::repeat_with(request)
-            .take(depth as usize)
-            .collect();
+        let mut requests = Vec::with_capacity(depth as usize);
+        for _ in 0..depth {
+            requests.push(Request {
+                buffer: Buffer::new(chunk)?,
+                offset: 0,
+                wanted: 0,
+                got: 0,
+                there: 0,
+                is_first: true,
+                began: 0,
+            });
+        }
         Ok(Uring {
             ring,
             fd,

@@ -18,10 +18,10 @@ pub(crate) struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64, seed: u64) -> Self {
-        let mut buffer = Buffer::new(chunk);
+    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64, seed: u64) -> io::Result<Self> {
+        let mut buffer = Buffer::only(chunk)?;
         Random::new(seed, u64::MAX).fill(buffer.as_mut());
-        Write { fd, buffer, size }
+        Ok(Write { fd, buffer, size })
     }
 }
 
