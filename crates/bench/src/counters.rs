@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_control::Group;
-use cachewise_kstat::{CgroupMemory, Hierarchy, Kernel, OpenProcessIo, Resource, Stall, VmStat};
+use cachewise_kstat::{
+    CgroupFiles, CgroupMemory, Hierarchy, Kernel, OpenProcessIo, Resource, Stall, VmStat,
+};
 use cachewise_sys::{Usage, process_usage};
 use cachewise_units::{Bytes, Pages};
 
@@ -70,7 +72,7 @@ impl<'a> Counters<'a> {
         let (Some((hierarchy, path)), Some(resident)) = (&self.group, resident) else {
             return Ok(None);
         };
-        let charged = self.kernel.cgroup_memory(hierarchy, path)?;
+        let charged = CgroupFiles::once(path).memory(hierarchy)?;
         let Some(charged) = charged.and_then(|memory| memory.file) else {
             return Ok(None);
         };
@@ -104,14 +106,14 @@ impl<'a> Counters<'a> {
         let usage = process_usage();
         let io = self.io.as_ref().and_then(|io| io.read().ok());
         let group = match &self.group {
-            Some((hierarchy, path)) => self.kernel.cgroup_memory(hierarchy, path)?,
+            Some((hierarchy, path)) => CgroupFiles::once(path).memory(hierarchy)?,
             None => None,
         };
         let pressure = |resource| {
             let of_group = match (self.own, &self.group) {
                 (Some(own), _) => own.pressure(resource).ok().flatten(),
                 (None, Some((Hierarchy::V2 { .. }, path))) => {
-                    self.kernel.cgroup_pressure(path, resource).ok().flatten()
+                    CgroupFiles::once(path).pressure(resource).ok().flatten()
                 }
                 _ => None,
             };

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use cachewise_kstat::{Hierarchy, Kernel};
+use cachewise_kstat::{CgroupFiles, Hierarchy, Kernel};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
@@ -58,7 +58,7 @@ impl Filled {
     fn used(&self) -> u64 {
         let kernel = Kernel::new();
         let hierarchy = kernel.cgroup_hierarchy().expect("there is one");
-        let used = kernel.cgroup_memory_used(&hierarchy, self.group.path());
+        let used = CgroupFiles::once(self.group.path()).memory_used(&hierarchy);
         used.expect("it can be read").expect("it is there").0
     }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cachewise_kstat::{CgroupMemory, Hierarchy, Kernel, Pressure, Resource};
+use cachewise_kstat::{CgroupFiles, CgroupMemory, Hierarchy, Kernel, Pressure, Resource};
 use cachewise_units::Bytes;
 
 use crate::reclaim::Reclaimed;
@@ -24,7 +24,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// [`Group::remove`] would say is lost then.
 #[derive(Debug)]
 pub struct Group {
-    kernel: Kernel,
     hierarchy: Hierarchy,
     path: PathBuf,
     /// The group's twin in the unified hierarchy, where memory is not accounted in that: it has pressure.
@@ -77,7 +76,6 @@ impl Group {
                     homes.push(parent);
                     let twin = twin(kernel, &hierarchy, &name);
                     return Ok(Self {
-                        kernel: kernel.clone(),
                         hierarchy,
                         path,
                         twin,
@@ -207,9 +205,7 @@ impl Group {
     /// # Errors
     /// What reading says.
     pub fn used(&self) -> Result<Option<Bytes>, Error> {
-        Ok(self
-            .kernel
-            .cgroup_memory_used(&self.hierarchy, &self.path)?)
+        Ok(CgroupFiles::once(&self.path).memory_used(&self.hierarchy)?)
     }
 
     /// Returns what memory it has and what happened to it, kills for want of memory included.
@@ -217,7 +213,7 @@ impl Group {
     /// # Errors
     /// What reading says; a group that somebody else removed is one.
     pub fn memory(&self) -> Result<CgroupMemory, Error> {
-        let memory = self.kernel.cgroup_memory(&self.hierarchy, &self.path)?;
+        let memory = CgroupFiles::once(&self.path).memory(&self.hierarchy)?;
         memory.ok_or_else(|| Error::io("read", &self.path, io::ErrorKind::NotFound.into()))
     }
 
@@ -232,7 +228,7 @@ impl Group {
             (_, Some(twin)) => twin,
             (_, None) => return Ok(None),
         };
-        Ok(self.kernel.cgroup_pressure(group, resource)?)
+        Ok(CgroupFiles::once(group).pressure(resource)?)
     }
 
     /// Takes so much memory from it; all that can be had with version 1.
@@ -240,7 +236,7 @@ impl Group {
     /// # Errors
     /// As [`reclaim`].
     pub fn reclaim(&self, bytes: Bytes) -> Result<Reclaimed, Error> {
-        reclaim(&self.kernel, &self.hierarchy, &self.path, bytes)
+        reclaim(&self.hierarchy, &self.path, bytes)
     }
 
     /// Removes it; processes that are still in it are moved to where this process is.

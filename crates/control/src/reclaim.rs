@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use cachewise_kstat::{Hierarchy, Kernel};
+use cachewise_kstat::{CgroupFiles, Hierarchy};
 use cachewise_units::Bytes;
 
 use crate::{Error, file};
@@ -35,12 +35,7 @@ impl Reclaimed {
 ///
 /// # Kernel
 /// Version 2: `memory.reclaim`, since 5.19. Version 1: `memory.force_empty`. Both swap, where there is swap.
-pub fn reclaim(
-    kernel: &Kernel,
-    hierarchy: &Hierarchy,
-    group: &Path,
-    bytes: Bytes,
-) -> Result<Reclaimed, Error> {
+pub fn reclaim(hierarchy: &Hierarchy, group: &Path, bytes: Bytes) -> Result<Reclaimed, Error> {
     let (name, value) = match hierarchy {
         Hierarchy::V1Memory { .. } => ("memory.force_empty", "0".to_owned()),
         _ => ("memory.reclaim", bytes.0.to_string()),
@@ -48,8 +43,8 @@ pub fn reclaim(
     let path = group.join(name);
     let used = || {
         Ok::<_, Error>(
-            kernel
-                .cgroup_memory_used(hierarchy, group)?
+            CgroupFiles::once(group)
+                .memory_used(hierarchy)?
                 .unwrap_or_default(),
         )
     };

@@ -92,6 +92,12 @@ impl CgroupFiles {
         }
     }
 
+    /// The files of the group of this directory for who reads them once: none stays open.
+    #[must_use]
+    pub fn once(directory: impl Into<PathBuf>) -> Self {
+        Self::new(directory, &Descriptors::new(0))
+    }
+
     /// Says whether the group will be read again soon: then all of its files stay open, else one.
     pub fn keep_all(&mut self, keeps_all: bool) {
         self.keeps_all = keeps_all;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use cachewise_kstat::{Cgroup, Hierarchy, Kernel};
+use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy};
 use cachewise_units::Bytes;
 use serde::Serialize;
 
@@ -53,7 +53,6 @@ impl Means {
     /// # Errors
     /// [`Error::Unsupported`] where there is none, or only a limit that somebody has set.
     pub(crate) fn of(
-        kernel: &Kernel,
         hierarchy: &Hierarchy,
         group: &Cgroup,
         options: &Options,
@@ -67,7 +66,11 @@ impl Means {
             reason,
         };
         let is_root = hierarchy.mount() == Some(&group.path);
-        if is_root || kernel.cgroup_memory_used(hierarchy, &group.path)?.is_none() {
+        if is_root
+            || CgroupFiles::once(&group.path)
+                .memory_used(hierarchy)?
+                .is_none()
+        {
             return Err(unsupported(
                 "the root group, or one of which is not told how much memory it has: name groups below it, such as \
                  system.slice"
@@ -118,7 +121,6 @@ impl Watched {
     /// `is_over` says so.
     pub(crate) fn take(
         &self,
-        kernel: &Kernel,
         hierarchy: &Hierarchy,
         wanted: Bytes,
         journal: &mut Journal,
@@ -127,15 +129,15 @@ impl Watched {
         let group = &self.group.path;
         let used = || {
             Ok::<_, Error>(
-                kernel
-                    .cgroup_memory_used(hierarchy, group)?
+                CgroupFiles::once(group)
+                    .memory_used(hierarchy)?
                     .unwrap_or_default(),
             )
         };
         let before = used()?;
         let path = group.join(self.means.file());
         match self.means {
-            Means::Reclaim => return Ok(reclaim(kernel, hierarchy, group, wanted)?.bytes()),
+            Means::Reclaim => return Ok(reclaim(hierarchy, group, wanted)?.bytes()),
             Means::High | Means::SoftLimit => {
                 let limit = before.saturating_sub(wanted).0.max(1);
                 journal.change(self.means.file(), &path, &limit.to_string(), &[])?;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cachewise_kstat::{Cgroup, ErrorKind, Hierarchy, Kernel, Resource};
+use cachewise_kstat::{Cgroup, CgroupFiles, ErrorKind, Hierarchy, Kernel, Resource};
 use cachewise_units::Bytes;
 use serde::Serialize;
 
@@ -125,7 +125,7 @@ impl Guard {
         let watched = groups
             .into_iter()
             .map(|group| {
-                let means = Means::of(kernel, &hierarchy, &group, &options)?;
+                let means = Means::of(&hierarchy, &group, &options)?;
                 Ok(Watched { group, means })
             })
             .collect::<Result<_, Error>>()?;
@@ -266,7 +266,7 @@ impl Guard {
             // Who cannot know any more stops.
             now.is_none_or(|now| now >= enough) || cancel.load(Ordering::Acquire)
         };
-        let reclaimed = watched.take(kernel, &self.hierarchy, wanted, &mut self.journal, &is_over);
+        let reclaimed = watched.take(&self.hierarchy, wanted, &mut self.journal, &is_over);
         let reclaimed = match reclaimed {
             Ok(reclaimed) => reclaimed,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -343,9 +343,7 @@ impl Guard {
     fn richest(&mut self, events: &mut Vec<Event>) -> Result<Option<(Watched, Bytes)>, Error> {
         let mut best: Option<(Watched, Bytes)> = None;
         for watched in self.watched.clone() {
-            let used = self
-                .kernel
-                .cgroup_memory_used(&self.hierarchy, &watched.group.path)?;
+            let used = CgroupFiles::once(&watched.group.path).memory_used(&self.hierarchy)?;
             let Some(used) = used else {
                 events.push(self.gone(&watched)?);
                 continue;
