@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::{act, columns, doctor, drop, files, order, record, report, run, serve, stat, top};
+use crate::{act, columns, cpu, doctor, drop, files, order, record, report, run, serve, stat, top};
 
 /// Does it.
 pub fn run(command: Command) -> Result<ExitCode> {
@@ -27,6 +27,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Cat(arguments) => order::cat(&arguments),
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Cpu(arguments) => cpu::cpu(&arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -5,6 +5,7 @@
 mod act;
 mod cli;
 mod columns;
+mod cpu;
 mod dispatch;
 mod doctor;
 mod drop;

@@ -34,6 +34,7 @@
 //! - `report`: a report of a run, the output of `run`.
 //! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
 //! - `summary`: a recording in numbers, the output of `report`.
+//! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of many things.
 
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@ mod labelled;
 mod metrics;
 mod report;
 mod rows;
+mod sheet;
 mod style;
 mod summary;
 
@@ -57,5 +59,6 @@ pub use json::{columns_json, row_json};
 pub use labelled::{Labels, labelled_metrics};
 pub use report::{ReportOptions, finding_json, write_report};
 pub use rows::{RowOptions, RowWriter};
+pub use sheet::{Sheet, SheetCell, SheetColumn};
 pub use style::Style;
 pub use summary::{SummaryOptions, figure, length, write_summary};

@@ -1,6 +1,7 @@
 //! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
 
 mod act;
+mod cpu;
 mod doctor;
 mod drop;
 mod files;
@@ -22,6 +23,7 @@ use clap_complete::Shell;
 
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
+pub use cpu::{Cpu, CpuCommand, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
@@ -82,6 +84,8 @@ pub enum Command {
     Drop(Drop),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
+    /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
+    Cpu(Box<Cpu>),
     /// List every column that there is, with what it means.
     Columns,
     /// Print a completion script for a shell.

@@ -1,0 +1,83 @@
+//! `cpu`: the commands as they are typed.
+//!
+//! What the machine does to the numbers is told by the numbers' own marks: nothing here depends on its being quiet.
+
+mod support;
+
+use std::fs;
+use std::process::{Command, ExitCode};
+
+use serde_json::Value;
+use support::*;
+
+fn main() -> ExitCode {
+    run(
+        "the CPU's caches",
+        vec![
+            plain("topology::is_a_tree_and_a_document", topology),
+            plain("topology::of_another_machine", topology_elsewhere),
+            plain("topology::bad_input", topology_refused),
+        ],
+    )
+}
+
+fn cpu(arguments: &[&str]) -> Command {
+    let mut command = cachewise(["cpu"]);
+    command.args(arguments);
+    command
+}
+
+fn document(ended: &Ended) -> Value {
+    serde_json::from_slice(&ended.out)
+        .unwrap_or_else(|error| panic!("a JSON document ({error}): {}", ended.out()))
+}
+
+fn topology() {
+    let text = Ended::of(&mut cpu(&["topology"]))
+        .expect(0, "sysfs is there")
+        .out();
+    assert!(
+        text.starts_with("machine: "),
+        "the whole comes first: {text}"
+    );
+    let json = document(&Ended::of(&mut cpu(&["topology", "--json"])).expect(0, "as JSON"));
+    let cpus = json["cpus"].as_array().map_or(0, Vec::len);
+    assert!(cpus >= 1, "at least the one that this runs on: {json}");
+    assert!(
+        json["page_size_bytes"].is_u64(),
+        "as every document: {json}"
+    );
+    let csv = Ended::of(&mut cpu(&["topology", "-o", "csv"]))
+        .expect(0, "as CSV")
+        .out();
+    let caches = json["caches"].as_array().map_or(0, Vec::len);
+    assert_eq!(csv.lines().count(), caches + 1, "a line a cache: {csv}");
+}
+
+fn topology_elsewhere() {
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let cpus = scratch.path().join("devices/system/cpu");
+    fs::create_dir_all(&cpus).expect("it is ours");
+    fs::write(cpus.join("online"), "0-127\n").expect("it is ours");
+    let root = scratch.path().to_str().expect("a temporary name is text");
+    let ended =
+        Ended::of(&mut cpu(&["topology", "--sys", root])).expect(0, "no caches is no error");
+    let text = ended.out();
+    assert!(text.contains("128 cores"), "what is known is shown: {text}");
+    assert!(
+        text.contains("note: no cache information for CPU 0-127"),
+        "and what is not: {text}"
+    );
+}
+
+fn topology_refused() {
+    Ended::of(&mut cpu(&["topology", "--sys", "/nowhere/at/all"]))
+        .expect(2, "there is no such directory")
+        .says("/nowhere/at/all", "the message names it");
+    Ended::of(&mut cpu(&["topology", "-o", "openmetrics"]))
+        .expect(2, "there are no metrics")
+        .says("-o json", "and says what there is");
+    Ended::of(&mut cpu(&[]))
+        .expect(2, "cpu alone is not enough")
+        .says("topology", "it lists the commands");
+}

@@ -1,0 +1,27 @@
+//! The CPU's own caches: what this machine says that they are, what they measure, and what they cost a program.
+//!
+//! It prints nothing and knows no arguments: numbers come with how far they can be trusted, and whoever shows
+//! them shows that too.
+//!
+//! ```no_run
+//! use cachewise_cpu::Topology;
+//!
+//! let topology = Topology::read("/sys".as_ref())?;
+//! for cache in &topology.caches {
+//!     println!("{} of CPUs {}", cache.name(), cache.cpus);
+//! }
+//! # Ok::<(), cachewise_cpu::Error>(())
+//! ```
+//!
+//! # Layout
+//! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
+//! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
+//! - `error`: [`Error`].
+
+mod cpu_list;
+mod error;
+mod topology;
+
+pub use cpu_list::CpuList;
+pub use error::Error;
+pub use topology::{Cache, CacheKind, Cpu, Node, Place, Topology, Tree};
