@@ -17,6 +17,8 @@ fn main() -> ExitCode {
             plain("topology::is_a_tree_and_a_document", topology),
             plain("topology::of_another_machine", topology_elsewhere),
             plain("topology::bad_input", topology_refused),
+            plain("table::says_what_was_told_and_what_was_measured", table),
+            plain("table::bad_input", table_refused),
         ],
     )
 }
@@ -80,4 +82,83 @@ fn topology_refused() {
     Ended::of(&mut cpu(&[]))
         .expect(2, "cpu alone is not enough")
         .says("topology", "it lists the commands");
+}
+
+fn table() {
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let plot = scratch.path().join("curve.svg");
+    let path = plot.to_str().expect("a temporary name is text");
+    let arguments = [
+        "table",
+        "--json",
+        "--largest",
+        "16M",
+        "--time",
+        "1",
+        "--plot",
+        path,
+    ];
+    let json = document(&Ended::of(&mut cpu(&arguments)).expect(0, "it can be measured"));
+    let levels = json["levels"].as_array().expect("a list");
+    let named = |name: &str| levels.iter().find(|level| level["name"] == name);
+    let memory = named("memory").expect("memory is there");
+    let first = &levels[0];
+    let latency = |level: &Value| level["local_low_seconds"].as_f64().expect("a number");
+    assert!(
+        latency(memory) > 2.0 * latency(first),
+        "what is farther takes longer: {first} {memory}"
+    );
+    assert!(
+        memory["size_bytes"].is_null(),
+        "memory has no end here: {memory}"
+    );
+    for level in levels {
+        let trust = level["local_trust"].as_str().unwrap_or_default();
+        assert!(
+            ["good", "fair", "contended"].contains(&trust),
+            "each figure says how far it is to be trusted: {level}"
+        );
+    }
+    let svg = fs::read_to_string(&plot).expect("the plot was written");
+    assert!(
+        svg.contains("page-local") && svg.trim_end().ends_with("</svg>"),
+        "it is whole"
+    );
+
+    let csv = Ended::of(&mut cpu(&[
+        "table",
+        "--csv",
+        "--largest",
+        "1M",
+        "--time",
+        "0.1",
+    ]));
+    let csv = csv.expect(0, "as CSV").out();
+    assert!(csv.starts_with("name,told_size_bytes,"), "{csv}");
+}
+
+fn table_refused() {
+    for (arguments, says) in [
+        (&["table", "--cpu", "60000"][..], "CPU 60000"),
+        (&["table", "--largest", "1K"], "at least"),
+        (&["table", "--largest", "1E"], "cannot get"),
+        (
+            &[
+                "table",
+                "--largest",
+                "1M",
+                "--time",
+                "0.1",
+                "--plot",
+                "/nowhere/x.svg",
+            ],
+            "/nowhere/x.svg",
+        ),
+        (&["table", "--csv", "--json"], "--json"),
+        (&["table", "--sys", "/nowhere"], "/nowhere"),
+    ] {
+        Ended::of(&mut cpu(arguments))
+            .expect(2, "that cannot be done")
+            .says(says, "the message says on what");
+    }
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
+
+use crate::CpuList;
 
 /// Something that could not be found out or done.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,30 @@ pub enum Error {
         operation: &'static str,
         /// With which file or directory.
         path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+
+    /// The kernel would not say or change where this thread runs.
+    #[error("cannot choose the CPU to run on: {0}")]
+    Affinity(io::Error),
+
+    /// A CPU that this process may not use.
+    #[error(
+        "CPU {cpu} cannot be had: this process may use {allowed}; taskset(1) or the container says which"
+    )]
+    NotOurs {
+        /// The one that was asked for.
+        cpu: u32,
+        /// Those that may be used.
+        allowed: CpuList,
+    },
+
+    /// There is not so much memory.
+    #[error("cannot get {} of memory to measure with: {source}; ask for less with --largest", Bytes(*bytes))]
+    NoMemory {
+        /// How much was asked for.
+        bytes: u64,
         /// What the kernel said.
         source: io::Error,
     },

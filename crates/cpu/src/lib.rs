@@ -15,13 +15,18 @@
 //!
 //! # Layout
 //! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
+//! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
+//! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
 
 mod cpu_list;
 mod error;
+mod hierarchy;
+pub mod measure;
 mod topology;
 
 pub use cpu_list::CpuList;
 pub use error::Error;
+pub use hierarchy::{Hierarchy, Level, Seen, TableOptions};
 pub use topology::{Cache, CacheKind, Cpu, Node, Place, Topology, Tree};

@@ -1,9 +1,10 @@
 //! `cpu`: the CPU's own caches.
 //!
 //! # Layout
-//! - `topology`: caches, cores and nodes as a tree
+//! - `topology`: caches, cores and nodes as a tree; `table`: what they measure
 //! - this file: what the commands share: where output goes, and the head of documents
 
+mod table;
 mod topology;
 
 use std::io::Write;
@@ -23,11 +24,15 @@ use crate::output::Sink;
 pub fn cpu(arguments: &Cpu) -> Result<ExitCode> {
     match &arguments.command {
         CpuCommand::Topology(arguments) => topology::topology(arguments),
+        CpuCommand::Table(arguments) => table::table(arguments),
     }
 }
 
 /// The columns of each command's rows, for the list of all columns.
-pub const SHEETS: [(&str, &[SheetColumn]); 1] = [("cpu topology", &topology::COLUMNS)];
+pub const SHEETS: [(&str, &[SheetColumn]); 2] = [
+    ("cpu topology", &topology::COLUMNS),
+    ("cpu table", &table::COLUMNS),
+];
 
 /// What a command found, in each form that it may be written in.
 struct Found {
