@@ -19,6 +19,8 @@ fn main() -> ExitCode {
             plain("topology::bad_input", topology_refused),
             plain("table::says_what_was_told_and_what_was_measured", table),
             plain("table::bad_input", table_refused),
+            plain("lab::tells_effects_and_controls", lab),
+            plain("lab::bad_input", lab_refused),
         ],
     )
 }
@@ -161,4 +163,45 @@ fn table_refused() {
             .expect(2, "that cannot be done")
             .says(says, "the message says on what");
     }
+}
+
+fn lab() {
+    let list = Ended::of(&mut cpu(&["lab", "--list"]))
+        .expect(0, "a list")
+        .out();
+    let json = document(
+        &Ended::of(&mut cpu(&["lab", "--json", "rows", "branches"])).expect(0, "they can be done"),
+    );
+    let experiments = json["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.len(), 2, "those that were asked for: {json}");
+    for one in experiments {
+        let name = one["name"].as_str().expect("a name");
+        assert!(list.contains(name), "{name} is in the list: {list}");
+        assert!(
+            one["checks"][0]["holds"] == true,
+            "the same sum in every way: {one}"
+        );
+        let effects = one["effects"].as_array().expect("a list");
+        assert!(
+            effects.iter().any(|effect| effect["control"] == true),
+            "{name} has a control: {one}"
+        );
+        // How large it is depends on the neighbours; that it is there does not.
+        assert!(
+            effects[0]["ratio"].as_f64() > Some(1.2),
+            "{name} shows its effect: {one}"
+        );
+    }
+    let text = Ended::of(&mut cpu(&["lab", "branches"]))
+        .expect(0, "for people")
+        .out();
+    for part in ["branches:", "why:", "do:", "holds:"] {
+        assert!(text.contains(part), "{part} is told: {text}");
+    }
+}
+
+fn lab_refused() {
+    Ended::of(&mut cpu(&["lab", "branchs"]))
+        .expect(2, "there is no such experiment")
+        .says("branches", "it says what there is");
 }

@@ -16,6 +16,7 @@
 //! # Layout
 //! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
 //! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
+//! - [`lab`]: experiments, each with a control and checks.
 //! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
@@ -23,6 +24,7 @@
 mod cpu_list;
 mod error;
 mod hierarchy;
+pub mod lab;
 pub mod measure;
 mod topology;
 

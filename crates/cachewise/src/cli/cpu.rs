@@ -22,6 +22,8 @@ pub enum CpuCommand {
     Topology(CpuTopology),
     /// Measure the hierarchy: size and latency of each level, beside what sysfs says.
     Table(CpuTable),
+    /// Do experiments: what ways of going through memory and code cost here, and what to do about it.
+    Lab(CpuLab),
 }
 
 /// `cachewise cpu topology`.
@@ -77,6 +79,32 @@ pub struct CpuTable {
     /// Short for -o csv.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub csv: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `cachewise cpu lab`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each experiment has controls, which tell its cause from others, and checks, which say when the compiler, the \
+    scheduler or a neighbour removed the effect. Cases take turns, and ratios are of the same round: the middle one, and \
+    in brackets the quarters below and above it.\n\n\
+    Exit status: 0 done; 1 with --check, if a check does not hold; 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise cpu lab\n  \
+    cachewise cpu lab rows sharing\n  \
+    cachewise cpu lab --list"
+)]
+pub struct CpuLab {
+    /// Experiments by name; all of them unless said.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// List the experiments, and do none.
+    #[arg(long)]
+    pub list: bool,
+    /// End with 1 if a check does not hold.
+    #[arg(long)]
+    pub check: bool,
     #[command(flatten)]
     pub output: Output,
 }

@@ -1,9 +1,10 @@
 //! `cpu`: the CPU's own caches.
 //!
 //! # Layout
-//! - `topology`: caches, cores and nodes as a tree; `table`: what they measure
+//! - `topology`: caches, cores and nodes as a tree; `table`: what they measure; `lab`: experiments
 //! - this file: what the commands share: where output goes, and the head of documents
 
+mod lab;
 mod table;
 mod topology;
 
@@ -25,13 +26,15 @@ pub fn cpu(arguments: &Cpu) -> Result<ExitCode> {
     match &arguments.command {
         CpuCommand::Topology(arguments) => topology::topology(arguments),
         CpuCommand::Table(arguments) => table::table(arguments),
+        CpuCommand::Lab(arguments) => lab::lab(arguments),
     }
 }
 
 /// The columns of each command's rows, for the list of all columns.
-pub const SHEETS: [(&str, &[SheetColumn]); 2] = [
+pub const SHEETS: [(&str, &[SheetColumn]); 3] = [
     ("cpu topology", &topology::COLUMNS),
     ("cpu table", &table::COLUMNS),
+    ("cpu lab", &lab::COLUMNS),
 ];
 
 /// What a command found, in each form that it may be written in.
@@ -81,4 +84,10 @@ fn document(members: Map<String, Json>) -> Json {
     object.insert("page_size_bytes".into(), page_size.into());
     object.extend(members);
     Json::Object(object)
+}
+
+/// Nanoseconds as seconds for machine formats.
+fn seconds(ns: f64) -> f64 {
+    // Not more digits than were measured, and those exact in decimal.
+    format!("{ns:.3}e-9").parse().unwrap_or(ns * 1e-9)
 }

@@ -17,7 +17,7 @@ use cachewise_view::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::{Found, check_format, write};
+use super::{Found, check_format, seconds, write};
 use crate::cli::CpuTable;
 use crate::output::{Sink, Stream, tell, write_whole};
 
@@ -282,11 +282,6 @@ fn ns(ns: f64) -> String {
 
 fn size(bytes: f64) -> String {
     Bytes(bytes.round() as u64).to_string()
-}
-
-fn seconds(ns: f64) -> f64 {
-    // Not more digits than were measured, and those exact in decimal.
-    format!("{ns:.3}e-9").parse().unwrap_or(ns * 1e-9)
 }
 
 /// The value, its range and its trust, in as many cells.
