@@ -21,6 +21,8 @@ fn main() -> ExitCode {
             plain("table::bad_input", table_refused),
             plain("lab::tells_effects_and_controls", lab),
             plain("lab::bad_input", lab_refused),
+            plain("run::names_the_line_through_inlined_code", program),
+            plain("run::bad_input", program_refused),
         ],
     )
 }
@@ -204,4 +206,106 @@ fn lab_refused() {
     Ended::of(&mut cpu(&["lab", "branchs"]))
         .expect(2, "there is no such experiment")
         .says("branches", "it says what there is");
+}
+
+/// A matrix gone through by iterators, which are inlined: by rows, or else by columns.
+const MATRIX: &str = r#"
+use std::hint::black_box;
+fn rows(m: &[u64], n: usize) -> u64 {
+    (0..n).map(|r| m[r * n..(r + 1) * n].iter().fold(0u64, |s, v| s.wrapping_add(*v))).fold(0, u64::wrapping_add)
+}
+fn columns(m: &[u64], n: usize) -> u64 {
+    (0..n).map(|c| m.iter().skip(c).step_by(n).fold(0u64, |s, v| s.wrapping_add(*v))).fold(0, u64::wrapping_add)
+}
+fn main() {
+    let n = 512;
+    let m: Vec<u64> = (0..n * n).map(|i| i as u64).collect();
+    let by_rows = std::env::args().nth(1).as_deref() == Some("rows");
+    println!("{}", if by_rows { rows(black_box(&m), n) } else { columns(black_box(&m), n) });
+}
+"#;
+
+fn program() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: cpu run, simulated: valgrind is not installed");
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let (source, program) = (
+        scratch.path().join("matrix.rs"),
+        scratch.path().join("matrix"),
+    );
+    fs::write(&source, MATRIX).expect("it is ours");
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let compiled = Command::new(compiler)
+        .args(["-O", "-g", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(
+        compiled.is_ok_and(|status| status.success()),
+        "rustc, which built this, compiles it"
+    );
+    let program = program.to_str().expect("a temporary name is text");
+    let run = |how: &str| {
+        let mut command = cpu(&["run", "--simulate", "--json", "--", program, how]);
+        let ended = Ended::of(&mut command).expect(0, "the program succeeds");
+        assert!(!ended.out.is_empty(), "its own output goes where it goes");
+        let json: Value =
+            serde_json::from_slice(&ended.err).expect("the report is on standard error");
+        assert_eq!(json["simulated"], true, "and says what it is");
+        json
+    };
+    let misses = |json: &Value| json["caches"][0]["misses"].as_u64().expect("reads of L1d");
+    let (rows, columns) = (run("rows"), run("columns"));
+    // A line has eight numbers: by columns each read misses, by rows one of a line.
+    assert!(misses(&columns) > 5 * misses(&rows), "{rows}\n{columns}");
+    let worst = &columns["lines"][0];
+    assert!(
+        worst["file"]
+            .as_str()
+            .is_some_and(|file| file.ends_with("matrix.rs")),
+        "a line of one's own, not of the library that was inlined: {worst}"
+    );
+    assert_eq!(worst["line"], 7, "the one that goes by columns: {worst}");
+    assert!(
+        worst["read_miss_ratio"].as_f64() > Some(0.95),
+        "all of it misses: {worst}"
+    );
+    let wasted = worst["wasted_bytes"].as_f64().unwrap_or_default();
+    let fetched = 64.0 * worst["misses"].as_f64().unwrap_or_default();
+    assert!(
+        wasted > 0.8 * fetched,
+        "7 of 8 numbers of a line are fetched for nothing: {worst}"
+    );
+    assert!(
+        !columns.to_string().contains("seconds\""),
+        "no simulated time: {columns}"
+    );
+}
+
+fn program_refused() {
+    for (arguments, code, says) in [
+        (
+            &["run", "--", "/nowhere/program"][..],
+            127,
+            "/nowhere/program",
+        ),
+        (&["run", "--", "/etc/passwd"], 126, "executable"),
+        (&["run", "--"], 2, "COMMAND"),
+        (&["run", "-p", "0"], 2, "process id"),
+        (&["run", "-p", "4194304"], 2, "does not exist"),
+        (&["run", "-p", "1", "--", "true"], 2, "cannot be used"),
+    ] {
+        Ended::of(&mut cpu(arguments))
+            .expect(code, "that cannot be run")
+            .says(says, "it says what");
+    }
+    let mut command = cpu(&["run", "--simulate", "--", "/bin/true"]);
+    Ended::of(command.env("PATH", "/nowhere").env_remove("HOME"))
+        .expect(2, "no valgrind to be found")
+        .says("apt-get install valgrind", "how to get it");
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        Ended::of(&mut cpu(&["run", "--simulate", "--", "sh", "-c", "exit 7"]))
+            .expect(7, "the program's own status");
+    }
 }

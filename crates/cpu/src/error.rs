@@ -46,6 +46,22 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// callgrind wrote nothing.
+    #[error("valgrind could not simulate it: {0}")]
+    NotSimulated(String),
+
+    /// What callgrind wrote is something else.
+    #[error(
+        "what callgrind wrote to {} is not understood, at {line:?}: is valgrind older than 3.19?",
+        escaped(path)
+    )]
+    Profile {
+        /// The file.
+        path: PathBuf,
+        /// Where it begins to be something else.
+        line: String,
+    },
+
     /// The directory is not what `/sys` is.
     #[error("{} tells no CPUs: {advice}", escaped(path))]
     NoCpus {

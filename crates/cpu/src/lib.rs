@@ -14,6 +14,7 @@
 //! ```
 //!
 //! # Layout
+//! - [`program`]: how a program uses the caches, counted or simulated.
 //! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
 //! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
 //! - [`lab`]: experiments, each with a control and checks.
@@ -26,6 +27,7 @@ mod error;
 mod hierarchy;
 pub mod lab;
 pub mod measure;
+pub mod program;
 mod topology;
 
 pub use cpu_list::CpuList;

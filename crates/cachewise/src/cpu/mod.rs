@@ -2,9 +2,11 @@
 //!
 //! # Layout
 //! - `topology`: caches, cores and nodes as a tree; `table`: what they measure; `lab`: experiments
+//! - `run`: how a program uses them
 //! - this file: what the commands share: where output goes, and the head of documents
 
 mod lab;
+mod run;
 mod table;
 mod topology;
 
@@ -27,14 +29,16 @@ pub fn cpu(arguments: &Cpu) -> Result<ExitCode> {
         CpuCommand::Topology(arguments) => topology::topology(arguments),
         CpuCommand::Table(arguments) => table::table(arguments),
         CpuCommand::Lab(arguments) => lab::lab(arguments),
+        CpuCommand::Run(arguments) => run::run(arguments),
     }
 }
 
 /// The columns of each command's rows, for the list of all columns.
-pub const SHEETS: [(&str, &[SheetColumn]); 3] = [
+pub const SHEETS: [(&str, &[SheetColumn]); 4] = [
     ("cpu topology", &topology::COLUMNS),
     ("cpu table", &table::COLUMNS),
     ("cpu lab", &lab::COLUMNS),
+    ("cpu run", &run::COLUMNS),
 ];
 
 /// What a command found, in each form that it may be written in.

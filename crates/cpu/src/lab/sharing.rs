@@ -12,7 +12,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sharing",
     about: "two threads that count, each its own counter, in one line or apart",
     why: "A line belongs to one core at a time for writing. Two counters in one line make it go to and fro at every step, though no thread ever reads the other's.",
-    advice: "Count in a local variable and write it out once; else give each thread's counter lines of its own (crossbeam's CachePadded, alignas(128)); perf c2c and `cachewise cpu sharing` find it.",
+    advice: "Count in a local variable and write it out once; else give each thread's counter lines of its own (crossbeam's CachePadded, alignas(128)); perf c2c finds it where there are hardware counters.",
     run,
 };
 
