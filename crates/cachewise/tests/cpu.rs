@@ -271,6 +271,19 @@ fn program() {
         worst["read_miss_ratio"].as_f64() > Some(0.95),
         "all of it misses: {worst}"
     );
+    let script = scratch.path().join("script");
+    let text = format!("#!/bin/sh\nexec {program} columns\n");
+    fs::write(&script, text).expect("it is ours");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).expect("it is ours");
+    let script = script.to_str().expect("a temporary name is text");
+    let mut command = cpu(&["run", "--simulate", "--json", "--", script]);
+    let ended = Ended::of(&mut command).expect(0, "a script is a program");
+    let json: Value = serde_json::from_slice(&ended.err).expect("a report");
+    assert_eq!(
+        json["lines"][0]["line"], 7,
+        "what a script becomes is looked at, too: {json}"
+    );
     let wasted = worst["wasted_bytes"].as_f64().unwrap_or_default();
     let fetched = 64.0 * worst["misses"].as_f64().unwrap_or_default();
     assert!(

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cachewise_cpu::measure::chase::{Arena, PageKind};
-use cachewise_cpu::measure::estimate::quantile;
+use cachewise_cpu::measure::estimate::{Trust, quantile};
 use cachewise_cpu::measure::order::{Order, visits};
 use cachewise_cpu::measure::pin::{Pinned, allowed};
 use cachewise_cpu::measure::sweep::samples;
@@ -81,10 +81,15 @@ fn compare(cpu: u32) -> Outcome<()> {
             }
             let middle = |figures: &[f64]| quantile(figures, 0.5).unwrap_or(f64::NAN);
             let ratio = middle(&ratios);
-            let verdict = if (low..=high).contains(&ratio) {
-                ""
-            } else {
-                "  OUTSIDE of what was to be reached"
+            // Neighbours in the same cache: neither figure is the cache's.
+            let is_contended = [&ours, &theirs].iter().any(|figures| {
+                let ends = quantile(figures, 0.0).zip(quantile(figures, 1.0));
+                ends.is_none_or(|(low, high)| Trust::of(low, high) == Trust::Contended)
+            });
+            let verdict = match (low..=high).contains(&ratio) {
+                true => "",
+                false if is_contended => "  contended: try again when it is quiet",
+                false => "  OUTSIDE of what was to be reached",
             };
             let order = if order == Order::PageLocal {
                 "page-local"

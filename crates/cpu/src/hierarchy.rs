@@ -129,8 +129,8 @@ impl Hierarchy {
         ];
         sweep(&mut curves, &sweep_options, &mut arena, until);
         again(&mut curves, &sweep_options, &mut arena, until);
-        refine(&mut curves[0], &sweep_options, &mut arena);
-        let translation = translation(&mut arena, &sweep_options);
+        refine(&mut curves[0], &sweep_options, &mut arena, until);
+        let translation = translation(&mut arena, &sweep_options, begin + options.time);
         let (levels, found) = levels(topology, &told, &curves, options.page);
         let cycles: Vec<f64> = curves
             .iter()
@@ -175,7 +175,7 @@ fn again(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, until:
 }
 
 /// Puts more sizes where a level of some hundred pages ends: whole pages, as a first level has a whole number of.
-fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena) {
+fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena, until: Instant) {
     const MOST_PAGES: usize = 1024;
     const MORE: usize = 5;
     for level in plateaus(&cached(&curve.points), plateau::FLAT) {
@@ -206,7 +206,10 @@ fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena) {
             {
                 let mut fresh = Curve::new(curve.order, &[size]).points;
                 for point in &mut fresh {
-                    for _ in 0..options.rounds {
+                    for round in 0..options.rounds {
+                        if round > 0 && Instant::now() > until {
+                            break;
+                        }
                         turn(point, curve.order, options, arena, 1);
                     }
                 }

@@ -2,7 +2,7 @@
 //!
 //! Both fill the caches alike, so that what one takes longer than the other is translation.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::chase::Arena;
 use super::estimate::{Estimate, quantile};
@@ -48,8 +48,8 @@ pub struct TlbStep {
     pub cost: Estimate,
 }
 
-/// Measures it, up to as many pages as the arena has.
-pub fn translation(arena: &mut Arena, options: &SweepOptions) -> Vec<Pages> {
+/// Measures it, up to as many pages as the arena has; after the first round it ends with `until`.
+pub fn translation(arena: &mut Arena, options: &SweepOptions, until: Instant) -> Vec<Pages> {
     let SweepOptions { line, page, .. } = *options;
     let most = (arena.len() / page).min(MOST);
     let mut counts: Vec<usize> = (0..)
@@ -59,6 +59,9 @@ pub fn translation(arena: &mut Arena, options: &SweepOptions) -> Vec<Pages> {
     counts.dedup();
     let mut found: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); counts.len()];
     for round in 0..options.rounds {
+        if round > 0 && Instant::now() > until {
+            break;
+        }
         for (count, (sparse, dense)) in counts.iter().zip(&mut found) {
             let seed = (round as u64) << 32 | *count as u64;
             let loads = (*count).min(SAMPLE_LOADS) as u64;

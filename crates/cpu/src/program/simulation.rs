@@ -83,6 +83,8 @@ impl Simulation {
         command.extend(
             [
                 "--tool=callgrind",
+                // A script or a wrapper is rarely what is wanted, but what it starts.
+                "--trace-children=yes",
                 "--cache-sim=yes",
                 "--branch-sim=yes",
                 "--cacheuse=yes",
@@ -94,7 +96,7 @@ impl Simulation {
         for (name, cache) in ["D1", "I1", "LL"].iter().zip(&caches) {
             command.extend(cache.map(|cache| cache.option(name)));
         }
-        // Also what it forks has its file, and what it says does not mix with what the program says.
+        // What it starts has a file of its own, and what it says does not mix with what the program says.
         let named = |option: &str, file: &str| {
             let mut text = OsString::from(option);
             text.push(place.path().join(file));
@@ -110,7 +112,7 @@ impl Simulation {
         })
     }
 
-    /// What came of it, once it has run: of the program and what it forked.
+    /// What came of it, once it has run: of the program and what it started.
     ///
     /// # Errors
     /// If callgrind wrote nothing, with what it said; or something that is not understood.
