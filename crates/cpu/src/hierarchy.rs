@@ -273,7 +273,10 @@ fn levels(
     let [local, random] = curves else {
         return (Vec::new(), 0);
     };
-    let found = plateaus(&cached(&local.points), plateau::FLAT);
+    let found = without_slopes(
+        plateaus(&cached(&local.points), plateau::FLAT),
+        &local.points,
+    );
     let Some((memory, caches)) = found.split_last() else {
         return (Vec::new(), 0);
     };
@@ -311,6 +314,31 @@ fn levels(
         random: latency(random, memory.from.max(memory.to / 4.0), memory.to, true),
     });
     (levels, found.len())
+}
+
+/// Leaves out what neighbours make on the way up from the last cache to memory: a short level not far below that of
+/// memory, at the sizes of which no two rounds agree.
+fn without_slopes(mut found: Vec<Plateau>, points: &[Point]) -> Vec<Plateau> {
+    /// A cache is at least so many times as fast as memory, or its rounds agree, or it is longer than this.
+    const FASTER: f64 = 3.0;
+    const OCTAVES: f64 = 1.0;
+    let Some(memory) = found.last().map(|memory| memory.level) else {
+        return found;
+    };
+    found.retain(|seen| {
+        let is_slow = seen.level < memory && seen.level * FASTER > memory;
+        let is_short = (seen.to / seen.from).log2() < OCTAVES;
+        let inside = points
+            .iter()
+            .filter(|point| (seen.from..=seen.to).contains(&(point.size as f64)));
+        let contended = inside.clone().filter(|point| {
+            let estimate = point.cached();
+            estimate.is_none_or(|found| found.trust() == Trust::Contended)
+        });
+        let disagree = 2 * contended.count() >= inside.count();
+        !(is_slow && is_short && disagree)
+    });
+    found
 }
 
 /// Which level of the curve is which cache of sysfs: in order, and no farther apart than a factor of four. Of the last
@@ -358,9 +386,9 @@ fn capacity(
     place: usize,
     page: PageSize,
 ) -> Option<Estimate> {
-    let value = seen.capacity?;
     let after = found.iter().find(|next| next.from > seen.to)?;
     let half_way = (seen.level * after.level).sqrt();
+    let value = rises_through(&cached(points), half_way)?;
     let rounds = points.iter().map(|point| point.low.len()).max()?;
     let crossings = (0..rounds).filter_map(|round| {
         let of_round = points.iter().filter_map(|point| {
@@ -508,6 +536,42 @@ mod tests {
             names(&[33.0 * kib], &[]),
             [(true, None)],
             "sysfs tells nothing"
+        );
+    }
+
+    #[test]
+    fn a_slope_that_neighbours_make_is_no_level() {
+        let flat = |from: f64, to: f64, level: f64| Plateau {
+            from,
+            to,
+            level,
+            capacity: None,
+        };
+        let levels = vec![
+            flat(1.0, 8.0, 10.0),
+            flat(16.0, 28.0, 50.0),
+            flat(64.0, 512.0, 100.0),
+        ];
+        let points = |rounds: [f64; 2]| {
+            let point = |size: usize| Point {
+                size,
+                low: rounds.to_vec(),
+                median: rounds.to_vec(),
+                cycle_ns: Vec::new(),
+            };
+            [16, 20, 28].map(point)
+        };
+        let left = without_slopes(levels.clone(), &points([50.0, 90.0]));
+        assert_eq!(left.len(), 2, "rounds do not agree on it: {left:?}");
+        let left = without_slopes(levels.clone(), &points([50.0, 52.0]));
+        assert_eq!(
+            left.len(),
+            3,
+            "they do: a cache beyond the last, of which there are some"
+        );
+        assert!(
+            without_slopes(Vec::new(), &[]).is_empty(),
+            "nothing was found"
         );
     }
 
