@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu setup
 
 CARGO ?= cargo
 
@@ -56,6 +56,10 @@ bench-view: ## what live views and recordings cost: a frame, `top`, a scrape of 
 bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop that does the same reads
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-bench --bench io
+
+bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C, and 15 sweeps with the other CPU busy
+	@scripts/setup run
+	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

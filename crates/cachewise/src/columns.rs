@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
 
+use crate::cpu;
+
 /// Prints the table of fields: those of `stat`, those of `files`, and those that only reports have.
 pub fn columns() -> Result<()> {
     let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
@@ -26,11 +28,12 @@ pub fn columns() -> Result<()> {
         "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
          Only of a file or a directory, in `files` and the commands that act on files:\n{}\n\
          Only of a file, a process or a control group, in `top` and the reports of `run`:\n{}\n\
-         Only of a measurement, in `bench`, which has those of `stat` too:\n{}",
+         Only of a measurement, in `bench`, which has those of `stat` too:\n{}{}",
         listed(&of_stat),
         listed(&of_files),
         listed(&others),
-        listed(&of_measurements)
+        listed(&of_measurements),
+        of_cpu()
     );
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
@@ -41,6 +44,20 @@ pub fn fields(ids: &[&str]) -> Vec<&'static Field> {
     ids.iter()
         .filter_map(|id| cachewise_model::field(id))
         .collect()
+}
+
+/// The columns of what `cpu` shows, command by command.
+fn of_cpu() -> String {
+    let sheets = cpu::SHEETS.iter().map(|(command, columns)| {
+        let width = columns.iter().map(|column| column.id.len()).max();
+        let width = width.unwrap_or_default();
+        let lines = columns.iter().map(|column| {
+            let (id, header, help) = (column.id, column.header, column.help);
+            format!("  {id:width$}  {header:12}  {help}\n")
+        });
+        format!("\nOnly in `{command}`:\n{}", lines.collect::<String>())
+    });
+    sheets.collect()
 }
 
 /// A line a field.

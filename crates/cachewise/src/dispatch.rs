@@ -8,7 +8,8 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::{
-    act, bench, columns, doctor, drop, files, guard, order, record, report, run, serve, stat, top,
+    act, bench, columns, cpu, doctor, drop, files, guard, order, record, report, run, serve, stat,
+    top,
 };
 
 /// Does it.
@@ -31,6 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Cpu(arguments) => cpu::cpu(&arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -6,6 +6,7 @@ mod act;
 mod bench;
 mod cli;
 mod columns;
+mod cpu;
 mod dispatch;
 mod doctor;
 mod drop;

@@ -34,6 +34,8 @@
 //! - `report`: a report of a run, the output of `run`.
 //! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
 //! - `summary`: a recording in numbers, the output of `report`.
+//! - `sheet`: a table with columns of its own, the output of `cpu`.
+//! - `plot`: curves, as SVG and as text.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of many things.
 
 #![forbid(unsafe_code)]
@@ -45,8 +47,10 @@ mod format;
 mod json;
 mod labelled;
 mod metrics;
+mod plot;
 mod report;
 mod rows;
+mod sheet;
 mod style;
 mod summary;
 
@@ -55,7 +59,9 @@ pub use checkup::write_checkup;
 pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::{Labels, labelled_metrics};
+pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
 pub use report::{ReportOptions, finding_figure, findings_json, lost_text, write_report};
 pub use rows::{RowOptions, RowWriter};
+pub use sheet::{Sheet, SheetCell, SheetColumn};
 pub use style::Style;
 pub use summary::{SummaryOptions, figure, gap_text, length, write_summary};

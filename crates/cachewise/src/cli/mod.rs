@@ -2,6 +2,7 @@
 
 mod act;
 mod bench;
+mod cpu;
 mod doctor;
 mod drop;
 mod files;
@@ -26,6 +27,7 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
+pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuTable, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
@@ -92,6 +94,8 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
+    /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
+    Cpu(Box<Cpu>),
     /// List every column that there is, with what it means.
     Columns,
     /// Print a completion script for a shell.

@@ -8,7 +8,7 @@
 mod memory;
 mod probes;
 mod rights;
-mod tools;
+pub mod tools;
 
 use std::process::ExitCode;
 use std::sync::mpsc::channel;

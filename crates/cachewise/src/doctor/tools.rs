@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use cachewise_model::{Check, State};
 
-const TOOLS: [(&str, &str, &str); 4] = [
+const TOOLS: [(&str, &str, &str); 5] = [
     (
         "ncdu",
         "cachewise files --ncdu can be looked through with it",
@@ -14,6 +14,11 @@ const TOOLS: [(&str, &str, &str); 4] = [
         "perf",
         "where CPU time goes, and the CPU's own caches",
         "apt-get install linux-perf",
+    ),
+    (
+        "valgrind",
+        "cachewise cpu run simulates the CPU's caches with it where there are no counters",
+        "apt-get install valgrind",
     ),
     (
         "bpftool",
@@ -41,7 +46,8 @@ pub fn checks() -> Vec<Check> {
         .collect()
 }
 
-fn find(name: &str) -> Option<std::path::PathBuf> {
+/// Where a program is, if it is.
+pub fn find(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     // Tools of the administrator are not in everybody's path.
     let more = ["/usr/sbin", "/sbin"].map(Into::into);

@@ -1,0 +1,160 @@
+//! `cachewise cpu`, as typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cachewise_units::{Bytes, Interval};
+use clap::{Args, Subcommand};
+
+use super::output::{Output, parse_pid};
+
+/// `cachewise cpu`.
+#[derive(Debug, Args)]
+pub struct Cpu {
+    /// What of it.
+    #[command(subcommand)]
+    pub command: CpuCommand,
+}
+
+/// What there is to see of the CPU's caches.
+#[derive(Debug, Subcommand)]
+pub enum CpuCommand {
+    /// Show caches, cores, threads and NUMA nodes as a tree.
+    Topology(CpuTopology),
+    /// Measure the hierarchy: size and latency of each level, beside what sysfs says.
+    Table(CpuTable),
+    /// Do experiments: what ways of going through memory and code cost here, and what to do about it.
+    Lab(CpuLab),
+    /// Run a program, or follow one, and show its hit rates and the lines that miss most.
+    Run(CpuRun),
+}
+
+/// `cachewise cpu topology`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What sysfs says, which in a virtual machine is what the hypervisor lets it say; `cachewise cpu table` \
+    measures it. Containers may hide the caches: then the rest is shown, and that is said.\n\n\
+    Exit status: 0 done; 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise cpu topology\n  \
+    cachewise cpu topology -o csv"
+)]
+pub struct CpuTopology {
+    /// Read this directory as /sys: a copy from another machine, for one.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
+    pub sys: PathBuf,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `cachewise cpu table`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Latency is that of a load whose address the load before it has brought: page by page (32 pages at a time, \
+    so that address translation hardly shows) and all over the place. Levels are found in that curve, not assumed.\n\n\
+    A figure without a mark came out alike in every round; with * rounds differ by more than a tenth; with ! others used \
+    this CPU or its caches so much that only the range is known.\n\n\
+    Exit status: 0 done; 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise cpu table\n  \
+    cachewise cpu table --cpu 0 --plot latency.svg\n  \
+    cachewise cpu table --json"
+)]
+pub struct CpuTable {
+    /// Measure this CPU instead of the one that this program happens to run on.
+    #[arg(long, value_name = "NUMBER")]
+    pub cpu: Option<u32>,
+    /// The most memory to go through; eight times the last cache unless said, from 256 MiB to 1 GiB.
+    #[arg(long, value_name = "BYTES")]
+    pub largest: Option<Bytes>,
+    /// Use huge pages where the kernel has some.
+    #[arg(long)]
+    pub huge: bool,
+    /// How long to measure; what was disturbed is measured again for so long.
+    #[arg(long, value_name = "TIME", default_value = "3")]
+    pub time: Interval,
+    /// Draw the curves into this file, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Read this directory as /sys.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
+    pub sys: PathBuf,
+    /// Short for -o csv.
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    pub csv: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `cachewise cpu lab`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each experiment has controls, which tell its cause from others, and checks, which say when the compiler, the \
+    scheduler or a neighbour removed the effect. Cases take turns, and ratios are of the same round: the middle one, and \
+    in brackets the quarters below and above it.\n\n\
+    Exit status: 0 done; 1 with --check, if a check does not hold; 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise cpu lab\n  \
+    cachewise cpu lab rows sharing\n  \
+    cachewise cpu lab --list"
+)]
+pub struct CpuLab {
+    /// Experiments by name; all of them unless said.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// List the experiments, and do none.
+    #[arg(long)]
+    pub list: bool,
+    /// End with 1 if a check does not hold.
+    #[arg(long)]
+    pub check: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+const RUN_USAGE: &str = "cachewise cpu run [OPTIONS] [--] COMMAND [ARGUMENT]...
+       cachewise cpu run [OPTIONS] --pid PID";
+
+/// `cachewise cpu run`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = RUN_USAGE,
+    after_help = "Hardware counters are tried by opening them. Where there are none, as in most virtual machines, a command is \
+    simulated by valgrind's callgrind with this machine's caches: exact in what it counts, 20 to 100 times slower, one \
+    thread at a time, without prefetching. It tells misses, and no time: how long a miss takes it does not know.\n\n\
+    Lines are those of the innermost function that is not a library's, through what was inlined; they need debug \
+    information (cc -g; for Rust: [profile.release] debug = true).\n\n\
+    The report goes to standard error. Exit status: the command's own (127 not found, 126 not executable, 128+N killed \
+    by signal N); 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise cpu run -- ./program --option\n  \
+    cachewise cpu run --simulate -o report.json -- ./program\n  \
+    cachewise cpu run -p 1234 -d 10"
+)]
+pub struct CpuRun {
+    /// The program and its arguments.
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        required_unless_present = "pid",
+        conflicts_with = "pid"
+    )]
+    pub command: Vec<OsString>,
+    /// Follow this process instead: needs hardware counters.
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
+    pub pid: Option<u32>,
+    /// With -p: report after so long instead of when the process ends.
+    #[arg(short, long, value_name = "SECONDS", requires = "pid")]
+    pub duration: Option<Interval>,
+    /// Simulate also where there are counters: only that tells lines.
+    #[arg(long, conflicts_with = "pid")]
+    pub simulate: bool,
+    /// How many lines to name.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Read this directory as /sys.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
+    pub sys: PathBuf,
+    #[command(flatten)]
+    pub output: Output,
+}

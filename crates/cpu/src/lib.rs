@@ -1,0 +1,36 @@
+//! The CPU's own caches: what this machine says that they are, what they measure, and what they cost a program.
+//!
+//! It prints nothing and knows no arguments: numbers come with how far they can be trusted, and whoever shows
+//! them shows that too.
+//!
+//! ```no_run
+//! use cachewise_cpu::Topology;
+//!
+//! let topology = Topology::read("/sys".as_ref())?;
+//! for cache in &topology.caches {
+//!     println!("{} of CPUs {}", cache.name(), cache.cpus);
+//! }
+//! # Ok::<(), cachewise_cpu::Error>(())
+//! ```
+//!
+//! # Layout
+//! - [`program`]: how a program uses the caches, counted or simulated.
+//! - `topology`: caches, cores, threads and NUMA nodes, from sysfs; the tree that they make.
+//! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
+//! - [`lab`]: experiments, each with a control and checks.
+//! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
+//! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
+//! - `error`: [`Error`].
+
+mod cpu_list;
+mod error;
+mod hierarchy;
+pub mod lab;
+pub mod measure;
+pub mod program;
+mod topology;
+
+pub use cpu_list::CpuList;
+pub use error::Error;
+pub use hierarchy::{Hierarchy, Level, Seen, TableOptions};
+pub use topology::{Cache, CacheKind, Cpu, Node, Place, Topology, Tree};

@@ -1,0 +1,253 @@
+//! The hardware's counters. That the kernel lists one proves nothing, in virtual machines least of all: each is tried
+//! by opening it.
+
+use std::io;
+
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Event, Hardware};
+use perf_event::{Builder, Counter};
+
+use super::Rate;
+
+/// Accesses and misses of one kind.
+#[derive(Debug)]
+struct Pair {
+    name: &'static str,
+    counters: Result<(Counter, Counter), NoCounter>,
+}
+
+/// Why there is no such counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoCounter {
+    /// This machine does not have it.
+    NotHere,
+    /// It may not be used.
+    NotAllowed,
+    /// All of them are in use, or something else.
+    Failed(i32),
+}
+
+impl From<io::Error> for NoCounter {
+    fn from(error: io::Error) -> NoCounter {
+        use rustix::io::Errno;
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::NOSYS | Errno::INVAL) => {
+                NoCounter::NotHere
+            }
+            Some(Errno::ACCESS | Errno::PERM) => NoCounter::NotAllowed,
+            other => NoCounter::Failed(other.map_or(0, Errno::raw_os_error)),
+        }
+    }
+}
+
+impl std::fmt::Display for NoCounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoCounter::NotHere => f.write_str("this machine offers no such counter"),
+            NoCounter::NotAllowed => {
+                let path = "/proc/sys/kernel/perf_event_paranoid";
+                let level = std::fs::read_to_string(path).unwrap_or_else(|_| "?".into());
+                write!(
+                    f,
+                    "not allowed: kernel.perf_event_paranoid is {}; as root: sysctl kernel.perf_event_paranoid=2, or \
+                     run with CAP_PERFMON",
+                    level.trim()
+                )
+            }
+            NoCounter::Failed(errno) => write!(
+                f,
+                "perf_event_open failed: {}",
+                io::Error::from_raw_os_error(*errno)
+            ),
+        }
+    }
+}
+
+/// Counters of a program's caches.
+#[derive(Debug)]
+pub struct Counters {
+    pairs: Vec<Pair>,
+}
+
+const fn cache(which: CacheId, result: CacheResult) -> Cache {
+    Cache {
+        which,
+        operation: CacheOp::READ,
+        result,
+    }
+}
+
+/// Counts in what this thread starts from here on, and nothing before it has become another program.
+fn of_children<E: Event>(event: E) -> Result<Counter, NoCounter> {
+    let mut builder = Builder::new(event);
+    builder.inherit(true).enable_on_exec(true);
+    Ok(builder.build()?)
+}
+
+/// Counts in this thread of another process, from now on.
+fn of_thread<E: Event>(event: E, thread: i32) -> Result<Counter, NoCounter> {
+    let mut builder = Builder::new(event);
+    builder.observe_pid(thread).inherit(true).enabled(true);
+    Ok(builder.build()?)
+}
+
+impl Counters {
+    /// Opens those for the programs that this thread starts next.
+    #[must_use]
+    pub fn for_children() -> Counters {
+        Counters::with(|event| match event {
+            Wanted::Cache(cache) => of_children(cache),
+            Wanted::Hardware(hardware) => of_children(hardware),
+        })
+    }
+
+    /// Opens those for a thread that runs already.
+    #[must_use]
+    pub fn of_thread(thread: u32) -> Counters {
+        let thread = i32::try_from(thread).unwrap_or(i32::MAX);
+        Counters::with(|event| match event {
+            Wanted::Cache(cache) => of_thread(cache, thread),
+            Wanted::Hardware(hardware) => of_thread(hardware, thread),
+        })
+    }
+
+    fn with(open: impl Fn(Wanted) -> Result<Counter, NoCounter>) -> Counters {
+        let caches = [
+            ("L1d reads", CacheId::L1D),
+            ("L1i", CacheId::L1I),
+            ("LLC reads", CacheId::LL),
+            ("dTLB reads", CacheId::DTLB),
+        ];
+        let mut pairs: Vec<Pair> = caches
+            .into_iter()
+            .map(|(name, which)| Pair {
+                name,
+                counters: pair(
+                    open(Wanted::Cache(cache(which, CacheResult::ACCESS))),
+                    || open(Wanted::Cache(cache(which, CacheResult::MISS))),
+                ),
+            })
+            .collect();
+        pairs.push(Pair {
+            name: "branches",
+            counters: pair(
+                open(Wanted::Hardware(Hardware::BRANCH_INSTRUCTIONS)),
+                || open(Wanted::Hardware(Hardware::BRANCH_MISSES)),
+            ),
+        });
+        Counters { pairs }
+    }
+
+    /// Why there is none at all; nothing if there is one.
+    #[must_use]
+    pub fn none(&self) -> Option<NoCounter> {
+        let reasons: Option<Vec<NoCounter>> = self
+            .pairs
+            .iter()
+            .map(|pair| pair.counters.as_ref().err().copied())
+            .collect();
+        // What is forbidden can be allowed; what is not here cannot.
+        let reasons = reasons?;
+        let forbidden = reasons.contains(&NoCounter::NotAllowed);
+        Some(if forbidden {
+            NoCounter::NotAllowed
+        } else {
+            reasons[0]
+        })
+    }
+
+    /// What they say.
+    pub fn read(&mut self) -> Vec<Rate> {
+        let mut rates: Vec<Rate> = self
+            .pairs
+            .iter_mut()
+            .map(|pair| Rate {
+                name: pair.name,
+                counts: match &mut pair.counters {
+                    Err(reason) => Err(reason.to_string()),
+                    Ok((accesses, misses)) => both(accesses, misses),
+                },
+            })
+            .collect();
+        rates.insert(
+            2,
+            Rate {
+                name: "L2",
+                counts: Err("the kernel has no name for this counter; `perf list` may have the machine's own".into()),
+            },
+        );
+        rates
+    }
+}
+
+/// An event, whichever table it is from.
+enum Wanted {
+    Cache(Cache),
+    Hardware(Hardware),
+}
+
+fn pair(
+    first: Result<Counter, NoCounter>,
+    second: impl FnOnce() -> Result<Counter, NoCounter>,
+) -> Result<(Counter, Counter), NoCounter> {
+    Ok((first?, second()?))
+}
+
+fn both(accesses: &mut Counter, misses: &mut Counter) -> Result<(u64, u64), String> {
+    Ok((count(accesses)?, count(misses)?))
+}
+
+/// A counter that had to share its place in the hardware counted a part of the time: what it counted is scaled.
+fn count(counter: &mut Counter) -> Result<u64, String> {
+    let read = counter.read_count_and_time();
+    let read = read.map_err(|error| format!("the counter cannot be read: {error}"))?;
+    match (read.time_enabled, read.time_running) {
+        (_, 0) => Err("the counter got no place in the hardware".into()),
+        (enabled, running) if enabled == running => Ok(read.count),
+        (enabled, running) => Ok((read.count as f64 * enabled as f64 / running as f64) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perf_event::events::Software;
+
+    use super::*;
+
+    #[test]
+    fn what_a_child_does_is_counted_and_nothing_else() {
+        // Software counters go the same way, and are everywhere.
+        let mut faults = match of_children(Software::PAGE_FAULTS) {
+            Ok(counter) => counter,
+            Err(reason) => {
+                println!("skipped: counters: {reason}");
+                return;
+            }
+        };
+        let touched = vec![1u8; 8 << 20];
+        assert_eq!(
+            std::hint::black_box(touched).len(),
+            8 << 20,
+            "faults of our own"
+        );
+        assert_eq!(faults.read().unwrap(), 0, "ours do not count");
+        let done = std::process::Command::new("true").status().unwrap();
+        assert!(done.success(), "`true` is true");
+        let counted = faults.read().unwrap();
+        assert!((1..2000).contains(&counted), "the child's do: {counted}");
+    }
+
+    #[test]
+    fn every_counter_has_a_figure_or_a_reason() {
+        let mut counters = Counters::for_children();
+        let none = counters.none();
+        for rate in counters.read() {
+            match rate.counts {
+                Ok((accesses, misses)) => assert!(misses <= accesses, "{}", rate.name),
+                Err(reason) => assert!(reason.len() > 10, "{}: {reason}", rate.name),
+            }
+        }
+        if let Some(reason) = none {
+            println!("skipped: hardware counters: {reason}");
+        }
+    }
+}

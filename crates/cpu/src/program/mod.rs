@@ -1,0 +1,28 @@
+//! How a program uses the caches: counted by hardware, or simulated where there are no counters.
+//!
+//! Misses are what is told. What a miss costs depends on what the core does meanwhile, which no simulation here
+//! knows: simulated time is not told.
+//!
+//! # Layout
+//! - this file: rates; `counters`: the hardware's, each tried by opening it
+//! - `simulation`: a run under valgrind's callgrind; `profile`: what that wrote; `source`: from addresses to the
+//!   lines that one has written oneself
+
+mod counters;
+mod profile;
+mod simulation;
+mod source;
+
+pub use counters::{Counters, NoCounter};
+pub use profile::{Costs, Profile};
+pub use simulation::{Geometry, Simulation};
+pub use source::{Place, hottest};
+
+/// How often something was asked for, and how often it was not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    /// `L1d reads`, `branches`.
+    pub name: &'static str,
+    /// Accesses and misses, or why they are not known.
+    pub counts: Result<(u64, u64), String>,
+}

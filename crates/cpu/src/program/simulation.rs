@@ -1,0 +1,210 @@
+//! A run under valgrind's callgrind, with this machine's caches.
+//!
+//! Left alone, callgrind asks CPUID, which in virtual machines answers with the host's numbers: so the geometry is
+//! given. It has two levels, the first and the last; it knows no prefetching and no translation, and runs one thread
+//! at a time.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::Profile;
+use crate::{Cache, CacheKind, Error, Topology};
+
+/// A cache in callgrind's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// In bytes.
+    pub size: u64,
+    /// Ways.
+    pub ways: u64,
+    /// In bytes.
+    pub line: u64,
+}
+
+impl Geometry {
+    /// That of a cache, as far as it can be simulated: the number of sets has to be a power of two, so for others
+    /// there are fewer sets with more ways, and the same size.
+    #[must_use]
+    pub fn of(cache: &Cache) -> Option<Geometry> {
+        let (size, ways, line) = (cache.size?.0, u64::from(cache.ways?), cache.line?.0);
+        let sets = size.checked_div(line.checked_mul(ways)?)?;
+        if sets == 0 || !line.is_power_of_two() {
+            return None;
+        }
+        let sets = 1 << sets.ilog2();
+        let ways = size / (line * sets);
+        Some(Geometry {
+            size: sets * ways * line,
+            ways,
+            line,
+        })
+    }
+
+    fn option(&self, name: &str) -> OsString {
+        format!("--{name}={},{},{}", self.size, self.ways, self.line).into()
+    }
+}
+
+/// A program to be run under callgrind.
+#[derive(Debug)]
+pub struct Simulation {
+    /// What to run.
+    pub command: Vec<OsString>,
+    /// The caches that are simulated; first level data and instructions, last level. Where sysfs tells none,
+    /// callgrind guesses.
+    pub caches: [Option<Geometry>; 3],
+    place: tempfile::TempDir,
+}
+
+impl Simulation {
+    /// Prepares it; `valgrind` is where that was found.
+    ///
+    /// # Errors
+    /// If there is no place for what callgrind writes.
+    pub fn of(
+        topology: &Topology,
+        valgrind: &std::path::Path,
+        program: &[OsString],
+    ) -> Result<Simulation, Error> {
+        let place = tempfile::Builder::new()
+            .prefix("cachewise-")
+            .tempdir()
+            .map_err(Error::io("make a directory in", std::env::temp_dir()))?;
+        let first = |kind: CacheKind| {
+            let caches = topology.caches.iter();
+            let mut caches = caches.filter(|cache| cache.level == 1);
+            let found = caches.find(|cache| cache.kind == kind || cache.kind == CacheKind::Unified);
+            found.and_then(Geometry::of)
+        };
+        let last = topology.caches.iter().filter(|cache| cache.level > 1);
+        let last = last.max_by_key(|cache| cache.level).and_then(Geometry::of);
+        let caches = [first(CacheKind::Data), first(CacheKind::Instruction), last];
+        let mut command: Vec<OsString> = vec![valgrind.into()];
+        command.extend(
+            [
+                "--tool=callgrind",
+                // A script or a wrapper is rarely what is wanted, but what it starts.
+                "--trace-children=yes",
+                "--cache-sim=yes",
+                "--branch-sim=yes",
+                "--cacheuse=yes",
+                "--dump-instr=yes",
+                "--compress-strings=yes",
+            ]
+            .map(OsString::from),
+        );
+        for (name, cache) in ["D1", "I1", "LL"].iter().zip(&caches) {
+            command.extend(cache.map(|cache| cache.option(name)));
+        }
+        // What it starts has a file of its own, and what it says does not mix with what the program says.
+        let named = |option: &str, file: &str| {
+            let mut text = OsString::from(option);
+            text.push(place.path().join(file));
+            text
+        };
+        command.push(named("--callgrind-out-file=", "out.%p"));
+        command.push(named("--log-file=", "log.%p"));
+        command.extend(program.iter().cloned());
+        Ok(Simulation {
+            command,
+            caches,
+            place,
+        })
+    }
+
+    /// What came of it, once it has run: of the program and what it started.
+    ///
+    /// # Errors
+    /// If callgrind wrote nothing, with what it said; or something that is not understood.
+    pub fn profile(&self) -> Result<Profile, Error> {
+        let mut profile = Profile::default();
+        let mut found = false;
+        for path in self.files("out.")? {
+            // One that was killed while it wrote has nothing in it.
+            if path.metadata().is_ok_and(|file| file.len() > 0) {
+                profile.read(&path)?;
+                found = true;
+            }
+        }
+        if found {
+            return Ok(profile);
+        }
+        Err(Error::NotSimulated(self.said()))
+    }
+
+    fn files(&self, prefix: &str) -> Result<Vec<PathBuf>, Error> {
+        let place = self.place.path();
+        let entries = std::fs::read_dir(place).map_err(Error::io("list", place))?;
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
+        files.retain(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        });
+        files.sort();
+        Ok(files)
+    }
+
+    /// What valgrind said that may be the reason.
+    fn said(&self) -> String {
+        let logs = self.files("log.").unwrap_or_default();
+        let text = logs
+            .iter()
+            .filter_map(|log| std::fs::read_to_string(log).ok());
+        let text: String = text.collect();
+        let lines = text.lines().map(|line| line.trim_start_matches(['=', '-']));
+        let lines = lines.map(|line| line.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let lines = lines.map(|line| line.trim_start_matches(['=', '-']).trim());
+        let is_reason = |line: &&str| {
+            ["rror", "annot", "ailed", "signal", "ermission", "wrong"]
+                .iter()
+                .any(|word| line.contains(word))
+        };
+        match lines.clone().find(is_reason) {
+            Some(line) => line.to_owned(),
+            None => {
+                "it says nothing of why: is the program for another architecture, or was it killed?"
+                    .into()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_units::Bytes;
+
+    use super::*;
+    use crate::CpuList;
+
+    fn cache(size: u64, ways: u32) -> Cache {
+        Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            size: Some(Bytes(size)),
+            line: Some(Bytes(64)),
+            ways: Some(ways),
+            sets: None,
+            cpus: CpuList::new([0]),
+        }
+    }
+
+    #[test]
+    fn caches_keep_their_size() {
+        let plain = Geometry::of(&cache(48 << 10, 12)).unwrap();
+        assert_eq!(
+            (plain.size, plain.ways, plain.line),
+            (48 << 10, 12, 64),
+            "64 sets"
+        );
+        // 24,576 sets: an Intel last level.
+        let odd = Geometry::of(&cache(30 << 20, 20)).unwrap();
+        assert_eq!(odd.size, 30 << 20, "all of it");
+        assert!(
+            (odd.size / odd.ways / odd.line).is_power_of_two(),
+            "{odd:?}"
+        );
+        assert_eq!(Geometry::of(&cache(0, 8)), None, "nothing is no cache");
+    }
+}

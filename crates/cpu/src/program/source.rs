@@ -1,0 +1,139 @@
+//! From addresses to the lines of source that somebody here has written.
+//!
+//! Iterators are inlined, so that the innermost line of a hot loop is one of the standard library, which nobody can
+//! change. Debug information has all frames that were inlined at an address: the innermost one outside of the
+//! libraries is told.
+
+use std::collections::HashMap;
+
+use addr2line::Loader;
+
+use super::{Costs, Profile};
+
+/// More addresses than this have next to nothing each.
+const MOST_ADDRESSES: usize = 50_000;
+
+/// Whose sources are not the user's own.
+const LIBRARIES: [&str; 6] = [
+    "/rustc/",
+    "/rustlib/src/",
+    "/.cargo/registry/",
+    "/.cargo/git/",
+    "/usr/include/",
+    "/rust/deps/",
+];
+
+/// Where a cost arises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The function, by debug information, or by symbols where there is none.
+    pub function: String,
+    /// The file and line; nothing without debug information.
+    pub line: Option<(String, u32)>,
+    /// The program or library.
+    pub object: String,
+    /// What it costs.
+    pub costs: Costs,
+}
+
+/// A place's name: what is the same is added up.
+type Name = (String, Option<(String, u32)>, String);
+
+/// The places with the most misses of data, the worst first.
+#[must_use]
+pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
+    let mut loaders: HashMap<&str, Option<Loader>> = HashMap::new();
+    let mut places: HashMap<Name, Costs> = HashMap::new();
+    for (object, address, costs, function) in profile.costliest(MOST_ADDRESSES) {
+        let loader = loaders
+            .entry(object)
+            .or_insert_with(|| Loader::new(object).ok());
+        let own = loader
+            .as_ref()
+            .and_then(|loader| own_frame(loader, address));
+        let (function, line) = own.unwrap_or_else(|| (function.to_owned(), None));
+        let name = (function, line, object.to_owned());
+        places.entry(name).or_default().add(costs);
+    }
+    places.retain(|_, costs| costs.misses() > 0);
+    let mut places: Vec<Place> = places
+        .into_iter()
+        .map(|((function, line, object), costs)| Place {
+            function,
+            line,
+            object,
+            costs,
+        })
+        .collect();
+    places.sort_by(|one, other| {
+        let misses = other.costs.misses().cmp(&one.costs.misses());
+        misses.then_with(|| (&one.function, &one.line).cmp(&(&other.function, &other.line)))
+    });
+    places.truncate(most);
+    places
+}
+
+/// The innermost frame that is not a library's; the outermost if all are.
+fn own_frame(loader: &Loader, address: u64) -> Option<(String, Option<(String, u32)>)> {
+    let mut frames = loader.find_frames(address).ok()?;
+    let mut last = None;
+    while let Ok(Some(frame)) = frames.next() {
+        let name = frame
+            .function
+            .as_ref()
+            .and_then(|name| Some(name.demangle().ok()?.into_owned()));
+        let line = frame
+            .location
+            .and_then(|location| Some((location.file?.to_owned(), location.line?)));
+        let Some(name) = name else { continue };
+        let is_library = line.as_ref().is_none_or(|(file, _)| is_library(file));
+        last = Some((name, line));
+        if !is_library {
+            break;
+        }
+    }
+    last
+}
+
+fn is_library(file: &str) -> bool {
+    LIBRARIES.iter().any(|part| file.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_sources_are_told_from_libraries() {
+        for file in [
+            "/rustc/abc/library/core/src/ops/arith.rs",
+            "/root/.cargo/registry/src/index/serde-1/src/lib.rs",
+            "/root/.rustup/toolchains/x/lib/rustlib/src/rust/library/alloc/src/vec.rs",
+        ] {
+            assert!(is_library(file), "{file} is nobody's own");
+        }
+        assert!(!is_library("/home/me/project/src/main.rs"), "that is");
+    }
+
+    #[test]
+    fn an_address_here_has_a_line_here() {
+        let own = std::env::current_exe().unwrap();
+        let loader = Loader::new(own).unwrap();
+        let here = an_address_here_has_a_line_here as *const () as u64;
+        // The mapping of this program's beginning, from which debug information counts.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let base = maps.lines().next().unwrap().split('-').next().unwrap();
+        let base = u64::from_str_radix(base, 16).unwrap();
+        let found = own_frame(&loader, here - base);
+        match found {
+            Some((function, Some((file, _)))) => {
+                assert!(
+                    function.contains("an_address_here") && file.ends_with("source.rs"),
+                    "{function} {file}"
+                );
+            }
+            other if cfg!(debug_assertions) => panic!("no line of this test: {other:?}"),
+            _ => println!("skipped: lines of source: built without debug information"),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A table of its own kind: columns that belong to one command, and cells that know how they are shown.
+//!
+//! Rows of the page cache come from the model's table of fields; what is not of that kind, such as a CPU's caches,
+//! brings its columns along. They are a table too, from which headers, JSON names and the list of columns come.
+
+use std::io;
+
+use cachewise_model::{Missing, escaped};
+use serde_json::{Map, Value as Json};
+
+use crate::cell::Side;
+use crate::csv_text;
+use crate::report::grid::Grid;
+use crate::style::Style;
+
+/// One column of a [`Sheet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SheetColumn {
+    /// The name in machine formats; ends in the unit.
+    pub id: &'static str,
+    /// The header for people; empty if it is for machines only.
+    pub header: &'static str,
+    /// Whether it stands to the right.
+    pub is_number: bool,
+    /// One sentence of explanation.
+    pub help: &'static str,
+}
+
+/// One cell: what people read, and what programs do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SheetCell {
+    text: String,
+    json: Json,
+    reason: Option<String>,
+}
+
+impl SheetCell {
+    /// A name.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> SheetCell {
+        let text = text.into();
+        SheetCell {
+            json: text.clone().into(),
+            text,
+            reason: None,
+        }
+    }
+
+    /// A number, with the text that people get of it.
+    #[must_use]
+    pub fn number(number: impl Into<Json>, text: impl Into<String>) -> SheetCell {
+        SheetCell {
+            text: text.into(),
+            json: number.into(),
+            reason: None,
+        }
+    }
+
+    /// Not there, and why.
+    #[must_use]
+    pub fn missing(missing: Missing) -> SheetCell {
+        SheetCell {
+            text: missing.mark().to_owned(),
+            json: Json::Null,
+            reason: Some(missing.reason().to_owned()),
+        }
+    }
+
+    /// A number where there is one.
+    #[must_use]
+    pub fn or_missing<T>(
+        value: Option<T>,
+        missing: Missing,
+        known: impl FnOnce(T) -> SheetCell,
+    ) -> SheetCell {
+        value.map_or_else(|| SheetCell::missing(missing), known)
+    }
+}
+
+/// Columns and rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
+    /// The columns.
+    pub columns: &'static [SheetColumn],
+    /// As many cells as there are columns in each.
+    pub rows: Vec<Vec<SheetCell>>,
+}
+
+impl Sheet {
+    /// Without rows yet.
+    #[must_use]
+    pub const fn new(columns: &'static [SheetColumn]) -> Sheet {
+        Sheet {
+            columns,
+            rows: Vec::new(),
+        }
+    }
+
+    /// The table for people.
+    #[must_use]
+    pub fn table(&self, style: Style) -> String {
+        let mut grid = Grid::default();
+        for (place, column) in self.columns.iter().enumerate() {
+            if column.header.is_empty() {
+                continue;
+            }
+            let cells = self.rows.iter().filter_map(|row| row.get(place));
+            let cells = cells.map(|cell| escaped(&cell.text).into_owned()).collect();
+            let side = if column.is_number {
+                Side::Right
+            } else {
+                Side::Left
+            };
+            grid.column(column.header, side, cells);
+        }
+        grid.text(style)
+    }
+
+    /// A header and a line a row; why cells are empty stands in the last column.
+    ///
+    /// # Errors
+    /// Only if the library cannot write what it was given.
+    pub fn csv(&self) -> io::Result<String> {
+        let ids = self.columns.iter().map(|column| column.id);
+        let mut text = csv_text::line(ids.chain(["reasons"]).map(str::to_owned))?;
+        for row in &self.rows {
+            let cells = row.iter().map(|cell| match &cell.json {
+                Json::Null => String::new(),
+                Json::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            let reasons: Vec<String> = self
+                .reasons(row)
+                .map(|(id, reason)| format!("{id}: {reason}"))
+                .collect();
+            text += &csv_text::line(cells.chain([reasons.join("; ")]))?;
+        }
+        Ok(text)
+    }
+
+    /// An object a row, with the reasons for what is null.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let rows = self.rows.iter().map(|row| {
+            let cells = self.columns.iter().zip(row);
+            let mut object: Map<String, Json> = cells
+                .map(|(column, cell)| (column.id.to_owned(), cell.json.clone()))
+                .collect();
+            let reasons: Map<String, Json> = self
+                .reasons(row)
+                .map(|(id, reason)| (id.to_owned(), reason.into()))
+                .collect();
+            if !reasons.is_empty() {
+                object.insert("reasons".into(), reasons.into());
+            }
+            Json::Object(object)
+        });
+        rows.collect()
+    }
+
+    fn reasons<'a>(
+        &self,
+        row: &'a [SheetCell],
+    ) -> impl Iterator<Item = (&'static str, &'a str)> + use<'a> {
+        let columns = self.columns;
+        let cells = columns.iter().zip(row);
+        cells.filter_map(|(column, cell)| Some((column.id, cell.reason.as_deref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [SheetColumn; 3] = [
+        SheetColumn {
+            id: "name",
+            header: "NAME",
+            is_number: false,
+            help: "What it is called",
+        },
+        SheetColumn {
+            id: "size_bytes",
+            header: "SIZE",
+            is_number: true,
+            help: "How much fits",
+        },
+        SheetColumn {
+            id: "cpus",
+            header: "",
+            is_number: false,
+            help: "Who uses it",
+        },
+    ];
+
+    fn sheet() -> Sheet {
+        let mut sheet = Sheet::new(&COLUMNS);
+        sheet.rows.push(vec![
+            SheetCell::text("L1\u{1b}"),
+            SheetCell::number(49152, "48.0 KiB"),
+            SheetCell::text("0-1"),
+        ]);
+        sheet.rows.push(vec![
+            SheetCell::text("L2"),
+            SheetCell::missing(Missing::Unknown("not told")),
+            SheetCell::text("0,2"),
+        ]);
+        sheet
+    }
+
+    #[test]
+    fn people_get_texts_and_marks() {
+        let text = sheet().table(Style::plain(80));
+        assert_eq!(
+            text, "NAME        SIZE\nL1\\x1b  48.0 KiB\nL2             ?\n",
+            "what has no header is left out, and names act on no terminal"
+        );
+    }
+
+    #[test]
+    fn programs_get_numbers_and_reasons() {
+        let json = sheet().json();
+        assert_eq!(json[0]["size_bytes"], 49152, "a number");
+        assert!(json[0].get("reasons").is_none(), "nothing to explain");
+        assert!(json[1]["size_bytes"].is_null(), "not known is null");
+        assert_eq!(json[1]["reasons"]["size_bytes"], "not told", "with why");
+        let csv = sheet().csv().unwrap();
+        assert!(csv.starts_with("name,size_bytes,cpus,reasons\n"), "{csv}");
+        assert!(csv.ends_with("L2,,\"0,2\",size_bytes: not told\n"), "{csv}");
+    }
+}
