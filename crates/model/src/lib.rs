@@ -72,7 +72,7 @@ pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
-pub use stretch::{Stretch, Use};
+pub use stretch::{Stretch, Sum, Use};
 pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};
 pub use system::System;
 pub use unit::Unit;

@@ -6,7 +6,9 @@
 //! at its end.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_units::PageSize;
@@ -128,34 +130,112 @@ impl Stretch {
     /// Adds the stretch that came right after this one: counts are summed by process, file, group and
     /// device, gauges and names are the later ones.
     pub fn append(&mut self, later: Stretch) {
-        self.time = later.time;
-        self.elapsed += later.elapsed;
-        self.ledger += later.ledger;
-        self.system = self.system.followed_by(&later.system);
-        self.device_read_bytes = self.device_read_bytes.plus(later.device_read_bytes);
-        self.device_write_bytes = self.device_write_bytes.plus(later.device_write_bytes);
+        Places::of(self).add(self, later);
+    }
+}
+
+/// Stretches that came one after another, added up as [`Stretch::append`] does.
+///
+/// It remembers where its rows are: a stretch more costs what is in it, however much there is already.
+#[derive(Debug)]
+pub struct Sum {
+    whole: Stretch,
+    places: Places,
+}
+
+impl Sum {
+    /// The first of them.
+    #[must_use]
+    pub fn of(first: Stretch) -> Self {
+        Sum {
+            places: Places::of(&first),
+            whole: first,
+        }
+    }
+
+    /// Adds the stretch that came right after.
+    pub fn add(&mut self, later: Stretch) {
+        self.places.add(&mut self.whole, later);
+    }
+
+    /// All of them as one.
+    #[must_use]
+    pub fn whole(&self) -> &Stretch {
+        &self.whole
+    }
+
+    /// All of them as one.
+    #[must_use]
+    pub fn into_whole(self) -> Stretch {
+        self.whole
+    }
+}
+
+/// Where the rows of a stretch are, by what they are about.
+#[derive(Debug)]
+struct Places {
+    processes: HashMap<(u32, Option<u64>), usize>,
+    files: HashMap<(String, u64, Option<PathBuf>), usize>,
+    cgroups: HashMap<Option<String>, usize>,
+    devices: HashMap<String, usize>,
+    uses: HashMap<(Option<usize>, usize), usize>,
+    lost: HashMap<&'static str, usize>,
+}
+
+const PROCESS: fn(&ProcessRow) -> (u32, Option<u64>) = |row| (row.pid, row.started.known());
+const FILE: fn(&FileRow) -> (String, u64, Option<PathBuf>) =
+    |row| (row.device.clone(), row.inode, row.path.clone().known());
+const CGROUP: fn(&CgroupRow) -> Option<String> = |row| row.path.clone().known();
+const DEVICE: fn(&DeviceRow) -> String = |row| row.device.clone();
+const USE: fn(&Use) -> (Option<usize>, usize) = |used| (used.process, used.file);
+const LOST: fn(&Lost) -> &'static str = |lost| lost.id;
+
+impl Places {
+    fn of(stretch: &Stretch) -> Self {
+        Places {
+            processes: places(&stretch.processes, PROCESS),
+            files: places(&stretch.files, FILE),
+            cgroups: places(&stretch.cgroups, CGROUP),
+            devices: places(&stretch.devices, DEVICE),
+            uses: places(&stretch.uses, USE),
+            lost: places(&stretch.lost, LOST),
+        }
+    }
+
+    /// Adds a later stretch to the one whose places these are.
+    fn add(&mut self, whole: &mut Stretch, later: Stretch) {
+        whole.time = later.time;
+        whole.elapsed += later.elapsed;
+        whole.ledger += later.ledger;
+        whole.system = whole.system.followed_by(&later.system);
+        whole.device_read_bytes = whole.device_read_bytes.plus(later.device_read_bytes);
+        whole.device_write_bytes = whole.device_write_bytes.plus(later.device_write_bytes);
         let processes = join(
+            &mut whole.processes,
             &mut self.processes,
             later.processes,
-            |row| (row.pid, row.started.known()),
+            PROCESS,
             ProcessRow::append,
         );
         let files = join(
+            &mut whole.files,
             &mut self.files,
             later.files,
-            |row| (row.device.clone(), row.inode, row.path.clone().known()),
+            FILE,
             FileRow::append,
         );
         join(
+            &mut whole.cgroups,
             &mut self.cgroups,
             later.cgroups,
-            |row| row.path.clone().known(),
+            CGROUP,
             CgroupRow::append,
         );
         join(
+            &mut whole.devices,
             &mut self.devices,
             later.devices,
-            |row| row.device.clone(),
+            DEVICE,
             DeviceRow::append,
         );
         let uses = later.uses.into_iter().map(|used| Use {
@@ -164,39 +244,46 @@ impl Stretch {
             ledger: used.ledger,
         });
         join(
+            &mut whole.uses,
             &mut self.uses,
             uses.collect(),
-            |used| (used.process, used.file),
+            USE,
             |used, later| used.ledger += later.ledger,
         );
         join(
+            &mut whole.lost,
             &mut self.lost,
             later.lost,
-            |lost| lost.id,
+            LOST,
             |lost, later| lost.count = lost.count.saturating_add(later.count),
         );
     }
 }
 
+fn places<T, K: Hash + Eq>(rows: &[T], key: impl Fn(&T) -> K) -> HashMap<K, usize> {
+    let mut places = HashMap::with_capacity(rows.len());
+    for (place, row) in rows.iter().enumerate() {
+        places.entry(key(row)).or_insert(place);
+    }
+    places
+}
+
 /// Adds the later rows to those of the same key; returns the places where they went.
 fn join<T, K: Hash + Eq>(
     rows: &mut Vec<T>,
+    places: &mut HashMap<K, usize>,
     later: Vec<T>,
     key: impl Fn(&T) -> K,
     add: impl Fn(&mut T, T),
 ) -> Vec<usize> {
-    let mut places: HashMap<K, usize> = HashMap::with_capacity(rows.len());
-    for (place, row) in rows.iter().enumerate() {
-        places.entry(key(row)).or_insert(place);
-    }
     later
         .into_iter()
         .map(|row| match places.entry(key(&row)) {
-            std::collections::hash_map::Entry::Occupied(place) => {
+            Entry::Occupied(place) => {
                 add(&mut rows[*place.get()], row);
                 *place.get()
             }
-            std::collections::hash_map::Entry::Vacant(place) => {
+            Entry::Vacant(place) => {
                 rows.push(row);
                 *place.insert(rows.len() - 1)
             }
@@ -295,6 +382,30 @@ mod tests {
             Some(1),
             "the new one is the second now"
         );
+    }
+
+    #[test]
+    fn a_sum_says_what_one_after_another_says() {
+        let parts = [
+            stretch(vec![process(7, 1, 10)], 100),
+            stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200),
+            stretch(vec![process(7, 2, 1), process(8, 1, 2)], 300),
+            stretch(vec![process(8, 1, 4)], 300),
+        ];
+        let mut whole = parts[0].clone();
+        let mut sum = Sum::of(parts[0].clone());
+        for part in &parts[1..] {
+            whole.append(part.clone());
+            sum.add(part.clone());
+            assert_eq!(sum.whole(), &whole, "rows are found where they went");
+        }
+        let whole = sum.into_whole();
+        let pages: Vec<u64> = whole
+            .processes
+            .iter()
+            .map(|process| process.ledger[Counter::ReadPages])
+            .collect();
+        assert_eq!(pages, [30, 11, 1], "7, 8, and another 7");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Blind, Finding, Lost, Report, Stretch, blind};
+use cachewise_model::{Blind, Finding, Lost, Report, Stretch, Sum, blind};
 
 use crate::app::Setup;
 
@@ -28,10 +28,11 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
     let Some(first) = stretches.next() else {
         return Found::default();
     };
-    let mut whole = Stretch::clone(first);
+    let mut sum = Sum::of(Stretch::clone(first));
     for stretch in stretches {
-        whole.append(Stretch::clone(stretch));
+        sum.add(Stretch::clone(stretch));
     }
+    let whole = sum.into_whole();
     let mut report = Report::new(
         whole.time.clone(),
         setup.hostname.clone(),

@@ -68,12 +68,14 @@ pub fn live(
         let Ok(event) = inbox.recv() else {
             return Ok(());
         };
-        let more = inbox.try_iter().take(AT_ONCE);
-        for event in std::iter::once(event).chain(more) {
+        let batch = batch(event, &inbox);
+        let newest = batch.iter().rposition(is_numbers);
+        for (place, event) in batch.into_iter().enumerate() {
             match event {
                 Event::Stretch(stretch) => {
                     match *stretch {
-                        Ok(stretch) => app.feed(stretch),
+                        Ok(stretch) if Some(place) == newest => app.feed(stretch),
+                        Ok(stretch) => app.pass(stretch),
                         Err(why) => app.say(why, true),
                     }
                     shown += 1;
@@ -94,6 +96,17 @@ pub fn live(
             return Ok(());
         }
     }
+}
+
+/// What there is by now. What comes while it is dealt with waits for the next frame: else a machine whose
+/// numbers come faster than they can be shown would never show any, nor hear a key.
+fn batch(first: Event, inbox: &Receiver<Event>) -> Vec<Event> {
+    let more = inbox.try_iter().take(AT_ONCE);
+    std::iter::once(first).chain(more).collect()
+}
+
+fn is_numbers(event: &Event) -> bool {
+    matches!(event, Event::Stretch(stretch) if stretch.is_ok())
 }
 
 fn suspend(app: &mut App) {
@@ -219,4 +232,27 @@ fn serve(
         }
     })?;
     Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_while_a_batch_is_dealt_with_waits_for_the_next_frame() {
+        let (queue, inbox) = channel();
+        let numbers = || Event::Stretch(Box::new(Err("too late".into())));
+        for _ in 0..3 {
+            queue.send(numbers()).unwrap();
+        }
+        let first = inbox.recv().unwrap();
+        let mut dealt = 0;
+        for _ in batch(first, &inbox) {
+            dealt += 1;
+            queue.send(numbers()).unwrap();
+            assert!(dealt <= 3, "only what was there at its beginning");
+        }
+        assert_eq!(dealt, 3, "all of that");
+        assert_eq!(inbox.try_iter().count(), 3, "the rest is for the next");
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Blind, Count, Exit, Finding, Report, Row, Stretch, blind};
+use cachewise_model::{Blind, Count, Exit, Finding, Report, Row, Stretch, Sum, blind};
 use cachewise_view::findings_json;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
@@ -269,9 +269,9 @@ impl Gathered {
             wanted.push(tick);
         }
         let mut wanted = wanted.into_iter().rev();
-        let mut sum = wanted.next()?.clone();
-        wanted.for_each(|tick| sum.append(tick.clone()));
-        Some(sum)
+        let mut sum = Sum::of(wanted.next()?.clone());
+        wanted.for_each(|tick| sum.add(tick.clone()));
+        Some(sum.into_whole())
     }
 
     /// What is wrong, in the last minute.

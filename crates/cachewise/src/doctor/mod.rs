@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Checkup, Report, Stretch, System};
+use cachewise_model::{Checkup, Report, Sum, System};
 use cachewise_probe::{Detail, Options, Scope};
 use cachewise_view::write_checkup;
 
@@ -89,7 +89,7 @@ fn watch(
     let mut watch = Watch::open(&options, kernel.clone())?;
     let end = Instant::now() + time;
     let mut ticks = Ticks::new(interrupts);
-    let mut sum: Option<Stretch> = None;
+    let mut sum: Option<Sum> = None;
     // What waits for the disk comes and goes: writers were held back if it was much at any time.
     let mut dirtiest: Option<System> = None;
     loop {
@@ -103,14 +103,12 @@ fn watch(
         {
             dirtiest = Some(stretch.system.clone());
         }
-        let sum = match &mut sum {
-            Some(sum) => {
-                sum.append(stretch);
-                sum
-            }
-            None => sum.insert(stretch),
-        };
-        if over {
+        match &mut sum {
+            Some(sum) => sum.add(stretch),
+            None => sum = Some(Sum::of(stretch)),
+        }
+        if let Some(sum) = sum.take_if(|_| over) {
+            let mut sum = sum.into_whole();
             if let Some(most) = dirtiest {
                 sum.system.dirty_bytes = most.dirty_bytes;
                 sum.system.writeback_bytes = most.writeback_bytes;
@@ -122,7 +120,7 @@ fn watch(
                 checkup.kernel.clone(),
             );
             report.backend = watch.backend().clone();
-            return Ok(report.of_stretch(sum));
+            return Ok(report.of_stretch(&sum));
         }
     }
 }

@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Unit, field};
+use cachewise_model::{
+    Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Sum, Unit, field,
+};
 use cachewise_probe::Options;
 use cachewise_tui::{Kind, arranged};
 use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
@@ -92,7 +94,7 @@ pub fn batch(
 enum Out {
     Rows(Box<RowWriter<Sink>>),
     /// Everything so far: an exposition comes once, at the end.
-    Metrics(Sink, Option<Box<Stretch>>),
+    Metrics(Sink, Option<Box<Sum>>),
     Done,
 }
 
@@ -105,8 +107,8 @@ impl Out {
                 }
             }
             Out::Metrics(_, sum) => match sum {
-                Some(sum) => sum.append(stretch),
-                None => *sum = Some(Box::new(stretch)),
+                Some(sum) => sum.add(stretch),
+                None => *sum = Some(Box::new(Sum::of(stretch))),
             },
             Out::Done => {}
         }
@@ -118,7 +120,7 @@ impl Out {
             Out::Rows(writer) => writer.finish(None).map(|_| ()),
             Out::Metrics(mut sink, Some(sum)) => {
                 let kind = arguments.view.kind();
-                let rows = sorted(&sum, arguments);
+                let rows = sorted(sum.whole(), arguments);
                 let most = arguments.top.map_or(GROUPS, |top| top as usize);
                 let groups = grouped(kind, rows, most);
                 let page = cachewise_sys::page_size();

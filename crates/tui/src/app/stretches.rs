@@ -24,15 +24,25 @@ const TRAIL: usize = 400;
 impl App {
     /// The next stretch of a machine. While the screen is held it waits.
     pub fn feed(&mut self, stretch: Stretch) {
+        let stretch = self.take_in(stretch);
+        match self.is_held {
+            true => self.waiting = Some(stretch),
+            false => self.show(stretch),
+        }
+    }
+
+    /// A stretch that another one has followed already: nobody would see it, but it counts.
+    pub fn pass(&mut self, stretch: Stretch) {
+        self.take_in(stretch);
+    }
+
+    fn take_in(&mut self, stretch: Stretch) -> Arc<Stretch> {
         self.push_beat(Beat::of(&stretch));
         self.tell_lost(&stretch);
         let stretch = Arc::new(stretch);
         self.recent.push_back(Arc::clone(&stretch));
         self.forget_the_old();
-        match self.is_held {
-            true => self.waiting = Some(stretch),
-            false => self.show(stretch),
-        }
+        stretch
     }
 
     /// Says what is lost when it first is: on a busy machine it may be every time. The head keeps a sign.

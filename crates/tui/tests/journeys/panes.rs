@@ -184,3 +184,16 @@ fn who_goes_into_something_comes_back_to_it() {
         "and still the chosen one among all: {view}"
     );
 }
+
+#[test]
+fn what_came_too_fast_to_be_shown_counts_all_the_same() {
+    let mut view = View::new(100, 24);
+    view.feed(quiet()).key('f');
+    assert!(view.shows("over the last 1 s"), "{view}");
+    view.app.pass(direct(64 << 20));
+    view.feed(quiet());
+    assert!(
+        view.shows("over the last 3 s") && view.shows("O_DIRECT"),
+        "a stretch that nobody saw is among the findings: {view}"
+    );
+}
