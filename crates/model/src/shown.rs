@@ -55,6 +55,8 @@ pub enum Place {
     Recording,
     /// In the report of a run.
     Run,
+    /// On a page that follows the machine.
+    Page,
 }
 
 /// One column of a table.
@@ -69,12 +71,14 @@ pub struct Shown {
 /// A field's id, its rank, and where it is shown.
 type Entry = (&'static str, u8, &'static [Place]);
 
-const EVERYWHERE: &[Place] = &[Place::Screen, Place::Recording, Place::Run];
-const OVER_TIME: &[Place] = &[Place::Screen, Place::Recording];
+const EVERYWHERE: &[Place] = &[Place::Screen, Place::Recording, Place::Run, Place::Page];
+const OVER_TIME: &[Place] = &[Place::Screen, Place::Recording, Place::Page];
+const LIVE: &[Place] = &[Place::Screen, Place::Page];
 const SCREEN: &[Place] = &[Place::Screen];
+const PAGE: &[Place] = &[Place::Page];
 const RECORDING: &[Place] = &[Place::Recording];
 const RUN: &[Place] = &[Place::Run];
-const NOT_OVER_TIME: &[Place] = &[Place::Screen, Place::Run];
+const NOT_RECORDED: &[Place] = &[Place::Screen, Place::Run, Place::Page];
 
 /// What everything has: the numbers of the ledger.
 const LEDGER: [Entry; 14] = [
@@ -90,7 +94,7 @@ const LEDGER: [Entry; 14] = [
     ("fault_requests", 7, EVERYWHERE),
     ("fault_miss_pages", 12, RUN),
     ("write_bytes", 9, EVERYWHERE),
-    ("dirtied_pages", 8, NOT_OVER_TIME),
+    ("dirtied_pages", 8, NOT_RECORDED),
     ("evicted_pages", 10, EVERYWHERE),
     ("refault_pages", 11, SCREEN),
 ];
@@ -133,6 +137,7 @@ impl Part {
                     ("device_read_bytes", 13, RUN),
                     ("exit_status", 13, RUN),
                     ("unit", 14, SCREEN),
+                    ("cgroup", 15, PAGE),
                 ],
             ),
             Part::File => (
@@ -141,6 +146,7 @@ impl Part {
                     ("resident_before_pages", 13, RUN),
                     ("resident_after_pages", 13, RUN),
                     ("file_size_bytes", 4, EVERYWHERE),
+                    ("filesystem", 14, PAGE),
                 ],
             ),
             Part::Cgroup => (
@@ -149,7 +155,7 @@ impl Part {
                     ("cached_bytes", 12, RECORDING),
                     ("psi_memory_some_ratio", 14, OVER_TIME),
                     ("psi_io_some_ratio", 13, OVER_TIME),
-                    ("unit", 15, SCREEN),
+                    ("unit", 15, LIVE),
                 ],
             ),
             Part::Device => (
@@ -158,7 +164,7 @@ impl Part {
                     ("device_read_bytes", 4, OVER_TIME),
                     ("device_write_bytes", 4, OVER_TIME),
                 ],
-                &[("filesystem", 10, SCREEN)],
+                &[("filesystem", 10, LIVE)],
             ),
         }
     }
@@ -230,6 +236,11 @@ mod tests {
             headers(Part::Process, Place::Run),
             "PID PPID TOTAL HIT% MISSES READAHEAD DIRECT FAULTS FLT-MISS WRITTEN DIRTIES EVICTED CPU DEV-READ EXIT",
             "a run has a beginning and an end"
+        );
+        assert_eq!(
+            headers(Part::Process, Place::Page),
+            "PID TOTAL HIT% MISSES READAHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU CGROUP",
+            "a page has room, but no second line of heads"
         );
     }
 

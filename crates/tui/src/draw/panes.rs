@@ -143,11 +143,13 @@ fn findings(app: &App, found: &Found, columns: usize) -> Lines {
             .figures
             .iter()
             .map(|(name, value)| {
-                format!(
-                    "{} {}",
-                    name.replace('_', " "),
-                    figure(app.numbers(), value)
-                )
+                // Pages are told by their name, the rest by their value.
+                let name = ["_bytes", "_seconds", "_ratio"]
+                    .iter()
+                    .find_map(|unit| name.strip_suffix(unit))
+                    .unwrap_or(name);
+                let value = figure(app.numbers(), value);
+                format!("{} {value}", name.replace('_', " "))
             })
             .collect();
         push_wrapped(

@@ -115,16 +115,19 @@ async fn rows(site: Site, asked: Asked<Wanted>, table: &'static Table) -> Respon
         Ok(time) => time,
         Err(error) => return bad(error),
     };
-    let sort = wanted.sort.as_deref().unwrap_or(table.order);
-    let Some(by) = field(sort) else {
-        return bad(format!(
-            "there is no field {sort}; `cachewise columns` lists them"
-        ));
-    };
-    if matches!(by.unit, Unit::Text | Unit::Time) {
-        return bad(format!(
-            "{sort} is no number: rows are sorted by the greatest"
-        ));
+    let mut order = table.order();
+    if let Some(sort) = &wanted.sort {
+        let Some(by) = field(sort) else {
+            return bad(format!(
+                "there is no field {sort}; `cachewise columns` lists them"
+            ));
+        };
+        if matches!(by.unit, Unit::Text | Unit::Time) {
+            return bad(format!(
+                "{sort} is no number: rows are sorted by the greatest"
+            ));
+        }
+        order.insert(0, by);
     }
     let limit = wanted.limit.unwrap_or(ROWS).min(MOST_ROWS);
     let answer = over(&site, time, |gathered, stretch| {
@@ -138,7 +141,7 @@ async fn rows(site: Site, asked: Asked<Wanted>, table: &'static Table) -> Respon
     match table.of(&stretch) {
         Ok(rows) => {
             json["count"] = rows.len().into();
-            let rows = greatest(rows.into_iter(), by, limit);
+            let rows = greatest(rows.into_iter(), &order, limit);
             json[table.id] = rows.iter().map(row_json).collect();
         }
         Err(missing) => {

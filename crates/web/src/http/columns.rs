@@ -2,58 +2,28 @@
 
 use std::cmp::Ordering;
 
-use cachewise_model::{Datum, Field, Missing, Row, Stretch, Value, field};
+use cachewise_model::{
+    Datum, Field, Missing, ORDER, Part, Place, Row, Stretch, Unit, Value, field,
+};
 
 /// A table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    pub(super) columns: &'static [Column],
-    /// The column by which it is sorted at first.
-    pub(super) order: &'static str,
+    part: Part,
+    /// By what rows are sorted that do all the same, or of which nobody knows what they do.
+    last: Option<&'static str>,
     rows: fn(&Stretch) -> Vec<Row>,
     /// Only who counts knows which rows there are.
     is_counted: bool,
 }
 
-/// A column: a field of the model's table, and what people call it here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) id: &'static str,
-    pub(super) header: &'static str,
-}
-
-const fn column(id: &'static str, header: &'static str) -> Column {
-    Column { id, header }
-}
-
-const ASKED: Column = column("read_pages", "Asked");
-const HIT: Column = column("reuse_ratio", "Hit %");
-const MISSED: Column = column("read_miss_pages", "Missed");
-const AHEAD: Column = column("readahead_used_pages", "Read ahead");
-const DIRECT: Column = column("direct_bytes", "Direct");
-const FETCHED: Column = column("fetched_bytes", "Fetched");
-const FAULTS: Column = column("fault_requests", "Faults");
-const DIRTIED: Column = column("dirtied_pages", "Dirtied");
-
 pub(super) static PROCESSES: Table = Table {
     id: "processes",
     title: "Processes",
-    columns: &[
-        column("pid", "PID"),
-        column("command", "Command"),
-        ASKED,
-        HIT,
-        MISSED,
-        AHEAD,
-        DIRECT,
-        FETCHED,
-        FAULTS,
-        DIRTIED,
-        column("cgroup", "Control group"),
-    ],
-    order: "read_pages",
+    part: Part::Process,
+    last: None,
     rows: |stretch| stretch.process_rows().collect(),
     is_counted: true,
 };
@@ -61,20 +31,8 @@ pub(super) static PROCESSES: Table = Table {
 pub(super) static CGROUPS: Table = Table {
     id: "cgroups",
     title: "Control groups",
-    columns: &[
-        column("cgroup", "Control group"),
-        column("unit", "Unit"),
-        column("memory_used_bytes", "Memory"),
-        ASKED,
-        HIT,
-        MISSED,
-        AHEAD,
-        DIRECT,
-        FETCHED,
-        FAULTS,
-        DIRTIED,
-    ],
-    order: "read_pages",
+    part: Part::Cgroup,
+    last: Some("memory_used_bytes"),
     rows: |stretch| stretch.cgroup_rows().collect(),
     is_counted: false,
 };
@@ -82,19 +40,8 @@ pub(super) static CGROUPS: Table = Table {
 pub(super) static FILES: Table = Table {
     id: "files",
     title: "Files",
-    columns: &[
-        column("path", "Path"),
-        ASKED,
-        HIT,
-        MISSED,
-        AHEAD,
-        DIRECT,
-        FETCHED,
-        FAULTS,
-        DIRTIED,
-        column("filesystem", "File system"),
-    ],
-    order: "read_pages",
+    part: Part::File,
+    last: None,
     rows: |stretch| stretch.file_rows().collect(),
     is_counted: true,
 };
@@ -102,19 +49,8 @@ pub(super) static FILES: Table = Table {
 pub(super) static DEVICES: Table = Table {
     id: "devices",
     title: "Devices",
-    columns: &[
-        column("device", "Number"),
-        column("path", "Device"),
-        column("filesystem", "File system"),
-        column("device_read_bytes", "Read"),
-        column("device_write_bytes", "Written"),
-        ASKED,
-        HIT,
-        MISSED,
-        DIRECT,
-        FETCHED,
-    ],
-    order: "device_read_bytes",
+    part: Part::Device,
+    last: Some("device_read_bytes"),
     rows: |stretch| stretch.device_rows().collect(),
     is_counted: false,
 };
@@ -130,20 +66,77 @@ impl Table {
         }
     }
 
+    /// Its columns: who or what it is stands first.
     pub(super) fn fields(&self) -> Vec<&'static Field> {
-        let ids = self.columns.iter().map(|column| column.id);
+        let shown = self.part.columns(Place::Page).into_iter();
+        let mut fields: Vec<&Field> = shown.map(|shown| shown.field).collect();
+        let is_name = |field: &&Field| matches!(field.unit, Unit::Id | Unit::Text);
+        let names = fields.iter().take_while(|field| is_name(field)).count();
+        if let Some(name) = self.part.name() {
+            fields.insert(names, name);
+        }
+        fields
+    }
+
+    /// What people call a column here.
+    pub(super) fn header(&self, field: &Field) -> &'static str {
+        match (field.id, self.part) {
+            ("path", Part::Device) => "Device",
+            (id, _) => HEADERS
+                .iter()
+                .find_map(|(of, header)| (*of == id).then_some(*header))
+                .unwrap_or(field.header),
+        }
+    }
+
+    /// What its rows are sorted by, unless something else is asked for first.
+    pub(super) fn order(&self) -> Vec<&'static Field> {
+        let ids = ORDER.into_iter().chain(self.last);
         ids.filter_map(field).collect()
     }
 }
 
-/// The rows with the greatest values of a field first, at most so many; what is not known comes last.
-pub(super) fn greatest(rows: impl Iterator<Item = Row>, by: &Field, most: usize) -> Vec<Row> {
-    let mut keyed: Vec<(Option<f64>, Row)> = rows.map(|row| (number(&by.of(&row)), row)).collect();
-    keyed.sort_by(|(a, _), (b, _)| match (a, b) {
-        (Some(a), Some(b)) => b.total_cmp(a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
+/// Columns by the names that people have for them.
+const HEADERS: [(&str, &str); 24] = [
+    ("pid", "PID"),
+    ("command", "Command"),
+    ("path", "Path"),
+    ("device", "Number"),
+    ("read_pages", "Asked"),
+    ("reuse_ratio", "Hit %"),
+    ("read_miss_pages", "Missed"),
+    ("readahead_used_pages", "Read ahead"),
+    ("direct_bytes", "Direct"),
+    ("fetched_bytes", "Fetched"),
+    ("fault_requests", "Faults"),
+    ("write_bytes", "Written"),
+    ("dirtied_pages", "Dirtied"),
+    ("evicted_pages", "Evicted"),
+    ("cpu_seconds", "CPU"),
+    ("cgroup", "Control group"),
+    ("unit", "Unit"),
+    ("filesystem", "File system"),
+    ("memory_used_bytes", "Memory"),
+    ("psi_memory_some_ratio", "Memory wait"),
+    ("psi_io_some_ratio", "I/O wait"),
+    ("file_size_bytes", "Size"),
+    ("device_read_bytes", "From device"),
+    ("device_write_bytes", "To device"),
+];
+
+/// The rows with the greatest values of the first field first, at most so many; of two that are alike the next
+/// field decides, and what is not known comes last.
+pub(super) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usize) -> Vec<Row> {
+    let keys = |row: &Row| by.iter().map(|by| number(&by.of(row))).collect();
+    let mut keyed: Vec<(Vec<Option<f64>>, Row)> = rows.map(|row| (keys(&row), row)).collect();
+    keyed.sort_by(|(a, _), (b, _)| {
+        let mut each = a.iter().zip(b).map(|pair| match pair {
+            (Some(a), Some(b)) => b.total_cmp(a),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        });
+        each.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     });
     keyed.into_iter().take(most).map(|(_, row)| row).collect()
 }
@@ -167,20 +160,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_fields() {
+    fn who_it_is_stands_first_and_all_have_names_for_people() {
+        let first = |table: &Table| {
+            let fields = table.fields();
+            [table.header(fields[0]), table.header(fields[1])]
+        };
+        assert_eq!(first(&PROCESSES), ["PID", "Command"], "of processes");
+        assert_eq!(first(&CGROUPS), ["Control group", "Memory"], "of groups");
+        assert_eq!(first(&FILES), ["Path", "Asked"], "of files");
+        assert_eq!(first(&DEVICES), ["Number", "Device"], "of devices");
         for table in TABLES {
-            assert_eq!(
-                table.fields().len(),
-                table.columns.len(),
-                "{}: each column is a field",
-                table.id
-            );
+            for field in table.fields() {
+                assert!(
+                    field.id == "path" || HEADERS.iter().any(|(id, _)| *id == field.id),
+                    "{}: `{}` has a name here",
+                    table.id,
+                    field.id
+                );
+                let same = table.fields();
+                let same = same
+                    .iter()
+                    .filter(|other| table.header(other) == table.header(field));
+                assert_eq!(
+                    same.count(),
+                    1,
+                    "{}: `{}` is one column",
+                    table.id,
+                    field.id
+                );
+            }
+            let shown = table.fields();
             assert!(
-                field(table.order).is_some(),
-                "{}: so is its order",
+                table
+                    .order()
+                    .iter()
+                    .all(|by| shown.iter().any(|field| field.id == by.id)),
+                "{}: what it is sorted by can be seen",
                 table.id
             );
         }
+    }
+
+    #[test]
+    fn of_two_that_miss_the_same_who_makes_the_disk_read_is_first() {
+        let row = |pid: u32, direct: u64, asked: u64| {
+            let mut row = Row::default();
+            row.ledger.set(Counter::DirectReadBytes, direct);
+            row.ledger.set(Counter::ReadPages, asked);
+            row.labels.pid = Measured::Exact(pid);
+            row
+        };
+        let rows = [row(1, 0, 9), row(2, 0, 10), row(3, 4096, 0)];
+        let pids: Vec<_> = greatest(rows.into_iter(), &PROCESSES.order(), 2)
+            .iter()
+            .map(|row| row.labels.pid.known())
+            .collect();
+        assert_eq!(pids, [Some(3), Some(2)], "as in `top`");
     }
 
     #[test]
@@ -199,7 +234,7 @@ mod tests {
         };
         let rows = [row(None), row(Some(1)), row(Some(3)), row(Some(2))];
         let by = field("read_pages").expect("it is a field");
-        let pids: Vec<_> = greatest(rows.into_iter(), by, 3)
+        let pids: Vec<_> = greatest(rows.into_iter(), &[by], 3)
             .iter()
             .map(|row| row.labels.pid.known())
             .collect();

@@ -101,10 +101,7 @@ pub(crate) fn error_event(error: &str) -> String {
 
 fn rows(table: &Table, rows: Vec<Row>) -> Json {
     let fields = table.fields();
-    let Some(by) = field(table.order) else {
-        return Json::Array(Vec::new());
-    };
-    let rows = greatest(rows.into_iter(), by, MOST_ROWS);
+    let rows = greatest(rows.into_iter(), &table.order(), MOST_ROWS);
     rows.iter().map(|row| columns_json(row, &fields)).collect()
 }
 

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Datum, Kind, Row, Stretch, Unit, Value, field};
+use cachewise_model::{Datum, Kind, ORDER, Row, Stretch, Unit, Value, field};
 use cachewise_units::{Bytes, PageSize};
 use cachewise_view::value_text;
 use serde::Deserialize;
@@ -74,7 +74,7 @@ pub(super) async fn page(
     values.push((
         "findings",
         match &gathered {
-            Ok((_, findings)) => of_findings(findings),
+            Ok((_, findings)) => of_findings(findings, machine.page_size),
             Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
         },
     ));
@@ -151,6 +151,7 @@ fn shown(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) -> String
         }
         (Datum::Bytes(_), Some(bytes)) => Bytes(rate(bytes).round() as u64).to_string(),
         (Datum::Count(_), Some(count)) if is_rate(kind) => format!("{:.0}", rate(count)),
+        (Datum::Seconds(_), Some(seconds)) => format!("{:.3} s", rate(seconds)),
         (Datum::Ratio(_), Some(ratio)) => format!("{:.1} %", ratio * 100.0),
         _ => value_text(value),
     };
@@ -161,9 +162,10 @@ fn shown(value: &Value, kind: Kind, elapsed: f64, page_size: PageSize) -> String
 fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) -> String {
     let mut text = format!(
         "<table id=\"{}\" data-order=\"{}\"><caption class=\"hidden\">{}</caption><thead><tr>",
-        table.id, table.order, table.title
+        table.id, ORDER[0], table.title
     );
-    for (column, field) in table.columns.iter().zip(table.fields()) {
+    let fields = table.fields();
+    for field in &fields {
         let unit = match field.unit {
             Unit::Pages => "pages",
             Unit::Bytes => "bytes",
@@ -178,9 +180,9 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
         let _ = write!(
             text,
             "<th scope=\"col\" data-id=\"{}\" data-unit=\"{unit}\" data-rate=\"{rate}\" title=\"{}\">{}{per}</th>",
-            column.id,
+            field.id,
             escape(field.help),
-            column.header,
+            table.header(field),
         );
     }
     text.push_str("</tr></thead><tbody>");
@@ -188,14 +190,14 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
         let _ = write!(
             text,
             "<tr><td class=\"empty\" colspan=\"{}\">Not known: {}.</td></tr>",
-            table.columns.len(),
+            fields.len(),
             escape(why)
         );
     }
-    if let (Some(by), Ok(rows)) = (field(table.order), rows) {
-        for row in greatest(rows.into_iter(), by, MOST_ROWS) {
+    if let Ok(rows) = rows {
+        for row in greatest(rows.into_iter(), &table.order(), MOST_ROWS) {
             text.push_str("<tr>");
-            for field in table.fields() {
+            for field in &fields {
                 let value = field.of(&row);
                 let name = matches!(field.unit, Unit::Text | Unit::Time);
                 let why = value
@@ -257,7 +259,7 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
     text
 }
 
-fn of_findings(findings: &Findings) -> String {
+fn of_findings(findings: &Findings, page_size: PageSize) -> String {
     let mut text = String::new();
     match &findings.blind {
         Some(blind) => {
@@ -296,7 +298,7 @@ fn of_findings(findings: &Findings) -> String {
                 text,
                 "<li>{} <b>{}</b></li>",
                 escape(&name),
-                escape(&value_text(value))
+                escape(&shown(value, Kind::Gauge, 0.0, page_size))
             );
         }
         let _ = write!(text, "</ul><p>{}</p></li>", escape(&finding.next_step));
@@ -368,6 +370,9 @@ fn members(view: Option<&Json>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::{Finding, Measured, Severity};
+    use cachewise_units::Pages;
+
     use super::*;
 
     #[test]
@@ -394,6 +399,25 @@ mod tests {
             text, "a {{two}} b 2 c ",
             "a name in braces stays what it is"
         );
+    }
+
+    #[test]
+    fn figures_of_findings_have_their_unit_before_the_script_runs_too() {
+        let finding = Finding {
+            id: "cold_start",
+            severity: Severity::Info,
+            title: "cold".into(),
+            subject: None,
+            figures: vec![("read_miss_pages", Measured::Exact(Datum::Pages(Pages(512))))],
+            next_step: "again".into(),
+        };
+        let findings = Findings {
+            made: vec![finding],
+            blind: None,
+        };
+        let page_size = PageSize::new(4096).expect("a power of two");
+        let text = of_findings(&findings, page_size);
+        assert!(text.contains("read miss <b>2.0 MiB</b>"), "{text}");
     }
 
     #[test]
