@@ -1,6 +1,6 @@
-//! The tables of files, processes and control groups.
+//! The tables of files, processes, control groups and devices.
 
-use cachewise_model::{ALL_OTHERS, Datum, FileRow, Measured, Part, Place, Report, Row};
+use cachewise_model::{ALL_OTHERS, Datum, DeviceRow, FileRow, Measured, Part, Place, Report, Row};
 
 use super::ReportOptions;
 use super::ranked::table;
@@ -67,6 +67,25 @@ pub(crate) fn cgroups(report: &Report, place: Place, options: ReportOptions) -> 
     )
 }
 
+/// The devices, and file systems without one.
+pub(crate) fn devices(devices: &[DeviceRow], report: &Report, options: ReportOptions) -> String {
+    let named = devices.iter().map(|device| {
+        let name = match &device.path {
+            Measured::Exact(path) => path_text(path),
+            Measured::Estimated(path, _) => format!("~{}", path_text(path)),
+            Measured::Missing(_) => device.device.clone(),
+        };
+        (row(report, device.row()), name)
+    });
+    table(
+        "devices",
+        (Part::Device, Place::Recording),
+        named.collect(),
+        report.page_size,
+        options,
+    )
+}
+
 /// A row with what holds for all of them.
 fn row(report: &Report, row: Row) -> Row {
     Row {
@@ -120,6 +139,39 @@ mod tests {
             files(&sample::cold(), Place::Run, options(90, 10)),
             expected,
             "counters in which nothing happened are left out"
+        );
+    }
+
+    #[test]
+    fn devices_show_what_they_moved_and_a_file_system_without_one_its_number() {
+        let device = |number: &str, path, read| DeviceRow {
+            device: number.into(),
+            path,
+            filesystem: Measured::Exact("ext4".into()),
+            ledger: Ledger::default(),
+            device_read_bytes: read,
+            device_write_bytes: Measured::Exact(0),
+        };
+        let none = Measured::not_offered("no device");
+        let rows = [
+            device(
+                "254:0",
+                Measured::Exact("/dev/vda".into()),
+                Measured::Exact(3 << 30),
+            ),
+            device("0:31", Measured::not_offered("no device"), none),
+        ];
+        let text = devices(&rows, &sample::cold(), options(100, 10));
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert!(lines[1].contains(&"DEV-READ"), "{text}");
+        assert_eq!(lines[2].last(), Some(&"/dev/vda"), "{text}");
+        assert!(text.contains("3.0 GiB"), "what it read: {text}");
+        assert!(
+            lines[3].contains(&"-") && lines[3].last() == Some(&"0:31"),
+            "what has no device reads nothing from one, which is not 0: {text}"
         );
     }
 

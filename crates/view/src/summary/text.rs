@@ -271,6 +271,7 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
         tables::processes(&report, Place::Recording, options),
         tables::files(&report, Place::Recording, options),
         tables::cgroups(&report, Place::Recording, options),
+        tables::devices(&total.devices, &report, options),
     ];
     let tables: Vec<String> = tables
         .into_iter()
