@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {operation} {}: {kind}", path.display())]
+#[error("cannot {operation} {}: {kind}{}", path.display(), kind.next_step(operation))]
 pub struct Error {
     /// What was tried: `read`, `append to`.
     pub operation: &'static str,
@@ -72,6 +72,25 @@ pub enum ErrorKind {
     /// A sample that does not fit into a recording.
     #[error("{0}")]
     Sample(String),
+}
+
+impl ErrorKind {
+    /// What to do about it, where that is not plain.
+    fn next_step(&self, operation: &str) -> &'static str {
+        let ErrorKind::Io(error) = self else {
+            return "";
+        };
+        match error.kind() {
+            io::ErrorKind::PermissionDenied if operation.starts_with("create") => {
+                "; record into a directory that you may write to"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "; recordings are for their owner only: be that user, or root"
+            }
+            io::ErrorKind::NotFound => "; look at the spelling, and that its directory is there",
+            _ => "",
+        }
+    }
 }
 
 impl PartialEq for ErrorKind {
@@ -179,5 +198,36 @@ fn counted(samples: u64) -> String {
     match samples {
         1 => "1 sample".into(),
         samples => format!("{samples} samples"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_it_is_told_who_may() {
+        let error = |kind: io::ErrorKind| {
+            Error::new("read", Path::new("/day.rec"), io::Error::from(kind)).to_string()
+        };
+        assert_eq!(
+            error(io::ErrorKind::PermissionDenied),
+            "cannot read /day.rec: permission denied; recordings are for their owner only: be that user, or root"
+        );
+        assert!(
+            error(io::ErrorKind::NotFound).ends_with("that its directory is there"),
+            "what is not there may be elsewhere"
+        );
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        let create = Error::new("create the recording", Path::new("/day.rec"), refused);
+        assert!(
+            create.to_string().ends_with("that you may write to"),
+            "a new one has no owner yet: {create}"
+        );
+        assert_eq!(
+            error(io::ErrorKind::StorageFull),
+            "cannot read /day.rec: no storage space",
+            "what to do is plain"
+        );
     }
 }
