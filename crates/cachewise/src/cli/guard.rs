@@ -31,7 +31,8 @@ pub struct Guard {
     /// The mark: keep so much, as a size or in per cent of all memory.
     #[arg(short, long, value_name = "SIZE|PERCENT", default_value = "3%")]
     pub keep: Amount,
-    /// Reclaim until there is so much [default: the mark and a fifth more].
+    /// Reclaim until there is so much [default: a fifth more than the mark, or half of what is above it
+    /// if that is less].
     #[arg(short, long, value_name = "SIZE|PERCENT")]
     pub target: Option<Amount>,
     /// Of what: memory that can be had without swapping, or memory that is not even cache.

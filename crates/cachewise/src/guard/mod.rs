@@ -20,17 +20,22 @@ use crate::output::{Sink, Stream, tell};
 
 pub use state::{directory, recovered, told};
 
+/// A fifth more than the mark, or half of what is above it where that is less: no machine has more than all.
+fn usual_target(mark: Bytes, total: Bytes) -> Bytes {
+    let above = total.saturating_sub(mark);
+    Bytes(mark.0 + (mark.0 / 5).min(above.0 / 2))
+}
+
 /// Guards until it is told to end.
 pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let mut lines = Lines::open(arguments)?;
     let total = kernel.meminfo()?.total;
     let mark = arguments.keep.of(total);
-    let target = arguments
-        .target
-        .map_or(Bytes(mark.0.saturating_add(mark.0 / 5)), |target| {
-            target.of(total)
-        });
+    let target = match arguments.target {
+        Some(target) => target.of(total),
+        None => usual_target(mark, total),
+    };
     let options = Options {
         kept: match arguments.of {
             KeptOf::Available => Kept::Available,
@@ -161,5 +166,26 @@ impl Lines {
     fn line(&mut self, text: &str) -> Result<()> {
         let written = writeln!(self.sink, "{text}").and_then(|()| self.sink.flush());
         written.with_context(|| format!("cannot write to {}", self.sink.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_target_can_be_reached() {
+        for (mark, total, target) in [(1000, 8000, 1200), (7600, 8000, 7800), (8000, 8000, 8000)] {
+            assert_eq!(
+                usual_target(Bytes(mark), Bytes(total)),
+                Bytes(target),
+                "{mark} of {total}"
+            );
+        }
+        assert_eq!(
+            usual_target(Bytes(9000), Bytes(8000)),
+            Bytes(9000),
+            "which is refused as it is"
+        );
     }
 }
