@@ -171,7 +171,7 @@ struct Sleeper {
 impl Sleeper {
     fn new(scratch: &Scratch) -> Sleeper {
         let path = scratch.path("sleeper");
-        fs::copy("/bin/sleep", &path).expect("there is sleep(1)");
+        copy_program(Path::new("/bin/sleep"), &path);
         let running = Started::of(Command::new(&path).arg("1000"));
         until("it runs its own file", || {
             let exe = fs::read_link(format!("/proc/{}/exe", running.pid())).ok()?;

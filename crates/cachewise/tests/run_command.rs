@@ -574,7 +574,7 @@ fn under_itself() {
 /// A copy of cat, owned and setuid by this user.
 fn setuid_cat(scratch: &Scratch, user: u32) -> std::path::PathBuf {
     let cat = scratch.path("setuid-cat");
-    fs::copy("/bin/cat", &cat).expect("cat can be copied");
+    copy_program(Path::new("/bin/cat"), &cat);
     std::os::unix::fs::chown(&cat, Some(user), Some(user)).expect("root may give it away");
     // After the owner: changing that takes the bit away.
     fs::set_permissions(&cat, fs::Permissions::from_mode(0o4755)).expect("root may");

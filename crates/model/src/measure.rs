@@ -148,7 +148,8 @@ pub const LATENCY_COLUMNS: [&str; 18] = [
 
 /// How many times as much as `whole`; nothing over nothing is no number.
 fn factor(part: Count, whole: Count) -> Value {
-    match part.zip(whole, |part, whole| {
+    // The whole first: where nothing is measured, that is the reason.
+    match whole.zip(part, |whole, part| {
         (whole > 0).then(|| part as f64 / whole as f64)
     }) {
         Measured::Exact(Some(factor)) => Measured::Exact(Datum::Factor(factor)),

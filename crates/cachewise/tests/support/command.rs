@@ -34,9 +34,20 @@ pub fn cachewise<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Co
 /// A copy of the binary that every user may run: the target directory may be under /root.
 pub fn copy_for_everyone(directory: &Path) -> PathBuf {
     let copy = directory.join("cachewise");
-    fs::copy(env!("CARGO_BIN_EXE_cachewise"), &copy).expect("the binary can be copied");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_cachewise")), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("it is ours");
     copy
+}
+
+/// Copies a program that is to be run, by a process of its own: while we had it open for writing, another
+/// test's child could come to hold it too, and a file that somebody may write to cannot be run.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "{} can be copied",
+        from.display()
+    );
 }
 
 /// What follows as a user who owns nothing.

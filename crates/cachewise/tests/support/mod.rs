@@ -28,8 +28,8 @@ mod terminal;
 
 pub use bpf::{Held, held_by};
 pub use command::{
-    Ended, Started, as_nobody, cachewise, cachewise_as_nobody, copy_for_everyone, has_terminals,
-    on_terminal, signal, until,
+    Ended, Started, as_nobody, cachewise, cachewise_as_nobody, copy_for_everyone, copy_program,
+    has_terminals, on_terminal, signal, until,
 };
 pub use disk::{
     FullPipe, LoopDevice, Scratch, evict, page_size, pages_of, pin, resident, undisturbed, warm,

@@ -33,7 +33,11 @@ impl Place {
         let open_to_all = || Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open_to_all()).expect("it is ours");
         let program = directory.path().join("program");
-        std::fs::copy(std::env::current_exe().expect("there is /proc"), &program).expect("room");
+        // By a process of its own: while we had it open for writing, another test's child could come to hold
+        // it too, and a file that somebody may write to cannot be run.
+        let own = std::env::current_exe().expect("there is /proc");
+        let copied = Command::new("cp").arg(own).arg(&program).status();
+        assert!(copied.is_ok_and(|status| status.success()), "there is room");
         std::fs::set_permissions(&program, open_to_all()).expect("it is ours");
         Place(directory)
     }
