@@ -80,7 +80,7 @@ fn bytes_pass_through() {
         ended.out == bytes,
         "what cat reads and writes is what we gave it, byte by byte"
     );
-    assert_eq!(ended.err(), "", "nothing else is said");
+    assert_eq!(ended.complaints(), "", "nothing else is said");
 }
 
 fn only_the_report_is_added() {

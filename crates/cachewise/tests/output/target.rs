@@ -80,7 +80,11 @@ pub fn a_file_for_each_format() {
         let target = scratch.path(name);
         let ended = Ended::of(cachewise(["run", "-o"]).arg(&target).args(["--", "true"]));
         let ended = ended.expect(0, "true succeeds");
-        assert_eq!(ended.err(), "", "{name}: the report is in the file alone");
+        assert_eq!(
+            ended.complaints(),
+            "",
+            "{name}: the report is in the file alone"
+        );
         let text = fs::read_to_string(&target).expect("the report is there");
         assert!(
             text.starts_with(begins) && text.ends_with('\n'),

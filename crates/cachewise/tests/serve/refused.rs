@@ -420,7 +420,7 @@ pub fn ends_at_once() {
             .then_some(())
     });
     let ended = site.end().expect(0, "a supervisor ends it");
-    assert_eq!(ended.err(), "", "without complaint");
+    assert_eq!(ended.complaints(), "", "without complaint");
     let mut rest = Vec::new();
     live.read_to_end(&mut rest)
         .expect("the live view has its end");

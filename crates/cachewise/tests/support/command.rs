@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::Scratch;
+use super::suite::why_not_root;
 
 /// Far beyond what anything here takes: only a hang reaches it.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -151,6 +152,18 @@ impl Ended {
     /// Its standard error as text.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.err).into_owned()
+    }
+
+    /// Its standard error, without the note that the numbers are estimates where this process can have no others.
+    pub fn complaints(&self) -> String {
+        let all = self.err();
+        if why_not_root().is_none() {
+            return all;
+        }
+        let is_note = |line: &str| line.starts_with("cachewise: note: these are estimates");
+        all.split_inclusive('\n')
+            .filter(|line| !is_note(line))
+            .collect()
     }
 
     /// Fails unless it ended with this status.

@@ -43,7 +43,7 @@ pub fn needs_root(name: &str, test: fn()) -> Trial {
 }
 
 /// Why exact numbers, loop devices and other users cannot be had here, if they cannot.
-fn why_not_root() -> Option<String> {
+pub fn why_not_root() -> Option<String> {
     /// By their numbers in linux/capability.h.
     const NEEDED: [(u32, &str); 4] = [
         (7, "CAP_SETUID"),
