@@ -14,7 +14,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, queue};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
+use rustix::process::{Signal, kill_current_process_group};
 
 use crate::app::App;
 
@@ -125,28 +125,46 @@ pub(crate) fn stop_job() -> bool {
 pub(crate) fn has_shell() -> bool {
     /// A chain of parents that is longer has a ring in it.
     const GENERATIONS: usize = 64;
-    let (group, Ok(session)) = (getpgrp(), getsid(None)) else {
+    let Some(own) = Kin::of("self") else {
         return false;
     };
-    let mut parent = getppid();
+    let mut parent = own.parent;
     for _ in 0..GENERATIONS {
-        let Some(pid) = parent else { return false };
-        if getsid(Some(pid)) != Ok(session) {
+        let Some(kin) = Kin::of(&parent.to_string()) else {
+            return false;
+        };
+        if kin.session != own.session {
             return false;
         }
-        match getpgid(Some(pid)) {
-            Ok(own) if own == group => parent = parent_of(pid),
-            other => return other.is_ok(),
+        if kin.group != own.group {
+            return true;
         }
+        parent = kin.parent;
     }
     false
 }
 
-/// The parent of another process.
-fn parent_of(pid: Pid) -> Option<Pid> {
-    let stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before it may have anything in it, brackets too.
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
+/// Where a process belongs. Each is 0 where it is outside of the namespace of processes that `/proc` shows, as in a
+/// container that somebody has entered; getsid(2) answers the same, which rustix does not foresee.
+struct Kin {
+    parent: u32,
+    group: u32,
+    session: u32,
+}
+
+impl Kin {
+    /// None where there is no such process.
+    fn of(process: &str) -> Option<Kin> {
+        let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+        // The name before it may have anything in it, brackets too.
+        let end = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+        let mut ids = rest.split_whitespace().skip(1).map(str::parse);
+        let mut next = || ids.next()?.ok();
+        Some(Kin {
+            parent: next()?,
+            group: next()?,
+            session: next()?,
+        })
+    }
 }

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Trial::test("size::one_by_one", || run(tiny)),
         Trial::test("stop::by_a_shell_and_continued", || run(shell)),
         Trial::test("stop::without_a_shell_it_goes_on", || run(orphan)),
+        Trial::test("stop::with_the_session_outside", || run(outside)),
         Trial::test("stop::behind_its_back", || run(stopped)),
         Trial::test("panic::in_the_source", || run(|| panics("source", ""))),
         Trial::test("panic::in_the_machine", || run(|| panics("machine", "\r"))),
@@ -235,12 +236,10 @@ impl Desk {
             .lines()
             .filter(|line| wanted.iter().any(|name| line.starts_with(name)));
         let stat = told("stat").unwrap_or_else(|error| error.to_string());
-        let (own, ours) = (
-            rustix::process::getsid(None).ok(),
-            rustix::process::getppid(),
-        );
+        let ours =
+            std::fs::read_to_string("/proc/self/stat").unwrap_or_else(|error| error.to_string());
         format!(
-            "program {pid}, modes {:?} (before {:?}), our session {own:?}, our parent {ours:?}\n{}\nstat {stat}",
+            "program {pid}, modes {:?} (before {:?})\n{}\nstat {stat}our stat {ours}",
             modes(&self.line),
             self.before,
             status.collect::<Vec<_>>().join(", ")
@@ -407,6 +406,39 @@ fn orphan() {
     desk.signal(Signal::TSTP);
     desk.press("2");
     desk.until_shown("/srv/data/b");
+    desk.press("q");
+    assert_eq!(desk.ended(), 0, "it lives");
+}
+
+/// As in a container: the session, and whoever could continue the job, are in another namespace of processes.
+fn outside() {
+    const WRAPPER: [&str; 6] = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+    ];
+    let probe = std::process::Command::new(WRAPPER[0])
+        .args(&WRAPPER[1..])
+        .arg("true")
+        .output();
+    if !probe.as_ref().is_ok_and(|made| made.status.success()) {
+        println!("skipped: a program in a namespace of processes: unshare: {probe:?}");
+        return;
+    }
+    let own = std::env::current_exe().expect("a program knows where it is");
+    let mut command = CommandBuilder::new(WRAPPER[0]);
+    command.args(&WRAPPER[1..]);
+    // The second process there: the first is never stopped, session or not.
+    command.args(["sh", "-c", "\"$PROGRAM\"; exit $?"]);
+    command.env("PROGRAM", own);
+    command.env(NAME, "plain");
+    let mut desk = Desk::of(command, 24, 120);
+    desk.until_shown("dd");
+    desk.press("\u{1a}");
+    desk.until_shown("nothing to go back to");
     desk.press("q");
     assert_eq!(desk.ended(), 0, "it lives");
 }
