@@ -26,6 +26,24 @@ pub struct SheetColumn {
     pub help: &'static str,
 }
 
+impl SheetColumn {
+    /// Of these, in the order of the fields.
+    #[must_use]
+    pub const fn new(
+        id: &'static str,
+        header: &'static str,
+        is_number: bool,
+        help: &'static str,
+    ) -> SheetColumn {
+        SheetColumn {
+            id,
+            header,
+            is_number,
+            help,
+        }
+    }
+}
+
 /// One cell: what people read, and what programs do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetCell {
@@ -173,24 +191,9 @@ mod tests {
     use super::*;
 
     const COLUMNS: [SheetColumn; 3] = [
-        SheetColumn {
-            id: "name",
-            header: "NAME",
-            is_number: false,
-            help: "What it is called",
-        },
-        SheetColumn {
-            id: "size_bytes",
-            header: "SIZE",
-            is_number: true,
-            help: "How much fits",
-        },
-        SheetColumn {
-            id: "cpus",
-            header: "",
-            is_number: false,
-            help: "Who uses it",
-        },
+        SheetColumn::new("name", "NAME", false, "What it is called"),
+        SheetColumn::new("size_bytes", "SIZE", true, "How much fits"),
+        SheetColumn::new("cpus", "", false, "Who uses it"),
     ];
 
     fn sheet() -> Sheet {

@@ -14,50 +14,35 @@ use crate::cli::CpuLab;
 use crate::output::{NO, Sink, Stream, tell};
 
 /// A row is a case of an experiment.
-pub const COLUMNS: [SheetColumn; 7] = {
-    const fn column(
-        id: &'static str,
-        header: &'static str,
-        is_number: bool,
-        help: &'static str,
-    ) -> SheetColumn {
-        SheetColumn {
-            id,
-            header,
-            is_number,
-            help,
-        }
-    }
-    [
-        column("experiment", "", false, "The experiment's name"),
-        column("case", "CASE", false, "What is done"),
-        column(
-            "control",
-            "",
-            false,
-            "Whether it is there to tell the cause from others",
-        ),
-        column(
-            "each_seconds",
-            "EACH",
-            true,
-            "What one of the unit takes: the middle round",
-        ),
-        column(
-            "each_low_seconds",
-            "FROM",
-            true,
-            "The quarter of the rounds below",
-        ),
-        column(
-            "each_high_seconds",
-            "TO",
-            true,
-            "The quarter of the rounds above",
-        ),
-        column("unit", "OF", false, "What is counted"),
-    ]
-};
+pub const COLUMNS: [SheetColumn; 7] = [
+    SheetColumn::new("experiment", "", false, "The experiment's name"),
+    SheetColumn::new("case", "CASE", false, "What is done"),
+    SheetColumn::new(
+        "control",
+        "",
+        false,
+        "Whether it is there to tell the cause from others",
+    ),
+    SheetColumn::new(
+        "each_seconds",
+        "EACH",
+        true,
+        "What one of the unit takes: the middle round",
+    ),
+    SheetColumn::new(
+        "each_low_seconds",
+        "FROM",
+        true,
+        "The quarter of the rounds below",
+    ),
+    SheetColumn::new(
+        "each_high_seconds",
+        "TO",
+        true,
+        "The quarter of the rounds above",
+    ),
+    SheetColumn::new("unit", "OF", false, "What is counted"),
+];
 
 /// An experiment, and what came of it or why it could not be done.
 type Done = (Experiment, Result<Outcome, String>);

@@ -25,64 +25,50 @@ use crate::output::{Sink, Stream, explain, tell};
 use crate::run::child::{self, StartError};
 use crate::run::{not_started, status_of};
 
-const fn column(
-    id: &'static str,
-    header: &'static str,
-    is_number: bool,
-    help: &'static str,
-) -> SheetColumn {
-    SheetColumn {
-        id,
-        header,
-        is_number,
-        help,
-    }
-}
-
 /// A row is a cache.
 pub const COLUMNS: [SheetColumn; 4] = [
-    column("cache", "CACHE", false, "The cache, or branches"),
-    column("accesses", "ACCESSES", true, "How often it was asked"),
-    column(
+    SheetColumn::new("cache", "CACHE", false, "The cache, or branches"),
+    SheetColumn::new("accesses", "ACCESSES", true, "How often it was asked"),
+    SheetColumn::new(
         "misses",
         "MISSES",
         true,
         "How often it did not have what was wanted",
     ),
-    column("miss_ratio", "MISS%", true, "Misses over accesses"),
+    SheetColumn::new("miss_ratio", "MISS%", true, "Misses over accesses"),
 ];
 
 /// A row is a line of source; in JSON only.
 const LINES: [SheetColumn; 9] = [
-    column(
+    SheetColumn::new(
         "misses",
         "MISSES",
         true,
         "Accesses to data that the first level did not have",
     ),
-    column(
+    SheetColumn::new(
         "share_ratio",
         "SHARE",
         true,
         "Its part of all misses of the program",
     ),
-    column("reads", "READS", true, "Reads of data"),
-    column(
+    SheetColumn::new("reads", "READS", true, "Reads of data"),
+    SheetColumn::new(
         "read_miss_ratio",
         "MISS%",
         true,
         "Reads that the first level did not have, over reads",
     ),
-    column(
+    SheetColumn::new(
         "wasted_bytes",
         "WASTED",
         true,
         "Bytes that were fetched into the first level and thrown out unused",
     ),
-    column("function", "FUNCTION", false, "The function"),
-    column("file", "", false, "The file"),
-    column("line", "", true, "The line"),
-    column("object", "WHERE", false, "The program or library"),
+    SheetColumn::new("function", "FUNCTION", false, "The function"),
+    SheetColumn::new("file", "", false, "The file"),
+    SheetColumn::new("line", "", true, "The line"),
+    SheetColumn::new("object", "WHERE", false, "The program or library"),
 ];
 
 const NO_COUNT: Missing = Missing::NotOffered("see the notes");

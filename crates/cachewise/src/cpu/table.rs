@@ -24,124 +24,110 @@ use crate::output::{Sink, Stream, tell, write_whole};
 /// Less than this has no second level in it.
 const LEAST: Bytes = Bytes(64 << 10);
 
-const fn column(
-    id: &'static str,
-    header: &'static str,
-    is_number: bool,
-    help: &'static str,
-) -> SheetColumn {
-    SheetColumn {
-        id,
-        header,
-        is_number,
-        help,
-    }
-}
-
 /// A row is a level, or a step in the cost of address translation.
 pub const COLUMNS: [SheetColumn; 22] = [
-    column(
+    SheetColumn::new(
         "name",
         "LEVEL",
         false,
         "The level: a cache by its name, memory, or dTLB: a step of address translation",
     ),
-    column(
+    SheetColumn::new(
         "told_size_bytes",
         "SYSFS",
         true,
         "How much fits, as sysfs says",
     ),
-    column(
+    SheetColumn::new(
         "line_bytes",
         "LINE",
         true,
         "What is fetched at a time, as sysfs says",
     ),
-    column(
+    SheetColumn::new(
         "ways",
         "WAYS",
         true,
         "In how many places a line may be, as sysfs says",
     ),
-    column(
+    SheetColumn::new(
         "cores",
         "CORES",
         true,
         "How many cores share it, as sysfs says",
     ),
-    column(
+    SheetColumn::new(
         "threads",
         "THREADS",
         true,
         "How many hardware threads share it, as sysfs says",
     ),
-    column(
+    SheetColumn::new(
         "size_bytes",
         "MEASURED",
         true,
         "How much fits, as measured: half-way up to the next level; of dTLB: the memory that its pages cover",
     ),
-    column("size_low_bytes", "", true, "The least of that in any round"),
-    column("size_high_bytes", "", true, "The most of that in any round"),
-    column(
+    SheetColumn::new("size_low_bytes", "", true, "The least of that in any round"),
+    SheetColumn::new("size_high_bytes", "", true, "The most of that in any round"),
+    SheetColumn::new(
         "size_trust",
         "",
         false,
         "How far rounds agree on it: good, fair, contended",
     ),
-    column(
+    SheetColumn::new(
         "local_seconds",
         "PAGE-LOCAL",
         true,
         "Latency of a load, page by page; of dTLB: how much more a load beyond it takes",
     ),
-    column("local_low_seconds", "", true, "The lower end of the rounds"),
-    column(
+    SheetColumn::new("local_low_seconds", "", true, "The lower end of the rounds"),
+    SheetColumn::new(
         "local_high_seconds",
         "",
         true,
         "The upper end of the rounds",
     ),
-    column("local_cycles", "CYCLES", true, "The same in core cycles"),
-    column(
+    SheetColumn::new("local_cycles", "CYCLES", true, "The same in core cycles"),
+    SheetColumn::new(
         "local_trust",
         "",
         false,
         "How far rounds agree on it: good, fair, contended",
     ),
-    column(
+    SheetColumn::new(
         "random_seconds",
         "RANDOM",
         true,
         "Latency of a load from any page after any other",
     ),
-    column(
+    SheetColumn::new(
         "random_low_seconds",
         "",
         true,
         "The lower end of the rounds",
     ),
-    column(
+    SheetColumn::new(
         "random_high_seconds",
         "",
         true,
         "The upper end of the rounds",
     ),
-    column("random_cycles", "CYCLES", true, "The same in core cycles"),
-    column(
+    SheetColumn::new("random_cycles", "CYCLES", true, "The same in core cycles"),
+    SheetColumn::new(
         "random_trust",
         "",
         false,
         "How far rounds agree on it: good, fair, contended",
     ),
-    column(
+    SheetColumn::new(
         "measured_pages",
         "",
         true,
         "Of dTLB: the most pages that were seen below the step",
     ),
-    column(
+    SheetColumn::new(
         "read_at",
         "",
         false,

@@ -14,31 +14,29 @@ use crate::cli::CpuTopology;
 use crate::output::{Sink, Stream};
 
 /// A row is a cache.
-pub const COLUMNS: [SheetColumn; 10] = columns();
-
-const fn columns() -> [SheetColumn; 10] {
-    const fn column(id: &'static str, is_number: bool, help: &'static str) -> SheetColumn {
-        SheetColumn {
-            id,
-            // The tree is what people get.
-            header: "",
-            is_number,
-            help,
-        }
-    }
-    [
-        column("name", false, "The cache's name: L1d, L1i, L2"),
-        column("level", true, "How far it is from the core; 1 is nearest"),
-        column("kind", false, "What is in it: data, instruction or unified"),
-        column("size_bytes", true, "How much fits, as sysfs says"),
-        column("line_bytes", true, "What is fetched at a time"),
-        column("ways", true, "In how many places of it a line may be"),
-        column("sets", true, "How many groups of such places there are"),
-        column("cpus", false, "The CPUs that share it"),
-        column("threads", true, "How many hardware threads that are"),
-        column("cores", true, "How many cores that are"),
-    ]
-}
+pub const COLUMNS: [SheetColumn; 10] = [
+    // Without headers: the tree is what people get.
+    SheetColumn::new("name", "", false, "The cache's name: L1d, L1i, L2"),
+    SheetColumn::new(
+        "level",
+        "",
+        true,
+        "How far it is from the core; 1 is nearest",
+    ),
+    SheetColumn::new(
+        "kind",
+        "",
+        false,
+        "What is in it: data, instruction or unified",
+    ),
+    SheetColumn::new("size_bytes", "", true, "How much fits, as sysfs says"),
+    SheetColumn::new("line_bytes", "", true, "What is fetched at a time"),
+    SheetColumn::new("ways", "", true, "In how many places of it a line may be"),
+    SheetColumn::new("sets", "", true, "How many groups of such places there are"),
+    SheetColumn::new("cpus", "", false, "The CPUs that share it"),
+    SheetColumn::new("threads", "", true, "How many hardware threads that are"),
+    SheetColumn::new("cores", "", true, "How many cores that are"),
+];
 
 const NOT_TOLD: Missing = Missing::Unknown("sysfs does not tell it here");
 
