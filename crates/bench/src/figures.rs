@@ -254,7 +254,8 @@ impl Figures {
                 psi_io_some_seconds: time(self.psi_io_some_seconds),
                 psi_io_full_seconds: time(self.psi_io_full_seconds),
                 ..System::default()
-            },
+            }
+            .into(),
             measurement: Measurement {
                 part: Measured::Exact(part.into()),
                 minor_faults: Measured::Exact(self.minor_faults),
@@ -275,7 +276,8 @@ impl Figures {
                 all: latency(|latency| latency.all),
                 hits: latency(|latency| latency.hits),
                 misses: latency(|latency| latency.misses),
-            },
+            }
+            .into(),
             elapsed: Duration::try_from_secs_f64(self.seconds).unwrap_or_default(),
             ..Row::default()
         }

@@ -122,7 +122,7 @@ fn row(note: &str, system: System) -> Row {
             ..Labels::default()
         },
         ledger: Ledger::all_missing(NOT_HERE),
-        system,
+        system: system.into(),
         ..Row::default()
     }
 }

@@ -19,6 +19,7 @@
 //! - `counter`, `ledger`, `derived`: what was asked of the page cache, and what follows from it.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
 //! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
+//! - `seldom`: the groups of numbers that most rows do not have.
 //! - `shown`: which columns tables show, and what their rows are sorted by.
 //! - `measure`: what a measurement of reading or writing counts.
 //! - `system`: numbers of the machine or a control group.
@@ -48,6 +49,7 @@ mod parts;
 mod report;
 mod residency;
 mod row;
+mod seldom;
 mod shown;
 mod stretch;
 mod summary;
@@ -71,6 +73,7 @@ pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject};
+pub use seldom::{Group, Seldom};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
 pub use stretch::{Stretch, Sum, Use};
 pub use summary::{Figures, Gap, GapKind, Spread, Stall, Summary};

@@ -3,6 +3,7 @@
 use crate::field::{Field, Kind, fields};
 use crate::measured::{Count, Measured};
 use crate::row::NOT_HERE;
+use crate::seldom::Group;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
@@ -82,9 +83,17 @@ impl Measurement {
     }
 }
 
+static ABSENT: Measurement = Measurement::all_missing(NOT_HERE);
+
+impl Group for Measurement {
+    fn absent() -> &'static Self {
+        &ABSENT
+    }
+}
+
 impl Default for Measurement {
     fn default() -> Self {
-        Measurement::all_missing(NOT_HERE)
+        ABSENT.clone()
     }
 }
 

@@ -197,7 +197,7 @@ impl CgroupRow {
         Row {
             labels,
             ledger: self.ledger.clone(),
-            system: self.system.clone(),
+            system: self.system.clone().into(),
             ..Row::default()
         }
     }

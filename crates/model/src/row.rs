@@ -17,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::measure::Measurement;
 use crate::measured::{Count, Measured, Missing};
 use crate::residency::Residency;
+use crate::seldom::Seldom;
 use crate::system::System;
 
 /// The reason that stands behind a `-` where a row is about something else; documents that show
@@ -35,9 +36,9 @@ pub struct Row {
     /// What is resident at the end of the stretch.
     pub residency: Residency,
     /// Numbers of the machine or of a control group, over the stretch or at its end.
-    pub system: System,
+    pub system: Seldom<System>,
     /// What a measurement counted.
-    pub measurement: Measurement,
+    pub measurement: Seldom<Measurement>,
     /// How long the stretch was; zero where a row has none.
     pub elapsed: Duration,
     /// How large the pages are that were counted; none where that was not told.
@@ -132,7 +133,7 @@ impl Row {
         self.labels = later.labels.clone();
         self.elapsed += later.elapsed;
         self.ledger += &later.ledger;
-        self.system = self.system.followed_by(&later.system);
+        self.system = self.system.followed_by(&later.system).into();
         let (subject, later) = (&mut self.subject, &later.subject);
         subject.device_read_bytes = subject.device_read_bytes.plus(later.device_read_bytes);
         subject.device_write_bytes = subject.device_write_bytes.plus(later.device_write_bytes);
@@ -164,7 +165,7 @@ impl Row {
                 resident_after_pages: count,
                 ..Row::of_system().subject
             },
-            measurement: Measurement::all_missing(NOT_YET),
+            measurement: Measurement::all_missing(NOT_YET).into(),
             ..Row::of_system()
         }
     }
@@ -184,7 +185,7 @@ impl Row {
                 device_write_bytes: count,
                 ..Subject::default()
             },
-            system: System::all_missing(NOT_YET),
+            system: System::all_missing(NOT_YET).into(),
             elapsed: Duration::from_secs(1),
             ..Row::default()
         }

@@ -75,7 +75,7 @@ impl Stretch {
                 device_write_bytes: self.device_write_bytes,
                 ..Subject::default()
             },
-            system: self.system.clone(),
+            system: self.system.clone().into(),
             ..Row::default()
         })
     }

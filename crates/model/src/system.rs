@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::field::{Field, Kind, fields};
 use crate::measured::{Count, Measured, Missing};
 use crate::row::NOT_HERE;
+use crate::seldom::Group;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
@@ -161,9 +162,17 @@ numbers! {
         "Dirty page cache at which write-back starts";
 }
 
+static ABSENT: System = System::all_missing(NOT_HERE);
+
+impl Group for System {
+    fn absent() -> &'static Self {
+        &ABSENT
+    }
+}
+
 impl Default for System {
     fn default() -> Self {
-        System::all_missing(NOT_HERE)
+        ABSENT.clone()
     }
 }
 

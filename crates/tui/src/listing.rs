@@ -190,32 +190,24 @@ impl Listing {
             true => tree(self.kind, &self.items, &shown),
             false => flat(&self.items, &shown),
         };
-        let order = self.order();
         let mut lines = Vec::with_capacity(self.nodes.len());
+        let order = Order::of(self);
+        let mut roots: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| self.nodes[*node].parent.is_none())
+            .collect();
+        // The last of these is the next line.
         let mut open: Vec<Line> = Vec::new();
-        let roots = order
-            .iter()
-            .filter(|node| self.nodes[**node].parent.is_none());
-        open.extend(roots.rev().map(|node| Line {
-            node: *node,
-            depth: 0,
-        }));
-        let mut rank = vec![0; self.nodes.len()];
-        for (place, node) in order.iter().enumerate() {
-            rank[*node] = place;
-        }
+        let push = |open: &mut Vec<Line>, nodes: &mut Vec<usize>, depth| {
+            order.sort(nodes);
+            open.extend(nodes.iter().rev().map(|&node| Line { node, depth }));
+        };
+        push(&mut open, &mut roots, 0);
         while let Some(line) = open.pop() {
             lines.push(line);
             let node = &self.nodes[line.node];
-            if node.below.is_empty() || self.folded.contains(&node.key) {
-                continue;
+            if !node.below.is_empty() && !self.folded.contains(&node.key) {
+                push(&mut open, &mut node.below.clone(), line.depth + 1);
             }
-            let mut below = node.below.clone();
-            below.sort_by_key(|node| std::cmp::Reverse(rank[*node]));
-            open.extend(below.into_iter().map(|node| Line {
-                node,
-                depth: line.depth + 1,
-            }));
         }
         self.lines = lines;
         self.find_again();
@@ -246,59 +238,6 @@ impl Listing {
             _ => None,
         };
         filter.accepts(texts.into_iter().chain([device]).flatten())
-    }
-
-    /// The nodes in the order that is asked for; of two alike the usual order decides, then the name, so
-    /// that rows stand still.
-    fn order(&self) -> Vec<usize> {
-        let Some(column) = self.columns.get(self.sort) else {
-            return (0..self.nodes.len()).collect();
-        };
-        let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
-        let keys: Vec<(Sorted<'_>, [Sorted<'_>; ORDER.len()])> = self
-            .nodes
-            .iter()
-            .map(|node| match self.row(node) {
-                Some(row) => (
-                    sorted(column.field, row, node),
-                    std::array::from_fn(|place| {
-                        usual
-                            .get(place)
-                            .map_or(Sorted::Missing, |field| sorted(field, row, node))
-                    }),
-                ),
-                None => (Sorted::Missing, [const { Sorted::Missing }; ORDER.len()]),
-            })
-            .collect();
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        order.sort_by(|one, other| {
-            let (one, other) = (*one, *other);
-            let main = compare(&keys[one].0, &keys[other].0, self.reverse);
-            let usual = || {
-                let usual = keys[one].1.iter().zip(&keys[other].1);
-                usual
-                    .map(|(one, other)| compare(one, other, false))
-                    .find(|order| order.is_ne())
-            };
-            main.then_with(|| usual().unwrap_or(Ordering::Equal))
-                .then_with(|| self.tie(one).cmp(&self.tie(other)))
-        });
-        order
-    }
-
-    fn tie(&self, node: usize) -> (u32, &str, &OsStr) {
-        let node = &self.nodes[node];
-        let label = node.label.as_deref().unwrap_or_default();
-        match &node.key {
-            Key::Process(process) => (process.pid, label, OsStr::new("")),
-            Key::File {
-                path: Some(path), ..
-            }
-            | Key::Directory(path) => (0, label, path.as_os_str()),
-            Key::File { device, .. } | Key::Device(device) => (0, label, OsStr::new(device)),
-            Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
-            Key::Nobody => (u32::MAX, label, OsStr::new("")),
-        }
     }
 
     /// Goes to where the one that is followed is now; where it is gone, stays.
@@ -459,6 +398,69 @@ enum Sorted<'a> {
     Missing,
 }
 
+/// The order that is asked for; of two alike the usual order decides, then the name, so that rows stand still.
+struct Order<'a> {
+    nodes: &'a [Node],
+    /// What each node is sorted by, and after that; none where nothing is to be sorted by.
+    keys: Vec<(Sorted<'a>, [Sorted<'a>; ORDER.len()])>,
+    reverse: bool,
+}
+
+impl<'a> Order<'a> {
+    fn of(listing: &'a Listing) -> Order<'a> {
+        let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
+        let key = |field: Option<&Field>, node: &'a Node| match (field, listing.row(node)) {
+            (Some(field), Some(row)) => sorted(field, row, node),
+            _ => Sorted::Missing,
+        };
+        let keys = listing.columns.get(listing.sort).map(|column| {
+            let keys = listing.nodes.iter().map(|node| {
+                let then = std::array::from_fn(|place| key(usual.get(place).copied(), node));
+                (key(Some(column.field), node), then)
+            });
+            keys.collect()
+        });
+        Order {
+            nodes: &listing.nodes,
+            keys: keys.unwrap_or_default(),
+            reverse: listing.reverse,
+        }
+    }
+
+    /// Puts some nodes into it.
+    fn sort(&self, nodes: &mut [usize]) {
+        if self.keys.is_empty() {
+            return;
+        }
+        nodes.sort_by(|&one, &other| {
+            let ((first, then), (second, after)) = (&self.keys[one], &self.keys[other]);
+            let usual = || {
+                let pairs = then.iter().zip(after);
+                pairs
+                    .map(|(one, other)| compare(one, other, false))
+                    .find(|order| order.is_ne())
+            };
+            compare(first, second, self.reverse)
+                .then_with(|| usual().unwrap_or(Ordering::Equal))
+                .then_with(|| tie(&self.nodes[one]).cmp(&tie(&self.nodes[other])))
+        });
+    }
+}
+
+fn tie(node: &Node) -> (u32, &str, &OsStr) {
+    let label = node.label.as_deref().unwrap_or_default();
+    match &node.key {
+        Key::Process(process) => (process.pid, label, OsStr::new("")),
+        Key::File {
+            path: Some(path), ..
+        }
+        | Key::Directory(path) => (0, label, path.as_os_str()),
+        Key::File { device, .. } | Key::Device(device) => (0, label, OsStr::new(device)),
+        Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
+        Key::Nobody => (u32::MAX, label, OsStr::new("")),
+    }
+}
+
 fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
     if field.unit == Unit::Text
         && let Some(label) = &node.label
@@ -481,11 +483,13 @@ fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
 
 /// Numbers from the largest, names from the first letter, and what is missing at the end in any case.
 fn compare(one: &Sorted<'_>, other: &Sorted<'_>, reverse: bool) -> Ordering {
-    let text = |sorted: &Sorted<'_>| match sorted {
-        Sorted::Text(text) => Some(text.clone()),
-        Sorted::Label(label) => Some((*label).to_owned()),
-        _ => None,
-    };
+    fn text<'a>(sorted: &'a Sorted<'_>) -> Option<&'a str> {
+        match sorted {
+            Sorted::Text(text) => Some(text),
+            Sorted::Label(label) => Some(label),
+            _ => None,
+        }
+    }
     let order = match (one, other) {
         (Sorted::Missing, Sorted::Missing) => return Ordering::Equal,
         (Sorted::Missing, _) => return Ordering::Greater,

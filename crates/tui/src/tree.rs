@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cachewise_model::{Row, escaped};
 
@@ -53,9 +53,12 @@ pub fn flat(items: &[Item], shown: &[usize]) -> Vec<Node> {
 pub fn tree(kind: Kind, items: &[Item], shown: &[usize]) -> Vec<Node> {
     let mut nodes = match kind {
         Kind::Process => by_parent(items, shown),
-        Kind::File => by_path(items, shown, Key::Directory, |item| {
-            item.row.labels.path.as_ref().known().map(PathBuf::as_path)
-        }),
+        Kind::File => by_path(
+            items,
+            shown,
+            |path| Key::Directory(path.to_owned()),
+            |item| item.row.labels.path.as_ref().known().map(PathBuf::as_path),
+        ),
         Kind::Cgroup => by_path(
             items,
             shown,
@@ -107,32 +110,35 @@ fn leads_to(nodes: &[Node], from: usize, to: usize) -> bool {
 fn by_path<'a>(
     items: &'a [Item],
     shown: &[usize],
-    key: impl Fn(PathBuf) -> Key,
+    key: impl Fn(&Path) -> Key,
     path_of: impl Fn(&'a Item) -> Option<&'a Path>,
 ) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::with_capacity(shown.len() * 2);
-    let mut places: HashMap<(Option<usize>, &OsStr), usize> = HashMap::new();
+    // By their letters: paths are compared part by part otherwise, and these are the kernel's.
+    let mut places: HashMap<&OsStr, usize> = HashMap::with_capacity(shown.len() * 2);
     for place in shown {
         let item = &items[*place];
         let Some(path) = path_of(item) else {
             nodes.push(Node::new(item.key.clone(), Some(*place), None));
             continue;
         };
+        // From the nearest that is there already down to itself.
+        let mut missing = Vec::new();
         let mut above = None;
-        let mut whole = PathBuf::new();
-        for part in path.components() {
-            whole.push(part);
-            let name = match part {
-                Component::RootDir => OsStr::new("/"),
-                part => part.as_os_str(),
-            };
-            let at = *places.entry((above, name)).or_insert_with(|| {
-                let mut node = Node::new(key(whole.clone()), None, above);
-                node.label = Some(escaped(name).into_owned());
-                nodes.push(node);
-                nodes.len() - 1
-            });
-            above = Some(at);
+        for part in path.ancestors().filter(|part| !part.as_os_str().is_empty()) {
+            above = places.get(part.as_os_str()).copied();
+            if above.is_some() {
+                break;
+            }
+            missing.push(part);
+        }
+        for part in missing.into_iter().rev() {
+            let name = part.file_name().unwrap_or(part.as_os_str());
+            let mut node = Node::new(key(part), None, above);
+            node.label = Some(escaped(name).into_owned());
+            nodes.push(node);
+            above = Some(nodes.len() - 1);
+            places.insert(part.as_os_str(), nodes.len() - 1);
         }
         match above.map(|at| &mut nodes[at]) {
             // Two files of one path: the deleted one, and the one that took its place.

@@ -121,14 +121,17 @@ pub fn to_the_page() {
     }
 
     let path = |file: &Path| file.to_string_lossy().into_owned();
-    let served = until("the server has a row of each file", || {
+    // A stretch may end in the middle of a program.
+    let served = until("the server has all of each file", || {
         let json = site.json("/api/v1/files?seconds=60&limit=5000");
         let rows = json["files"].as_array().expect("a list").clone();
-        let has = |file: &Path| rows.iter().any(|row| row["path"] == path(file).as_str());
-        [&hit, &missed, &around]
-            .iter()
-            .all(|file| has(file))
-            .then_some(rows)
+        let asked = [&hit, &missed, &around].map(|file| Asked::of(&rows, "path", &path(file)));
+        let whole = [
+            asked[0].pages,
+            asked[1].pages,
+            asked[2].direct_bytes / (SIZE / pages),
+        ];
+        whole.iter().all(|all| *all >= pages).then_some(rows)
     });
     let metrics = site.get("/metrics").body;
     let (files, groups) = (ended(files), ended(groups));

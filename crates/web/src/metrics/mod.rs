@@ -190,7 +190,7 @@ fn group_rows(gathered: &Gathered) -> Rows {
             ..Row::default()
         };
         if Groups::is_current(group) {
-            row.system = group.system.clone();
+            row.system = group.system.clone().into();
         }
         (group.name.clone(), row)
     });

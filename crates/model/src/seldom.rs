@@ -1,0 +1,91 @@
+//! Groups of numbers that most rows do not have.
+
+use std::fmt::{self, Debug, Formatter};
+use std::ops::{Deref, DerefMut};
+
+/// A group of numbers that takes no room where none of it applies: a list of thousands of files has nothing of the
+/// machine's. Reads as the whole group; memory is taken by the first change.
+#[derive(Clone)]
+pub struct Seldom<T>(Option<Box<T>>);
+
+/// What can be seldom there.
+pub trait Group: Clone + PartialEq + Debug + 'static {
+    /// The group of a row that has nothing of it.
+    fn absent() -> &'static Self;
+}
+
+impl<T> Default for Seldom<T> {
+    fn default() -> Self {
+        Seldom(None)
+    }
+}
+
+impl<T> From<T> for Seldom<T> {
+    fn from(group: T) -> Self {
+        Seldom(Some(Box::new(group)))
+    }
+}
+
+impl<T: Group> Deref for Seldom<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::absent())
+    }
+}
+
+impl<T: Group> DerefMut for Seldom<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_with(|| Box::new(T::absent().clone()))
+    }
+}
+
+impl<T: Group> PartialEq for Seldom<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.is_none() && other.0.is_none()) || **self == **other
+    }
+}
+
+impl<T: Group> Debug for Seldom<T> {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        T::fmt(self, formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Measured, NOT_HERE, System};
+
+    #[test]
+    fn what_is_not_there_reads_as_not_there_and_takes_no_room() {
+        let mut group = Seldom::<System>::default();
+        assert_eq!(
+            size_of_val(&group),
+            size_of::<usize>(),
+            "no more than a place for it"
+        );
+        assert_eq!(
+            group.cached_bytes.missing(),
+            Some(NOT_HERE),
+            "no cache rather than an empty one"
+        );
+        assert_eq!(
+            group,
+            Seldom::from(System::default()),
+            "the same, said at length"
+        );
+        group.cached_bytes = Measured::Exact(7);
+        assert_eq!(
+            group.cached_bytes.known(),
+            Some(7),
+            "what is written is there"
+        );
+        assert_eq!(
+            group.buffers_bytes.missing(),
+            Some(NOT_HERE),
+            "and nothing else is"
+        );
+        assert_ne!(group, Seldom::default(), "nor is it as before");
+    }
+}
