@@ -129,7 +129,7 @@ pub struct Places {
 #[derive(Debug, Clone)]
 enum Law {
     Uniform,
-    Zipf(Zipf),
+    Zipf(Zipf, Spread),
     Normal { deviation: f64 },
     Hot { accesses: f64, hot: u64 },
     Mix { sequential: f64 },
@@ -157,7 +157,7 @@ impl Places {
         let (thread, threads) = thread;
         let law = match access {
             Access::Uniform => Law::Uniform,
-            Access::Zipf(theta) => Law::Zipf(Zipf::new(count, theta)),
+            Access::Zipf(theta) => Law::Zipf(Zipf::new(count, theta), Spread::new(count)),
             Access::Normal(part) => Law::Normal {
                 deviation: part / 100.0 * count as f64,
             },
@@ -195,7 +195,7 @@ impl Places {
     pub fn next_offset(&mut self) -> u64 {
         let place = match &self.law {
             Law::Uniform => self.random.below(self.count),
-            Law::Zipf(zipf) => spread(zipf.rank(&mut self.random), self.count),
+            Law::Zipf(zipf, spread) => spread.place(zipf.rank(&mut self.random)),
             Law::Normal { deviation } => normal(&mut self.random, self.count, *deviation),
             Law::Hot { accesses, hot } => {
                 if *hot == self.count || self.random.part() < *accesses {
@@ -234,10 +234,39 @@ fn normal(random: &mut Random, count: u64, deviation: f64) -> u64 {
 }
 
 /// Sends ranks to places all over the file, each to its own: what is asked for most often should not be one stretch.
-pub(crate) fn spread(rank: u64, count: u64) -> u64 {
-    // A prime that divides no number of places that there is memory for, so no two ranks meet.
-    const PRIME: u128 = 0xffff_ffff_ffff_ffc5;
-    (u128::from(rank) * PRIME % u128::from(count)) as u64
+#[derive(Debug, Clone)]
+pub(crate) struct Spread {
+    count: u64,
+    step: u64,
+}
+
+impl Spread {
+    pub fn new(count: u64) -> Spread {
+        // By the golden section those that follow each other lie as far apart as they can, however many there are; and
+        // no two meet where step and count have no divisor in common.
+        const GOLDEN: f64 = 0.618_033_988_749_894_9;
+        let count = count.max(1);
+        let mut step = ((count as f64 * GOLDEN) as u64).clamp(1, count);
+        while divisor(step, count) != 1 {
+            step -= 1;
+        }
+        Spread { count, step }
+    }
+
+    pub fn place(&self, rank: u64) -> u64 {
+        match rank.checked_mul(self.step) {
+            Some(far) => far % self.count,
+            None => (u128::from(rank) * u128::from(self.step) % u128::from(self.count)) as u64,
+        }
+    }
+}
+
+/// The greatest that both have in common (Euclid).
+fn divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Ranks by Zipf's law, by rejection and inversion (Hörmann and Derflinger, 1996): no table, whatever the size.
@@ -433,13 +462,25 @@ mod tests {
     }
 
     #[test]
-    fn ranks_go_to_places_of_their_own() {
-        for count in [1, 2, 3, 1000, 65_536, 99_991] {
-            let mut met: Vec<u64> = (0..count).map(|rank| spread(rank, count)).collect();
+    fn ranks_go_to_places_of_their_own_all_over_the_file() {
+        for count in [1, 2, 3, 59, 1000, 65_536, 99_991, 1 << 18] {
+            let spread = Spread::new(count);
+            let mut met: Vec<u64> = (0..count).map(|rank| spread.place(rank)).collect();
+            let popular = &mut met[..count.min(16) as usize];
+            popular.sort_unstable();
+            let gaps = popular.windows(2).map(|two| two[1] - two[0]);
+            let widest = gaps.max().unwrap_or(0);
+            assert!(
+                count < 16 || widest <= count / 6,
+                "the first sixteen of {count} lie {widest} apart"
+            );
             met.sort_unstable();
             met.dedup();
             assert_eq!(met.len() as u64, count, "of {count}");
         }
+        // More than 64 bits hold on the way.
+        let spread = Spread::new(u64::MAX);
+        assert!(spread.place(u64::MAX - 1) < u64::MAX, "a place");
     }
 
     proptest! {

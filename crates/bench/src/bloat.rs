@@ -5,7 +5,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, kill_process, waitid, waitpid,
+};
 
 use crate::random::Random;
 use crate::{Bloat, BloatEnd, Error};
@@ -164,10 +166,12 @@ impl Bloater {
         if self.is_gone {
             return false;
         }
-        match waitpid(Some(self.pid), WaitOptions::NOHANG) {
+        // It is reaped at the end only: the kernel then adds what it read, from swap, to what this process has read.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(self.pid), look) {
             Ok(None) | Err(rustix::io::Errno::INTR) => true,
-            Ok(Some((_, status))) => {
-                self.note(status);
+            Ok(Some(status)) => {
+                self.note(&status);
                 false
             }
             Err(_) => {
@@ -177,7 +181,7 @@ impl Bloater {
         }
     }
 
-    fn note(&mut self, status: WaitStatus) {
+    fn note(&mut self, status: &WaitIdStatus) {
         self.is_gone = true;
         let signal = status.terminating_signal();
         self.killed = signal.map(|signal| (signal, self.began.elapsed().as_secs_f64()));
@@ -195,9 +199,7 @@ impl Bloater {
 
 impl Drop for Bloater {
     fn drop(&mut self) {
-        if self.is_gone {
-            return;
-        }
+        // Of one that has ended the id is still its own.
         let _ = kill_process(self.pid, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.pid), WaitOptions::empty()) {}
     }
@@ -365,8 +367,12 @@ mod tests {
         while bloater.is_alive() {
             std::thread::sleep(Duration::from_millis(1));
         }
+        let place = format!("/proc/{}", bloater.pid.as_raw_nonzero());
+        let place = std::path::Path::new(&place);
+        assert!(place.exists(), "what it read is not ours before the end");
         let killed = bloater.end().killed.map(|(signal, _)| signal);
         assert_eq!(killed, Some(libc::SIGKILL), "by which signal");
+        assert!(!place.exists(), "then it is reaped");
     }
 
     #[test]

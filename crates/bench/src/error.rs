@@ -123,6 +123,18 @@ impl Error {
             Some(rustix::io::Errno::ROFS) => {
                 "; its file system is mounted read-only: take another directory"
             }
+            Some(rustix::io::Errno::EXIST) => {
+                "; it is not written over: remove it, or give another name"
+            }
+            Some(rustix::io::Errno::FBIG) => {
+                "; a file may not be as large here (ulimit -f, or its file system): make a smaller one"
+            }
+            Some(rustix::io::Errno::ACCESS) => {
+                "; this user may not: take a file or a directory of your own, or be its owner or root"
+            }
+            Some(rustix::io::Errno::NOENT) if operation == "create" => {
+                "; its directory is not there: make that first"
+            }
             Some(rustix::io::Errno::NOENT) if operation == "open" => {
                 "; give one that is there, or a size, and it is made"
             }

@@ -30,7 +30,7 @@
 //! # Layout
 //! - `workload`: [`Workload`], [`Engine`], [`Fill`], [`Advice`], [`Bloat`]: what is to be done.
 //! - `access`: [`Access`] and [`Places`]: where in the file; `random`: numbers by a seed.
-//! - `run`: [`run()`], [`Event`]: doing it; `work`: what each thread does, `pace`: in portions.
+//! - `run`: [`run()`], [`Event`]: doing it; `work`: what each thread does, in portions.
 //! - `engine`: one file for each way to read or write.
 //! - `tally`: what a thread counts; `counters`: what the kernel counts; `figures`: [`Figures`], [`Summary`]: both together.
 //! - `prepare`: the file: made, filled, evicted; `bloat`: the process that takes memory.
@@ -59,5 +59,5 @@ pub use error::Error;
 pub use figures::{BloatEnd, Figures, HitSource, Latency, Percentiles, Summary};
 pub use prepare::{Made, evict_all, make};
 pub use rounds::Rounds;
-pub use run::{Event, run};
+pub use run::{Event, Preparation, run};
 pub use workload::{Advice, Bloat, Engine, Fill, Workload};

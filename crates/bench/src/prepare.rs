@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cachewise_residency::{EvictOptions, evict, query};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
+use crate::access::Spread;
 use crate::random::Random;
 use crate::{Error, Fill, Workload};
 
@@ -57,12 +58,24 @@ pub fn make(
     progress: &mut dyn FnMut(Bytes),
     cancel: &AtomicBool,
 ) -> Result<Made, Error> {
-    room_for(path, size)?;
+    make_as(path, path, size, compress_pct, progress, cancel)
+}
+
+/// The same, where the file has another name than the one that it is to have: errors tell of that.
+pub(crate) fn make_as(
+    name: &Path,
+    path: &Path,
+    size: Bytes,
+    compress_pct: u8,
+    progress: &mut dyn FnMut(Bytes),
+    cancel: &AtomicBool,
+) -> Result<Made, Error> {
+    room_for(name, size)?;
     let mut file = File::options()
         .write(true)
         .create_new(true)
         .open(path)
-        .map_err(|source| Error::file("create", path, source))?;
+        .map_err(|source| Error::file("create", name, source))?;
     let made = Made {
         path: path.to_owned(),
         is_kept: false,
@@ -76,12 +89,12 @@ pub fn make(
         let piece = contents.next_piece();
         let piece = &piece[..piece.len().min((size.0 - done) as usize)];
         file.write_all(piece)
-            .map_err(|source| Error::file("write", path, source))?;
+            .map_err(|source| Error::file("write", name, source))?;
         done += piece.len() as u64;
         progress(Bytes(done));
     }
     file.sync_all()
-        .map_err(|source| Error::file("fsync", path, source))?;
+        .map_err(|source| Error::file("fsync", name, source))?;
     Ok(made)
 }
 
@@ -92,7 +105,7 @@ fn room_for(path: &Path, wanted: Bytes) -> Result<(), Error> {
         _ => Path::new("."),
     };
     let found =
-        rustix::fs::statvfs(directory).map_err(|errno| Error::file("statvfs", directory, errno))?;
+        rustix::fs::statvfs(directory).map_err(|errno| Error::file("create", path, errno))?;
     let free = Bytes(found.f_bavail.saturating_mul(found.f_frsize));
     match free < wanted {
         true => Err(Error::NoRoom {
@@ -245,12 +258,13 @@ pub(crate) fn fill(
         cachewise_sys::fadvise_random(file.as_fd()).map_err(|error| error.with_path(path))?;
     }
     let mut buffer = vec![0; piece as usize];
+    let spread = Spread::new(count);
     for number in 0..count {
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
         let number = match workload.fill {
-            Fill::Random => crate::access::spread(number, count),
+            Fill::Random => spread.place(number),
             _ => number,
         };
         let offset = number * piece;

@@ -20,14 +20,37 @@ use crate::target::Target;
 use crate::work::{Pace, Shared, drive, drive_ring};
 use crate::{Engine, Error, Figures, Fill, HitSource, Made, Places, Summary, Workload};
 
+/// What comes before a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preparation {
+    /// A file that is not there is made.
+    Making,
+    /// Pages of the file are brought into the state that is asked for.
+    Filling,
+    /// The process beside it takes memory.
+    Growing,
+}
+
+impl Preparation {
+    /// In words.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Preparation::Making => "writing the file",
+            Preparation::Filling => "bringing the file's pages into place",
+            Preparation::Growing => "taking memory",
+        }
+    }
+}
+
 /// What happens while it runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// Something is prepared: what, and how much of how much is done. `total` is 0 where nobody knows.
     Preparing {
-        /// In words: `writing the file`.
-        what: &'static str,
+        /// What.
+        what: Preparation,
         /// Bytes, or milliseconds of a warm-up.
         done: Bytes,
         /// Likewise.
@@ -88,6 +111,7 @@ pub fn run(
         });
     }
     let target = Target::open(workload)?;
+    buffers_fit(workload)?;
     // Before anything is charged to it; it goes last, with what is charged to it.
     let group = group(workload)?;
     let summary = prepared(workload, &target, group.as_ref(), watch, cancel);
@@ -101,6 +125,23 @@ pub fn run(
             Ok(summary)
         }
         (summary, _) => summary,
+    }
+}
+
+/// Refuses buffers that would take what the machine needs itself: they are all touched.
+fn buffers_fit(workload: &Workload) -> Result<(), Error> {
+    let buffers = workload.buffers();
+    match Kernel::new().meminfo()?.available {
+        Some(available) if buffers.0 > available.0 / 2 => Err(Error::Invalid {
+            what: "chunk",
+            why: format!(
+                "{} buffers of {} take {buffers}, and {available} of memory are to be had: take fewer threads and \
+                 requests, or smaller chunks",
+                workload.threads as u64 * u64::from(workload.depth),
+                workload.chunk
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -137,7 +178,7 @@ fn made(
     }
     let mut tell = |done| {
         watch(&Event::Preparing {
-            what: "writing the file",
+            what: Preparation::Making,
             done,
             total: size,
         });
@@ -197,7 +238,7 @@ fn prepared(
     let mut tell = |more| {
         filled += more;
         watch(&Event::Preparing {
-            what: "bringing the file's pages into place",
+            what: Preparation::Filling,
             done: filled,
             total,
         });
@@ -218,7 +259,7 @@ fn prepared(
                 return Err(Error::Interrupted);
             }
             watch(&Event::Preparing {
-                what: "taking memory",
+                what: Preparation::Growing,
                 done: Bytes(bloater.has()),
                 total: workload.bloat.map_or(Bytes::ZERO, |bloat| bloat.size),
             });
@@ -496,9 +537,15 @@ fn thread_work(
 fn hit_source(workload: &Workload) -> HitSource {
     match workload.engine {
         Engine::Nowait | Engine::IoUring => HitSource::Exact,
-        Engine::MmapCopy | Engine::MmapTouch => HitSource::Faults,
+        // Without times an operation with several faults passes for several.
+        Engine::MmapCopy | Engine::MmapTouch
+            if workload.latency
+                || workload.aligned && workload.chunk.0 <= cachewise_sys::page_size().get() =>
+        {
+            HitSource::Faults
+        }
         Engine::Pread if workload.latency => HitSource::Device,
-        Engine::Pread | Engine::Direct | Engine::Write => HitSource::None,
+        _ => HitSource::None,
     }
 }
 

@@ -55,6 +55,15 @@ impl Target {
             }
             false => Bytes(found.len()),
         };
+        if size.is_zero() {
+            return Err(Error::Invalid {
+                what: "file",
+                why: format!(
+                    "{} is empty: there is nothing to read; write it first, or have one made by --size",
+                    cachewise_units::escaped(path)
+                ),
+            });
+        }
         if size < workload.chunk {
             return Err(Error::TooSmall {
                 path: path.clone(),
@@ -69,6 +78,14 @@ impl Target {
                 .map_err(|error| error.with_path(path))?;
         }
         Ok(target)
+    }
+
+    /// Looks whether a workload can have its file.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn check(workload: &Workload) -> Result<(), Error> {
+        Target::open(workload).map(drop)
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -274,7 +274,7 @@ impl Signs {
     /// What came since it was last asked.
     fn more(&mut self) -> u64 {
         let count = self.count();
-        count - std::mem::replace(&mut self.last, count)
+        count.saturating_sub(std::mem::replace(&mut self.last, count))
     }
 
     /// No device answers in four times the time that a hit takes and a microsecond.
@@ -282,7 +282,7 @@ impl Signs {
     fn learn(&mut self, taken: u64) {
         if taken < self.shortest {
             self.shortest = taken;
-            self.slow = taken * 4 + 1000;
+            self.slow = taken.saturating_mul(4).saturating_add(1000);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,14 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Counters are those of the process: one at a time.
     arguments.test_threads = Some(1);
-    let tests: [(&str, fn()); 13] = [
+    let tests: [(&str, fn()); 14] = [
         (
             "engines::hits_and_misses_are_those_of_cachestat",
             half_resident,
+        ),
+        (
+            "engines::faults_are_no_misses_where_nobody_can_tell",
+            faults_without_times,
         ),
         ("engines::all_read_what_was_asked_for", all_engines),
         ("engines::threads_share_the_bytes", threads),
@@ -120,10 +125,11 @@ fn half_resident() {
             "{engine}: {misses} misses where {} pages were not there",
             pages - there
         );
-        assert_eq!(
-            summary.resident_after_pages,
-            Some(pages),
-            "{engine}: now all are"
+        // A busy machine takes some back before it is looked.
+        let after = summary.resident_after_pages.unwrap();
+        assert!(
+            (pages - slack..=pages).contains(&after),
+            "{engine}: now all are: {after} of {pages}"
         );
         let read = figures.device_read_bytes.unwrap();
         assert!(
@@ -136,6 +142,32 @@ fn half_resident() {
             hit.p50 < miss.p50,
             "{engine}: misses take longer: {hit:?} {miss:?}"
         );
+    }
+}
+
+/// Without times only the faults of a whole portion are known: more than one operation's cannot be told apart.
+fn faults_without_times() {
+    const SIZE: u64 = 4 * MIB;
+    let directory = directory();
+    let path = file(&directory, SIZE);
+    let page = cachewise_sys::page_size().get();
+    for (chunk, is_told) in [(page, true), (4 * page, false)] {
+        evict_all(&path).unwrap();
+        let workload = Workload {
+            chunk: Bytes(chunk),
+            latency: false,
+            ..pass(&path, SIZE, Engine::MmapTouch)
+        };
+        let figures = measured(&workload).figures;
+        assert!(
+            figures.major_faults >= SIZE / page / 2,
+            "pages are read one by one: {figures:?}"
+        );
+        let misses = figures.miss_operations;
+        assert_eq!(misses.is_some(), is_told, "by {chunk}: {figures:?}");
+        if let Some(misses) = misses {
+            assert!(misses >= figures.operations / 2, "{figures:?}");
+        }
     }
 }
 
@@ -276,11 +308,18 @@ fn seeds() {
         assert_eq!(summary.workload.seed, seed, "it is recorded");
         let file = File::open(&path).unwrap();
         let map = cachewise_residency::map(file.as_fd(), ByteRange::starting_at(0));
-        map.unwrap().ranges
+        let ranges = map.unwrap().ranges.into_iter();
+        ranges
+            .flat_map(|range| range.start..range.end)
+            .collect::<BTreeSet<u64>>()
     };
-    let first = brought(7);
-    assert_eq!(first, brought(7), "the same places");
-    assert_ne!(first, brought(8), "another seed, others");
+    let (first, again, other) = (brought(7), brought(7), brought(8));
+    // A busy machine takes a page back now and then before it is looked at.
+    let apart = |a: &BTreeSet<u64>, b: &BTreeSet<u64>| a.symmetric_difference(b).count();
+    let least = first.len().min(again.len());
+    assert!(least > 200, "of 256 some are the same: {least}");
+    assert!(apart(&first, &again) <= 8, "the same places");
+    assert!(apart(&first, &other) > 200, "another seed, others");
 }
 
 fn fills() {
@@ -373,7 +412,7 @@ fn bad_files() {
             "neither a file nor a block device",
         ),
         (with(fifo), "neither a file nor a block device"),
-        (with(empty), "less than one chunk"),
+        (with(empty), "nothing to read"),
         (
             Workload {
                 chunk: Bytes(2 * MIB),

@@ -223,7 +223,9 @@ impl Replaced {
             .prefix(".cachewise-")
             // As any new file: the umask takes from it.
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory(&self.path))?;
+            .tempfile_in(directory(&self.path))
+            // Without the name of the one that was tried, which nobody gave.
+            .map_err(|error| io::Error::from(error.kind()))?;
         self.draft.rewind()?;
         io::copy(&mut self.draft, &mut file)?;
         if let Some(permissions) = self.permissions {
@@ -239,12 +241,46 @@ impl Replaced {
 /// # Errors
 /// What the file system says; the old file is as it was.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    match Replaced::begin(path)? {
-        Some(mut replaced) => {
-            replaced.draft.write_all(bytes)?;
-            replaced.finish()
+    Whole::begin(path)?.write(bytes)
+}
+
+/// A file that is written as a whole, later: that it cannot be is known before.
+pub struct Whole(Result<Replaced, File>);
+
+impl Whole {
+    /// Opens what there is to be opened.
+    ///
+    /// # Errors
+    /// What the file system says; the old file is as it was.
+    pub fn begin(path: &Path) -> io::Result<Whole> {
+        Ok(Whole(match Replaced::begin(path)? {
+            Some(replaced) => Ok(replaced),
+            None => Err(File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?),
+        }))
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+        match self.0 {
+            Ok(mut replaced) => {
+                replaced.draft.write_all(bytes)?;
+                replaced.finish()
+            }
+            Err(mut file) => {
+                // Of what has a length; a pipe has none.
+                if file.metadata()?.is_file() {
+                    file.set_len(0)?;
+                }
+                file.write_all(bytes)
+            }
         }
-        None => fs::write(path, bytes),
     }
 }
 

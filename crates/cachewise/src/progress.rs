@@ -1,6 +1,6 @@
 //! Progress on standard error: only on a terminal, and only of what takes longer than half a second.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,69 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cachewise_units::Bytes;
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use console::Term;
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 /// What is done sooner is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often a meter is read.
 const TICK: Duration = Duration::from_millis(100);
+
+/// What a terminal shows where Ctrl-C is typed: `^C`, and `^Z` is as wide.
+const TYPED: u16 = 2;
+
+/// Where bars are drawn: on standard error, and not to the end of the line. What is typed there would begin another one,
+/// and the bar stay for ever.
+pub fn on_stderr() -> ProgressDrawTarget {
+    ProgressDrawTarget::term_like(Box::new(Narrow(Term::buffered_stderr())))
+}
+
+/// A terminal that passes for one with less room.
+#[derive(Debug)]
+struct Narrow(Term);
+
+impl TermLike for Narrow {
+    fn width(&self) -> u16 {
+        self.0.size().1.saturating_sub(TYPED + 1).max(1)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_up(lines)
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_down(lines)
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_right(columns)
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_left(columns)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// Files that are looked at, or worked on by several threads: a bar, where it is known how many bytes there are
 /// to be.
@@ -51,7 +107,7 @@ impl Meter {
                 while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
                     counts.show(&bar);
                     if wait == PATIENCE {
-                        bar.set_draw_target(ProgressDrawTarget::stderr());
+                        bar.set_draw_target(on_stderr());
                         wait = TICK;
                     }
                 }

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             plain("refused::each_says_why", refused),
             plain("refused::read_only_and_full_disks", no_room),
             plain("signals::sums_and_nothing_left", interrupted),
+            plain("signals::typed_leave_no_bar", typed_ctrl_c),
             needs_root("rights::of_nobody", as_somebody_else),
             needs_root("memory::a_limit_of_its_own", limited),
             needs_root("demo::dd_cold_and_warm", demo_dd),
@@ -286,7 +287,7 @@ fn refused() {
     for (line, why) in [
         (&["-f", "data"][..], "how much is to be read?"),
         (&["-f", "none", "-r", "1"], "--size"),
-        (&["-f", "empty", "-r", "1"], "less than one chunk"),
+        (&["-f", "empty", "-r", "1"], "nothing to read"),
         (
             &["-f", "data", "-r", "1", "-c", "8192"],
             "less than one chunk",
@@ -315,7 +316,30 @@ fn refused() {
         ),
         (&["-f", "data", "-r", "1", "--size", "1M"], "there already"),
         (&["-f", "new", "-r", "1", "--size", "1E"], "free"),
-        (&["-f", "no/new", "-w", "1"], "No such file"),
+        (&["-f", "no/new", "-w", "1"], "make that first"),
+        (&["-f", "data", "-w", "1"], "not written over"),
+        (
+            &["-f", "data", "-r", "1", "--memory-max", "4K"],
+            "measuring itself takes",
+        ),
+        (&["-f", "data", "-d", "1", "-b", "1"], "say how much"),
+        (
+            &[
+                "-f",
+                "data",
+                "-r",
+                "1",
+                "-c",
+                "4M",
+                "--engine",
+                "io-uring",
+                "--depth",
+                "32768",
+                "--threads",
+                "256",
+            ],
+            "smaller chunks",
+        ),
         (
             &["-f", "data", "-r", "1", "-l", "no/log"],
             "cannot open the log",
@@ -408,6 +432,24 @@ fn interrupted() {
     assert_eq!(names(&scratch), Vec::<String>::new(), "the file is gone");
 }
 
+/// What the terminal shows of Ctrl-C itself begins no line of its own, on which the bar would stay.
+fn typed_ctrl_c() {
+    let scratch = with_file();
+    let data = scratch.path("data");
+    let data = data.to_str().expect("a name of ours");
+    let line = ["bench", "-f", data, "-d", "600", "-c", "4", "-i", "600"];
+    let mut terminal = OnTerminal::of(&line, "xterm-256color");
+    terminal.until_shown(" left");
+    terminal.press("\u{3}");
+    assert_eq!(terminal.ended(), 130, "as shells have it");
+    terminal.until_shown("interrupted");
+    let text = terminal.text();
+    assert!(
+        text.contains("ENGINE") && !text.contains("measuring") && !text.contains("^C"),
+        "the bar is gone: {text}"
+    );
+}
+
 /// Somebody who may read the file, and nothing else.
 fn as_somebody_else() {
     use std::os::unix::fs::PermissionsExt;
@@ -431,7 +473,7 @@ fn as_somebody_else() {
         "what is resident is not told: {total}"
     );
     for (more, why) in [
-        (&["-r", "1", "--memory-max", "8M"][..], "--memory-max"),
+        (&["-r", "1", "--memory-max", "64M"][..], "--memory-max"),
         (&["-r", "1", "--fill", "cold"], "data"),
         (
             &["-r", "1", "--engine", "write", "--overwrite"],

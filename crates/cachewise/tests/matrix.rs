@@ -242,6 +242,29 @@ fn what_cannot_be() {
         let ended = Ended::of(&mut place.matrix(&text)).expect(2, why);
         ended.says(why, "what is wrong").says("m.toml", "where");
     }
+    // All that is known before the first run is said before it, and nothing is left.
+    let file = place.path("data").display().to_string();
+    for (text, more, why) in [
+        (
+            good.replace(&file, "/no/data")
+                .replace("size = \"4M\"\n", ""),
+            &[][..],
+            "workload \"read\": open /no/data",
+        ),
+        (good.replace("0.3", "inf"), &[], "inf is no time"),
+        (good.replace("\"4M\"", "inf"), &[], "inf is no size"),
+        (good.replace("0.3", "1e18"), &[], "longer than a year"),
+        (
+            good.clone(),
+            &["--html", "/proc/page.html"],
+            "/proc/page.html",
+        ),
+    ] {
+        let ended = Ended::of(place.matrix(&text).args(more)).expect(2, why);
+        assert_eq!(ended.out(), "", "there is nothing to report");
+        ended.says(why, "what is wrong");
+        assert!(!place.path("m.results.jsonl").exists(), "{why}");
+    }
     Ended::of(place.matrix(&good).args(["-o", "csv"]))
         .expect(2, "no rows")
         .says("-o json", "what there is");
@@ -266,5 +289,13 @@ fn what_cannot_be() {
     Ended::of(&mut nobody)
         .expect(2, "not root")
         .says("it takes root", "what next");
+    let state = place.path("foreign");
+    fs::create_dir(&state).expect("the disk has room");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let mut nobody = cachewise_as_nobody(&place.0);
+    nobody.args(["bench", "restore", "--state"]).arg(&state);
+    Ended::of(&mut nobody)
+        .expect(2, "another's directory")
+        .says("--state DIR", "what next");
     assert_eq!(setting(), before, "untouched");
 }

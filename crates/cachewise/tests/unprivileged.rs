@@ -263,6 +263,11 @@ fn shows_nobody(without: &Without) {
             let reasons = row.get(row.len() - 1).unwrap_or_default();
             assert!(reasons.contains("read_pages: "), "{view}: {reasons}");
         }
+        let metrics = rows("openmetrics").out();
+        assert!(
+            metrics.contains("\ncachewise_left_out{reason=\"") && metrics.ends_with("# EOF\n"),
+            "{view}: what is absent is absent for a reason: {metrics}"
+        );
     }
     let ended = Ended::of(&mut without.cachewise(&["top", "-b", "-d", "0.05", "-n", "1"]));
     let (out, err) = (ended.out(), ended.err());

@@ -26,8 +26,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Group {
     hierarchy: Hierarchy,
     path: PathBuf,
-    /// The group's twin in the unified hierarchy, where memory is not accounted in that: it has pressure.
-    twin: Option<PathBuf>,
+    /// The group's twin in the unified hierarchy, where memory is not accounted in that: it has pressure. And where
+    /// processes go that are left in it.
+    twin: Option<(PathBuf, Vec<PathBuf>)>,
     /// Where processes go that are left in it.
     homes: Vec<PathBuf>,
     is_removed: bool,
@@ -181,7 +182,7 @@ impl Group {
             opened.map_err(|source| Error::io("open", &path, source))
         };
         let mut groups = vec![open(&self.path)?];
-        if let Some(twin) = &self.twin {
+        if let Some((twin, _)) = &self.twin {
             groups.push(open(twin)?);
         }
         cachewise_sys::join_before_exec(command, groups);
@@ -194,7 +195,8 @@ impl Group {
     /// # Errors
     /// What writing its id says.
     pub fn take_in(&self, pid: u32) -> Result<(), Error> {
-        for group in [Some(&self.path), self.twin.as_ref()].into_iter().flatten() {
+        let twin = self.twin.as_ref().map(|(twin, _)| twin);
+        for group in [Some(&self.path), twin].into_iter().flatten() {
             file::write(&group.join("cgroup.procs"), &pid.to_string())?;
         }
         Ok(())
@@ -225,7 +227,7 @@ impl Group {
     pub fn pressure(&self, resource: Resource) -> Result<Option<Pressure>, Error> {
         let group = match (&self.hierarchy, &self.twin) {
             (Hierarchy::V2 { .. }, _) => &self.path,
-            (_, Some(twin)) => twin,
+            (_, Some((twin, _))) => twin,
             (_, None) => return Ok(None),
         };
         Ok(CgroupFiles::once(group).pressure(resource)?)
@@ -252,14 +254,10 @@ impl Group {
             return Ok(());
         }
         let twin = match &self.twin {
-            Some(twin) => {
-                let homes: Vec<&Path> = twin.parent().into_iter().collect();
-                remove_directory(twin, &homes)
-            }
+            Some((twin, homes)) => remove_directory(twin, homes),
             None => Ok(()),
         };
-        let homes: Vec<&Path> = self.homes.iter().map(PathBuf::as_path).collect();
-        remove_directory(&self.path, &homes).and(twin)
+        remove_directory(&self.path, &self.homes).and(twin)
     }
 }
 
@@ -333,17 +331,21 @@ fn make(hierarchy: &Hierarchy, parent: &Path, path: &Path) -> Result<(), Error> 
 }
 
 /// Makes the group's twin. Without it the pressure is not known, and all else is.
-fn twin(kernel: &Kernel, hierarchy: &Hierarchy, name: &str) -> Option<PathBuf> {
+fn twin(kernel: &Kernel, hierarchy: &Hierarchy, name: &str) -> Option<(PathBuf, Vec<PathBuf>)> {
     if matches!(hierarchy, Hierarchy::V2 { .. }) {
         return None;
     }
-    let path = kernel.unified_hierarchy().ok()??.join(name);
+    let root = kernel.unified_hierarchy().ok()??;
+    let path = root.join(name);
+    // Back to where this process was: whoever supervises it looks for it there.
+    let own = kernel.unified_cgroup_of(std::process::id());
+    let homes = own.ok().flatten().into_iter().chain([root]).collect();
     fs::create_dir(&path).ok()?;
-    Some(path)
+    Some((path, homes))
 }
 
 /// Moves what is in the group to the first of the homes that takes it, and removes the group.
-pub(crate) fn remove_directory(group: &Path, homes: &[&Path]) -> Result<(), Error> {
+pub(crate) fn remove_directory(group: &Path, homes: &[PathBuf]) -> Result<(), Error> {
     let tries = PATIENCE.as_millis() / LOOK.as_millis();
     let mut last = io::Error::from(io::ErrorKind::ResourceBusy);
     for _ in 0..tries {
@@ -359,7 +361,7 @@ pub(crate) fn remove_directory(group: &Path, homes: &[&Path]) -> Result<(), Erro
     Err(Error::io("remove the control group", group, last))
 }
 
-fn evacuate(group: &Path, homes: &[&Path]) {
+fn evacuate(group: &Path, homes: &[PathBuf]) {
     let processes = file::read(&group.join("cgroup.procs"));
     let processes = processes.ok().flatten().unwrap_or_default();
     for pid in processes.lines() {

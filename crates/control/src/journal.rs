@@ -41,7 +41,8 @@ pub struct Entry {
     pub path: PathBuf,
     /// What it was.
     pub before: String,
-    /// What it may be since, by our doing: anything else was set by somebody else, and is theirs.
+    /// What it may be since, by our doing: anything else was set by somebody else, and is theirs. Empty of one that is
+    /// about to change with another, when nobody knows yet to what.
     pub ours: Vec<String>,
 }
 
@@ -123,6 +124,8 @@ impl Journal {
         value: &str,
         beside: &[PathBuf],
     ) -> Result<(), Error> {
+        // Another process that notes the same setting now would take our value for what was there before.
+        let locked = lock(&self.directory)?;
         for path in beside {
             if let Some(before) = file::value(path)? {
                 let name = path.display().to_string();
@@ -133,13 +136,31 @@ impl Journal {
             .ok_or_else(|| Error::io("read", path, io::ErrorKind::NotFound.into()))?;
         let index = self.note(name, path, before.clone())?;
         // Of a crash right now nobody could tell whether it came before or after the writing.
-        self.document.entries[index].ours = vec![before, value.to_owned()];
+        if let Some(entry) = self.document.entries.get_mut(index) {
+            entry.ours = vec![before, value.to_owned()];
+        }
         self.save()?;
+        // It stands in our state file now, which all others look into.
+        drop(locked);
         file::write(path, value)?;
         for path in beside.iter().map(PathBuf::as_path).chain([path]) {
             self.look_back(path)?;
         }
         self.save()
+    }
+
+    /// Says whether a file is still as this process, or who was there before, has set it. One that this process has not
+    /// changed is not.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub fn holds(&self, path: &Path) -> Result<bool, Error> {
+        let now = file::value(path)?;
+        let mut entries = self.document.entries.iter();
+        let entry = entries.find(|entry| entry.path == path);
+        Ok(entry
+            .zip(now)
+            .is_some_and(|(entry, now)| entry.before == now || entry.ours.contains(&now)))
     }
 
     /// What a file says now is ours: a size is rounded to pages, and one setting changes another.
@@ -261,7 +282,9 @@ pub(crate) fn put_back(entries: Vec<Entry>) -> Restored {
             Err(error) if is_gone(&error) => restored.gone.push(entry),
             Err(error) => restored.failed.push((entry, error)),
             Ok(Some(now)) if now == entry.before => restored.restored.push(entry),
-            Ok(Some(now)) if !entry.ours.contains(&now) => restored.left.push((entry, now)),
+            Ok(Some(now)) if !entry.ours.is_empty() && !entry.ours.contains(&now) => {
+                restored.left.push((entry, now));
+            }
             Ok(Some(_)) => again.extend(write_back(entry, &mut restored)),
         }
     }
@@ -292,6 +315,16 @@ fn is_gone(error: &Error) -> bool {
     let removed =
         matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(ENODEV));
     removed || error.kind() == ErrorKind::NotFound
+}
+
+/// Keeps other processes from noting and from putting back what runs left, until it is dropped. The kernel does that for
+/// whoever ends without doing so.
+pub(crate) fn lock(directory: &Path) -> Result<fs::File, Error> {
+    let locked = fs::File::open(directory).and_then(|file| {
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(file)
+    });
+    locked.map_err(|source| Error::io("lock the directory of state files", directory, source))
 }
 
 /// Refuses what others may write: a state file says what is written where, with our rights.

@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::journal::{Document, NEW, SCHEMA_VERSION, boot, is_ours, put_back};
+use cachewise_kstat::ErrorKind;
+
+use crate::journal::{Document, NEW, SCHEMA_VERSION, boot, is_ours, lock, put_back};
 use crate::{Error, Owner, Restored};
 
 /// What a run that was killed left, and what came of it.
@@ -27,6 +29,11 @@ pub struct Recovered {
 /// # Errors
 /// What listing the directory says; one that is not there has nothing in it.
 pub fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error> {
+    let _locked = match lock(directory) {
+        // Who may not read it is told so below.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Denied) => None,
+        locked => Some(locked?),
+    };
     let mut recovered = Vec::new();
     for found in documents(directory)? {
         let result = found.and_then(|(path, document)| {
@@ -80,6 +87,15 @@ pub(crate) fn documents(
     let entries = match fs::read_dir(directory) {
         Ok(entries) => Some(entries),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(Error::Invalid {
+                what: format!("the state files in {}", directory.display()),
+                problem: format!(
+                    "{error}; they are those of another user: name a directory of your own with --state DIR, or run \
+                     it with sudo"
+                ),
+            });
+        }
         Err(error) => return Err(Error::io("list", directory, error)),
     };
     let mut paths: Vec<PathBuf> = entries

@@ -36,7 +36,7 @@ pub fn sweep(kernel: &Kernel) -> Result<Swept, Error> {
             if !is_left(&path) {
                 continue;
             }
-            match remove_directory(&path, &[&place]) {
+            match remove_directory(&path, std::slice::from_ref(&place)) {
                 Ok(()) => swept.removed.push(path),
                 Err(error) => swept.failed.push((path, error)),
             }

@@ -125,6 +125,36 @@ fn who_is_still_in_it_is_moved_and_not_killed() {
 }
 
 #[test]
+fn who_made_it_is_back_where_it_was_in_each_hierarchy() {
+    let kernel = Kernel::new();
+    let Some(root) = kernel.unified_hierarchy().unwrap() else {
+        println!("skipped: the way back: no unified hierarchy is mounted");
+        return;
+    };
+    let own = std::process::id();
+    let before = kernel.unified_cgroup_of(own).unwrap();
+    let place = root.join(format!("test-way-back-{own}"));
+    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), own.to_string());
+    if let Err(error) = fs::create_dir(&place).and_then(|()| enter(&place)) {
+        println!("skipped: the way back: {error}");
+        let _ = fs::remove_dir(&place);
+        return;
+    }
+    let found = group("the way back").map(|group| {
+        group.take_in(own).unwrap();
+        let inside = kernel.unified_cgroup_of(own).unwrap();
+        group.remove().unwrap();
+        (inside, kernel.unified_cgroup_of(own).unwrap())
+    });
+    enter(before.as_ref().unwrap_or(&root)).unwrap();
+    fs::remove_dir(&place).unwrap();
+    if let Some((inside, after)) = found {
+        assert_ne!(inside.as_ref(), Some(&place), "it was elsewhere meanwhile");
+        assert_eq!(after, Some(place), "and is back");
+    }
+}
+
+#[test]
 fn what_a_dead_run_left_is_swept_and_the_rest_is_not() {
     let Some(alive) = group("sweeping") else {
         return;

@@ -267,6 +267,38 @@ fn a_limit_of_an_administrator_is_never_overwritten() {
 }
 
 #[test]
+fn a_limit_that_an_administrator_sets_meanwhile_is_not_overwritten() {
+    let machine = Machine::new();
+    machine.without_reclaim();
+    let path = "sys/fs/cgroup/large/memory.high";
+    let mut guard = machine.guard(options()).unwrap();
+    guard.step(&GO_ON).unwrap();
+    assert_ne!(machine.read(path).trim(), "max", "it holds");
+    machine.write(path, "5242880\n");
+    let mut events = Vec::new();
+    for _ in 0..200 {
+        // It may rest, as the first step gained nothing.
+        events = guard.step(&GO_ON).unwrap();
+        if !events.is_empty() {
+            break;
+        }
+        std::thread::sleep(guard.pause().unwrap());
+    }
+    assert!(
+        matches!(&events[0].action, Action::Left { value, .. } if value == "5242880"),
+        "said: {events:?}"
+    );
+    assert_eq!(
+        guard.watched().len(),
+        1,
+        "the other one is asked from now on"
+    );
+    guard.step(&GO_ON).unwrap();
+    guard.end().unwrap();
+    assert_eq!(machine.read(path), "5242880\n", "theirs");
+}
+
+#[test]
 fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
     let machine = Machine::new();
     machine.without_reclaim();

@@ -154,6 +154,53 @@ fn what_runs_is_left_alone_and_keeps_others_away() {
 }
 
 #[test]
+fn state_files_are_used_by_one_process_at_a_time() {
+    use rustix::fs::{FlockOperation, flock};
+    let machine = Machine::new();
+    machine.orphan(machine.changed());
+    let other = fs::File::open(machine.state()).unwrap();
+    flock(&other, FlockOperation::LockExclusive).unwrap();
+    let (said, heard) = std::sync::mpsc::channel();
+    let state = machine.state();
+    let thread = std::thread::spawn(move || {
+        let recovered = recover(&state).unwrap().len();
+        said.send(recovered).unwrap();
+    });
+    let early = heard.recv_timeout(std::time::Duration::from_millis(300));
+    assert!(early.is_err(), "another one is at it: {early:?}");
+    assert_eq!(machine.get("a"), "20", "so nothing is touched");
+    drop(other);
+    assert_eq!(heard.recv().unwrap(), 1, "and then it is used");
+    thread.join().unwrap();
+    assert_eq!(machine.get("a"), "60", "put back");
+}
+
+/// Killed between the writing of one setting and the look at what changed with it.
+#[test]
+fn what_changed_with_another_is_put_back_after_a_kill_in_between() {
+    let machine = Machine::new();
+    let mut journal = Journal::open(&machine.state(), "test").unwrap();
+    let beside = [machine.path("b")];
+    journal
+        .change("a", &machine.path("a"), "10", &beside)
+        .unwrap();
+    let text = fs::read_to_string(journal.path()).unwrap();
+    let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let entries = document["entries"].as_array_mut().unwrap();
+    let of_b = entries
+        .iter_mut()
+        .find(|entry| entry["before"] == "madvise");
+    of_b.unwrap()["ours"] = serde_json::json!([]);
+    fs::write(journal.path(), document.to_string()).unwrap();
+    machine.set("b", "always madvise [never]\n");
+    machine.orphan(journal);
+    let recovered = recover(&machine.state()).unwrap().remove(0).unwrap();
+    assert!(recovered.restored.left.is_empty(), "{recovered:?}");
+    assert_eq!(machine.get("a"), "60", "put back");
+    assert_eq!(machine.get("b"), "madvise", "and what changed with it");
+}
+
+#[test]
 fn what_somebody_else_has_set_since_is_theirs() {
     let machine = Machine::new();
     let mut journal = machine.changed();

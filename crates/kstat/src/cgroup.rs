@@ -65,6 +65,20 @@ impl Kernel {
         Ok(paths)
     }
 
+    /// Returns the directory of the group that a process is in, of the unified hierarchy; `None` where that is not
+    /// mounted, or the group is outside the part of it that is.
+    ///
+    /// # Errors
+    /// What reading the mounts and `/proc/PID/cgroup` says.
+    pub fn unified_cgroup_of(&self, pid: u32) -> Result<Option<PathBuf>, Error> {
+        let Some(mount) = self.unified_hierarchy()? else {
+            return Ok(None);
+        };
+        let path = self.cgroup_paths_of(pid)?.v2;
+        let path = path.and_then(|path| Some(mount.join(path.strip_prefix("/").ok()?)));
+        Ok(path.filter(|path| path.is_dir()))
+    }
+
     /// Returns the group that a process is in, of the hierarchy that accounts the page cache, or
     /// `None` where none is mounted.
     ///

@@ -31,15 +31,17 @@ impl Kernel {
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such process.
     pub fn process_start(&self, pid: u32) -> Result<Duration, Error> {
         /// USER_HZ, which is 100 on every architecture that has BPF.
-        const TICK: Duration = Duration::from_millis(10);
+        const TICK_MILLISECONDS: u64 = 10;
         let path = self.process(pid, "stat");
         let stat = self.text(&path)?;
         // The name before it may have anything in it, brackets too.
         let ticks = stat
             .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse::<u32>().ok());
+            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse::<u64>().ok());
         match ticks {
-            Some(ticks) => Ok(TICK * ticks),
+            Some(ticks) => Ok(Duration::from_millis(
+                ticks.saturating_mul(TICK_MILLISECONDS),
+            )),
             None => Err(Error::parse(&path, "no start time in it")),
         }
     }
@@ -58,6 +60,11 @@ mod tests {
             "proc/7/stat",
             "7 (a) S (b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 1 2 3\n",
         );
+        // After 497 days ticks are more than 32 bits hold.
+        fixture.write(
+            "proc/9/stat",
+            "9 (late) S 1 9 9 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 5000000000 1 2 3\n",
+        );
         fixture.write("proc/8/cmdline", "");
         fixture.write("proc/8/stat", "8 (kthread) S 2\n");
         let kernel = fixture.kernel();
@@ -70,6 +77,11 @@ mod tests {
             kernel.process_start(7).unwrap(),
             Duration::from_millis(42_420),
             "whatever is in its name"
+        );
+        assert_eq!(
+            kernel.process_start(9).unwrap(),
+            Duration::from_secs(50_000_000),
+            "on a machine that has run for long"
         );
         assert!(
             kernel.process_arguments(8).unwrap().is_empty(),

@@ -309,7 +309,9 @@ fn begin(
 ) -> Result<(tempfile::NamedTempFile, u64), ErrorKind> {
     let temporary = tempfile::Builder::new()
         .prefix(".cachewise-record-")
-        .tempfile_in(directory(path))?;
+        .tempfile_in(directory(path))
+        // Without the name of the one that was tried, which nobody gave.
+        .map_err(|error| io::Error::from(error.kind()))?;
     let mut bytes = start.bytes().to_vec();
     session_frame(session, &mut bytes)?;
     lock(temporary.as_file())?;

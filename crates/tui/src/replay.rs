@@ -1,6 +1,7 @@
 //! A recording on the terminal: the same views, and ways through time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub struct Player<H> {
     place: usize,
     is_playing: bool,
     beats: HashMap<usize, Option<Beat>>,
+    /// The samples that findings were looked for in, as the next step needs all of them again but one.
+    past: BTreeMap<usize, Arc<Stretch>>,
 }
 
 impl<H: History> Player<H> {
@@ -64,6 +67,7 @@ impl<H: History> Player<H> {
             place: 0,
             is_playing: false,
             beats: HashMap::new(),
+            past: BTreeMap::new(),
         };
         match player.go_to(0) {
             Ok(()) => Ok(player),
@@ -135,7 +139,8 @@ impl<H: History> Player<H> {
     }
 
     fn go_to(&mut self, place: usize) -> Result<(), String> {
-        let stretch = self.history.get(place)?;
+        let stretch = self.sample(place)?;
+        self.past.insert(place, Arc::clone(&stretch));
         self.beats.insert(place, Beat::of(&stretch));
         let mut trail = Vec::with_capacity(TRAIL);
         for earlier in place.saturating_sub(TRAIL)..=place {
@@ -152,10 +157,19 @@ impl<H: History> Player<H> {
         }
         self.place = place;
         self.app.jump(stretch, trail, self.position());
-        if self.app.wants_past() {
-            self.look_back();
+        match self.app.wants_past() {
+            true => self.look_back(),
+            false => self.past.clear(),
         }
         Ok(())
+    }
+
+    /// A sample, read only where it is not there any more.
+    fn sample(&mut self, place: usize) -> Result<Arc<Stretch>, String> {
+        match self.past.get(&place) {
+            Some(stretch) => Ok(Arc::clone(stretch)),
+            None => Ok(Arc::new(self.history.get(place)?)),
+        }
     }
 
     /// Gives the views what was recorded in the time before the sample shown.
@@ -163,12 +177,17 @@ impl<H: History> Player<H> {
         let mut count = FEWEST;
         loop {
             let first = (self.place + 1).saturating_sub(count);
-            let range = first..=self.place;
-            // What cannot be read is told where one steps to it.
-            let past: Vec<Stretch> = range.filter_map(|at| self.history.get(at).ok()).collect();
-            let time: Duration = past.iter().map(|stretch| stretch.elapsed).sum();
+            for at in first..=self.place {
+                // What cannot be read is told where one steps to it.
+                if let Ok(stretch) = self.sample(at) {
+                    self.past.insert(at, stretch);
+                }
+            }
+            let past = self.past.range(first..=self.place).map(|(_, past)| past);
+            let time: Duration = past.map(|stretch| stretch.elapsed).sum();
             if time >= KEPT || first == 0 || count >= MOST {
-                return self.app.remember(past);
+                self.past.retain(|at, _| (first..=self.place).contains(at));
+                return self.app.remember(self.past.values().map(Arc::clone));
             }
             count *= 2;
         }

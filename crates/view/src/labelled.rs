@@ -2,13 +2,15 @@
 //!
 //! Whoever calls sees to it that there are few of them: a label with a path or a process id in it has no bound.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Field, Kind, Row};
+use cachewise_model::{Field, Kind, Missing, Row};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
@@ -24,7 +26,8 @@ struct Families<'a> {
     columns: &'a [&'static Field],
 }
 
-/// Writes these columns of these things. What is missing is an absent series; an estimate says so in its help.
+/// Writes these columns of these things. What is missing is an absent series, and of a column that has none at all
+/// `cachewise_left_out` has the reason; an estimate says so in its help.
 ///
 /// # Errors
 /// Only if the library cannot write what it was given.
@@ -62,6 +65,7 @@ impl Collector for Owned {
             columns: &self.columns,
         };
         let mut named: Vec<&str> = Vec::new();
+        let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
         for field in families
             .columns
             .iter()
@@ -71,25 +75,33 @@ impl Collector for Owned {
                 continue;
             }
             named.push(field.id);
-            families.field(field, &mut encoder)?;
+            if let Some(missing) = families.field(field, &mut encoder)? {
+                *left_out.entry(missing.reason()).or_default() += 1;
+            }
         }
-        Ok(())
+        write_left_out(&left_out, &mut encoder)
     }
 }
 
 impl Families<'_> {
-    fn field(&self, field: &Field, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut how = None;
+    /// Writes a column; says why where no row has a value.
+    fn field(
+        &self,
+        field: &Field,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<Option<Missing>, fmt::Error> {
+        let (mut how, mut why) = (None, None);
         let mut series = Vec::with_capacity(self.rows.len());
         for (labels, row) in self.rows {
             let value = field.of(row);
             how = how.or(value.estimate());
+            why = why.or(value.missing());
             if let Some(number) = value.known().and_then(|datum| number(&datum, field.kind)) {
                 series.push((labels, number));
             }
         }
         let Some((_, first)) = series.first() else {
-            return Ok(());
+            return Ok(why);
         };
         let note = how
             .map(|how| format!(" (estimated: {how})"))
@@ -110,8 +122,26 @@ impl Families<'_> {
             let encoder = family.encode_family(*labels)?;
             with_metric(number, |metric| metric.encode(encoder))?;
         }
-        Ok(())
+        Ok(None)
     }
+}
+
+/// How many columns have no value, for each reason: without it nobody could tell them from ones that do not exist.
+fn write_left_out(
+    reasons: &BTreeMap<&str, u64>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), fmt::Error> {
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let help = "Metrics that are left out because nobody knows their values, by the reason.";
+    let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
+    for (reason, count) in reasons {
+        let labels = vec![("reason", (*reason).to_owned())];
+        let encoder = family.encode_family(&labels)?;
+        ConstGauge::new(*count).encode(encoder)?;
+    }
+    Ok(())
 }
 
 fn with_metric<T>(number: &Number, then: impl FnOnce(&dyn EncodeMetric) -> T) -> T {
@@ -163,5 +193,17 @@ cachewise_read_pages_total{command=\"dd\"} 5
 # EOF
 ";
         assert_eq!(text, expected, "once each; what is missing is absent");
+
+        let text = labelled_metrics(&rows[2..], &columns, page).unwrap();
+        let expected = "\
+# HELP cachewise_left_out Metrics that are left out because nobody knows their values, by the reason.
+# TYPE cachewise_left_out gauge
+cachewise_left_out{reason=\"lost\"} 1
+# EOF
+";
+        assert!(
+            text.ends_with(expected) && !text.contains("read_pages"),
+            "where none is known, the reason: {text}"
+        );
     }
 }

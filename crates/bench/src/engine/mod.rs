@@ -56,10 +56,10 @@ pub(crate) struct Buffer {
 
 /// From this size on, pages of a buffer that lie anywhere in memory cost a copy some per cent, as they meet in the CPU's
 /// caches: one huge page has no such luck.
-const LARGE: usize = 256 << 10;
+const LARGE: u64 = 256 << 10;
 
 /// That of all architectures with pages of 4 KiB; on others, the advice does nothing.
-const HUGE: usize = 2 << 20;
+const HUGE: u64 = 2 << 20;
 
 impl Buffer {
     /// All of it is touched once, so that no operation pays for its page faults.
@@ -75,9 +75,14 @@ impl Buffer {
     /// # Errors
     /// There is no memory.
     pub fn only(len: usize) -> io::Result<Buffer> {
+        Buffer::mapped(len, Buffer::only_takes(len as u64) as usize)
+    }
+
+    /// How much memory that takes at most.
+    pub fn only_takes(len: u64) -> u64 {
         match len < LARGE {
-            true => Buffer::mapped(len, len),
-            false => Buffer::mapped(len, len.next_multiple_of(HUGE)),
+            true => len,
+            false => len.next_multiple_of(HUGE),
         }
     }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 use cachewise_units::Bytes;
 
 use super::Plan;
-use crate::{Engine, Error, Fill, make};
+use crate::prepare::make_as;
+use crate::{Engine, Error, Fill};
 
 /// Files that were made, and are gone when this is dropped.
 #[derive(Debug, Default)]
@@ -36,30 +37,23 @@ impl Files {
             let mut draft = OsString::from(path);
             draft.push(".cachewise-new");
             let draft = PathBuf::from(draft);
-            let failed = |operation| {
-                let path = draft.clone();
-                move |source| Error::File {
-                    operation,
-                    path,
-                    source,
-                    advice: "",
-                }
-            };
             // Of a matrix that was killed.
             match fs::remove_file(&draft) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed("remove")(error));
+                    // Nobody but us uses that name, so it is the one to tell.
+                    return Err(Error::file("remove", &draft, error));
                 }
                 _ => {}
             }
-            let made = make(
+            let made = make_as(
+                path,
                 &draft,
                 size,
                 workload.compress_pct,
                 &mut |done| tell(path, done, size),
                 cancel,
             )?;
-            fs::rename(&draft, path).map_err(failed("rename"))?;
+            fs::rename(&draft, path).map_err(|error| Error::file("create", path, error))?;
             made.keep();
             files.0.push(path.clone());
         }

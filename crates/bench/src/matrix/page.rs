@@ -83,7 +83,7 @@ fn section(html: &mut String, verdicts: &Verdicts, measure: Measure) {
             sample
                 .variation_ratio
                 .map_or_else(|| "-".to_owned(), |cv| format!("{:.1} %", cv * 100.0)),
-            comparison.map_or_else(|| "baseline".to_owned(), |one| escaped(&one.verdict)),
+            escaped(verdicts.verdict(sample)),
         );
     }
     html.push_str("</tbody></table>");

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cachewise_control::{Place, Setting, Target};
+use cachewise_control::{Place, Setting};
 use cachewise_kstat::{ErrorKind, Hierarchy, Kernel};
 use cachewise_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
+use crate::target::Target;
 use crate::{Error, Workload};
 
 /// Fewer repeats than this say nothing about noise.
@@ -255,6 +256,22 @@ impl Plan {
         Some(workload)
     }
 
+    /// Looks whether the files are there that no `size` makes: before anything is changed, and not hours later.
+    ///
+    /// # Errors
+    /// As of a run, with the workload's name.
+    pub fn check_files(&self) -> Result<(), Error> {
+        for (name, workload) in &self.workloads {
+            if workload.size.is_some() && !workload.file.exists() {
+                continue;
+            }
+            Target::check(workload).map_err(|error| Error::Matrix {
+                problem: format!("workload {name:?}: {error}"),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Looks which arms this machine cannot have; what it reads is what is there, and nothing is changed.
     ///
     /// # Errors
@@ -294,7 +311,7 @@ impl Plan {
         for workload in self.workloads.values() {
             // A file that is yet to be made will be where its directory is.
             let there = workload.file.ancestors().find(|path| path.exists());
-            match setting.path(Target {
+            match setting.path(cachewise_control::Target {
                 kernel,
                 file: there,
             }) {

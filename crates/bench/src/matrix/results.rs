@@ -1,7 +1,7 @@
 //! [`Results`]: a file with a line for each run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ impl Results {
     /// # Errors
     /// [`Error::Matrix`] where it has the results of another plan or kernel, or is something else.
     pub fn open(path: &Path, plan: &Plan, kernel: &str) -> Result<Results, Error> {
-        let failed = |operation| move |source| file_error(operation, path, source);
+        let failed = |operation| move |source| Error::file(operation, path, source);
         let wrong = |problem: String| Error::Matrix {
             problem: format!("{}: {problem}", path.display()),
         };
@@ -137,21 +137,10 @@ impl Results {
     }
 
     fn line<T: Serialize>(&mut self, value: &T) -> Result<(), Error> {
-        let failed = |source| file_error("write", &self.path, source);
+        let failed = |source: std::io::Error| Error::file("write", &self.path, source);
         let mut line = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
-        self.file
-            .write_all(&line)
-            .and_then(|()| self.file.sync_data())
-            .map_err(|source| file_error("write", &self.path, source))
-    }
-}
-
-fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::File {
-        operation,
-        path: path.to_owned(),
-        source,
-        advice: "",
+        let written = self.file.write_all(&line);
+        written.and_then(|()| self.file.sync_data()).map_err(failed)
     }
 }

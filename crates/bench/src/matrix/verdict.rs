@@ -175,7 +175,12 @@ impl Verdicts {
             .iter()
             .filter(|trial| !is_skipped(&trial.arm))
             .count();
-        let warnings = warnings(done, planned, processors);
+        let mut warnings = warnings(done, planned, processors);
+        if is_skipped(&baseline) {
+            warnings.push(format!(
+                "{baseline:?}, with which others are compared, cannot be had here: nothing is compared; write another arm first"
+            ));
+        }
         Verdicts {
             baseline,
             seed: plan.seed,
@@ -260,6 +265,23 @@ fn warnings(done: &[Done], planned: usize, processors: usize) -> Vec<String> {
     warnings
 }
 
+impl Verdicts {
+    /// What is said of an arm.
+    #[must_use]
+    pub fn verdict(&self, sample: &Sample) -> &str {
+        let compared = self.comparisons.iter().find(|one| {
+            one.measure == sample.measure
+                && one.arm == sample.arm
+                && one.workload == sample.workload
+        });
+        match compared {
+            Some(one) => &one.verdict,
+            None if sample.arm == self.baseline => "baseline",
+            None => "-",
+        }
+    }
+}
+
 impl fmt::Display for Verdicts {
     /// Tables for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -292,12 +314,7 @@ impl fmt::Display for Verdicts {
                     cv.clear();
                     write!(cv, "{:.1} %", ratio * 100.0)?;
                 }
-                let verdict = self.comparisons.iter().find(|one| {
-                    one.measure == measure
-                        && one.arm == sample.arm
-                        && one.workload == sample.workload
-                });
-                let verdict = verdict.map_or("baseline", |one| &one.verdict);
+                let verdict = self.verdict(sample);
                 let line = format!(
                     "  {:workload$}  {:arm$}  {mean:>12}  {cv:>7}  {:>2}  {verdict}",
                     sample.workload,
@@ -444,6 +461,20 @@ mod tests {
             reason: "it is not there".to_owned(),
         }];
         let without = Verdicts::of(&plan, &done, skipped, 8);
+        let without_first = Verdicts::of(
+            &plan,
+            &done,
+            vec![Skipped {
+                arm: "a".to_owned(),
+                reason: "it is not there".to_owned(),
+            }],
+            8,
+        );
+        let text = without_first.to_string();
+        assert!(
+            text.contains("nothing is compared") && !text.contains("baseline"),
+            "others are no baseline: {text}"
+        );
         assert!(
             without.comparisons.is_empty(),
             "nothing to compare: {without:?}"

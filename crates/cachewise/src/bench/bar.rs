@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use cachewise_bench::{Event, Workload};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::progress::on_stderr;
+
 /// What is done sooner is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -24,7 +26,6 @@ impl Bar {
     pub fn new() -> Bar {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(PARTS), ProgressDrawTarget::hidden());
-            // Not as wide as the terminal: the ^C that it shows would begin another line, and this one stay.
             let template = "{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left";
             match ProgressStyle::with_template(template) {
                 Ok(style) => bar.with_style(style),
@@ -51,7 +52,7 @@ impl Bar {
         }
         if !self.is_drawn && self.began.elapsed() >= PATIENCE {
             self.is_drawn = true;
-            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.set_draw_target(on_stderr());
         }
         let parts = u128::from(done.min(total)) * u128::from(PARTS) / u128::from(total.max(1));
         bar.set_position(parts as u64);
@@ -60,7 +61,7 @@ impl Bar {
     /// Moves it by what happens.
     pub fn event(&mut self, workload: &Workload, event: &Event<'_>) {
         match event {
-            Event::Preparing { what, done, total } => self.show(what, done.0, total.0),
+            Event::Preparing { what, done, total } => self.show(what.word(), done.0, total.0),
             _ => {
                 if let Some(part) = part(workload, event) {
                     self.show("measuring", (part * PARTS as f64) as u64, PARTS);

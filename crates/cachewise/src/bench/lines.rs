@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cachewise_bench::{Event, Fill, Summary, Workload};
+use cachewise_bench::{Event, Fill, Preparation, Summary, Workload};
 use cachewise_units::{Bytes, escaped};
 
 use super::{Watcher, cannot_write, mebibytes};
@@ -19,7 +19,8 @@ pub struct Lines {
     interval: Duration,
     /// Whether standard output gets them, too.
     is_printed: bool,
-    prepared: Option<Instant>,
+    /// When it began to read the file first, and when it last told of that.
+    preread: Option<(Instant, Instant)>,
 }
 
 struct Log {
@@ -58,7 +59,7 @@ impl Lines {
             file: arguments.file.clone(),
             interval: arguments.interval.get(),
             is_printed: false,
-            prepared: None,
+            preread: None,
         })
     }
 
@@ -74,6 +75,29 @@ impl Lines {
     pub fn written(&mut self) -> Result<()> {
         self.line("fsync...")?;
         self.line("OK")
+    }
+
+    /// So much of the file is read first: a line each interval, and the last one in any case.
+    fn preread(&mut self, done: Bytes, total: Bytes) -> Result<()> {
+        let now = Instant::now();
+        let (began, told) = match self.preread {
+            Some(times) => times,
+            None => {
+                self.line("prereading (caching) the file...")?;
+                (now, now)
+            }
+        };
+        let is_due = done == total || now - told >= self.interval;
+        self.preread = Some((began, if is_due { now } else { told }));
+        if !is_due {
+            return Ok(());
+        }
+        let part = done.0 as f64 / total.0 as f64 * 100.0;
+        self.line(&format!(
+            "  preread {:.1} MiB ({part:.1}%) in {:.1}s",
+            mebibytes(done),
+            (now - began).as_secs_f64()
+        ))
     }
 
     fn line(&mut self, text: &str) -> Result<()> {
@@ -108,7 +132,7 @@ fn flag(is_set: bool) -> u8 {
 
 impl Watcher for Lines {
     fn begin(&mut self, workload: &Workload) -> Result<()> {
-        self.prepared = None;
+        self.preread = None;
         let found = std::fs::metadata(&workload.file).map(|found| Bytes(found.len()));
         let size = found.ok().or(workload.size).unwrap_or_default();
         self.line("starting cache-bench")?;
@@ -134,23 +158,12 @@ impl Watcher for Lines {
 
     fn event(&mut self, workload: &Workload, event: &Event<'_>) -> Result<()> {
         match event {
-            Event::Preparing { done, total, .. }
-                if matches!(workload.fill, Fill::Preread | Fill::Sequential) =>
-            {
-                if self.prepared.is_none() {
-                    self.prepared = Some(Instant::now());
-                    self.line("prereading (caching) the file...")?;
-                }
-                if done == total
-                    && let Some(began) = self.prepared
-                {
-                    self.line(&format!(
-                        "  preread {:.1} MiB (100.0%) in {:.1}s",
-                        mebibytes(*done),
-                        began.elapsed().as_secs_f64()
-                    ))?;
-                }
-                Ok(())
+            Event::Preparing {
+                what: Preparation::Filling,
+                done,
+                total,
+            } if matches!(workload.fill, Fill::Preread | Fill::Sequential) => {
+                self.preread(*done, *total)
             }
             Event::Started => match workload.bytes {
                 Some(bytes) => self.line(&format!(

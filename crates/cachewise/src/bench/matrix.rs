@@ -18,7 +18,7 @@ use crate::act::Interrupt;
 use crate::cli::{Matrix, Restore};
 use crate::guard::{directory, recovered, told};
 use crate::machine;
-use crate::output::{self, Sink, Stream, explain, tell, write_whole};
+use crate::output::{self, Sink, Stream, Whole, explain, tell};
 
 /// Does every run that is not done yet, and reports.
 pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
@@ -45,6 +45,9 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
             sink.format
         );
     }
+    let html = page_of(arguments)?;
+    plan.check_files()
+        .with_context(|| format!("cannot use {}", escaped(file)))?;
     let state = directory(arguments.state.as_deref());
     recovered(&state)?;
     // A run that was killed may have left its group, too.
@@ -115,16 +118,28 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                     trial.arm,
                     explain(&error.into())
                 ));
-                let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
-                report(arguments, sink, file, &verdicts)?;
+                if !results.done().is_empty() {
+                    let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
+                    report(sink, html, file, &verdicts)?;
+                }
                 bail!("not all could be measured; mend that, and start it again to go on");
             }
         }
     }
     bar.end();
     let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
-    report(arguments, sink, file, &verdicts)?;
+    report(sink, html, file, &verdicts)?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// The page that was asked for: that it cannot be written is not to be said hours later.
+fn page_of(arguments: &Matrix) -> Result<Option<(Whole, &Path)>> {
+    let begin = |path: &'_ PathBuf| {
+        Whole::begin(path).with_context(|| format!("cannot write {}", escaped(path)))
+    };
+    let html = arguments.html.as_ref();
+    html.map(|path| Ok((begin(path)?, path.as_path())))
+        .transpose()
 }
 
 /// The files of the workloads; none, if somebody wants the end.
@@ -200,7 +215,12 @@ fn dry_run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(arguments: &Matrix, mut sink: Sink, file: &Path, verdicts: &Verdicts) -> Result<()> {
+fn report(
+    mut sink: Sink,
+    html: Option<(Whole, &Path)>,
+    file: &Path,
+    verdicts: &Verdicts,
+) -> Result<()> {
     let name = sink.name().to_owned();
     let written = if sink.format == Format::Json {
         let mut document =
@@ -215,10 +235,10 @@ fn report(arguments: &Matrix, mut sink: Sink, file: &Path, verdicts: &Verdicts) 
     };
     written.with_context(|| format!("cannot write to {name}"))?;
     sink.keep()?;
-    if let Some(html) = &arguments.html {
+    if let Some((html, path)) = html {
         let title = format!("cachewise bench matrix: {}", file.display());
-        write_whole(html, page(verdicts, &title).as_bytes())
-            .with_context(|| format!("cannot write {}", escaped(html)))?;
+        html.write(page(verdicts, &title).as_bytes())
+            .with_context(|| format!("cannot write {}", escaped(path)))?;
     }
     Ok(())
 }

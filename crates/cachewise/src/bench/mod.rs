@@ -84,6 +84,12 @@ fn write(arguments: &Measure) -> Result<ExitCode> {
 
 /// Measures all that was asked for, one after the other.
 fn measure(arguments: &Measure) -> Result<ExitCode> {
+    if arguments.keeps_what_it_reads() && arguments.read.or(arguments.bytes).is_none() {
+        bail!(
+            "-b 1 keeps all that is read: say how much that may be, -r MIB or --bytes BYTES; or take --bloat BYTES, with \
+             --bloat-rate"
+        );
+    }
     let workloads = arguments.workloads();
     // All of them before the first begins: an hour is not to be lost to the last one's slip.
     for workload in &workloads {

@@ -300,6 +300,11 @@ impl Measure {
         self.format == Some(Lines::CacheBench)
     }
 
+    /// `-b 1`: whether it takes as much memory as it reads.
+    pub fn keeps_what_it_reads(&self) -> bool {
+        self.bloating == Some(true) || self.bloat == Some(Bytes(1))
+    }
+
     /// Each thing that is to be measured, in order: repeats of everything, engines, chunks.
     pub fn workloads(&self) -> Vec<Workload> {
         let seed = self.seed.unwrap_or_else(drawn);
@@ -330,7 +335,7 @@ impl Measure {
         // What cache-bench reads it keeps, and lets the kernel kill it first.
         let keeping = || Bloat {
             as_read: true,
-            ..Bloat::of(bytes.unwrap_or(Bytes(MIB as u64)))
+            ..Bloat::of(bytes.unwrap_or_default())
         };
         Workload {
             file: self.file.clone(),
@@ -360,7 +365,7 @@ impl Measure {
             swap_max: self.swap_max,
             memory_high: None,
             swappiness: None,
-            bloat: match self.bloating == Some(true) || self.bloat == Some(Bytes(1)) {
+            bloat: match self.keeps_what_it_reads() {
                 true => Some(keeping()),
                 false => bloat,
             },

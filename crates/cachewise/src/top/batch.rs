@@ -120,7 +120,9 @@ impl Out {
             Out::Rows(writer) => writer.finish(None).map(|_| ()),
             Out::Metrics(mut sink, Some(sum)) => {
                 let kind = arguments.view.kind();
-                let rows = sorted(sum.whole(), arguments);
+                let whole = sum.whole();
+                let mut rows = sorted(whole, arguments);
+                rows.extend(unseen(whole, kind));
                 let most = arguments.top.map_or(GROUPS, |top| top as usize);
                 let groups = grouped(kind, rows, most);
                 let page = cachewise_sys::page_size();
@@ -162,17 +164,24 @@ fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
     let kind = arguments.view.kind();
     let mut rows = sorted(stretch, arguments);
-    // No rows would say that nobody did anything.
-    let missing = stretch.parts_missing();
-    if let (Some(missing), Kind::Process | Kind::File) = (missing, kind) {
-        let mut row = nobody_knows(kind, stretch, missing);
-        row.labels.time = Measured::Exact(stretch.time.clone());
+    if let Some(row) = unseen(stretch, kind) {
         return vec![row];
     }
     if let Some(top) = arguments.top {
         rows.truncate(usize::try_from(top).unwrap_or(usize::MAX));
     }
     rows
+}
+
+/// Where nobody counts who did what: no rows would say that nobody did anything.
+fn unseen(stretch: &Stretch, kind: Kind) -> Option<Row> {
+    let missing = stretch.parts_missing()?;
+    let is_counted = matches!(kind, Kind::Process | Kind::File);
+    is_counted.then(|| {
+        let mut row = nobody_knows(kind, stretch, missing);
+        row.labels.time = Measured::Exact(stretch.time.clone());
+        row
+    })
 }
 
 fn tell_lost(lost: &[Lost]) {

@@ -15,7 +15,7 @@
 //! - `bpf`: what the kernel still holds of ours
 
 // Every test file is a crate of its own and uses some of this.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 mod bpf;
 mod command;
@@ -37,5 +37,6 @@ pub use disk::{
 pub use group::Group;
 pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
+pub(crate) use suite::trials;
 pub use suite::{Trial, needs_root, plain, run};
 pub use terminal::OnTerminal;

@@ -23,6 +23,17 @@ pub fn run(what: &str, trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+/// Trials by their functions, whose names they have: `plain part::test, needs_root part::another`.
+macro_rules! trials {
+    ($($how:ident $part:ident :: $test:ident),+ $(,)?) => {
+        vec![$($crate::support::$how(
+            concat!(stringify!($part), "::", stringify!($test)),
+            $part::$test,
+        )),+]
+    };
+}
+pub(crate) use trials;
+
 /// A trial that anybody may run.
 pub fn plain(name: &str, test: fn()) -> Trial {
     Trial::test(name, move || {

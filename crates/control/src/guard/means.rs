@@ -117,6 +117,19 @@ impl Means {
 }
 
 impl Watched {
+    /// The limit that somebody else has set meanwhile, and its file: it is theirs, and not overwritten.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub(crate) fn foreign(&self, journal: &Journal) -> Result<Option<(String, String)>, Error> {
+        let path = self.group.path.join(self.means.file());
+        if !self.means.is_limit() || journal.holds(&path)? || is_unlimited(&path)? {
+            return Ok(None);
+        }
+        let value = file::read(&path)?;
+        Ok(value.map(|value| (path.display().to_string(), value)))
+    }
+
     /// Asks the group for so much; gives how much less is charged to it. Where that can be, it stops early when
     /// `is_over` says so.
     pub(crate) fn take(
@@ -156,7 +169,10 @@ impl fmt::Display for Means {
 
 /// No number of version 1 is larger; it says so rounded down to pages.
 fn is_unlimited(path: &Path) -> Result<bool, Error> {
-    let value = file::read(path)?.unwrap_or_default();
+    let Some(value) = file::read(path)? else {
+        // Gone, which the next look finds out.
+        return Ok(true);
+    };
     let number = value.parse::<u64>();
     Ok(value == "max" || number.is_ok_and(|bytes| bytes > i64::MAX as u64 - (1 << 20)))
 }

@@ -241,6 +241,11 @@ impl Guard {
             events.push(self.back_off(reason)?);
             return Ok(events);
         };
+        if let Some((path, value)) = watched.foreign(&self.journal)? {
+            self.leave_out(&watched, "has a limit of somebody else's now")?;
+            events.push(self.event(Action::Left { path, value })?);
+            return Ok(events);
+        }
         let wanted = wanted.min(spare);
         let (cgroup, means) = (watched.group.name.clone(), watched.means);
         if self.options.dry_run {
@@ -357,16 +362,24 @@ impl Guard {
     }
 
     fn gone(&mut self, watched: &Watched) -> Result<Event, Error> {
+        self.leave_out(watched, "is gone")?;
+        let cgroup = watched.group.name.clone();
+        self.event(Action::Gone { cgroup })
+    }
+
+    /// Asks this group for nothing any more.
+    fn leave_out(&mut self, watched: &Watched, why: &str) -> Result<(), Error> {
         self.watched
             .retain(|other| other.group.path != watched.group.path);
-        let cgroup = watched.group.name.clone();
-        if self.watched.is_empty() {
-            return Err(Error::Invalid {
-                what: cgroup,
-                problem: "the last of the control groups is gone: there is nothing left to take memory from".to_owned(),
-            });
+        match self.watched.is_empty() {
+            true => Err(Error::Invalid {
+                what: watched.group.name.clone(),
+                problem: format!(
+                    "the last of the control groups {why}: there is nothing left to take memory from"
+                ),
+            }),
+            false => Ok(()),
         }
-        self.event(Action::Gone { cgroup })
     }
 
     fn back_off(&mut self, reason: String) -> Result<Event, Error> {

@@ -66,10 +66,9 @@ impl App {
     }
 
     /// A sample of a recording, with what came before it for the sparkline.
-    pub fn jump(&mut self, stretch: Stretch, trail: Vec<Option<Beat>>, position: Position) {
+    pub fn jump(&mut self, stretch: Arc<Stretch>, trail: Vec<Option<Beat>>, position: Position) {
         self.trail = trail.into();
         self.position = Some(position);
-        let stretch = Arc::new(stretch);
         self.recent = VecDeque::from([Arc::clone(&stretch)]);
         self.show(stretch);
     }
@@ -81,8 +80,8 @@ impl App {
     }
 
     /// The samples up to the one shown, that one included.
-    pub(crate) fn remember(&mut self, past: Vec<Stretch>) {
-        self.recent = past.into_iter().map(Arc::new).collect();
+    pub(crate) fn remember(&mut self, past: impl Iterator<Item = Arc<Stretch>>) {
+        self.recent = past.collect();
         self.forget_the_old();
         self.refill();
     }

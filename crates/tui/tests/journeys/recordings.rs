@@ -1,5 +1,8 @@
 //! Going through a recording.
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use cachewise_tui::{App, History, Player, Setup, Step};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
@@ -135,4 +138,50 @@ fn findings_of_a_recording_are_over_the_minute_before() {
         text.contains("over 1 min 0 s up to this sample"),
         "one sample is a moment: {text}"
     );
+}
+
+/// A tape that counts how often it was read.
+struct Counted<'a>(&'a Cell<usize>, Duration);
+
+impl History for Counted<'_> {
+    fn len(&self) -> usize {
+        1000
+    }
+
+    fn get(&mut self, place: usize) -> Result<cachewise_model::Stretch, String> {
+        self.0.set(self.0.get() + 1);
+        let mut stretch = one_process("tape", place as u64 + 1);
+        stretch.elapsed = self.1;
+        Ok(stretch)
+    }
+}
+
+#[test]
+fn playing_with_findings_open_reads_a_sample_at_a_time_and_not_a_minute() {
+    for (interval, samples) in [(1000, 60), (100, 600)] {
+        let reads = Cell::new(0);
+        let tape = Counted(&reads, Duration::from_millis(interval));
+        let mut player = Player::new(App::new(Setup { ..recorded(20) }), tape).unwrap();
+        let go = |player: &mut Player<_>, key_pressed: Option<char>| {
+            let before = reads.get();
+            match key_pressed {
+                Some(letter) => player.key(key(KeyCode::Char(letter), KeyModifiers::NONE)),
+                None => player.tick(),
+            }
+            player.serve();
+            reads.get() - before
+        };
+        go(&mut player, Some(' '));
+        for _ in 0..samples {
+            go(&mut player, None);
+        }
+        let past = go(&mut player, Some('f'));
+        assert!(past >= samples, "a minute before it: {past}");
+        for _ in 0..3 {
+            let step = go(&mut player, None);
+            assert_eq!(step, 1, "what is there is not read again");
+        }
+        let text = on_screen(&mut player);
+        assert!(text.contains("over 1 min 0 s up to this"), "{text}");
+    }
 }

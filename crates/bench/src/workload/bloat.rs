@@ -1,0 +1,72 @@
+//! [`Bloat`]: the process that takes memory, as it is asked for.
+
+use cachewise_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::written::{maybe, one};
+use crate::Error;
+
+/// A process that takes memory, so that there is less for the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Bloat {
+    /// How much it takes in the end.
+    #[serde(with = "one")]
+    pub size: Bytes,
+    /// How much of it a second; all at once, and before it is measured, without it.
+    #[serde(with = "maybe", default)]
+    pub rate: Option<Bytes>,
+    /// Takes as much as is read, up to its size, as cache-bench does, which keeps what it reads.
+    #[serde(default)]
+    pub as_read: bool,
+    /// Which part of it, from its beginning, is touched again each second, in per cent.
+    #[serde(default)]
+    pub touch_pct: u8,
+    /// Its place in the order in which the kernel kills for want of memory.
+    #[serde(default = "first_to_go")]
+    pub oom_score_adj: i16,
+}
+
+const fn first_to_go() -> i16 {
+    1000
+}
+
+impl Bloat {
+    /// So much at once, never touched again, and the first to be killed.
+    #[must_use]
+    pub const fn of(size: Bytes) -> Bloat {
+        Bloat {
+            size,
+            rate: None,
+            as_read: false,
+            touch_pct: 0,
+            oom_score_adj: first_to_go(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let wrong = |what, why: &str| {
+            let why = why.to_owned();
+            Err(Error::Invalid { what, why })
+        };
+        if self.size.is_zero() {
+            return wrong("bloat", "it is 0: leave it out, and there is none");
+        }
+        if usize::try_from(self.size.0).is_err() || self.size.0 > 1 << 46 {
+            return wrong("bloat", "no process can have so much memory");
+        }
+        if self.rate == Some(Bytes::ZERO) {
+            return wrong("bloat-rate", "at 0 a second it never begins");
+        }
+        if self.touch_pct > 100 {
+            return wrong(
+                "bloat-touch",
+                "more than 100 % of it is not there to be touched",
+            );
+        }
+        if !(-1000..=1000).contains(&self.oom_score_adj) {
+            return wrong("oom-score-adj", "the kernel takes -1000 to 1000");
+        }
+        Ok(())
+    }
+}

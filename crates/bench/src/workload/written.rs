@@ -1,0 +1,103 @@
+//! Sizes and times in files: numbers where they are written by us, text too (`"64K"`, `"500ms"`) where they are read.
+
+use std::time::Duration;
+
+use cachewise_units::{Bytes, Interval};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// As it stands in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "it is a number, or text with a unit: \"64K\" is a size, \"500ms\" a time"
+)]
+pub(super) enum Written {
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+/// What is written so.
+pub(super) trait Quantity: Sized {
+    fn written(&self) -> Written;
+
+    /// # Errors
+    /// Says what is wrong with it.
+    fn read(written: Written) -> Result<Self, String>;
+}
+
+/// A whole number of bytes.
+impl Quantity for Bytes {
+    fn written(&self) -> Written {
+        i64::try_from(self.0).map_or(Written::Text(self.0.to_string()), Written::Whole)
+    }
+
+    fn read(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Whole(bytes) => u64::try_from(bytes)
+                .map(Bytes)
+                .map_err(|_| format!("{bytes} is negative, and sizes are not")),
+            Written::Number(bytes) => Err(format!(
+                "{bytes} is no size: write whole bytes, or text with a unit such as \"1.5G\""
+            )),
+            Written::Text(text) => text.parse().map_err(|error| format!("{error}")),
+        }
+    }
+}
+
+/// Seconds with a fraction.
+impl Quantity for Duration {
+    fn written(&self) -> Written {
+        Written::Number(self.as_secs_f64())
+    }
+
+    fn read(written: Written) -> Result<Self, String> {
+        let seconds = match written {
+            Written::Whole(seconds) => seconds as f64,
+            Written::Number(seconds) => seconds,
+            Written::Text(text) => {
+                return text
+                    .parse()
+                    .map(Interval::get)
+                    .map_err(|error| format!("{error}"));
+            }
+        };
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|error| format!("{seconds} is no time in seconds: {error}"))
+    }
+}
+
+/// For fields that are always there.
+pub(super) mod one {
+    use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
+    use serde::de::Error as _;
+
+    pub fn serialize<T: Quantity, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        value.written().serialize(to)
+    }
+
+    pub fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        T::read(Written::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// For fields that may be left out.
+pub(super) mod maybe {
+    use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
+    use serde::de::Error as _;
+
+    #[expect(clippy::ref_option, reason = "serde hands it over so")]
+    pub fn serialize<T: Quantity, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(Quantity::written).serialize(to)
+    }
+
+    pub fn deserialize<'de, T: Quantity, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        let written = Option::<Written>::deserialize(from)?;
+        written.map(T::read).transpose().map_err(D::Error::custom)
+    }
+}
