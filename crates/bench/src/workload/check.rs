@@ -193,9 +193,10 @@ mod tests {
 
     #[test]
     fn each_impossible_setting_is_named() {
+        type Change<'a> = &'a dyn Fn(&mut Workload);
         let bloat = |bloat: Bloat| move |w: &mut Workload| w.bloat = Some(bloat);
         let taken = Bloat::of(Bytes(1));
-        let cases: [(&str, &dyn Fn(&mut Workload)); 28] = [
+        let cases: [(&str, Change<'_>); 28] = [
             ("file", &|w| w.file = PathBuf::new()),
             ("chunk", &|w| w.chunk = Bytes::ZERO),
             ("chunk", &|w| w.chunk = Bytes(1 << 40)),
