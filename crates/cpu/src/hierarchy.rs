@@ -311,13 +311,15 @@ fn levels(
             // Well inside: near either end the neighbours' latencies come in.
             (None, size) => (below * 1.4, size.unwrap_or(0.0) * 0.6),
         };
+        let is_last = cache.map(|cache| cache.level) == told.last().map(|cache| cache.level);
         // Of a cache that is larger than all that was measured nothing is known.
         let is_reached = seen.is_some() || from < most;
         levels.push(Level {
             name: cache.map_or_else(|| format!("level {}", place + 1), Cache::name),
             told: cache.cloned(),
             shared_by: cache.map(|cache| (topology.cores_of(&cache.cpus), cache.cpus.len())),
-            capacity: seen.and_then(|seen| capacity(&local.points, seen, &found, place, page)),
+            capacity: seen
+                .and_then(|seen| capacity(&local.points, seen, &found, place, is_last, page)),
             seen: match (seen, is_reached) {
                 (Some(_), _) => Seen::Found,
                 (None, true) => Seen::Told,
@@ -420,11 +422,17 @@ fn matched<'a>(found: &[Plateau], told: &[&'a Cache]) -> Vec<(Option<Plateau>, O
     levels
 }
 
-/// A latency between two levels, where the first one is said to end: half-way up, by the logarithm. No more than this
-/// above it: what a neighbour has made of the next level says nothing of where this one ends.
-fn between(level: f64, next: f64) -> f64 {
+/// A latency between two levels, where the first one is said to end: half-way up, by the logarithm. If the next one is
+/// a cache, no more than this above it: what neighbours have made of that says nothing of where this one ends.
+fn between(level: f64, next: f64, is_last: bool) -> f64 {
     const MOST: f64 = 1.8;
-    level * (next / level).sqrt().min(MOST)
+    let half_way = (next / level).sqrt();
+    level
+        * if is_last {
+            half_way
+        } else {
+            half_way.min(MOST)
+        }
 }
 
 /// How much fits: where the latency is half-way up to the next level, in each round.
@@ -433,10 +441,11 @@ fn capacity(
     seen: Plateau,
     found: &[Plateau],
     place: usize,
+    is_last: bool,
     page: PageSize,
 ) -> Option<Estimate> {
     let after = found.iter().find(|next| next.from > seen.to)?;
-    let half_way = between(seen.level, after.level);
+    let half_way = between(seen.level, after.level, is_last);
     let value = rises_through(&cached(points), half_way)?;
     let rounds = points.iter().map(|point| point.low.len()).max()?;
     let crossings = (0..rounds).filter_map(|round| {

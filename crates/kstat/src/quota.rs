@@ -121,7 +121,6 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::fixture::Fixture;
 
     fn machine(group: &str, mounts: &str) -> Fixture {

@@ -92,6 +92,8 @@ impl Round {
 pub struct Comparison {
     /// In the order in which they ran.
     pub rounds: Vec<Round>,
+    /// How many CPUs there are for all of them.
+    pub cpus: usize,
 }
 
 /// Fewer rounds say nothing.
@@ -103,8 +105,9 @@ const MATTERS: f64 = 1.2;
 /// Fewer CPUs at once than this are one thread after the other.
 const AT_ONCE: f64 = 1.2;
 
-/// So much of a CPU used by others is not alone.
-const ALONE: f64 = 0.2;
+/// So much of a CPU used by others is not alone, if together they fill so much of what there is.
+const ALONE: f64 = 0.4;
+const FULL: f64 = 0.75;
 
 /// Shorter runs are mostly starting and ending, and the clock of CPU time is coarse.
 const SHORTEST: Duration = Duration::from_millis(20);
@@ -183,19 +186,28 @@ impl Comparison {
         })
     }
 
-    /// Why that nothing was seen says nothing: others took the CPUs.
+    /// Why that nothing was seen says nothing: others took the CPUs, so that threads hardly ran at the same time.
     fn crowded(&self) -> Option<String> {
         let runs = self.runs(Arm::new(Cpus::All, Heap::Plain));
         let at_once = quantile(&runs.iter().map(Run::at_once).collect::<Vec<f64>>(), 0.5)?;
         let others: Vec<f64> = runs.iter().filter_map(|run| run.others).collect();
-        let others = quantile(&others, 0.5);
-        let is_crowded = at_once < AT_ONCE && others.is_none_or(|others| others > ALONE);
-        is_crowded.then(|| match others {
-            Some(others) => format!(
-                "its threads had {at_once:.1} CPUs at once, as others used {others:.1}: try again when it is quiet"
-            ),
-            None => format!("its threads had {at_once:.1} CPUs at once, and who had the others is not known"),
-        })
+        match quantile(&others, 0.5) {
+            Some(others) => {
+                let is_full = at_once + others > FULL * self.cpus as f64;
+                (others > ALONE && is_full).then(|| {
+                    format!(
+                        "its threads had {at_once:.1} CPUs at once, as others used {others:.1} of {}: try again when \
+                         it is quiet",
+                        self.cpus
+                    )
+                })
+            }
+            None => (at_once < AT_ONCE).then(|| {
+                format!(
+                    "its threads had {at_once:.1} CPUs at once, and who had the others is not known"
+                )
+            }),
+        }
     }
 
     /// One CPU against all: whether threads cost each other anything. What of, it cannot tell.
@@ -284,6 +296,7 @@ mod tests {
         };
         Comparison {
             rounds: times.iter().map(round).collect(),
+            cpus: 2,
         }
     }
 
@@ -347,6 +360,12 @@ mod tests {
         assert!(
             crowded.padded_heap().says.contains("others"),
             "which is said"
+        );
+        let half = rounds(&[same; 4], 1.3, 0.7);
+        assert_eq!(
+            answers(&half),
+            (Answer::Unknown, Answer::Unknown),
+            "most of the time others had one of the two"
         );
         let alone = rounds(&[same; 4], 1.0, 0.0);
         assert_eq!(

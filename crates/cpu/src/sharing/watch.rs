@@ -258,11 +258,33 @@ impl Watch {
     }
 }
 
+impl Touch {
+    /// Whether the other one begins where this one ends, in the same word.
+    const fn goes_on_in(&self, other: &Touch) -> bool {
+        self.at + self.len == other.at && self.at / WORD == other.at / WORD
+    }
+}
+
 impl Piece {
     /// Whether one thread writes to it, and another one touches it.
     fn is_shared(&self) -> bool {
         let users = self.threads.values().filter(|one| !one.touched.is_empty());
         users.clone().count() > 1 && users.clone().any(|one| one.writes > 0)
+    }
+
+    fn touches(&self, at: u64) -> Vec<Touch> {
+        let users = self
+            .threads
+            .iter()
+            .filter(|(_, one)| !one.touched.is_empty());
+        let touch = |(thread, one): (&u32, &Use)| Touch {
+            thread: *thread,
+            at,
+            len: self.len,
+            writes: one.writes,
+            reads: one.reads,
+        };
+        users.map(touch).collect()
     }
 
     fn touched(&self, thread: u32) -> Option<&BTreeSet<usize>> {
@@ -384,50 +406,37 @@ impl Watch {
         }
     }
 
-    /// What threads did to bytes of it. Bytes side by side that the same threads touch are told as one.
+    /// What threads did to bytes of it. Bytes of a word that the same threads touch are told as one.
     #[must_use]
     pub fn touches(&self) -> Vec<Touch> {
-        let users = |piece: &Piece| -> Vec<(u32, u64, u64)> {
-            let users = piece
-                .threads
+        let threads = |touches: &[Touch]| {
+            touches
                 .iter()
-                .filter(|(_, one)| !one.touched.is_empty());
-            users
-                .map(|(thread, one)| (*thread, one.writes, one.reads))
-                .collect()
+                .map(|touch| touch.thread)
+                .collect::<Vec<u32>>()
         };
-        let mut groups: Vec<(u64, u64, Vec<(u32, u64, u64)>)> = Vec::new();
+        let mut groups: Vec<Vec<Touch>> = Vec::new();
         for (at, piece) in &self.pieces {
-            let users = users(piece);
-            let threads =
-                |users: &[(u32, u64, u64)]| users.iter().map(|user| user.0).collect::<Vec<u32>>();
+            let touches = piece.touches(*at);
+            let Some(first) = touches.first() else {
+                continue;
+            };
             match groups.last_mut() {
-                // Only what was halved belongs together: whole words are told as such.
-                Some((start, len, before))
-                    if piece.len < WORD
-                        && *start / WORD == at / WORD
-                        && threads(before) == threads(&users) =>
+                Some(before)
+                    if before.first().is_some_and(|one| one.goes_on_in(first))
+                        && threads(before) == threads(&touches) =>
                 {
-                    *len += piece.len;
-                    for (before, user) in before.iter_mut().zip(users) {
+                    for (before, touch) in before.iter_mut().zip(touches) {
+                        before.len += touch.len;
                         // An access to several of the bytes was counted at each of them.
-                        before.1 = before.1.max(user.1);
-                        before.2 = before.2.max(user.2);
+                        before.writes = before.writes.max(touch.writes);
+                        before.reads = before.reads.max(touch.reads);
                     }
                 }
-                _ => groups.push((*at, piece.len, users)),
+                _ => groups.push(touches),
             }
         }
-        let touches = groups.into_iter().flat_map(|(at, len, users)| {
-            users.into_iter().map(move |(thread, writes, reads)| Touch {
-                thread,
-                at,
-                len,
-                writes,
-                reads,
-            })
-        });
-        touches.collect()
+        groups.concat()
     }
 
     /// What that says.

@@ -164,6 +164,7 @@ fn compare(
         sharing.cannot("padded heap", reason);
         return Ok(());
     };
+    sharing.runs.cpus = cpus.len();
     if topology.cores_of(&cpus) == 1 {
         sharing.notes.push(format!(
             "CPUs {cpus} are threads of one core, which has one first cache: a line does not go to and fro between them"
