@@ -1,8 +1,10 @@
 //! How well `cpu table` measures, on this machine as it is now: its latencies against a bare chase in C of the same
 //! order, and how often 15 sweeps find the levels, how fast and how large, with the other CPU busy.
 //!
-//! `CACHEWISE_SWEEPS` sets their number.
+//! `CACHEWISE_SWEEPS` sets their number. `CACHEWISE_MULTICHASE`, the path of google/multichase, takes that instead of the
+//! bare chase.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -33,10 +35,58 @@ fn main() -> Outcome<()> {
     sweeps(cpu, cpus.iter().nth(1))
 }
 
-/// Rounds by turns, the median of their ratios.
-fn compare(cpu: u32) -> Outcome<()> {
-    let place = tempfile::tempdir()?;
-    let program = place.path().join("chase");
+/// What our latencies are compared with.
+enum Other {
+    /// `benches/chase.c`, compiled.
+    Bare(PathBuf),
+    /// google/multichase, by its path.
+    Multichase(PathBuf),
+}
+
+impl Other {
+    /// A latency in nanoseconds; of the bare chase this part of its samples is not above it.
+    fn latency(&self, order: Order, size: usize, seed: u64, part: f64) -> Outcome<f64> {
+        let is_local = order == Order::PageLocal;
+        let output = match self {
+            Other::Bare(program) => Command::new(program)
+                .args([
+                    size.to_string(),
+                    u8::from(is_local).to_string(),
+                    seed.to_string(),
+                ])
+                .arg("200")
+                .stdin(Stdio::null())
+                .output()?,
+            // At random inside of 32 pages, or of everything; the best of its samples of half a second.
+            Other::Multichase(program) => Command::new(program)
+                .args(["-s", "64", "-n", "2", "-m", &size.to_string(), "-T"])
+                .arg(if is_local { size.min(32 << 12) } else { size }.to_string())
+                .stdin(Stdio::null())
+                .output()?,
+        };
+        let text = String::from_utf8(output.stdout)?;
+        let figures: Vec<f64> = text
+            .lines()
+            .filter_map(|line| line.trim().parse().ok())
+            .collect();
+        let part = if matches!(self, Other::Bare(_)) {
+            part
+        } else {
+            0.0
+        };
+        let found = quantile(&figures, part);
+        found.ok_or_else(|| {
+            let why = String::from_utf8_lossy(&output.stderr);
+            format!("what the latencies are compared with tells none: {text:?} {why}").into()
+        })
+    }
+}
+
+fn other(place: &Path) -> Outcome<Other> {
+    if let Some(path) = std::env::var_os("CACHEWISE_MULTICHASE") {
+        return Ok(Other::Multichase(path.into()));
+    }
+    let program = place.join("chase");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/chase.c");
     let compiled = Command::new("cc")
         .args(["-O2", "-o"])
@@ -46,11 +96,22 @@ fn compare(cpu: u32) -> Outcome<()> {
     if !compiled.success() {
         return Err("cc does not compile benches/chase.c".into());
     }
+    Ok(Other::Bare(program))
+}
+
+/// Rounds by turns, the median of their ratios.
+fn compare(cpu: u32) -> Outcome<()> {
+    let place = tempfile::tempdir()?;
+    let other = other(place.path())?;
     let _pinned = Pinned::to(cpu)?;
-    println!("against a bare chase in C of the same order, {ROUNDS} rounds by turns on CPU {cpu}");
+    let name = match &other {
+        Other::Bare(_) => "a bare chase in C of the same order".to_owned(),
+        Other::Multichase(path) => path.display().to_string(),
+    };
+    println!("against {name}, {ROUNDS} rounds by turns on CPU {cpu}");
     println!(
         "{:8} {:>11} {:>9} {:>9} {:>7}",
-        "LEVEL", "ORDER", "OURS", "C", "RATIO"
+        "LEVEL", "ORDER", "OURS", "OTHER", "RATIO"
     );
     for (name, size, low, high) in SIZES {
         for order in [Order::PageLocal, Order::Random] {
@@ -65,16 +126,8 @@ fn compare(cpu: u32) -> Outcome<()> {
                 let least = if size > 4 << 20 { 4096 } else { 0 };
                 let own = samples(&mut circle, least, Duration::from_millis(30));
                 drop(arena);
-                let local = u8::from(order == Order::PageLocal).to_string();
-                let output = Command::new(&program)
-                    .args([size.to_string(), local, seed.to_string(), "200".into()])
-                    .stdin(Stdio::null())
-                    .output()?;
-                let text = String::from_utf8(output.stdout)?;
-                let bare: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
-                let (own, bare) = quantile(&own, part)
-                    .zip(quantile(&bare, part))
-                    .ok_or("no samples")?;
+                let own = quantile(&own, part).ok_or("no samples")?;
+                let bare = other.latency(order, size, seed, part)?;
                 ours.push(own);
                 theirs.push(bare);
                 ratios.push(own / bare);

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use cachewise_units::{Bytes, PageSize};
 
+use crate::measure::budget::Budget;
 use crate::measure::chase::{Arena, PageKind};
 use crate::measure::estimate::{Estimate, Trust, quantile};
 use crate::measure::order::Order;
 use crate::measure::pin::Pinned;
 use crate::measure::plateau::{self, Plateau, plateaus, rises_through};
-use crate::measure::sweep::{Curve, Point, SweepOptions, sizes, sweep, turn};
+use crate::measure::sweep::{Curve, Point, SweepOptions, sizes, sweep, sweep_memory, turn};
 use crate::measure::tlb::{Pages, TlbStep, steps, translation};
 use crate::{Cache, Error, Topology};
 
@@ -22,6 +23,9 @@ const USUAL_LINE: usize = 64;
 
 /// How many times the last cache is swept: beyond four times hardly anything is left of it.
 const BEYOND: u64 = 8;
+
+/// Beyond so many times the last cache most loads go to memory.
+const TO_MEMORY: f64 = 1.5;
 
 /// Memory is swept at least up to here, as sysfs may not tell of the last cache, and at most up to there.
 const LARGEST: (u64, u64) = (256 << 20, 1 << 30);
@@ -48,6 +52,8 @@ pub enum Seen {
     Found,
     /// At the sizes that sysfs says, as the curve has no level there.
     Told,
+    /// Nowhere: nothing so large was measured.
+    NotReached,
 }
 
 /// One level.
@@ -120,17 +126,24 @@ impl Hierarchy {
             turn: Duration::from_millis(3),
         };
         let mut arena = Arena::new(sweep_options.largest, options.pages)?;
-        // Translation has a fifth of the time; it needs no more.
-        let until = begin + options.time.mul_f64(0.6);
+        // Half for rounds over the caches, a tenth more for what is to be repeated, and a fifth for translation; memory
+        // takes what it takes.
+        let rounds = Budget::of(options.time.mul_f64(0.5));
+        let repeats = Budget::of(options.time.mul_f64(0.6));
         let all = sizes(&sweep_options);
         let mut curves = vec![
             Curve::new(Order::PageLocal, &all),
             Curve::new(Order::Random, &all),
         ];
-        sweep(&mut curves, &sweep_options, &mut arena, until);
-        again(&mut curves, &sweep_options, &mut arena, until);
-        refine(&mut curves[0], &sweep_options, &mut arena, until);
-        let translation = translation(&mut arena, &sweep_options, begin + options.time);
+        sweep(&mut curves, &sweep_options, &mut arena, rounds);
+        again(&mut curves, &sweep_options, &mut arena, repeats);
+        refine(&mut curves[0], &sweep_options, &mut arena, repeats);
+        sweep_memory(&mut curves, &sweep_options, &mut arena);
+        let translation = translation(
+            &mut arena,
+            &sweep_options,
+            Budget::of(options.time.mul_f64(0.2)),
+        );
         let (levels, found) = levels(topology, &told, &curves, options.page);
         let cycles: Vec<f64> = curves
             .iter()
@@ -160,14 +173,14 @@ impl Hierarchy {
 }
 
 /// Measures the sizes again at which rounds do not agree, until the time is over: a neighbour may have been busy.
-fn again(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, until: Instant) {
+fn again(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, budget: Budget) {
     for curve in curves {
         let order = curve.order;
         for point in &mut curve.points {
             let agree = point
                 .cached()
                 .is_some_and(|found| found.trust() == Trust::Good);
-            if !agree && point.size <= options.fine_up_to && Instant::now() < until {
+            if !agree && point.size <= options.fine_up_to && budget.is_left() {
                 turn(point, order, options, arena, 1);
             }
         }
@@ -175,7 +188,7 @@ fn again(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, until:
 }
 
 /// Puts more sizes where a level of some hundred pages ends: whole pages, as a first level has a whole number of.
-fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena, until: Instant) {
+fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena, budget: Budget) {
     const MOST_PAGES: usize = 1024;
     const MORE: usize = 5;
     for level in plateaus(&cached(&curve.points), plateau::FLAT) {
@@ -207,7 +220,7 @@ fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Arena, until: I
                 let mut fresh = Curve::new(curve.order, &[size]).points;
                 for point in &mut fresh {
                     for round in 0..options.rounds {
-                        if round > 0 && Instant::now() > until {
+                        if round > 0 && !budget.is_left() {
                             break;
                         }
                         turn(point, curve.order, options, arena, 1);
@@ -277,8 +290,16 @@ fn levels(
         plateaus(&cached(&local.points), plateau::FLAT),
         &local.points,
     );
-    let Some((memory, caches)) = found.split_last() else {
-        return (Vec::new(), 0);
+    // What does not go beyond the last cache has not been to memory: its last level is a cache, too.
+    let most = local.points.last().map_or(0.0, |point| point.size as f64);
+    let beyond = told.iter().rev().find_map(|cache| cache.size);
+    // Where sysfs tells no cache, so much is more than most have.
+    let beyond = beyond.map_or(LARGEST.0 as f64 / 2.0, |last| last.0 as f64 * TO_MEMORY);
+    let has_memory = most > beyond;
+    let (memory, caches) = match found.split_last() {
+        None => return (Vec::new(), 0),
+        Some((memory, caches)) if has_memory => (Some(memory), caches),
+        Some(_) => (None, &found[..]),
     };
     let matched = matched(caches, told);
     let mut levels = Vec::new();
@@ -290,12 +311,20 @@ fn levels(
             // Well inside: near either end the neighbours' latencies come in.
             (None, size) => (below * 1.4, size.unwrap_or(0.0) * 0.6),
         };
+        let is_last = cache.map(|cache| cache.level) == told.last().map(|cache| cache.level);
+        // Of a cache that is larger than all that was measured nothing is known.
+        let is_reached = seen.is_some() || from < most;
         levels.push(Level {
             name: cache.map_or_else(|| format!("level {}", place + 1), Cache::name),
             told: cache.cloned(),
             shared_by: cache.map(|cache| (topology.cores_of(&cache.cpus), cache.cpus.len())),
-            capacity: seen.and_then(|seen| capacity(&local.points, seen, &found, place, page)),
-            seen: seen.map_or(Seen::Told, |_| Seen::Found),
+            capacity: seen
+                .and_then(|seen| capacity(&local.points, seen, &found, place, is_last, page)),
+            seen: match (seen, is_reached) {
+                (Some(_), _) => Seen::Found,
+                (None, true) => Seen::Told,
+                (None, false) => Seen::NotReached,
+            },
             local: latency(local, from, to, false),
             random: latency(random, from, to, false),
         });
@@ -308,25 +337,31 @@ fn levels(
         told: None,
         shared_by: None,
         capacity: None,
-        seen: Seen::Found,
-        local: latency(local, memory.from, memory.to, true),
+        seen: memory.map_or(Seen::NotReached, |_| Seen::Found),
+        local: memory.and_then(|memory| latency(local, memory.from, memory.to, true)),
         // Where the local curve is flat already, the random one may still be in the cache for a part.
-        random: latency(random, memory.from.max(memory.to / 4.0), memory.to, true),
+        random: memory
+            .and_then(|memory| latency(random, memory.from.max(memory.to / 4.0), memory.to, true)),
     });
     (levels, found.len())
 }
 
-/// Leaves out what neighbours make on the way up from the last cache to memory: a short level not far below that of
-/// memory, at the sizes of which no two rounds agree.
+/// Leaves out what neighbours make on the way up from one level to the next: a short level not far below the next one,
+/// at the sizes of which rounds do not agree.
 fn without_slopes(mut found: Vec<Plateau>, points: &[Point]) -> Vec<Plateau> {
-    /// A cache is at least so many times as fast as memory, or its rounds agree, or it is longer than this.
+    /// A cache is at least so many times as fast as memory, or as the next one, or its rounds agree, or it is longer
+    /// than this.
     const FASTER: f64 = 3.0;
+    const THAN_NEXT: f64 = 2.0;
     const OCTAVES: f64 = 1.0;
-    let Some(memory) = found.last().map(|memory| memory.level) else {
+    let levels: Vec<f64> = found.iter().map(|seen| seen.level).collect();
+    let Some(memory) = levels.last().copied() else {
         return found;
     };
     found.retain(|seen| {
-        let is_slow = seen.level < memory && seen.level * FASTER > memory;
+        let next = levels.iter().find(|level| **level > seen.level);
+        let is_slow =
+            next.is_some_and(|next| seen.level * THAN_NEXT > *next || seen.level * FASTER > memory);
         let is_short = (seen.to / seen.from).log2() < OCTAVES;
         let inside = points
             .iter()
@@ -347,7 +382,13 @@ fn matched<'a>(found: &[Plateau], told: &[&'a Cache]) -> Vec<(Option<Plateau>, O
     let shared = told.iter().skip(1).last();
     let last = shared.map(|cache| cache.level);
     let apart = |seen: &Plateau, cache: &Cache| {
-        let (capacity, size) = (seen.capacity?, cache.size?.0 as f64);
+        /// A level ends so much beyond its cache at most.
+        const BLURRED: f64 = 1.5;
+        let size = cache.size?.0 as f64;
+        // The last level that was measured has no end: it is part of the first cache that is as large.
+        let Some(capacity) = seen.capacity else {
+            return (size * BLURRED >= seen.to).then_some(0.0);
+        };
         let octaves = (capacity / size).log2();
         let least = if Some(cache.level) == last {
             -5.0
@@ -362,7 +403,10 @@ fn matched<'a>(found: &[Plateau], told: &[&'a Cache]) -> Vec<(Option<Plateau>, O
         let size = cache.size.map(|size| size.0 as f64);
         // What ends far below it is a level that sysfs does not tell of.
         while let Some(seen) = rest.next_if(|seen| {
-            apart(seen, cache).is_none() && size.is_some_and(|size| seen.capacity < Some(size))
+            let ends_below = size
+                .zip(seen.capacity)
+                .is_some_and(|(size, ends)| ends < size);
+            apart(seen, cache).is_none() && ends_below
         }) {
             levels.push((Some(*seen), None));
         }
@@ -378,16 +422,30 @@ fn matched<'a>(found: &[Plateau], told: &[&'a Cache]) -> Vec<(Option<Plateau>, O
     levels
 }
 
+/// A latency between two levels, where the first one is said to end: half-way up, by the logarithm. If the next one is
+/// a cache, no more than this above it: what neighbours have made of that says nothing of where this one ends.
+fn between(level: f64, next: f64, is_last: bool) -> f64 {
+    const MOST: f64 = 1.8;
+    let half_way = (next / level).sqrt();
+    level
+        * if is_last {
+            half_way
+        } else {
+            half_way.min(MOST)
+        }
+}
+
 /// How much fits: where the latency is half-way up to the next level, in each round.
 fn capacity(
     points: &[Point],
     seen: Plateau,
     found: &[Plateau],
     place: usize,
+    is_last: bool,
     page: PageSize,
 ) -> Option<Estimate> {
     let after = found.iter().find(|next| next.from > seen.to)?;
-    let half_way = (seen.level * after.level).sqrt();
+    let half_way = between(seen.level, after.level, is_last);
     let value = rises_through(&cached(points), half_way)?;
     let rounds = points.iter().map(|point| point.low.len()).max()?;
     let crossings = (0..rounds).filter_map(|round| {
@@ -443,6 +501,17 @@ fn notes(hierarchy: &Hierarchy, topology: &Topology, told: &[&Cache]) -> Vec<Str
                 level.name
             ));
         }
+    }
+    let not_reached = hierarchy
+        .levels
+        .iter()
+        .filter(|level| level.seen == Seen::NotReached);
+    let not_reached: Vec<&str> = not_reached.map(|level| level.name.as_str()).collect();
+    if !not_reached.is_empty() {
+        notes.push(format!(
+            "{}: not measured, as nothing larger than the caches before was gone through: give a larger --largest",
+            not_reached.join(", ")
+        ));
     }
     if told.is_empty() {
         notes
@@ -537,6 +606,17 @@ mod tests {
             [(true, None)],
             "sysfs tells nothing"
         );
+        let open = Plateau {
+            capacity: None,
+            ..level(2.0 * mib)
+        };
+        let matched = matched(&[level(33.0 * kib), open], &told);
+        let caches: Vec<_> = matched.iter().map(|(seen, _)| seen.is_some()).collect();
+        assert_eq!(
+            caches,
+            [true, true, false],
+            "what was measured ends inside of the second"
+        );
     }
 
     #[test]
@@ -580,7 +660,8 @@ mod tests {
         let topology = Topology::read("/sys".as_ref()).unwrap();
         let options = TableOptions {
             cpu: None,
-            largest: Some(Bytes(8 << 20)),
+            // So large that there is memory, on most machines.
+            largest: Some(Bytes(96 << 20)),
             pages: PageKind::Small,
             page: PageSize::new(rustix::param::page_size() as u32).unwrap(),
             time: Duration::from_millis(500),
@@ -594,8 +675,36 @@ mod tests {
         let first = found.levels.first().unwrap();
         let last = found.levels.last().unwrap();
         assert_eq!(last.name, "memory", "it ends there");
-        let ns = |level: &Level| level.local.unwrap().low;
-        assert!(ns(last) > 3.0 * ns(first), "{first:?} {last:?}");
+        let ns = |level: &Level| level.local.map(|local| local.low);
+        match ns(last) {
+            Some(memory) => assert!(
+                Some(memory) > ns(first).map(|ns| 3.0 * ns),
+                "{first:?} {last:?}"
+            ),
+            None => assert_eq!(last.seen, Seen::NotReached, "a larger cache: {last:?}"),
+        }
+        let small = TableOptions {
+            largest: Some(Bytes(256 << 10)),
+            time: Duration::from_millis(100),
+            ..options.clone()
+        };
+        let within = Hierarchy::measure(&topology, &small).unwrap();
+        let last = within.levels.last().unwrap();
+        if topology
+            .caches
+            .iter()
+            .any(|cache| cache.size > Some(Bytes(256 << 10)))
+        {
+            assert!(
+                last.local.is_none(),
+                "what is in a cache is not memory: {last:?}"
+            );
+            assert!(
+                within.notes.iter().any(|note| note.contains("--largest")),
+                "{:?}",
+                within.notes
+            );
+        }
         assert!(
             found.cycle_ns.is_some() || cfg!(not(target_arch = "x86_64")),
             "a clock"

@@ -19,6 +19,7 @@
 //! - `hierarchy`: [`Hierarchy`], what sysfs says beside what was measured.
 //! - [`lab`]: experiments, each with a control and checks.
 //! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
+//! - [`sharing`]: false sharing in a program, with its proofs.
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
 
@@ -28,6 +29,7 @@ mod hierarchy;
 pub mod lab;
 pub mod measure;
 pub mod program;
+pub mod sharing;
 mod topology;
 
 pub use cpu_list::CpuList;

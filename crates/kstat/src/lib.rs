@@ -30,7 +30,7 @@
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.
 //! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`];
-//!   `limit`: [`MemoryLimit`]; `cgroup_memory`: [`CgroupMemory`]; `cgroup_files`: [`CgroupFiles`].
+//!   `limit`: [`MemoryLimit`]; `quota`: [`CpuQuota`]; `cgroup_memory`: [`CgroupMemory`]; `cgroup_files`: [`CgroupFiles`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![forbid(unsafe_code)]
@@ -53,6 +53,7 @@ mod pressure;
 mod process;
 mod process_files;
 mod process_line;
+mod quota;
 mod reclaim;
 
 pub use cgroup::Cgroup;
@@ -70,4 +71,5 @@ pub use mounts::Mounts;
 pub use pressure::{Pressure, Resource, Stall};
 pub use process::{OpenProcessIo, ProcessIo};
 pub use process_files::{Hold, ProcessFile, ProcessFiles};
+pub use quota::CpuQuota;
 pub use reclaim::{Damon, Mglru, Swap, Zram, Zswap};

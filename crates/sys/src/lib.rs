@@ -66,5 +66,5 @@ pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
-pub use spawn::{die_with_spawner, join_before_exec, spawn_untouched};
+pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};

@@ -27,6 +27,8 @@ pub enum CpuCommand {
     Lab(CpuLab),
     /// Run a program, or follow one, and show its hit rates and the lines that miss most.
     Run(CpuRun),
+    /// Look for false sharing in a program: threads that write to different bytes of one cache line.
+    Sharing(CpuSharing),
 }
 
 /// `cachewise cpu topology`.
@@ -157,4 +159,79 @@ pub struct CpuRun {
     pub sys: PathBuf,
     #[command(flatten)]
     pub output: Output,
+}
+
+const SHARING_USAGE: &str = "cachewise cpu sharing [OPTIONS] [--] COMMAND [ARGUMENT]...
+       cachewise cpu sharing [OPTIONS] --pid PID {--symbol NAME | --address ADDRESS}";
+
+/// `cachewise cpu sharing`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = SHARING_USAGE,
+    after_help = "Where the machine can sample memory accesses, perf c2c does it. Elsewhere the program is run several times, by turns: on \
+    one CPU and on all, with its heap as it is and with each object in lines of its own (128 bytes). What padding saves \
+    on all CPUs and not on one was false sharing between heap objects. It has to end by itself and do the same each \
+    time; its input is empty, and its output is that of the first run.\n\n\
+    --symbol and --address have hardware breakpoints watch a line: which threads write to which bytes of it. That sees \
+    variables that padding the heap does not move: statics, and fields of one object. With --address the program's \
+    addresses are the same in each run.\n\n\
+    The verdict is found, not found, or unknown, with the proof that says so; it is never a guess.\n\n\
+    Exit status: 0 done; 1 with --check, if it is found; 2 something could not be done, or a run failed; 127 not found, \
+    126 not executable.\n\n\
+    Examples:\n  \
+    cachewise cpu sharing -- ./program --threads 2\n  \
+    cachewise cpu sharing --symbol COUNTERS -- ./program\n  \
+    cachewise cpu sharing -p 1234 --address 0x55d0c0002040"
+)]
+pub struct CpuSharing {
+    /// The program and its arguments.
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        required_unless_present = "pid",
+        conflicts_with = "pid"
+    )]
+    pub command: Vec<OsString>,
+    /// Watch a line of this process instead of running a program.
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, requires = "line")]
+    pub pid: Option<u32>,
+    /// Watch the lines of this variable: a name as in the source, or as in the symbol table.
+    #[arg(long, value_name = "NAME", group = "line")]
+    pub symbol: Option<String>,
+    /// Watch the line of this address of the program's memory.
+    #[arg(long, value_name = "ADDRESS", group = "line", value_parser = parse_address)]
+    pub address: Option<u64>,
+    /// How long to watch.
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        default_value = "2",
+        requires = "line"
+    )]
+    pub duration: Interval,
+    /// How often each way to run it is repeated.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=1000))]
+    pub rounds: u32,
+    /// End with 1 if it is found.
+    #[arg(long)]
+    pub check: bool,
+    /// Read this directory as /sys.
+    #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
+    pub sys: PathBuf,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// An address: hexadecimal with 0x, or decimal.
+fn parse_address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    // The upper half is the kernel's.
+    let address = parsed
+        .ok()
+        .filter(|address| *address > 0 && address >> 63 == 0);
+    address.ok_or_else(|| "not an address of a program's memory, such as 0x55d0c0002040".into())
 }

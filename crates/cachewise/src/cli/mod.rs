@@ -27,7 +27,7 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
-pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuTable, CpuTopology};
+pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuSharing, CpuTable, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};

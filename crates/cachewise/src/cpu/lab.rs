@@ -9,6 +9,7 @@ use cachewise_cpu::measure::estimate::{Estimate, Trust};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
 
+use super::quota::Quota;
 use super::{Found, check_format, write};
 use crate::cli::CpuLab;
 use crate::output::{NO, Sink, Stream, tell};
@@ -63,6 +64,7 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
+    let quota = Quota::now();
     let mut done: Vec<Done> = Vec::new();
     for experiment in chosen {
         if sink.is_terminal {
@@ -74,10 +76,11 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
         Ok(outcome) => outcome.checks.iter().any(|check| !check.holds),
         Err(_) => true,
     });
+    let note = quota.note();
     write(sink, |style| Found {
-        text: text(&done, style),
+        text: text(&done, note.as_deref(), style),
         sheet: sheet(&done),
-        members: members(&done),
+        members: members(&done, note.as_deref()),
     })?;
     Ok(match arguments.check && failed {
         true => ExitCode::from(NO),
@@ -110,7 +113,7 @@ fn listed(experiments: &[Experiment]) -> String {
     experiments.iter().map(line).collect()
 }
 
-fn text(done: &[Done], style: Style) -> String {
+fn text(done: &[Done], note: Option<&str>, style: Style) -> String {
     let mut text = String::new();
     for (experiment, outcome) in done {
         // Writing to a string cannot fail.
@@ -138,6 +141,9 @@ fn text(done: &[Done], style: Style) -> String {
             "why: {}\ndo:  {}\n",
             experiment.why, experiment.advice
         );
+    }
+    if let Some(note) = note {
+        let _ = writeln!(text, "note: {note}");
     }
     text
 }
@@ -195,7 +201,7 @@ fn named(experiment: &Experiment) -> Json {
     json!({ "name": experiment.name, "about": experiment.about })
 }
 
-fn members(done: &[Done]) -> Map<String, Json> {
+fn members(done: &[Done], note: Option<&str>) -> Map<String, Json> {
     let experiments = done.iter().map(|(experiment, outcome)| {
         let reason = outcome.as_ref().err();
         let effect = |effect: &Effect| {
@@ -228,5 +234,8 @@ fn members(done: &[Done]) -> Map<String, Json> {
             "advice": experiment.advice,
         })
     });
-    Map::from_iter([("experiments".to_owned(), experiments.collect())])
+    Map::from_iter([
+        ("experiments".to_owned(), experiments.collect()),
+        ("notes".to_owned(), note.into_iter().collect()),
+    ])
 }

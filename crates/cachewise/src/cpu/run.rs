@@ -1,12 +1,8 @@
 //! `cpu run`: how a program uses the CPU's caches.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -14,11 +10,11 @@ use cachewise_cpu::Topology;
 use cachewise_cpu::program::{Counters, Place, Rate, Simulation, hottest};
 use cachewise_kstat::Kernel;
 use cachewise_model::{Exit, Missing};
-use cachewise_units::{Bytes, Interval, Ratio, escaped};
+use cachewise_units::{Bytes, Interval, Ratio};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Found, check_format, write};
+use super::{Found, check_format, line_of, startable, write};
 use crate::cli::CpuRun;
 use crate::doctor::tools;
 use crate::output::{Sink, Stream, explain, tell};
@@ -120,30 +116,6 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
         told => told?,
     }
     Ok(ExitCode::from(status))
-}
-
-/// Whether there is such a program: valgrind would say it in its own way, after much else.
-fn startable(program: &OsStr) -> io::Result<()> {
-    let check = |path: &Path| -> io::Result<()> {
-        let found = fs::metadata(path)?;
-        match found.is_file() && found.permissions().mode() & 0o111 != 0 {
-            true => Ok(()),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
-        }
-    };
-    if program.as_bytes().contains(&b'/') {
-        return check(Path::new(program));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut last = Err(io::ErrorKind::NotFound.into());
-    for directory in std::env::split_paths(&path) {
-        match check(&directory.join(program)) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => last = Err(error),
-            Err(_) => {}
-        }
-    }
-    last
 }
 
 /// Has it run to its end; how it ended.
@@ -268,14 +240,6 @@ fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usage> {
         notes: notes_of(&rates, &notes.join("\n")),
         rates,
     })
-}
-
-fn line_of(command: &[OsString]) -> String {
-    let words: Vec<_> = command
-        .iter()
-        .map(|word| escaped(word).into_owned())
-        .collect();
-    words.join(" ")
 }
 
 /// The first ones, then why some figures are missing, each reason once.

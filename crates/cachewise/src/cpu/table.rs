@@ -17,6 +17,7 @@ use cachewise_view::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::quota::Quota;
 use super::{Found, check_format, seconds, write};
 use crate::cli::CpuTable;
 use crate::output::{Sink, Stream, tell, write_whole};
@@ -131,12 +132,13 @@ pub const COLUMNS: [SheetColumn; 22] = [
         "read_at",
         "",
         false,
-        "Where latency was read: found (a level of the curve) or told (at sysfs' sizes)",
+        "Where latency was read: found (a level of the curve), told (at sysfs' sizes) or not_reached (nothing so large was measured)",
     ),
 ];
 
 const NOT_TOLD: Missing = Missing::NotOffered("sysfs tells of no such cache");
 const NOT_FOUND: Missing = Missing::Unknown("the curve has no such level");
+const NOT_REACHED: Missing = Missing::Unknown("nothing so large was measured");
 const NO_END: Missing = Missing::NotOffered("memory has no next level");
 const NOT_OF_THIS: Missing = Missing::NotOffered("not of this kind of row");
 
@@ -161,7 +163,9 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
         page: cachewise_sys::page_size(),
         time: arguments.time.get(),
     };
-    let found = Hierarchy::measure(&topology, &options)?;
+    let quota = Quota::now();
+    let mut found = Hierarchy::measure(&topology, &options)?;
+    found.notes.extend(quota.note());
     let (lines, marks) = (lines(&found.curves), marks(&found));
     if let Some(path) = &arguments.plot {
         let name = escaped(path);
@@ -329,12 +333,16 @@ fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
     ];
     let whole = |bytes: f64| Json::from(bytes.round() as u64);
     cells.extend(measured(level.capacity.as_ref(), end, whole, size));
+    let missing = match level.seen {
+        Seen::NotReached => NOT_REACHED,
+        Seen::Found | Seen::Told => NOT_FOUND,
+    };
     for latency in [&level.local, &level.random] {
         let [value, low, high, trust] =
-            measured(latency.as_ref(), NOT_FOUND, |ns| seconds(ns).into(), ns);
+            measured(latency.as_ref(), missing, |ns| seconds(ns).into(), ns);
         let cycles = latency.and_then(|latency| found.cycles(latency.value));
         let is_range = latency.is_some_and(|found| found.trust() == Trust::Contended);
-        let cycles = SheetCell::or_missing(cycles, NOT_FOUND, |cycles| {
+        let cycles = SheetCell::or_missing(cycles, missing, |cycles| {
             let text = match is_range {
                 true => format!("{cycles:.0}!"),
                 false => format!("{cycles:.1}"),
@@ -347,6 +355,7 @@ fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
     cells.push(SheetCell::text(match level.seen {
         Seen::Found => "found",
         Seen::Told => "told",
+        Seen::NotReached => "not_reached",
     }));
     cells
 }

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::{Case, Check, Effect, Experiment, Outcome, seen, spread};
+use crate::measure::budget::cpu_time;
 use crate::measure::pin::{Pinned, allowed};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -92,11 +91,6 @@ struct Stretch {
     begin: Instant,
     end: Instant,
     cpu: Duration,
-}
-
-fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
 }
 
 /// The same number, of which the compiler knows nothing: it neither adds at one go nor goes through memory.

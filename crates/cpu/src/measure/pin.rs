@@ -1,4 +1,4 @@
-//! Keeping a thread on one CPU, and how busy others keep it.
+//! Keeping a thread on one CPU.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 

@@ -5,12 +5,14 @@
 //! tenth percentile of short samples counts where caches are measured: what was interrupted is slower, nothing makes
 //! a load faster. Where most loads go to memory it is the median: what hits a cache by luck makes those faster.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::budget::Budget;
 use super::chase::{Arena, Circle, PageKind};
 use super::clock::cycle_ns;
 use super::estimate::{Estimate, quantile};
 use super::order::{Order, visits};
+
 /// The smallest size: half of the smallest first level that there is.
 const SMALLEST: usize = 4 << 10;
 
@@ -121,25 +123,35 @@ impl Curve {
     }
 }
 
-/// Sweeps the sizes of these curves, which get a figure more in each round. After the first round it ends with
-/// `until`.
-pub fn sweep(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, until: Instant) {
+/// Sweeps the sizes that may fit into a cache, in all curves; each gets a figure more in each round. After the first
+/// round it ends with the budget.
+pub fn sweep(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena, budget: Budget) {
     let most = curves.iter().map(|curve| curve.points.len()).max();
     for round in 0..options.rounds {
         for place in 0..most.unwrap_or(0) {
             for curve in &mut *curves {
-                let Some(point) = curve.points.get_mut(place) else {
-                    continue;
-                };
-                // What fits into no cache is linked once: that takes longer than to measure it, and the next round
-                // is elsewhere in it anyway.
-                let is_large = point.size > options.fine_up_to;
-                let in_time = round == 0 || !is_large && Instant::now() < until;
-                if in_time {
-                    let turns = if is_large { options.rounds } else { 1 };
-                    turn(point, curve.order, options, arena, turns);
+                let order = curve.order;
+                let point = curve.points.get_mut(place);
+                let point = point.filter(|point| point.size <= options.fine_up_to);
+                if let Some(point) = point.filter(|_| round == 0 || budget.is_left()) {
+                    turn(point, order, options, arena, 1);
                 }
             }
+        }
+    }
+}
+
+/// Sweeps the sizes that fit into no cache. Each is linked once: that takes longer than to measure it, and the next
+/// turn is elsewhere in it anyway.
+pub fn sweep_memory(curves: &mut [Curve], options: &SweepOptions, arena: &mut Arena) {
+    for curve in curves {
+        let order = curve.order;
+        for point in curve
+            .points
+            .iter_mut()
+            .filter(|point| point.size > options.fine_up_to)
+        {
+            turn(point, order, options, arena, options.rounds);
         }
     }
 }
@@ -171,7 +183,8 @@ pub fn turn(
     }
 }
 
-/// As many samples as there is time for, at least five.
+/// As many samples as there is time for, at least five. What others do meanwhile does not count: under load, samples
+/// would else be few, and all of them those after an interruption.
 pub fn samples(circle: &mut Circle<'_>, least: u64, time: Duration) -> Vec<f64> {
     const FEWEST: usize = 5;
     // The first goes to finding out how many loads a sample is.
@@ -179,9 +192,9 @@ pub fn samples(circle: &mut Circle<'_>, least: u64, time: Duration) -> Vec<f64> 
     let loads = ((SAMPLE.as_secs_f64() * 1e9 / first) as u64)
         .max(least)
         .max(64);
-    let end = Instant::now() + time;
+    let budget = Budget::of(time);
     let mut samples = Vec::new();
-    while samples.len() < FEWEST || Instant::now() < end {
+    while samples.len() < FEWEST || budget.is_left() {
         samples.push(circle.sample(loads));
     }
     samples
@@ -230,8 +243,9 @@ mod tests {
         let sizes = sizes(&options);
         let orders = [Order::PageLocal, Order::Random];
         let mut curves = orders.map(|order| Curve::new(order, &sizes));
-        let until = Instant::now() + Duration::from_secs(60);
-        sweep(&mut curves, &options, &mut arena, until);
+        let budget = Budget::of(Duration::from_secs(60));
+        sweep(&mut curves, &options, &mut arena, budget);
+        sweep_memory(&mut curves, &options, &mut arena);
         for point in curves.iter().flat_map(|curve| &curve.points) {
             assert_eq!(point.low.len(), 2, "{} B: a figure a round", point.size);
             let (low, median) = (point.cached().unwrap(), point.uncached().unwrap());

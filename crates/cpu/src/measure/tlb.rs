@@ -2,8 +2,9 @@
 //!
 //! Both fill the caches alike, so that what one takes longer than the other is translation.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::budget::Budget;
 use super::chase::Arena;
 use super::estimate::{Estimate, quantile};
 use super::order::{Order, Shuffled, visits};
@@ -48,8 +49,8 @@ pub struct TlbStep {
     pub cost: Estimate,
 }
 
-/// Measures it, up to as many pages as the arena has; after the first round it ends with `until`.
-pub fn translation(arena: &mut Arena, options: &SweepOptions, until: Instant) -> Vec<Pages> {
+/// Measures it, up to as many pages as the arena has; after the first round it ends with the budget.
+pub fn translation(arena: &mut Arena, options: &SweepOptions, budget: Budget) -> Vec<Pages> {
     let SweepOptions { line, page, .. } = *options;
     let most = (arena.len() / page).min(MOST);
     let mut counts: Vec<usize> = (0..)
@@ -59,7 +60,7 @@ pub fn translation(arena: &mut Arena, options: &SweepOptions, until: Instant) ->
     counts.dedup();
     let mut found: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); counts.len()];
     for round in 0..options.rounds {
-        if round > 0 && Instant::now() > until {
+        if round > 0 && !budget.is_left() {
             break;
         }
         for (count, (sparse, dense)) in counts.iter().zip(&mut found) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use cachewise_units::Bytes;
 
 use super::{Cache, CacheKind, Cpu, Node, Topology};
+use crate::measure::pin::allowed;
 use crate::{CpuList, Error};
 
 /// More caches than this no CPU has; the loop ends at the first that is missing.
@@ -23,19 +24,30 @@ impl Topology {
     /// Reads it; `root` is `/sys`, or a directory that is as that.
     ///
     /// # Errors
-    /// Only where it is not even told which CPUs are online: everything else that is missing is a note.
+    /// Only where it is not even told which CPUs are online: everything else that is missing is a note. Of this
+    /// machine that is a note too: then those are taken that this thread may use.
     pub fn read(root: &Path) -> Result<Topology, Error> {
         let system = root.join("devices/system/cpu");
         let path = system.join("online");
-        let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-        let online: CpuList = text.parse().map_err(|_| not_cpus(&path))?;
+        let mut notes = Vec::new();
+        let online: CpuList = match fs::read_to_string(&path) {
+            Ok(text) => text.parse().map_err(|_| not_cpus(&path))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && root == Path::new("/sys") => {
+                notes.push(format!(
+                    "{} is not there, so CPUs are those that this process may use, and nothing is known of how they \
+                     belong together",
+                    path.display()
+                ));
+                allowed()?
+            }
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
         if online.is_empty() {
             return Err(not_cpus(&path));
         }
         let kinds = kinds(root, &system, &online);
         let mut cpus = Vec::with_capacity(online.len());
         let mut caches: Vec<Cache> = Vec::new();
-        let mut notes = Vec::new();
         let mut blind = Vec::new();
         for id in online.iter() {
             let of_cpu = system.join(format!("cpu{id}"));

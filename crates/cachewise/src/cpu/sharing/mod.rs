@@ -1,0 +1,234 @@
+//! `cpu sharing`: false sharing in a program, with the proofs for it.
+//!
+//! # Layout
+//! - `runs`: running the program again and again; `line`: watching a line of it; `recording`: perf c2c
+//! - `show`: what came of it
+//! - this file: which proof is tried when
+
+mod line;
+mod recording;
+mod runs;
+mod show;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use cachewise_cpu::Topology;
+use cachewise_cpu::measure::pin::allowed;
+use cachewise_cpu::sharing::{
+    Answer, Arm, CannotPreload, Comparison, Cpus, Heap, Padding, Proof, Round, Touch, verdict,
+};
+use cachewise_kstat::Kernel;
+
+use super::quota::Quota;
+use super::{Found, check_format, line_of, startable, write};
+use crate::cli::CpuSharing;
+use crate::output::{NO, Sink, Stream, tell};
+use crate::run::not_started;
+use runs::Runner;
+pub use show::COLUMNS;
+
+/// Lines of most machines, where sysfs does not tell.
+const USUAL_LINE: u64 = 64;
+
+/// What was found out.
+struct Sharing {
+    /// The program or the process.
+    head: String,
+    proofs: Vec<Proof>,
+    runs: Comparison,
+    touches: Vec<Touched>,
+    notes: Vec<String>,
+}
+
+/// What a thread did to bytes of a line.
+struct Touched {
+    /// The address of the line's first byte.
+    line: u64,
+    touch: Touch,
+    /// The thread's name, where that was to be had.
+    name: Option<String>,
+    /// The proof that saw it.
+    by: &'static str,
+}
+
+/// Looks for it and reports.
+pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
+    check_format(&sink)?;
+    let topology = Topology::read(&arguments.sys)?;
+    let line_size = topology.caches.iter().find_map(|cache| cache.line);
+    let line_size = line_size.map_or(USUAL_LINE, |line| line.0);
+    let mut sharing = Sharing {
+        head: String::new(),
+        proofs: Vec::new(),
+        runs: Comparison::default(),
+        touches: Vec::new(),
+        notes: Vec::new(),
+    };
+    let quota = Quota::now();
+    match (arguments.pid, arguments.command.first()) {
+        (Some(pid), _) => {
+            if !Kernel::new().process_exists(pid) {
+                bail!("process {pid} does not exist");
+            }
+            sharing.head = format!("process {pid}");
+            let wanted = line::Wanted::of(arguments, line_size);
+            let seen =
+                wanted.map(|wanted| line::watch(pid, &wanted, arguments.duration.get(), || false));
+            if let Some(seen) = seen {
+                sharing.add_lines(seen?);
+            }
+        }
+        (None, Some(program)) => {
+            sharing.head = line_of(&arguments.command);
+            let path = match startable(program) {
+                Ok(path) => path,
+                Err(error) => return Ok(not_started(program, &error)),
+            };
+            let runner = Runner::new(&arguments.command)?;
+            let said = |text: String| {
+                if sink.is_terminal {
+                    tell(&text);
+                }
+            };
+            let recorded = recording::record(&runner, line_size)?;
+            let is_known = recorded.proof.answer != Answer::Unknown;
+            sharing.proofs.push(recorded.proof);
+            sharing.touches.extend(recorded.touches);
+            if !is_known {
+                compare(
+                    &runner,
+                    &path,
+                    &topology,
+                    arguments.rounds,
+                    &mut sharing,
+                    said,
+                )?;
+            }
+            if let Some(wanted) = line::Wanted::of(arguments, line_size) {
+                let lines = runner.watched(&wanted, arguments.duration.get())?;
+                sharing.add_lines(lines);
+            }
+        }
+        (None, None) => {
+            bail!("nothing to run: give a command, as in `cachewise cpu sharing -- ./program`")
+        }
+    }
+    sharing.notes.extend(quota.note());
+    let found = verdict(&sharing.proofs) == Answer::Found;
+    write(sink, |style| Found {
+        text: show::text(&sharing, style),
+        sheet: show::proofs(&sharing),
+        members: show::members(&sharing),
+    })?;
+    Ok(match arguments.check && found {
+        true => ExitCode::from(NO),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+impl Sharing {
+    fn add_lines(&mut self, lines: line::Lines) {
+        self.proofs.extend(lines.proofs);
+        self.touches.extend(lines.touches);
+        self.notes.extend(lines.notes);
+    }
+
+    /// A proof that could not be tried.
+    fn cannot(&mut self, name: &'static str, reason: impl Into<String>) {
+        self.proofs.push(Proof {
+            name,
+            answer: Answer::Unknown,
+            ratio: None,
+            says: reason.into(),
+        });
+    }
+}
+
+/// One CPU against all, and plain against padded.
+fn compare(
+    runner: &Runner<'_>,
+    program: &Path,
+    topology: &Topology,
+    rounds: u32,
+    sharing: &mut Sharing,
+    said: impl Fn(String),
+) -> Result<()> {
+    let cpus = allowed()?;
+    let Some(one) = cpus.first().filter(|_| cpus.len() > 1) else {
+        let reason = format!("two CPUs are needed, and this process may use only {cpus}");
+        // Its threads never run at the same time: runs would compare nothing.
+        sharing.cannot("one cpu", reason.clone());
+        sharing.cannot("padded heap", reason);
+        return Ok(());
+    };
+    sharing.runs.cpus = cpus.len();
+    if topology.cores_of(&cpus) == 1 {
+        sharing.notes.push(format!(
+            "CPUs {cpus} are threads of one core, which has one first cache: a line does not go to and fro between them"
+        ));
+    }
+    let pin = |cpus| match cpus {
+        Cpus::One => Some(one),
+        Cpus::All => None,
+    };
+    // Not counted: it brings the program into memory, and shows whether it succeeds at all.
+    runner.succeed(&runner.first()?, "the first run")?;
+    let padding = Padding::new()?;
+    let environment = padding.environment();
+    let refused = takes_padding(runner, program, &padding)?;
+    for round in 1..=rounds {
+        said(format!("round {round} of {rounds}"));
+        let mut done = Round::default();
+        let arms = Arm::ALL
+            .into_iter()
+            .filter(|arm| arm.heap == Heap::Plain || refused.is_none());
+        let mut arms: Vec<Arm> = arms.collect();
+        // Whoever is always the first or the last has an advantage that is not its own.
+        let turned = round as usize % arms.len();
+        arms.rotate_left(turned);
+        for arm in arms {
+            let variables = match arm.heap {
+                Heap::Plain => &[][..],
+                Heap::Padded => &environment[..],
+            };
+            let ended = runner.once(variables, pin(arm.cpus))?;
+            runner.succeed(&ended, "a run")?;
+            done.add(arm, ended.run);
+        }
+        sharing.runs.rounds.push(done);
+    }
+    sharing.proofs.push(sharing.runs.one_cpu());
+    match refused {
+        Some(reason) => sharing.cannot("padded heap", reason),
+        None => sharing.proofs.push(sharing.runs.padded_heap()),
+    }
+    Ok(())
+}
+
+/// Why the program does not take the padding allocator; nothing if it does.
+fn takes_padding(runner: &Runner<'_>, program: &Path, padding: &Padding) -> Result<Option<String>> {
+    let ended = runner.once(&padding.environment(), None)?;
+    let padded = padding.padded()?;
+    if padded.programs == 0 {
+        return Ok(Some(CannotPreload::of(program).to_string()));
+    }
+    if !ended.has_succeeded() {
+        return Ok(Some(format!(
+            "with a padded heap it ended with {}",
+            ended.exit
+        )));
+    }
+    // What it starts may be linked statically, or end without telling.
+    let all = ended.run.cpu.as_secs_f64();
+    let part = padded.cpu.as_secs_f64() / all.max(1e-9);
+    Ok((part < 0.8).then(|| {
+        format!(
+            "the allocator was in programs that took {:.2} of {all:.2} s of CPU time: what else is started is linked \
+             statically, clears its environment, or ends without saying so",
+            padded.cpu.as_secs_f64()
+        )
+    }))
+}

@@ -1,0 +1,419 @@
+//! What a program costs on one CPU and on all, with its heap as it is and padded.
+//!
+//! Threads on one CPU never run at the same time, so a line never goes to and fro: what the program costs more on all
+//! of them is what its threads do to each other. Padding the heap takes away one cause of that, and no other: what it
+//! saves on all CPUs and not on one was false sharing between objects. Runs are compared within a round only, as a
+//! machine changes; what is told is the middle round, with the quarters below and above.
+
+use std::time::Duration;
+
+use super::{Answer, Proof};
+use crate::measure::estimate::{Estimate, quantile};
+
+/// On which CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cpus {
+    /// On one.
+    One,
+    /// On all that it may use.
+    All,
+}
+
+/// With which heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Heap {
+    /// As the program has it.
+    Plain,
+    /// Each object in lines of its own.
+    Padded,
+}
+
+/// One way to run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Arm {
+    /// Where.
+    pub cpus: Cpus,
+    /// How.
+    pub heap: Heap,
+}
+
+impl Arm {
+    /// All of them.
+    pub const ALL: [Arm; 4] = [
+        Arm::new(Cpus::One, Heap::Plain),
+        Arm::new(Cpus::All, Heap::Plain),
+        Arm::new(Cpus::One, Heap::Padded),
+        Arm::new(Cpus::All, Heap::Padded),
+    ];
+
+    const fn new(cpus: Cpus, heap: Heap) -> Arm {
+        Arm { cpus, heap }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// CPU time of all its threads, and of what it started.
+    pub cpu: Duration,
+    /// From its start to its end.
+    pub wall: Duration,
+    /// How many CPUs others kept busy meanwhile; nothing where that is not known.
+    pub others: Option<f64>,
+}
+
+impl Run {
+    /// How many CPUs it had at the same time, on average.
+    #[must_use]
+    pub fn at_once(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A run of each arm that there is.
+#[derive(Debug, Clone, Default)]
+pub struct Round(Vec<(Arm, Run)>);
+
+impl Round {
+    /// Adds a run.
+    pub fn add(&mut self, arm: Arm, run: Run) {
+        self.0.push((arm, run));
+    }
+
+    fn cpu(&self, cpus: Cpus, heap: Heap) -> Option<f64> {
+        let wanted = Arm { cpus, heap };
+        let (_, run) = self.0.iter().find(|(arm, _)| *arm == wanted)?;
+        Some(run.cpu.as_secs_f64()).filter(|cpu| *cpu > 0.0)
+    }
+}
+
+/// Rounds that are compared.
+#[derive(Debug, Clone, Default)]
+pub struct Comparison {
+    /// In the order in which they ran.
+    pub rounds: Vec<Round>,
+    /// How many CPUs there are for all of them.
+    pub cpus: usize,
+}
+
+/// Fewer rounds say nothing.
+const FEWEST: usize = 3;
+
+/// A ratio counts if a quarter of the rounds at most is below this.
+const MATTERS: f64 = 1.2;
+
+/// Fewer CPUs at once than this are one thread after the other.
+const AT_ONCE: f64 = 1.2;
+
+/// So much of a CPU used by others is not alone, if together they fill so much of what there is.
+const ALONE: f64 = 0.4;
+const FULL: f64 = 0.75;
+
+/// Shorter runs are mostly starting and ending, and the clock of CPU time is coarse.
+const SHORTEST: Duration = Duration::from_millis(20);
+
+impl Comparison {
+    /// Figures of an arm: its CPU time and its wall time in seconds, and how many CPUs it had at once.
+    #[must_use]
+    pub fn of(&self, arm: Arm) -> Option<[Estimate; 3]> {
+        let runs = self.runs(arm);
+        let of = |figure: fn(&Run) -> f64| spread(&runs.iter().map(figure).collect::<Vec<f64>>());
+        Some([
+            of(|run| run.cpu.as_secs_f64())?,
+            of(|run| run.wall.as_secs_f64())?,
+            of(Run::at_once)?,
+        ])
+    }
+
+    fn runs(&self, arm: Arm) -> Vec<Run> {
+        let runs = self.rounds.iter().flat_map(|round| &round.0);
+        runs.filter(|(of, _)| *of == arm)
+            .map(|(_, run)| *run)
+            .collect()
+    }
+
+    fn ratio(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<Estimate> {
+        spread(&self.rounds.iter().filter_map(of).collect::<Vec<f64>>())
+    }
+
+    /// How many times the CPU time it takes on all CPUs that it takes on one.
+    #[must_use]
+    pub fn together(&self) -> Option<Estimate> {
+        self.ratio(|round| {
+            Some(round.cpu(Cpus::All, Heap::Plain)? / round.cpu(Cpus::One, Heap::Plain)?)
+        })
+    }
+
+    /// How many times the CPU time it takes plain that it takes padded, on these CPUs.
+    #[must_use]
+    pub fn padded(&self, cpus: Cpus) -> Option<Estimate> {
+        self.ratio(|round| Some(round.cpu(cpus, Heap::Plain)? / round.cpu(cpus, Heap::Padded)?))
+    }
+
+    /// What padding saves on all CPUs beyond what it saves on one.
+    #[must_use]
+    pub fn saved(&self) -> Option<Estimate> {
+        self.ratio(|round| {
+            let of = |cpus| Some(round.cpu(cpus, Heap::Plain)? / round.cpu(cpus, Heap::Padded)?);
+            Some(of(Cpus::All)? / of(Cpus::One)?)
+        })
+    }
+
+    /// Why these runs can say nothing, whatever the ratios are.
+    fn unusable(&self) -> Option<String> {
+        let plain = |cpus| Arm::new(cpus, Heap::Plain);
+        if self.rounds.len() < FEWEST {
+            return Some(format!(
+                "{} rounds are too few: --rounds {FEWEST} or more",
+                self.rounds.len()
+            ));
+        }
+        let [cpu, ..] = self.of(plain(Cpus::One))?;
+        if cpu.value < SHORTEST.as_secs_f64() {
+            return Some(format!(
+                "a run takes {:.0} ms of CPU time: too short to compare; give it more to do, at least {} ms",
+                cpu.value * 1e3,
+                SHORTEST.as_millis()
+            ));
+        }
+        let [.., at_once] = self.of(plain(Cpus::One))?;
+        (at_once.value > AT_ONCE).then(|| {
+            format!(
+                "it had {:.1} CPUs at once when it was to have one: it chooses its CPUs itself, so there is no \
+                 control",
+                at_once.value
+            )
+        })
+    }
+
+    /// Why that nothing was seen says nothing: others took the CPUs, so that threads hardly ran at the same time.
+    fn crowded(&self) -> Option<String> {
+        let runs = self.runs(Arm::new(Cpus::All, Heap::Plain));
+        let at_once = quantile(&runs.iter().map(Run::at_once).collect::<Vec<f64>>(), 0.5)?;
+        let others: Vec<f64> = runs.iter().filter_map(|run| run.others).collect();
+        match quantile(&others, 0.5) {
+            Some(others) => {
+                let is_full = at_once + others > FULL * self.cpus as f64;
+                (others > ALONE && is_full).then(|| {
+                    format!(
+                        "its threads had {at_once:.1} CPUs at once, as others used {others:.1} of {}: try again when \
+                         it is quiet",
+                        self.cpus
+                    )
+                })
+            }
+            None => (at_once < AT_ONCE).then(|| {
+                format!(
+                    "its threads had {at_once:.1} CPUs at once, and who had the others is not known"
+                )
+            }),
+        }
+    }
+
+    /// One CPU against all: whether threads cost each other anything. What of, it cannot tell.
+    #[must_use]
+    pub fn one_cpu(&self) -> Proof {
+        let ratio = self.together();
+        let (answer, says) = match (self.unusable(), ratio) {
+            (Some(reason), _) => (Answer::Unknown, reason),
+            (None, None) => (Answer::Unknown, "there were no runs".into()),
+            (None, Some(ratio)) if ratio.low >= MATTERS => (
+                Answer::Unknown,
+                "running at the same time costs: by sharing, false or true, or by locks, memory or a shared core"
+                    .into(),
+            ),
+            (None, Some(ratio)) if ratio.high < MATTERS => match self.crowded() {
+                Some(reason) => (Answer::Unknown, reason),
+                None => (Answer::NotFound, "running at the same time costs nothing".into()),
+            },
+            (None, Some(_)) => (Answer::Unknown, "rounds do not agree".into()),
+        };
+        Proof {
+            name: "one cpu",
+            answer,
+            ratio,
+            says,
+        }
+    }
+
+    /// Padded against plain: whether heap objects share lines, and what that costs.
+    #[must_use]
+    pub fn padded_heap(&self) -> Proof {
+        let ratio = self.saved();
+        let (answer, says) = match (self.unusable(), ratio) {
+            (Some(reason), _) => (Answer::Unknown, reason),
+            (None, None) => (Answer::Unknown, "there were no padded runs".into()),
+            (None, Some(ratio)) if ratio.low >= MATTERS => (
+                Answer::Found,
+                "heap objects of different threads share lines: apart from each other they cost less, on one CPU \
+                 they do not"
+                    .into(),
+            ),
+            (None, Some(ratio)) if ratio.high < MATTERS => match self.crowded() {
+                Some(reason) => (Answer::Unknown, reason),
+                None => (Answer::NotFound, "heap objects apart from each other cost the same".into()),
+            },
+            (None, Some(_)) => (Answer::Unknown, "rounds do not agree".into()),
+        };
+        Proof {
+            name: "padded heap",
+            answer,
+            ratio,
+            says,
+        }
+    }
+}
+
+/// The middle, and the quarters below and above.
+fn spread(figures: &[f64]) -> Option<Estimate> {
+    Some(Estimate {
+        value: quantile(figures, 0.5)?,
+        low: quantile(figures, 0.25)?,
+        high: quantile(figures, 0.75)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of these CPU times in seconds, in the order of `Arm::ALL`; on all CPUs it has `at_once` of them.
+    fn rounds(times: &[[f64; 4]], at_once: f64, others: f64) -> Comparison {
+        let round = |times: &[f64; 4]| {
+            let mut round = Round::default();
+            for (arm, cpu) in Arm::ALL.into_iter().zip(times) {
+                let at_once = if arm.cpus == Cpus::One { 1.0 } else { at_once };
+                round.add(
+                    arm,
+                    Run {
+                        cpu: Duration::from_secs_f64(*cpu),
+                        wall: Duration::from_secs_f64(cpu / at_once),
+                        others: Some(others),
+                    },
+                );
+            }
+            round
+        };
+        Comparison {
+            rounds: times.iter().map(round).collect(),
+            cpus: 2,
+        }
+    }
+
+    fn answers(comparison: &Comparison) -> (Answer, Answer) {
+        (comparison.one_cpu().answer, comparison.padded_heap().answer)
+    }
+
+    #[test]
+    fn what_padding_saves_on_all_cpus_only_is_false_sharing() {
+        let shared = rounds(
+            &[
+                [1.0, 3.0, 1.0, 1.0],
+                [1.0, 2.5, 1.0, 1.1],
+                [1.1, 4.0, 1.0, 1.0],
+            ],
+            2.0,
+            0.0,
+        );
+        assert_eq!(
+            answers(&shared),
+            (Answer::Unknown, Answer::Found),
+            "{shared:?}"
+        );
+        let ratio = shared.together().unwrap();
+        assert!((2.5..4.0).contains(&ratio.value), "{ratio:?}");
+    }
+
+    #[test]
+    fn what_it_saves_everywhere_is_something_else() {
+        let faster = rounds(&[[2.0, 2.0, 1.0, 1.0]; 4], 2.0, 0.0);
+        assert_eq!(
+            answers(&faster),
+            (Answer::NotFound, Answer::NotFound),
+            "a better allocator"
+        );
+    }
+
+    #[test]
+    fn sharing_that_padding_does_not_mend_is_not_said_to_be_false() {
+        let one = rounds(&[[1.0, 3.0, 1.0, 3.1]; 4], 2.0, 0.0);
+        assert_eq!(
+            answers(&one),
+            (Answer::Unknown, Answer::NotFound),
+            "one counter for all"
+        );
+        assert!(
+            one.one_cpu().says.contains("costs"),
+            "but that it costs is said"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_told() {
+        let same = [1.0; 4];
+        let crowded = rounds(&[same; 4], 1.0, 1.5);
+        assert_eq!(
+            answers(&crowded),
+            (Answer::Unknown, Answer::Unknown),
+            "others had the CPUs"
+        );
+        assert!(
+            crowded.padded_heap().says.contains("others"),
+            "which is said"
+        );
+        let half = rounds(&[same; 4], 1.3, 0.7);
+        assert_eq!(
+            answers(&half),
+            (Answer::Unknown, Answer::Unknown),
+            "most of the time others had one of the two"
+        );
+        let alone = rounds(&[same; 4], 1.0, 0.0);
+        assert_eq!(
+            answers(&alone),
+            (Answer::NotFound, Answer::NotFound),
+            "one thread"
+        );
+        let few = rounds(&[same; 2], 2.0, 0.0);
+        assert_eq!(
+            answers(&few),
+            (Answer::Unknown, Answer::Unknown),
+            "too few rounds"
+        );
+        let short = rounds(&[[0.001; 4]; 4], 2.0, 0.0);
+        assert_eq!(
+            answers(&short),
+            (Answer::Unknown, Answer::Unknown),
+            "too short"
+        );
+        let wild = rounds(
+            &[
+                [1.0, 1.0, 1.0, 1.0],
+                [1.0, 3.0, 1.0, 1.0],
+                [1.0, 1.0, 1.0, 2.0],
+            ],
+            2.0,
+            0.0,
+        );
+        assert_eq!(
+            wild.padded_heap().answer,
+            Answer::Unknown,
+            "rounds do not agree"
+        );
+        let mut pinned = rounds(&[[1.0, 3.0, 1.0, 1.0]; 4], 2.0, 0.0);
+        for round in &mut pinned.rounds {
+            for (_, run) in &mut round.0 {
+                run.wall = run.cpu / 2;
+            }
+        }
+        assert_eq!(
+            answers(&pinned),
+            (Answer::Unknown, Answer::Unknown),
+            "no control"
+        );
+        assert_eq!(
+            answers(&Comparison::default()),
+            (Answer::Unknown, Answer::Unknown),
+            "none"
+        );
+    }
+}
