@@ -185,7 +185,7 @@ impl<'t> Reading<'t> {
     fn end(self) -> Vec<OsString> {
         let own = |word: &&str| OsString::from(*word);
         let mut all = vec![OsString::from(self.command.unwrap_or(self.tool.command))];
-        all.extend(self.tool.words.iter().map(|word| own(&word)));
+        all.extend(self.tool.words.iter().map(own));
         if let Some((option, value)) = self.tool.unless
             && !self.words.iter().any(|word| word == option)
         {
@@ -196,7 +196,7 @@ impl<'t> Reading<'t> {
             all.extend(self.looking.into_iter().map(OsString::from));
         }
         let others = match self.others.is_empty() {
-            true => self.tool.usual.iter().map(|word| own(&word)).collect(),
+            true => self.tool.usual.iter().map(own).collect(),
             false => self.others,
         };
         if !others.is_empty() {
