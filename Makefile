@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu package test-package setup
 
 CARGO ?= cargo
 
@@ -60,6 +60,13 @@ bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop th
 bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C, and 15 sweeps with the other CPU busy
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
+
+package: ## a Debian package and a tarball, with libelf and zlib in the program; in target/package
+	@scripts/setup package
+	@scripts/package
+
+test-package: package ## install that package into a clean Debian 12, run what is in it, remove it; needs root
+	@scripts/test-package
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

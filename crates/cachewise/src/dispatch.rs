@@ -8,8 +8,8 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::{
-    act, bench, columns, cpu, doctor, drop, files, guard, order, record, report, run, serve, stat,
-    top,
+    act, bench, columns, compat, cpu, doctor, drop, files, guard, man, order, record, report, run,
+    serve, stat, top,
 };
 
 /// Does it.
@@ -42,5 +42,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
                 .map(|()| ExitCode::SUCCESS)
                 .context("cannot write to standard output")
         }
+        Command::Man { directory } => man::man(directory.as_deref()).map(|()| ExitCode::SUCCESS),
+        Command::Compat(arguments) => compat::compat(arguments),
     }
 }

@@ -6,6 +6,7 @@ mod act;
 mod bench;
 mod cli;
 mod columns;
+mod compat;
 mod cpu;
 mod dispatch;
 mod doctor;
@@ -13,6 +14,7 @@ mod drop;
 mod files;
 mod guard;
 mod machine;
+mod man;
 mod order;
 mod output;
 mod progress;
@@ -33,7 +35,7 @@ use clap::Parser;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(compat::typed(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return cli::answer(&error),
     };

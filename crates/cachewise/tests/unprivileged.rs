@@ -41,6 +41,12 @@ fn main() -> ExitCode {
                 passes_through(&Without::capabilities());
             }),
             needs_root("capabilities::are_enough", capabilities_are_enough),
+            needs_root("capabilities::are_enough_for_stat", are_enough_for_stat),
+            needs_root("capabilities::are_enough_for_top", are_enough_for_top),
+            needs_root(
+                "capabilities::show_others_files",
+                capabilities_show_others_files,
+            ),
             needs_root("half_way::run", half_way_run),
             needs_root("half_way::stat", half_way_stat),
         ],
@@ -373,18 +379,124 @@ fn may_not_follow_others() {
         .says("root", "and says who may");
 }
 
+/// What follows as a user who owns nothing, with these capabilities alone, and no way to more.
+fn with_capabilities(capabilities: &str) -> Command {
+    let mut command = as_nobody();
+    for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
+        command.arg(set).arg(format!("-all,{capabilities}"));
+    }
+    command.arg("--no-new-privs");
+    command
+}
+
+/// Reads a file over and over, until it is dropped.
+struct Reader(std::process::Child);
+
+impl Reader {
+    fn of(file: &std::path::Path) -> Reader {
+        let script = "while :; do cat \"$0\" > /dev/null; done";
+        let mut command = Command::new("sh");
+        let child = command.arg("-c").arg(script).arg(file).spawn();
+        Reader(child.expect("there is a shell"))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // A shell that has gone already is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn are_enough_for_stat() {
+    let scratch = Scratch::new();
+    let binary = copy_for_everyone(scratch.directory());
+    let file = scratch.file("file", 64 * page_size());
+    let _reader = Reader::of(&file);
+    let mut command = with_capabilities("+bpf,+perfmon");
+    command
+        .arg(binary)
+        .args(["stat", "-o", "jsonl", "0.3", "3"]);
+    let ended = Ended::of(&mut command).expect(0, "CAP_BPF and CAP_PERFMON are enough");
+    let lines = ended.out();
+    let rows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row is JSON"))
+        .collect();
+    assert!(rows.len() >= 3, "three rows: {lines}");
+    for row in &rows {
+        says_why(row);
+        let estimated = row["estimated"].as_array();
+        assert!(
+            estimated.is_none_or(|ids| !ids.contains(&"read_pages".into())),
+            "nothing of it is an estimate: {row}"
+        );
+    }
+    let read: u64 = rows
+        .iter()
+        .filter_map(|row| row["read_pages"].as_u64())
+        .sum();
+    assert!(read >= 64, "root's reads are counted: {lines}");
+}
+
+fn are_enough_for_top() {
+    let scratch = Scratch::new();
+    let binary = copy_for_everyone(scratch.directory());
+    let file = scratch.file("file", 64 * page_size());
+    let _reader = Reader::of(&file);
+    for view in ["process", "file"] {
+        let mut command = with_capabilities("+bpf,+perfmon");
+        command.arg(&binary);
+        command.args([
+            "top", "-b", "-d", "0.5", "-n", "2", "-o", "jsonl", "--view", view,
+        ]);
+        let ended = Ended::of(&mut command).expect(0, "CAP_BPF and CAP_PERFMON are enough");
+        let lines = ended.out();
+        let rows = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("a row is JSON"));
+        let mut found = false;
+        for row in rows {
+            says_why(&row);
+            let is_it = match view {
+                "process" => row["command"] == "cat",
+                _ => row["path"] == file.to_str().expect("an ordinary name"),
+            };
+            found |= is_it && row["read_pages"].as_u64().is_some_and(|pages| pages >= 64);
+        }
+        assert!(found, "{view}: another user's reads, by name: {lines}");
+    }
+}
+
+fn capabilities_show_others_files() {
+    let scratch = Scratch::new();
+    let binary = copy_for_everyone(scratch.directory());
+    let file = scratch.file("file", 16 * page_size());
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
+    let row = |capabilities: &str, code: i32| -> Value {
+        let mut command = with_capabilities(capabilities);
+        command.arg(&binary).args(["files", "--json"]).arg(&file);
+        let ended = Ended::of(&mut command).expect(code, "it is root's file");
+        let document: Value = serde_json::from_slice(&ended.out).expect("it is JSON");
+        document["rows"][0].clone()
+    };
+    let without = row("+bpf,+perfmon", 2);
+    says_why(&without);
+    assert!(without["resident_pages"].is_null(), "not known: {without}");
+    let with = row("+bpf,+perfmon,+fowner", 0);
+    assert_eq!(
+        with["resident_pages"], 16,
+        "CAP_FOWNER is what it takes: {with}"
+    );
+}
+
 fn capabilities_are_enough() {
     // Root's user id is not what it takes.
     let scratch = Scratch::new();
     let binary = copy_for_everyone(scratch.directory());
     let file = scratch.file("file", 16 * page_size());
-    let mut command = as_nobody();
-    command.args([
-        "--inh-caps",
-        "-all,+bpf,+perfmon",
-        "--ambient-caps",
-        "-all,+bpf,+perfmon",
-    ]);
+    let mut command = with_capabilities("+bpf,+perfmon");
     command.arg(binary).args([
         "run",
         "--json",

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use cachewise_sys::{
     CacheStat, cachestat_as_told, mincore, mincore_tells, open_quietly, page_size,
 };
-use cachewise_units::{ByteRange, PageRange, Pages};
+use cachewise_units::{ByteRange, PageRange, PageSize, Pages};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
@@ -60,6 +60,15 @@ pub fn query(file: impl AsFd, range: ByteRange) -> Result<Counts, Error> {
 
 /// The pages of a range that the file has.
 pub(crate) fn pages_of(inode: &Inode, range: ByteRange) -> Result<PageRange, Unknown> {
+    pages_of_size(inode, range, page_size())
+}
+
+/// The same with pages of any size.
+fn pages_of_size(
+    inode: &Inode,
+    range: ByteRange,
+    page_size: PageSize,
+) -> Result<PageRange, Unknown> {
     if inode.is_dax {
         return Err(Unknown::Dax);
     }
@@ -68,7 +77,7 @@ pub(crate) fn pages_of(inode: &Inode, range: ByteRange) -> Result<PageRange, Unk
         len: inode.size.0,
     };
     let both = range.intersection(file).unwrap_or_default();
-    Ok(both.page_range(page_size()))
+    Ok(both.page_range(page_size))
 }
 
 /// Counts pages that the file has, or had a moment ago. The file system is asked for where it matters.
@@ -226,6 +235,8 @@ pub(crate) fn for_each_window(
 
 #[cfg(test)]
 mod tests {
+    use cachewise_units::Bytes;
+
     use super::*;
 
     fn cached(pages: u64) -> CacheStat {
@@ -279,5 +290,59 @@ mod tests {
             (2, 3),
             "an entry that is no page was found, and what follows may be left out"
         );
+    }
+
+    #[test]
+    fn pages_of_any_size_cover_what_the_file_has_of_a_range() {
+        let file = |size| Inode {
+            device: (8, 1),
+            number: 7,
+            links: 1,
+            size: Bytes(size),
+            modified: (0, 0),
+            is_dax: false,
+        };
+        for bytes in [4 << 10, 16 << 10, 64 << 10] {
+            let size = PageSize::new(bytes).unwrap();
+            let page = size.get();
+            let of = |len, range| pages_of_size(&file(len), range, size).unwrap();
+            let whole = ByteRange::starting_at(0);
+            let pages = |start, end| PageRange { start, end };
+            assert_eq!(
+                of(0, whole).len(),
+                Pages(0),
+                "{size}: none of an empty file"
+            );
+            assert_eq!(of(1, whole), pages(0, 1), "{size}: one that it ends in");
+            assert_eq!(of(3 * page, whole), pages(0, 3), "{size}: three");
+            assert_eq!(
+                of(3 * page + 1, whole),
+                pages(0, 4),
+                "{size}: and one begun"
+            );
+            let range = ByteRange {
+                start: page - 1,
+                len: 2,
+            };
+            assert_eq!(of(9 * page, range), pages(0, 2), "{size}: touched in part");
+            let behind = ByteRange::starting_at(9 * page);
+            assert_eq!(
+                of(9 * page, behind).len(),
+                Pages(0),
+                "{size}: none behind the end"
+            );
+            let largest = i64::MAX as u64;
+            let all = of(largest, whole);
+            assert_eq!(
+                all.end,
+                largest.div_ceil(page),
+                "{size}: of the largest file"
+            );
+            let bytes = all.bytes(size);
+            assert!(
+                bytes.end() >= largest,
+                "{size}: and back, to its end: {bytes:?}"
+            );
+        }
     }
 }

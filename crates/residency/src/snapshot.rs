@@ -155,6 +155,11 @@ impl Line {
 
     /// Checks what was read, and brings it to this machine's pages.
     fn entry(self, written: PageSize) -> Result<Entry, String> {
+        self.entry_for(written, page_size())
+    }
+
+    /// Checks what was read, and brings it from pages of one size to those of another.
+    fn entry_for(self, written: PageSize, own: PageSize) -> Result<Entry, String> {
         let path = name::unescaped(&self.path).ok_or_else(|| {
             format!(
                 "a % in the path {:?} is not followed by two digits",
@@ -177,9 +182,9 @@ impl Line {
             end_of_last = end;
             ranges.push(PageRange { start, end });
         }
-        if written != page_size() {
+        if written != own {
             for range in &mut ranges {
-                *range = range.bytes(written).page_range(page_size());
+                *range = range.bytes(written).page_range(own);
             }
         }
         Ok(Entry {
@@ -219,5 +224,58 @@ mod tests {
         let half = PageSize::new(size as u32 / 2).unwrap();
         let entry = line().entry(half).unwrap();
         assert_eq!(entry.ranges, [range(0, 2)], "each touched once");
+    }
+
+    #[test]
+    fn a_snapshot_of_any_machine_is_read_on_any_other() {
+        let sizes = [4 << 10, 16 << 10, 64 << 10].map(|bytes| PageSize::new(bytes).unwrap());
+        for written in sizes {
+            for own in sizes {
+                let line = Line {
+                    path: "/x".to_owned(),
+                    device: (0, 0),
+                    inode: 1,
+                    size_bytes: 1 << 30,
+                    modified: (0, 0),
+                    ranges: vec![(1, 2), (5, 21), (1000, 1001)],
+                };
+                let before = line.ranges.clone();
+                let entry = line.entry_for(written, own).unwrap();
+                for (start, end) in before {
+                    let bytes = PageRange { start, end }.bytes(written);
+                    assert!(
+                        entry.ranges.iter().any(|range| {
+                            let range = range.bytes(own);
+                            range.start <= bytes.start && bytes.end() <= range.end()
+                        }),
+                        "written with {written}, read with {own}: {bytes:?} is in {:?}",
+                        entry.ranges
+                    );
+                }
+                let all: u64 = entry.ranges.iter().map(|range| range.bytes(own).len).sum();
+                let most = 18 * written.get() + 6 * own.get();
+                assert!(
+                    all <= most,
+                    "written with {written}, read with {own}: no more than pages touched in part"
+                );
+                // The largest offset there is, in pages of whoever wrote it.
+                let last = i64::MAX as u64 >> written.shift();
+                let far = |ranges| Line {
+                    path: "/x".to_owned(),
+                    device: (0, 0),
+                    inode: 1,
+                    size_bytes: i64::MAX as u64,
+                    modified: (0, 0),
+                    ranges,
+                };
+                let is_read = far(vec![(last - 1, last)]).entry_for(written, own).is_ok();
+                assert!(
+                    is_read,
+                    "{written}, {own}: the last page of the largest file"
+                );
+                let is_read = far(vec![(last, last + 1)]).entry_for(written, own).is_ok();
+                assert!(!is_read, "{written}, {own}: none is behind it");
+            }
+        }
     }
 }

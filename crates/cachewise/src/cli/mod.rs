@@ -2,6 +2,7 @@
 
 mod act;
 mod bench;
+mod compat;
 mod cpu;
 mod doctor;
 mod drop;
@@ -19,6 +20,7 @@ mod stat;
 mod top;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +29,7 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
+pub use compat::{Called, Compat};
 pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuSharing, CpuTable, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
@@ -103,6 +106,14 @@ pub enum Command {
         /// Which shell.
         shell: Shell,
     },
+    /// Print the manual's first page, or write all pages into a directory.
+    Man {
+        /// Where to write one page for each command; it is made if it is not there.
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Say which names and options of other tools are understood; or be one of them.
+    Compat(Compat),
 }
 
 /// What clap has to say: help and version as they are, errors with what was typed made printable.

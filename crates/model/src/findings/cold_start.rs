@@ -138,6 +138,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_worth_naming_is_bytes_whatever_a_page_has() {
+        use Counter::{ReadBytes, ReadMissPages, ReadPages};
+        for size in [4 << 10, 16 << 10, 64 << 10] {
+            let size = cachewise_units::PageSize::new(size).unwrap();
+            let of = |bytes: u64| {
+                let pages = Bytes(bytes).pages_ceil(size).0;
+                let counts = [
+                    (ReadPages, pages),
+                    (ReadBytes, bytes),
+                    (ReadMissPages, pages),
+                ];
+                let mut report = with_file(bytes, &counts);
+                report.page_size = size;
+                check(&report)
+            };
+            assert_eq!(
+                of(8 << 20),
+                [],
+                "{size}: 8 MiB are read before anybody notices"
+            );
+            let findings = of(64 << 20);
+            assert_eq!(findings.len(), 1, "{size}: 64 MiB are worth it");
+            let pages = (64 << 20) / size.get();
+            assert_eq!(
+                findings[0].figures[0].1,
+                Measured::Exact(pages).pages(),
+                "{size}: as many pages as that are"
+            );
+        }
+    }
+
+    #[test]
     fn a_cold_read_is_named_with_how_to_warm_it() {
         let findings = check(&read(512, PAGES - 512));
         assert_eq!(findings.len(), 1, "one finding for the run");

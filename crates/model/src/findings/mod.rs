@@ -220,6 +220,24 @@ mod tests {
     }
 
     #[test]
+    fn rules_work_with_pages_of_any_size() {
+        for size in [4 << 10, 16 << 10, 64 << 10] {
+            let size = cachewise_units::PageSize::new(size).expect("a power of two");
+            let mut report = sample::every_rule_fires();
+            report.page_size = size;
+            let fired = diagnose(&report);
+            assert!(!fired.is_empty(), "{size}: the same run is no healthier");
+            let mut healthy = sample::report();
+            healthy.page_size = size;
+            assert_eq!(
+                diagnose(&healthy),
+                [],
+                "{size}: and a healthy one no sicker"
+            );
+        }
+    }
+
+    #[test]
     fn nothing_fires_on_what_is_not_known() {
         let report = sample::every_rule_fires();
         let fired: HashSet<&str> = diagnose(&report).iter().map(|finding| finding.id).collect();

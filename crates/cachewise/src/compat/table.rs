@@ -1,0 +1,375 @@
+//! What of other tools is taken over: names, options, and what each becomes.
+
+use std::path::Path;
+
+use cachewise_units::Bytes;
+
+/// Another tool.
+pub struct Tool {
+    /// The name by which it is called.
+    pub name: &'static str,
+    /// Whose it is.
+    pub of: &'static str,
+    /// The command that it becomes, unless an option says otherwise.
+    pub command: &'static str,
+    /// What that command is told in any case.
+    pub words: &'static [&'static str],
+    /// What it is told unless an option says otherwise: an option, and its value.
+    pub unless: Option<(&'static str, &'static str)>,
+    /// What is typed for it where nothing but options is.
+    pub usual: &'static [&'static str],
+    /// How its options are written.
+    pub grammar: Grammar,
+    /// Its options.
+    pub options: &'static [Taken],
+}
+
+/// How options are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Grammar {
+    /// `-ab`, `-oVALUE`, `--long=VALUE`, also behind other arguments.
+    Getopt,
+    /// `-name`, `-name=VALUE`, before all other arguments.
+    Go,
+}
+
+/// An option of another tool.
+pub struct Taken {
+    /// Its names, with their dashes.
+    pub names: &'static [&'static str],
+    /// What its value is called, if it has one.
+    pub value: Option<&'static str>,
+    /// What becomes of it.
+    pub how: How,
+}
+
+/// What becomes of an option.
+pub enum How {
+    /// It is passed on.
+    Same,
+    /// It becomes these words.
+    As(&'static [&'static str]),
+    /// It becomes these words where files are looked at; where something is done to them it changes nothing.
+    Looking(&'static [&'static str]),
+    /// Its value becomes that of this option.
+    Value(&'static str),
+    /// Its value is made into the other's words.
+    Made(&'static str, fn(&str) -> Result<Vec<String>, String>),
+    /// It becomes another command.
+    Command(&'static str),
+    /// Ours does so in any case: why nothing has to be said.
+    Always(&'static str),
+    /// It is not taken over: why, and what to do instead.
+    Not(&'static str),
+}
+
+const fn taken(names: &'static [&'static str], how: How) -> Taken {
+    Taken {
+        names,
+        value: None,
+        how,
+    }
+}
+
+const fn valued(names: &'static [&'static str], value: &'static str, how: How) -> Taken {
+    Taken {
+        names,
+        value: Some(value),
+        how,
+    }
+}
+
+/// The tools, each with its options.
+pub const TOOLS: [Tool; 6] = [
+    Tool {
+        name: "cachestat",
+        of: "bcc, libbpf-tools, perf-tools",
+        command: "stat",
+        words: &[],
+        unless: None,
+        usual: &[],
+        grammar: Grammar::Getopt,
+        options: &[
+            taken(
+                &["-T", "-t", "--timestamp"],
+                How::Always("each row has its time"),
+            ),
+            taken(
+                &["-v", "--verbose"],
+                How::Not("set CACHEWISE_BPF_LOG to see what the kernel says of the programs"),
+            ),
+            taken(
+                &["-D"],
+                How::Not("`cachewise doctor` says what is counted by which means"),
+            ),
+        ],
+    },
+    Tool {
+        name: "cachetop",
+        of: "bcc",
+        command: "top",
+        words: &[],
+        unless: None,
+        usual: &["5"],
+        grammar: Grammar::Getopt,
+        options: &[valued(&["-p", "--pid"], "PID", How::Value("--pid"))],
+    },
+    Tool {
+        name: "pcstat",
+        of: "tobert/pcstat",
+        command: "files",
+        words: &[],
+        unless: None,
+        usual: &[],
+        grammar: Grammar::Go,
+        options: &[
+            taken(&["-json"], How::As(&["--json"])),
+            taken(&["-pps"], How::As(&["--map"])),
+            taken(&["-terse"], How::As(&["-o", "csv"])),
+            taken(&["-histo"], How::As(&["--histogram"])),
+            taken(&["-sort"], How::As(&["--sort", "resident"])),
+            valued(&["-pid"], "PID", How::Value("--pid")),
+            taken(&["-plain"], How::Always("tables have no lines")),
+            taken(&["-unicode"], How::Always("tables have no lines")),
+            taken(
+                &["-nohdr"],
+                How::Not("the first line has the names of the columns; `tail -n +2` drops it"),
+            ),
+            taken(&["-bname"], How::Not("paths are always whole")),
+        ],
+    },
+    Tool {
+        name: "vmtouch",
+        of: "hoytech/vmtouch",
+        command: "files",
+        words: &[],
+        unless: None,
+        usual: &[],
+        grammar: Grammar::Getopt,
+        options: &[
+            taken(&["-t"], How::Command("warm")),
+            taken(&["-e"], How::Command("evict")),
+            taken(&["-l"], How::Command("lock")),
+            taken(&["-v"], How::Looking(&["--histogram"])),
+            taken(&["-q"], How::As(&["-o", "/dev/null"])),
+            taken(&["-F"], How::As(&["--one-file-system"])),
+            valued(&["-i"], "GLOB", How::Value("--exclude")),
+            valued(&["-I"], "GLOB", How::Value("--include")),
+            valued(
+                &["-p"],
+                "FROM-TO",
+                How::Made("--range FROM:LENGTH, with -t, -e and -l", portion),
+            ),
+            taken(&["-L"], How::Not("`-l` locks the files that are named")),
+            taken(
+                &["-d"],
+                How::Not("run it as a service: systemd-run cachewise lock PATH"),
+            ),
+            taken(
+                &["-w"],
+                How::Not("it belongs to -d; `cachewise lock` says when all is locked"),
+            ),
+            valued(
+                &["-P"],
+                "FILE",
+                How::Not("it belongs to -d; a service manager knows the process"),
+            ),
+            valued(
+                &["-m"],
+                "SIZE",
+                How::Not("leave large files out by name, with --exclude"),
+            ),
+            taken(
+                &["-f"],
+                How::Not("links inside a tree are not followed; name what they point to"),
+            ),
+            taken(
+                &["-h"],
+                How::Not("a file with several names is counted once"),
+            ),
+            valued(
+                &["-b"],
+                "FILE",
+                How::Not("xargs -d '\\n' -a FILE cachewise files"),
+            ),
+            taken(
+                &["-0"],
+                How::Not("it belongs to -b; xargs -0 -a FILE cachewise files"),
+            ),
+            valued(
+                &["-o"],
+                "kv",
+                How::Not("the last line of `cachewise files -o jsonl` has the sums"),
+            ),
+        ],
+    },
+    Tool {
+        name: "cache-bench",
+        of: "hakavlad/cache-bench",
+        command: "bench",
+        words: &["--format", "cache-bench"],
+        unless: None,
+        usual: &[],
+        grammar: Grammar::Getopt,
+        options: &[
+            valued(&["-f", "--file"], "FILE", How::Same),
+            valued(&["-r", "--read"], "MIB", How::Same),
+            valued(&["-w", "--write"], "MIB", How::Same),
+            valued(&["-m", "--mmap"], "0|1", How::Same),
+            valued(&["-p", "--preread"], "0|1", How::Same),
+            valued(&["-b", "--bloating"], "0|1", How::Value("--keep-reads")),
+            valued(&["-c", "--chunk"], "KIB", How::Same),
+            valued(&["-i", "--interval"], "SECONDS", How::Same),
+            valued(&["-l", "--log"], "LOG", How::Same),
+        ],
+    },
+    Tool {
+        name: "fincore",
+        of: "util-linux",
+        command: "files",
+        words: &[],
+        unless: Some((
+            "--columns",
+            "resident_bytes,resident_pages,file_size_bytes,path",
+        )),
+        usual: &[],
+        grammar: Grammar::Getopt,
+        options: &[
+            taken(&["-J", "--json"], How::As(&["--json"])),
+            valued(
+                &["-o", "--output"],
+                "LIST",
+                How::Made("--columns LIST, by our names", columns),
+            ),
+            taken(
+                &["-r", "--raw"],
+                How::Not("--json, or `cachewise files -o csv`, has what a script can rely on"),
+            ),
+            taken(&["-b", "--bytes"], How::Not("--json has sizes in bytes")),
+            taken(
+                &["-n", "--noheadings"],
+                How::Not("the first line has the names of the columns; `tail -n +2` drops it"),
+            ),
+            taken(
+                &["-R", "--recursive"],
+                How::Always("directories are always walked"),
+            ),
+            taken(
+                &["-c", "--total"],
+                How::Always("a table of several files ends with their sum"),
+            ),
+            taken(
+                &["-C", "--cachestat"],
+                How::Always("cachestat(2) is asked wherever it answers"),
+            ),
+        ],
+    },
+];
+
+/// The columns of `fincore`, and ours.
+const COLUMNS: [(&str, &str); 8] = [
+    ("PAGES", "resident_pages"),
+    ("SIZE", "file_size_bytes"),
+    ("FILE", "path"),
+    ("RES", "resident_bytes"),
+    ("DIRTY_PAGES", "resident_dirty_pages"),
+    ("WRITEBACK_PAGES", "resident_writeback_pages"),
+    ("EVICTED_PAGES", "shadow_pages"),
+    ("RECENTLY_EVICTED_PAGES", "recent_shadow_pages"),
+];
+
+fn columns(list: &str) -> Result<Vec<String>, String> {
+    let ours = |name: &str| {
+        let known = COLUMNS
+            .iter()
+            .find(|(theirs, _)| theirs.eq_ignore_ascii_case(name));
+        known
+            .map(|(_, ours)| *ours)
+            .ok_or_else(|| format!("no column {name:?} here; there are {}", theirs()))
+    };
+    let theirs: Result<Vec<&str>, String> = list.split(',').map(|name| ours(name.trim())).collect();
+    Ok(vec!["--columns".to_owned(), theirs?.join(",")])
+}
+
+fn theirs() -> String {
+    let names: Vec<&str> = COLUMNS.iter().map(|(theirs, _)| *theirs).collect();
+    names.join(", ")
+}
+
+/// `FROM-TO`, `-TO`, `FROM-` or `TO` in bytes.
+fn portion(text: &str) -> Result<Vec<String>, String> {
+    let bytes = |text: &str, otherwise: u64| match text.trim() {
+        "" => Ok(otherwise),
+        // vmtouch's units are small letters too.
+        text => text
+            .to_ascii_uppercase()
+            .parse::<Bytes>()
+            .map(|bytes| bytes.0)
+            .map_err(|error| error.to_string()),
+    };
+    let (from, to) = match text.split_once('-') {
+        Some((from, to)) => (bytes(from, 0)?, Some(to).filter(|to| !to.trim().is_empty())),
+        None => (0, Some(text)),
+    };
+    let range = match to {
+        None => format!("{from}:"),
+        Some(to) => {
+            let to = bytes(to, 0)?;
+            match to.checked_sub(from) {
+                Some(length) if length > 0 => format!("{from}:{length}"),
+                _ => return Err(format!("nothing is between {from} and {to}")),
+            }
+        }
+    };
+    Ok(vec!["--range".to_owned(), range])
+}
+
+/// The tool of this name, which may be a path and begin with ours.
+pub fn tool(name: &Path) -> Option<&'static Tool> {
+    let name = name.file_name()?.to_str()?;
+    let name = name.strip_prefix("cachewise-").unwrap_or(name);
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_of_vmtouch_are_ranges_of_ours() {
+        let range = |text| portion(text).map(|words| words.join(" "));
+        assert_eq!(range("4k-8k").as_deref(), Ok("--range 4096:4096"));
+        assert_eq!(range("4k-").as_deref(), Ok("--range 4096:"));
+        assert_eq!(range("-8k").as_deref(), Ok("--range 0:8192"));
+        assert_eq!(range("1M").as_deref(), Ok("--range 0:1048576"));
+        for wrong in ["8k-4k", "4k-4k", "-x", "a-b", "0", "-", "--"] {
+            let answer = range(wrong);
+            let is_whole = answer.as_deref() == Ok("--range 0:");
+            assert!(
+                answer.is_err() || (wrong == "-" && is_whole),
+                "{wrong:?} is no portion: {answer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_column_of_ours_exists() {
+        for (theirs, ours) in COLUMNS {
+            let found = cachewise_model::field(ours);
+            assert!(found.is_some(), "{theirs} is {ours}, which is no column");
+        }
+        assert!(columns("pages,size").is_ok(), "in any case of letters");
+        assert!(columns("INODE").is_err(), "others are refused");
+    }
+
+    #[test]
+    fn no_name_is_there_twice() {
+        for tool in &TOOLS {
+            let mut names: Vec<_> = tool.options.iter().flat_map(|one| one.names).collect();
+            names.sort_unstable();
+            let before = names.len();
+            names.dedup();
+            assert_eq!(before, names.len(), "{}: each option once", tool.name);
+        }
+    }
+}

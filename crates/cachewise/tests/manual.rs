@@ -1,0 +1,186 @@
+//! The manual's pages and the completions, as the programs read them that they are for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn cachewise(arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_cachewise"))
+        .args(arguments)
+        .output();
+    let output = output.expect("the binary can be run");
+    assert!(
+        output.status.success(),
+        "cachewise {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// All pages, in a directory that goes when it is dropped.
+fn pages() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    // It is made.
+    let below = place.path().join("man/man1");
+    cachewise(&["man", below.to_str().expect("an ordinary name")]);
+    let entries = fs::read_dir(&below).expect("it was made");
+    let mut pages: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    pages.sort();
+    (place, pages)
+}
+
+fn name_of(page: &Path) -> String {
+    let stem = page.file_stem().expect("it has a name");
+    stem.to_string_lossy().into_owned()
+}
+
+/// What a reader of pages says of one; `None` where it is not installed.
+fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .arg(page)
+        .env("LC_ALL", "C.UTF-8")
+        .env("MANWIDTH", "80")
+        .output()
+        .ok()?;
+    // mandoc tells on standard output, man on standard error, and the page goes to the other one.
+    let said = match program {
+        "man" => output.stderr,
+        _ => output.stdout,
+    };
+    Some(String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn mandoc_finds_nothing_wrong_with_a_page() {
+    let (_place, pages) = pages();
+    for page in &pages {
+        let Some(said) = said("mandoc", &["-T", "lint", "-W", "warning"], page) else {
+            println!("skipped: manual: `mandoc` is not installed");
+            return;
+        };
+        // Possible values stand between two empty lines, of which one is left out.
+        let wrong: Vec<&str> = said
+            .lines()
+            .filter(|line| !line.contains("skipping paragraph macro"))
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+#[test]
+fn man_shows_each_page_without_a_warning() {
+    let (_place, pages) = pages();
+    for page in &pages {
+        let arguments = ["--warnings=w", "--local-file", "--encoding=utf8"];
+        let Some(said) = said("man", &arguments, page) else {
+            println!("skipped: manual: `man` is not installed");
+            return;
+        };
+        assert!(said.is_empty(), "{}: {said}", page.display());
+    }
+    let first = pages.first().expect("there are pages");
+    let shown = Command::new("man").arg("--local-file").arg(first).output();
+    let shown = shown.expect("it was run before").stdout;
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(
+        shown.contains("cachewise") && shown.contains("SYNOPSIS"),
+        "the page is shown: {shown}"
+    );
+}
+
+#[test]
+fn whatis_finds_what_each_command_does() {
+    let (_place, pages) = pages();
+    for page in &pages {
+        let Ok(output) = Command::new("lexgrog").arg(page).output() else {
+            println!("skipped: manual: `lexgrog` of man-db is not installed");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success() && said.contains(&format!("\"{} - ", name_of(page))),
+            "{}: a name and a line: {said}",
+            page.display()
+        );
+    }
+}
+
+#[test]
+fn every_page_has_its_help_text() {
+    let (_place, pages) = pages();
+    let mut commands = 0;
+    for page in &pages {
+        let name = name_of(page);
+        let text = fs::read_to_string(page).expect("it was written");
+        let text = text.replace("\\-", "-").replace("\\*(Aq", "'");
+        if let Some(words) = name.strip_prefix("cachewise-") {
+            let words: Vec<&str> = words.split('-').chain(["--help"]).collect();
+            let help = cachewise(&words).stdout;
+            let help = String::from_utf8_lossy(&help).into_owned();
+            let about = help
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches('.');
+            assert!(text.contains(about), "{name}: {about:?}");
+            commands += 1;
+        }
+        let is_of_others = text.contains("SEE ALSO");
+        assert!(is_of_others, "{name} leads on to others");
+    }
+    assert!(commands > 20, "one for each command: {commands}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_said() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cachewise"))
+        .args(["man", "/proc/none/man1"])
+        .output()
+        .expect("the binary can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "it failed: {said}");
+    assert!(said.contains("/proc/none/man1"), "with the path: {said}");
+}
+
+#[test]
+fn shells_understand_their_completions() {
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    for (shell, check) in [
+        ("bash", &["-n"][..]),
+        ("zsh", &["-n"][..]),
+        ("fish", &["--no-execute"][..]),
+    ] {
+        let script = place.path().join(shell);
+        let text = cachewise(&["completions", shell]).stdout;
+        assert!(!text.is_empty(), "there is one for {shell}");
+        fs::write(&script, text).expect("the directory is ours");
+        match Command::new(shell).args(check).arg(&script).output() {
+            Ok(output) => assert!(
+                output.status.success() && output.stderr.is_empty(),
+                "{shell} can read it: {}",
+                String::from_utf8_lossy(&output.stderr)
+            ),
+            Err(_) => println!("skipped: completions: `{shell}` is not installed"),
+        }
+    }
+    // What bash offers after `cachewise ev`, asked as bash asks.
+    let script = "source \"$1\"; COMP_WORDS=(cachewise ev); COMP_CWORD=1; _cachewise cachewise ev cachewise; \
+                  echo \"${COMPREPLY[*]}\"";
+    let output = Command::new("bash")
+        .args(["-c", script, "bash"])
+        .arg(place.path().join("bash"))
+        .output();
+    match output {
+        Ok(output) => assert_eq!(
+            String::from_utf8_lossy(&output.stdout).trim(),
+            "evict",
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(_) => println!("skipped: completions: `bash` is not installed"),
+    }
+}

@@ -1,0 +1,121 @@
+//! The Python package: built and installed as its users do it, into an environment of its own, and tested by its own
+//! tests, which are in python/tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The tools that build and test it; mypy says whether the types are true.
+const TOOLS: [&str; 3] = ["maturin>=1.8,<2", "pytest>=8", "mypy"];
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2);
+    root.expect("the crate lies two below the root").to_owned()
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().map_err(|error| error.to_string())?;
+    let said = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let said = said.concat();
+    match status.success() {
+        true => Ok(said),
+        false => Err(format!("{status}: {said}")),
+    }
+}
+
+/// The last line that says something.
+fn last(text: &str) -> &str {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.next_back().unwrap_or("no reason was given").trim()
+}
+
+/// An environment of our own with the tools in it, kept from one run to the next; or why it cannot be had.
+fn environment(place: &Path) -> Result<PathBuf, String> {
+    let version = "import sys; sys.exit(sys.version_info < (3, 10))";
+    run(Command::new("python3").args(["-c", version]))
+        .map_err(|why| format!("python3 of 3.10 or later: {}", last(&why)))?;
+    let python = place.join("bin/python");
+    let has_tools = || run(Command::new(&python).args(["-c", "import maturin, pytest, mypy, pip"]));
+    if has_tools().is_err() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(place))
+            .map_err(|why| format!("python3 -m venv: {}", last(&why)))?;
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(TOOLS))
+        .map_err(|why| format!("pip install {}: {}", TOOLS.join(" "), last(&why)))?;
+    }
+    Ok(python)
+}
+
+#[test]
+fn pip_installs_it_and_its_tests_pass() {
+    let root = root();
+    let target = match std::env::var_os("CARGO_TARGET_DIR") {
+        // Relative to where `make test` was called.
+        Some(target) => root.join(target),
+        None => root.join("target"),
+    };
+    let target = target.join("python");
+    let python = match environment(&target.join("venv")) {
+        Ok(python) => python,
+        Err(why) => {
+            println!("skipped: python: {why}");
+            return;
+        }
+    };
+    let mut install = Command::new(&python);
+    install
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--force-reinstall",
+        ])
+        // The tools are there.
+        .arg("--no-build-isolation")
+        .arg(root.join("python"))
+        .env("CARGO_TARGET_DIR", target.join("build"))
+        .env("MATURIN_PEP517_ARGS", "--profile dev --locked");
+    let bin = python.parent().expect("it lies in a directory");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = vec![bin.to_owned()];
+    paths.extend(std::env::split_paths(&path));
+    install.env("PATH", std::env::join_paths(paths).expect("it was one"));
+    // What cargo tells this test would be about another crate there.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PKG_")
+            || name.to_string_lossy().starts_with("CARGO_MANIFEST")
+        {
+            install.env_remove(name);
+        }
+    }
+    run(&mut install).unwrap_or_else(|why| panic!("pip install ./python: {why}"));
+
+    let mut tests = Command::new(&python);
+    tests
+        .args([
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "-rs",
+            "--color=no",
+        ])
+        .current_dir(root.join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let said = run(&mut tests).unwrap_or_else(|why| panic!("python/tests: {why}"));
+    // SKIPPED [1] tests/test_sampler.py:78: could not import ...
+    for line in said.lines().filter(|line| line.starts_with("SKIPPED")) {
+        let (_, what) = line.split_once("] ").unwrap_or(("", line));
+        println!("skipped: python: {what}");
+    }
+    println!("python: {}", last(&said));
+    assert!(said.contains(" passed"), "some were run: {said}");
+}

@@ -1,0 +1,180 @@
+//! What the pages of docs/ say can be typed: the `sh` blocks of each page are run one after the other, in a directory of
+//! the page's own, and show what the page says that they show (`<!-- shows: TEXT -->` behind the block).
+//!
+//! A block with a line that begins with `sudo` needs root, and so does all that follows it on the page.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The pages whose commands end by themselves and need nothing that is not made by them.
+const PAGES: [&str; 10] = [
+    "compat.md",
+    "drop.md",
+    "install.md",
+    "order.md",
+    "run.md",
+    "stat.md",
+    "walkthroughs/cpu-caches.md",
+    "walkthroughs/dd.md",
+    "walkthroughs/direct-io.md",
+    "walkthroughs/reading-order.md",
+];
+/// Far beyond what any block takes.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A block of a page.
+struct Block {
+    lines: Vec<String>,
+    shows: Vec<String>,
+}
+
+fn docs() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.ancestors().nth(2);
+    root.expect("the crate lies two below the root")
+        .join("docs")
+}
+
+fn blocks_of(page: &str) -> Vec<Block> {
+    let path = docs().join(page);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut inside = None;
+    for line in text.lines() {
+        let shown = line
+            .strip_prefix("<!-- shows: ")
+            .and_then(|line| line.strip_suffix(" -->"));
+        match (line.strip_prefix("```"), inside, shown) {
+            (Some(language), None, _) => {
+                inside = Some(language == "sh");
+                if language == "sh" {
+                    blocks.push(Block {
+                        lines: Vec::new(),
+                        shows: Vec::new(),
+                    });
+                }
+            }
+            (Some(_), Some(_), _) => inside = None,
+            (None, Some(true), _) => {
+                let block = blocks.last_mut().expect("it was begun");
+                block.lines.push(line.to_owned());
+            }
+            (None, None, Some(text)) => {
+                let block = blocks.last_mut();
+                let block = block.unwrap_or_else(|| panic!("{page}: `{line}` is behind a block"));
+                block.shows.push(text.to_owned());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(inside, None, "{page}: every block is closed");
+    blocks
+}
+
+fn walk_through(page: &str) {
+    let blocks = blocks_of(page);
+    assert!(!blocks.is_empty(), "{page} shows commands, in ```sh blocks");
+    let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let binary = Path::new(env!("CARGO_BIN_EXE_cachewise"));
+    let mut path = binary
+        .parent()
+        .expect("it lies in a directory")
+        .as_os_str()
+        .to_owned();
+    if let Some(others) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(others);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let file = place.path().join("FILE");
+    std::fs::write(&file, vec![7; 1 << 20]).expect("the disk has room");
+    for block in &blocks {
+        let needs_root = block.lines.iter().any(|line| line.starts_with("sudo "));
+        if needs_root && !is_root {
+            println!(
+                "skipped: docs/{page}: from `{}` on: needs root",
+                block.lines.concat()
+            );
+            return;
+        }
+        let lines = block.lines.iter();
+        let lines = lines.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
+        let script = lines.collect::<Vec<_>>().join("\n");
+        let output = assert_cmd::Command::new("sh")
+            .args(["-euc", &script])
+            .current_dir(place.path())
+            .env("PATH", &path)
+            .env("NO_COLOR", "1")
+            .timeout(LIMIT)
+            .output()
+            .expect("there is a shell");
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let said = said.concat();
+        assert!(
+            output.status.success(),
+            "docs/{page}: this succeeds:\n{script}\n--- {}\n{said}",
+            output.status
+        );
+        assert!(
+            !said.is_empty() || script.contains('>'),
+            "docs/{page}: it shows something:\n{script}"
+        );
+        for text in &block.shows {
+            assert!(
+                said.contains(text.as_str()),
+                "docs/{page}: {text:?} is shown by\n{script}\n---\n{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_page_can_be_walked_through() {
+    // One after the other: two at once would read what the other evicts.
+    for page in PAGES {
+        walk_through(page);
+    }
+}
+
+#[test]
+fn every_walkthrough_is_among_them() {
+    let entries = std::fs::read_dir(docs().join("walkthroughs")).expect("there are some");
+    for entry in entries {
+        let name = entry.expect("it can be read").file_name();
+        let page = format!("walkthroughs/{}", name.to_string_lossy());
+        assert!(
+            PAGES.contains(&page.as_str()),
+            "docs/{page} is run by nobody"
+        );
+    }
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let mut pages = vec![
+        docs().join("../README.md"),
+        docs().join("../python/README.md"),
+    ];
+    for directory in [docs(), docs().join("walkthroughs")] {
+        let entries = std::fs::read_dir(directory).expect("it is there");
+        pages.extend(entries.map(|entry| entry.expect("it can be read").path()));
+    }
+    let mut links = 0;
+    for page in pages
+        .iter()
+        .filter(|page| page.extension().is_some_and(|end| end == "md"))
+    {
+        let text = std::fs::read_to_string(page).expect("it can be read");
+        for (at, _) in text.match_indices("](") {
+            let rest = &text[at + 2..];
+            let link = rest.split([')', '#']).next().unwrap_or_default();
+            if link.is_empty() || link.contains("://") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let target = page.parent().expect("it lies in a directory").join(link);
+            assert!(target.exists(), "{}: {link} is not there", page.display());
+            links += 1;
+        }
+    }
+    assert!(links > 20, "links were found: {links}");
+}

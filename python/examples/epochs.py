@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Reads a data set that is larger than memory for several epochs, in four orders, and says what each made the disk read.
+
+It needs root: memory is made small by a control group of its own (of version 1 or 2), which is removed again, so that the
+machine is not disturbed and the figures mean the same on any machine. The bound is what no order can save: what does not
+fit into the group beside the program itself.
+
+    sudo python3 epochs.py [--files 384] [--memory 288] [--epochs 6] [--directory DIR] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cachewise
+
+MIB = 1 << 20
+
+
+def read_whole(path: Path) -> int:
+    with path.open("rb", buffering=0) as file:
+        return len(file.read())
+
+
+def random_order(paths: list[Path]) -> Iterator[int]:
+    """What a data loader does: another random order each epoch."""
+    for epoch in range(sys.maxsize):
+        order = list(paths)
+        random.Random(epoch).shuffle(order)
+        yield sum(map(read_whole, order))
+
+
+def sampled(paths: list[Path], **options: bool | int) -> Iterator[int]:
+    sampler = cachewise.CacheAwareSampler(paths, **options)  # type: ignore[arg-type]
+    for epoch in range(sys.maxsize):
+        sampler.set_epoch(epoch)
+        yield sum(read_whole(paths[number]) for number in sampler)
+
+
+def resident_first(paths: list[Path]) -> Iterator[int]:
+    """CacheAwareSampler(samples)"""
+    return sampled(paths)
+
+
+def kept(paths: list[Path]) -> Iterator[int]:
+    """CacheAwareSampler(samples, resident_first=False, keep=True)"""
+    return sampled(paths, resident_first=False, keep=True, behind=4)
+
+
+def scanned(paths: list[Path]) -> Iterator[int]:
+    """Scanner(paths, mode="shuffle", keep="keep").scan(seed=epoch)"""
+    scanner = cachewise.Scanner(paths, mode="shuffle", keep="keep")
+    for epoch in range(sys.maxsize):
+        yield sum(len(block.data) for block in scanner.scan(seed=epoch))
+
+
+ORDERS: dict[str, Callable[[list[Path]], Iterator[int]]] = {
+    "random": random_order,
+    "resident first": resident_first,
+    "random, kept": kept,
+    "scan, kept": scanned,
+}
+
+
+def from_disk() -> int:
+    """What this process and its threads made devices read."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
+
+
+class Group:
+    """A control group with little memory."""
+
+    def __init__(self, memory: int) -> None:
+        version1 = Path("/sys/fs/cgroup/memory")
+        self.is_version1 = version1.is_dir()
+        self.path = (version1 if self.is_version1 else Path("/sys/fs/cgroup")) / f"cachewise-{os.getpid()}"
+        self.path.mkdir()
+        (self.path / ("memory.limit_in_bytes" if self.is_version1 else "memory.max")).write_text(f"{memory}")
+
+    def enter(self) -> None:
+        (self.path / "cgroup.procs").write_text(f"{os.getpid()}")
+
+    def beside(self) -> int:
+        """What the program itself takes of it, and the kernel for it."""
+        stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
+        if self.is_version1:
+            return int(stat["rss"]) + int((self.path / "memory.kmem.usage_in_bytes").read_text())
+        return int(stat["anon"]) + int(stat["kernel"])
+
+    def remove(self) -> None:
+        self.path.rmdir()
+
+
+def inside(name: str, directory: Path, group: Group, epochs: int) -> dict[str, object]:
+    """Reads, in a process that is in the group, and says how much came from the disk each epoch."""
+    group.enter()
+    paths = sorted(directory.iterdir())
+    total = sum(path.stat().st_size for path in paths)
+    readings = ORDERS[name](paths)
+    per_epoch = []
+    for _ in range(epochs):
+        before = from_disk()
+        read = next(readings)
+        assert read == total, f"every byte once: {read} of {total}"
+        per_epoch.append(from_disk() - before)
+    return {"read_bytes": per_epoch, "beside_bytes": group.beside()}
+
+
+def in_a_child(name: str, directory: Path, group: Group, epochs: int) -> dict[str, object]:
+    for path in directory.iterdir():
+        evicted = cachewise.evict(path, sync=True)
+        assert evicted.after_pages == 0, f"it begins with nothing in memory: {path}: {evicted}"
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        status = 1
+        try:
+            answer = json.dumps(inside(name, directory, group, epochs))
+            os.write(write, answer.encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer_of:
+        answer = answer_of.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise RuntimeError(f"{name}: the process in the group ended with {status}")
+    found: dict[str, object] = json.loads(answer)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=384, help="files of 1 MiB")
+    parser.add_argument("--memory", type=int, default=288, help="MiB that the group has")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--directory", type=Path, help="where the data set is made; on a disk")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("epochs.py: a control group with little memory needs root")
+    if arguments.epochs < 3:
+        sys.exit("epochs.py: three epochs at least: the first two are left out of the medians")
+    total = arguments.files * MIB
+    group = Group(arguments.memory * MIB)
+    rows = []
+    try:
+        with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
+            directory = Path(name)
+            for number in range(arguments.files):
+                (directory / f"{number:05}").write_bytes(os.urandom(MIB))
+            subprocess.run(["sync", "-f", name], check=True)
+            for order in ORDERS:
+                found = in_a_child(order, directory, group, arguments.epochs)
+                per_epoch = found["read_bytes"]
+                beside = found["beside_bytes"]
+                assert isinstance(per_epoch, list) and isinstance(beside, int)
+                bound = max(0, total - (arguments.memory * MIB - beside))
+                rows.append({"order": order, "bound_bytes": bound, "read_bytes": per_epoch})
+    finally:
+        group.remove()
+    if arguments.json:
+        print(json.dumps({"total_bytes": total, "memory_bytes": arguments.memory * MIB, "rows": rows}))
+        return
+    print(f"{arguments.files} MiB in files of 1 MiB, {arguments.memory} MiB of memory; MiB from the disk")
+    print(f"{'order':16} {'bound':>6} {'median':>7}   each epoch")
+    for row in rows:
+        per_epoch = row["read_bytes"]
+        # In the first epoch nothing is there, and in the second what the first left is found out.
+        median = statistics.median(per_epoch[2:])
+        each = " ".join(f"{bytes_ / MIB:.0f}" for bytes_ in per_epoch)
+        print(f"{row['order']:16} {row['bound_bytes'] / MIB:6.0f} {median / MIB:7.0f}   {each}")
+
+
+if __name__ == "__main__":
+    main()

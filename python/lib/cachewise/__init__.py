@@ -1,0 +1,44 @@
+"""What of which files is in the page cache of Linux, and reading in the order that costs the least I/O.
+
+>>> import cachewise, tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(bytes(100_000)); file.flush()
+...     cachewise.residency(file.name).resident_ratio
+1.0
+
+Not known is never 0 and never 100 %: where the kernel does not say what is resident,
+:class:`ResidencyUnknown` is raised, or a field is ``None``. All work is done without the interpreter's lock,
+and Ctrl-C ends what takes long. Whatever names a file may be a path (``str``, ``bytes``, ``os.PathLike``);
+where one file is meant, an open file or a descriptor too.
+"""
+
+from ._act import Evicted, Stayed, Warmed, evict, warm
+from ._errors import ResidencyDenied, ResidencyUnknown
+from ._look import Entry, Residency, Walk, ranges, residency, walk
+from ._native import PAGE_SIZE
+from ._order import Block, Scan, Scanner, ScanReport, order, scan
+from ._sampler import CacheAwareSampler
+
+__all__ = [
+    "PAGE_SIZE",
+    "Block",
+    "CacheAwareSampler",
+    "Entry",
+    "Evicted",
+    "Residency",
+    "ResidencyDenied",
+    "ResidencyUnknown",
+    "Scan",
+    "ScanReport",
+    "Scanner",
+    "Stayed",
+    "Walk",
+    "Warmed",
+    "evict",
+    "order",
+    "ranges",
+    "residency",
+    "scan",
+    "walk",
+    "warm",
+]

@@ -1,0 +1,154 @@
+//! Bringing in and putting out.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use cachewise_residency::{Counts, Error, EvictOptions, Unknown, WarmOptions, Warmed, Watch};
+use cachewise_units::Pages;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::file::{self, Named};
+use crate::raise::{panicked, raise};
+
+/// How often it is looked whether Ctrl-C was typed.
+const LOOK: Duration = Duration::from_millis(100);
+
+fn known(pages: Result<Pages, Unknown>) -> Option<u64> {
+    pages.ok().map(|pages| pages.0)
+}
+
+/// What warming came to: pages asked for, resident before, resident after, brought in; bytes read; pages of holes; why
+/// fewer are resident than were asked for; why numbers are missing.
+type WarmedParts = (
+    u64,
+    Option<u64>,
+    Option<u64>,
+    Option<u64>,
+    u64,
+    u64,
+    Option<String>,
+    Option<&'static str>,
+);
+
+/// Brings a part of a file in.
+#[pyfunction]
+#[pyo3(signature = (file, offset=0, length=None, threads=1))]
+pub fn warm(
+    file: &Bound<'_, PyAny>,
+    offset: i64,
+    length: Option<i64>,
+    threads: usize,
+) -> PyResult<WarmedParts> {
+    let py = file.py();
+    let (named, range) = (Named::of(file)?, file::range(offset, length)?);
+    let threads = NonZeroUsize::new(threads)
+        .filter(|threads| threads.get() <= 512)
+        .ok_or_else(|| PyValueError::new_err(format!("1 to 512 threads, not {threads}")))?;
+    let warmed = interruptible(py, |cancel| {
+        let watch = Watch {
+            cancel: Some(cancel),
+            progress: None,
+        };
+        let options = WarmOptions {
+            threads,
+            limiter: None,
+            watch,
+        };
+        named.with(|file| cachewise_residency::warm(file, &[range], &options))
+    })?;
+    let warmed: Warmed = warmed.map_err(|error| raise(py, &error))?;
+    Ok((
+        warmed.pages.0,
+        known(warmed.before),
+        known(warmed.after),
+        known(warmed.brought_in),
+        warmed.read.0,
+        warmed.holes.0,
+        warmed.short.map(|short| short.to_string()),
+        warmed.brought_in.err().map(Unknown::id),
+    ))
+}
+
+/// Works in another thread until it has ended, or Ctrl-C was typed.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&AtomicBool) -> Result<T, Error> + Send,
+) -> PyResult<Result<T, Error>> {
+    let cancel = AtomicBool::new(false);
+    py.detach(|| {
+        std::thread::scope(|scope| {
+            let (done, is_done) = channel::<()>();
+            let worker = scope.spawn(|| {
+                // Dropped when the work ends, by a panic too.
+                let _done = done;
+                work(&cancel)
+            });
+            let mut raised = None;
+            while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(LOOK) {
+                if raised.is_none()
+                    && let Err(error) = Python::attach(|py| py.check_signals())
+                {
+                    cancel.store(true, Ordering::Relaxed);
+                    raised = Some(error);
+                }
+            }
+            let answer = worker.join().map_err(|_| panicked())?;
+            raised.map_or(Ok(answer), Err)
+        })
+    })
+}
+
+/// Pages that stayed, by the first reason that is true of each: only copy, dirty, under write-back, locked, mapped, edge
+/// of the range, other.
+type StayedParts = (u64, u64, u64, u64, u64, u64, u64);
+
+/// What evicting came to: pages asked for, resident before, resident after; what stayed; why numbers are missing.
+type EvictedParts = (
+    u64,
+    Option<u64>,
+    Option<u64>,
+    Option<StayedParts>,
+    Option<&'static str>,
+);
+
+/// Puts a part of a file out.
+#[pyfunction]
+#[pyo3(signature = (file, offset=0, length=None, sync=false))]
+pub fn evict(
+    file: &Bound<'_, PyAny>,
+    offset: i64,
+    length: Option<i64>,
+    sync: bool,
+) -> PyResult<EvictedParts> {
+    let py = file.py();
+    let (named, range) = (Named::of(file)?, file::range(offset, length)?);
+    let options = EvictOptions {
+        sync,
+        holders: false,
+    };
+    let done = py.detach(|| named.with(|file| cachewise_residency::evict(file, range, &options)));
+    let done = done.map_err(|error| raise(py, &error))?;
+    let cached =
+        |counts: &Result<Counts, Unknown>| counts.as_ref().ok().map(|counts| counts.cached.0);
+    let stayed = done.stayed.as_ref().map(|stayed| {
+        (
+            stayed.only_copy.0,
+            stayed.dirty.0,
+            stayed.writeback.0,
+            stayed.locked.0,
+            stayed.mapped.0,
+            stayed.edge.0,
+            stayed.other.0,
+        )
+    });
+    Ok((
+        done.pages.0,
+        cached(&done.before),
+        cached(&done.after),
+        stayed,
+        done.after.err().map(Unknown::id),
+    ))
+}

@@ -1,0 +1,42 @@
+//! `cachewise._native`: what the Python package `cachewise` is made of.
+//!
+//! It takes and gives tuples, numbers and strings; names, types and documentation are in the Python part beside it.
+//! All work is done without the interpreter's lock.
+//!
+//! It is *not* a library for Rust: that is `cachewise-residency`, which it wraps.
+//!
+//! # Layout
+//! - `file`: a path, a file or a descriptor, as Python has them; byte ranges.
+//! - `raise`: errors as exceptions.
+//! - `stream`: work by a thread of its own, handed over piece by piece.
+//! - `look`: residency; `act`: warm and evict; `walk`: trees; `order`: orders and scans.
+
+mod act;
+mod file;
+mod look;
+mod order;
+mod raise;
+mod stream;
+mod walk;
+
+use pyo3::prelude::*;
+
+/// The module.
+#[pymodule]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::act::{evict, warm};
+    #[pymodule_export]
+    use crate::look::{ranges, residency, samples};
+    #[pymodule_export]
+    use crate::order::{Scan, Scanner, order};
+    #[pymodule_export]
+    use crate::walk::Walk;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("PAGE_SIZE", cachewise_sys::page_size().get())
+    }
+}

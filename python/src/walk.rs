@@ -1,0 +1,144 @@
+//! Trees of files.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use cachewise_residency::{Counts, Error, Found, Unknown};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+
+use crate::file;
+use crate::look::{Told, told};
+use crate::raise::raise;
+use crate::stream::Stream;
+
+/// How many findings wait for Python.
+const AHEAD: usize = 1024;
+
+enum Met {
+    File(PathBuf, u64, Result<Counts, Unknown>),
+    Skipped(Error),
+}
+
+/// A walk that is under way: an iterator.
+#[pyclass(frozen, module = "cachewise._native")]
+pub struct Walk(Mutex<Stream<Met, ()>>);
+
+/// A path, its size, and its counts or why there are none; or an exception.
+type Item = (
+    Option<Py<PyAny>>,
+    u64,
+    Option<Told>,
+    Option<&'static str>,
+    Option<PyErr>,
+);
+
+#[pymethods]
+impl Walk {
+    /// Starts it.
+    #[new]
+    #[pyo3(signature = (roots, include, exclude, one_file_system=false, threads=None))]
+    fn new(
+        roots: &Bound<'_, PyAny>,
+        include: Vec<String>,
+        exclude: Vec<String>,
+        one_file_system: bool,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let py = roots.py();
+        let wrong = |error: Error| raise(py, &error);
+        let mut walk =
+            cachewise_residency::Walk::new(file::paths(roots)?).one_file_system(one_file_system);
+        for pattern in include {
+            walk = walk.include(&pattern).map_err(wrong)?;
+        }
+        for pattern in exclude {
+            walk = walk.exclude(&pattern).map_err(wrong)?;
+        }
+        if let Some(threads) = threads {
+            if !(1..=512).contains(&threads) {
+                return Err(PyValueError::new_err(format!(
+                    "1 to 512 threads, not {threads}"
+                )));
+            }
+            walk = walk.threads(threads);
+        }
+        let stream = Stream::start(py, AHEAD, move |found| {
+            walk.run(|one| {
+                let met = match one {
+                    Found::File(entry) => Met::File(entry.path(), entry.size.0, entry.counts),
+                    // It is the walk's; its words and its number are all that is wanted of it.
+                    Found::Skipped(error) => Met::Skipped(copy(error)),
+                };
+                match found.send(met) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            });
+        })?;
+        Ok(Self(Mutex::new(stream)))
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Item>> {
+        let mut stream = lock(&self.0, py);
+        Ok(match stream.next(py)? {
+            None => None,
+            Some(Met::Skipped(error)) => Some((None, 0, None, None, Some(raise(py, &error)))),
+            Some(Met::File(path, size, counts)) => {
+                let (counts, why) = match counts {
+                    Ok(counts) => (Some(told(&counts)), None),
+                    Err(why) => (None, Some(why.id())),
+                };
+                Some((Some(file::name(py, &path)?), size, counts, why, None))
+            }
+        })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        lock(&self.0, py).close(py)
+    }
+}
+
+/// Waits for the lock without the interpreter's, which its holder may need. A panic leaves nothing half done.
+pub fn lock<'m, T>(mutex: &'m Mutex<T>, py: Python<'_>) -> std::sync::MutexGuard<'m, T> {
+    mutex
+        .lock_py_attached(py)
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn copy(error: &Error) -> Error {
+    let path = error.path().map(PathBuf::from);
+    match error {
+        Error::Unknown { why, .. } => Error::Unknown { path, why: *why },
+        Error::Sys(of_kernel) => {
+            let source = match of_kernel.os_error() {
+                Some(number) => std::io::Error::from_raw_os_error(number),
+                None => std::io::Error::other(of_kernel.to_string()),
+            };
+            Error::Sys(match (of_kernel, path) {
+                (cachewise_sys::Error::NotAFile { path, kind }, _) => {
+                    cachewise_sys::Error::NotAFile {
+                        path: path.clone(),
+                        kind: *kind,
+                    }
+                }
+                (_, path) => cachewise_sys::Error::Io {
+                    operation: "walk",
+                    path,
+                    source,
+                },
+            })
+        }
+        other => Error::Sys(cachewise_sys::Error::Io {
+            operation: "walk",
+            path,
+            source: std::io::Error::other(other.to_string()),
+        }),
+    }
+}
