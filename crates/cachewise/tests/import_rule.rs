@@ -110,6 +110,7 @@ const RULES: [Rule; 15] = [
             "recording",
             "web",
             "bench",
+            "tier",
         ],
         may_be_unsafe: false,
     },

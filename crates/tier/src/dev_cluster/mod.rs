@@ -54,6 +54,8 @@ pub struct Options {
     pub topology: Topology,
     /// Where they live; a temporary directory that is removed at the end if `None`.
     pub directory: Option<PathBuf>,
+    /// The port of the first node, the next one for the second and so on; free ones if `None`.
+    pub port: Option<u16>,
     /// The most memory for values, of each process.
     pub memory: Bytes,
     /// After how long without an answer nodes take one of them for failed.
@@ -71,6 +73,7 @@ impl Default for Options {
             replicas: 0,
             topology: Topology::Cluster,
             directory: None,
+            port: None,
             memory: Bytes(256 << 20),
             // Redis's own: failing over sooner is a cluster's setting that clients should not depend on.
             node_timeout: Duration::from_secs(15),
@@ -178,7 +181,14 @@ impl DevCluster {
         let directory = self
             .directory
             .join(format!("node-{}", self.nodes.len().saturating_add(1)));
-        let server = Server::start(&self.keeper, options, &directory, until)?;
+        let port = match options.port {
+            None => None,
+            // Checked before anything was started.
+            Some(first) => u16::try_from(self.nodes.len())
+                .ok()
+                .and_then(|place| first.checked_add(place)),
+        };
+        let server = Server::start(&self.keeper, options, port, &directory, until)?;
         self.nodes.push(Node {
             address: server.address(),
             pid: server.pid,
@@ -264,6 +274,14 @@ fn check(options: &Options) -> Result<(), Error> {
             return invalid(format!(
                 "{} nodes with {} replicas each cannot be: from 1 to {MOST_NODES} processes in all",
                 options.nodes, options.replicas
+            ));
+        }
+    }
+    if let Some(first) = options.port {
+        let last = usize::from(first).saturating_add(options.nodes.saturating_mul(each));
+        if first == 0 || last > usize::from(u16::MAX) {
+            return invalid(format!(
+                "no ports for all nodes from {first} on: the first is from 1 to 65000"
             ));
         }
     }

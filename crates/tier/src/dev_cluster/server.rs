@@ -31,14 +31,17 @@ impl Server {
     pub fn start(
         keeper: &Keeper,
         options: &Options,
+        port: Option<u16>,
         directory: &Path,
         until: &Until,
     ) -> Result<Self, Error> {
         let mut attempt = 1;
         loop {
-            match Self::try_start(keeper, options, directory, until) {
+            match Self::try_start(keeper, options, port, directory, until) {
                 Err(Error::Ended { words, .. })
-                    if attempt < ATTEMPTS && words.contains("Address already in use") =>
+                    if port.is_none()
+                        && attempt < ATTEMPTS
+                        && words.contains("Address already in use") =>
                 {
                     attempt += 1;
                 }
@@ -50,13 +53,15 @@ impl Server {
     fn try_start(
         keeper: &Keeper,
         options: &Options,
+        port: Option<u16>,
         directory: &Path,
         until: &Until,
     ) -> Result<Self, Error> {
         fs::create_dir_all(directory)
             .map_err(|source| Error::io("make the directory", directory, source))?;
         let log = directory.join("redis.log");
-        let (port, bus_port) = free_ports()?;
+        let (free, bus_port) = free_ports()?;
+        let port = port.unwrap_or(free);
         let mut command = Command::new(&options.program);
         command
             .current_dir(directory)
