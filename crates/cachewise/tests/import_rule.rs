@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -89,6 +89,12 @@ const RULES: [Rule; 14] = [
         may_import: &["units", "sys", "kstat", "control", "residency", "model"],
         may_be_unsafe: true,
     },
+    // Knows files by their origin and nothing of the kernel's caches.
+    Rule {
+        folder: "tier",
+        may_import: &["units", "model"],
+        may_be_unsafe: false,
+    },
     Rule {
         folder: "cachewise",
         may_import: &[
@@ -105,6 +111,7 @@ const RULES: [Rule; 14] = [
             "recording",
             "web",
             "bench",
+            "tier",
         ],
         may_be_unsafe: false,
     },
