@@ -4,6 +4,7 @@
 
 mod act;
 mod bench;
+mod cache;
 mod cli;
 mod columns;
 mod cpu;
@@ -13,6 +14,7 @@ mod drop;
 mod files;
 mod guard;
 mod machine;
+mod mount;
 mod order;
 mod output;
 mod progress;

@@ -2,12 +2,14 @@
 
 mod act;
 mod bench;
+mod cache;
 mod cpu;
 mod doctor;
 mod drop;
 mod files;
 mod guard;
 mod matrix;
+mod mount;
 mod order;
 mod output;
 mod record;
@@ -28,12 +30,14 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
+pub use cache::{CacheFlags, SETTINGS as CACHE_SETTINGS};
 pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuTable, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use guard::{By, Guard, KeptOf};
 pub use matrix::{Matrix, Restore};
+pub use mount::Mount;
 pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use record::Record;
@@ -98,7 +102,9 @@ pub enum Command {
     Serve(Box<Serve>),
     /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
     Cpu(Box<Cpu>),
-    /// Read through a cache that many machines share.
+    /// Show a directory through a block cache: memory, disk, servers that machines share.
+    Mount(Box<Mount>),
+    /// Use a block cache without a mount, look at it, and try it out.
     Tier(Box<Tier>),
     /// List every column that there is, with what it means.
     Columns,
