@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Command};
 use crate::{
     act, bench, columns, cpu, doctor, drop, files, guard, order, record, report, run, serve, stat,
-    top,
+    tier, top,
 };
 
 /// Does it.
@@ -33,6 +33,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Cpu(arguments) => cpu::cpu(&arguments),
+        Command::Tier(arguments) => tier::tier(&arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -23,6 +23,7 @@ mod serve;
 mod signals;
 mod stat;
 mod ticks;
+mod tier;
 mod top;
 mod watch;
 

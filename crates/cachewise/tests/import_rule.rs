@@ -64,6 +64,11 @@ const RULES: [Rule; 15] = [
         may_be_unsafe: true,
     },
     Rule {
+        folder: "tier",
+        may_import: &["units", "sys"],
+        may_be_unsafe: false,
+    },
+    Rule {
         folder: "view",
         may_import: &["units", "model"],
         may_be_unsafe: false,
@@ -88,12 +93,6 @@ const RULES: [Rule; 15] = [
         folder: "bench",
         may_import: &["units", "sys", "kstat", "control", "residency", "model"],
         may_be_unsafe: true,
-    },
-    // Knows files by their origin and nothing of the kernel's caches.
-    Rule {
-        folder: "tier",
-        may_import: &["units", "model"],
-        may_be_unsafe: false,
     },
     Rule {
         folder: "cachewise",

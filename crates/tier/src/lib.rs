@@ -36,6 +36,7 @@
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, breakers, what is under way.
 //! - `counters`: [`Table`], what `tier stat` shows.
+//! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
 //! - `settings`: [`Settings`]; `error`: [`Error`].
 
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@
 mod block;
 mod cache;
 mod counters;
+pub mod dev_cluster;
 mod error;
 mod flight;
 mod key;

@@ -16,6 +16,7 @@ mod run;
 mod select;
 mod serve;
 mod stat;
+mod tier;
 mod top;
 
 use std::io::{self, Write};
@@ -41,6 +42,7 @@ pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
+pub use tier::{DevCluster, Tier, TierCommand};
 pub use top::Top;
 
 /// See how programs use the page cache, exact to the page.
@@ -96,6 +98,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
     Cpu(Box<Cpu>),
+    /// Read through a cache that many machines share.
+    Tier(Box<Tier>),
     /// List every column that there is, with what it means.
     Columns,
     /// Print a completion script for a shell.
