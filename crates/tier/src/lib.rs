@@ -54,6 +54,7 @@ mod policy;
 pub mod remote;
 mod settings;
 
+pub use block::Block;
 pub use cache::{BlockCache, File, LONGEST_READ};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
