@@ -39,6 +39,11 @@ async fn before_a_cluster(
     let cache = BlockCache::open(forgetful(Some(&cluster.address())), files.origin())
         .await
         .expect("it opens");
+    // Masters hear of their replicas by and by, and so does who asks them.
+    until("all nodes are known", || {
+        cache.table().nodes.len() == cluster.nodes().len()
+    })
+    .await;
     Some((files, cluster, cache))
 }
 

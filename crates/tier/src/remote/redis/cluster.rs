@@ -27,8 +27,14 @@ const OPENING: Duration = Duration::from_secs(2);
 /// Within what time a node says who has what.
 const TELLS_WITHIN: Duration = Duration::from_millis(300);
 
-/// How often it is asked who has what, without any reason; a reason asks at once.
-const LOOKS_EVERY: Duration = Duration::from_secs(10);
+/// How often it is asked who has what, without any reason; a reason asks at once. A cluster that
+/// was just made, or has failed over, knows its replicas a little later: so it begins with more.
+const LOOKS_EVERY: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
 
 /// How long there is between two looks, whatever the reasons.
 const LOOKS_APART: Duration = Duration::from_millis(200);
@@ -85,8 +91,11 @@ impl RedisCluster {
 const TOPOLOGY: usize = 64 << 10;
 
 async fn keep_looking(shared: Weak<Shared>) {
+    let mut pauses = LOOKS_EVERY.into_iter();
+    let mut pause = Duration::ZERO;
     loop {
-        sleep(LOOKS_EVERY).await;
+        pause = pauses.next().unwrap_or(pause);
+        sleep(pause).await;
         let Some(shared) = shared.upgrade() else {
             return;
         };
