@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
@@ -435,6 +435,3 @@ fn cut(block: &Bytes, start: u64, range: ByteRange) -> Option<Bytes> {
 fn length(bytes: &Bytes) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
-
-/// How long a cache waits for its engine when it is opened.
-pub(crate) const OPENING: Duration = Duration::from_secs(3);

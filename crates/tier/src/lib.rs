@@ -36,6 +36,7 @@
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, breakers, what is under way.
 //! - `counters`: [`Table`], what `tier stat` shows.
+//! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
 //! - `settings`: [`Settings`]; `error`: [`Error`].
 //! - [`mount`]: an origin as a directory; [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
 
@@ -55,6 +56,7 @@ mod policy;
 pub mod remote;
 mod settings;
 
+pub use block::Block;
 pub use cache::{BlockCache, File, LONGEST_READ};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};

@@ -161,10 +161,6 @@ impl LocalTier for Foyer {
         self.cache.insert(key, Kept(block));
     }
 
-    fn forget(&self, key: &BlockKey) {
-        self.cache.remove(key);
-    }
-
     fn dropped(&self) -> u64 {
         self.drops.get()
     }

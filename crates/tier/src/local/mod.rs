@@ -28,9 +28,6 @@ pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
     /// disk is counted in [`Self::dropped`].
     fn keep(&self, key: BlockKey, block: Block);
 
-    /// Forgets a block.
-    fn forget(&self, key: &BlockKey);
-
     /// Returns how many blocks were not written to the disk.
     fn dropped(&self) -> u64;
 

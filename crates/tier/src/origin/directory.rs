@@ -122,7 +122,7 @@ impl Inner {
         } else {
             path
         };
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = flags | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         loop {
             match rustix::fs::openat2(&self.root, named, flags, Mode::empty(), beneath) {
@@ -178,7 +178,8 @@ impl Inner {
             path: path.to_owned(),
             what,
         };
-        let file = self.open(path, OFlags::RDONLY)?;
+        // A FIFO that took the file's place is not waited for.
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
         same(&meta(&file, path)?, expected).map_err(changed)?;
         let len = usize::try_from(range.len).map_err(|_| Error::Range {
             path: path.to_owned(),

@@ -1,9 +1,12 @@
 //! [`RemoteEngine`]: a store of blocks that machines share, node by node.
 
+mod redis;
 mod secret;
 mod spec;
+mod tls;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -11,7 +14,8 @@ use futures_util::future::BoxFuture;
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 
-use crate::BlockKey;
+use crate::{Block, BlockKey, Error, Settings};
+use redis::RedisCluster;
 
 /// A node of an engine, by its number: numbers are given out once, and stay with the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,8 +51,15 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
     /// Returns how many nodes there are or were: their numbers are all below it.
     fn nodes(&self) -> u32;
 
+    /// Returns how many connections to a node there are.
+    fn connections(&self, node: NodeId) -> usize;
+
     /// Appends the nodes to ask for a block, best first; writes go to the first.
     fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>);
+
+    /// Says whether blocks may go to the second node of a route while the first does not answer.
+    /// Not where the engine copies them there itself.
+    fn second_takes_over(&self) -> bool;
 
     /// Asks one node for a block, `None` where it has none. `started` is told when the first byte
     /// of the answer is there. Dropping the future ends the question and its connection.
@@ -64,7 +75,7 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         &'a self,
         node: NodeId,
         key: &'a BlockKey,
-        block: Bytes,
+        block: &'a Block,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
     /// Looks again who has what, in the background: a node does not answer as it should.
@@ -72,4 +83,18 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
 
     /// Returns what is set up in a way that will hurt, found when it was opened.
     fn warnings(&self) -> Vec<String>;
+}
+
+/// Opens an engine.
+pub(crate) async fn open(
+    engine: &EngineSettings,
+    cache: &Settings,
+) -> Result<Arc<dyn RemoteEngine>, Error> {
+    match engine.kind {
+        EngineKind::RedisCluster => Ok(Arc::new(RedisCluster::open(engine, cache).await?)),
+        EngineKind::Redis | EngineKind::Memcached => Err(Error::Engine {
+            engine: engine.to_string(),
+            why: "is not built in yet".to_owned(),
+        }),
+    }
 }

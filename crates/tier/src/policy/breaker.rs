@@ -1,0 +1,211 @@
+//! [`Breaker`]: whether a node is asked.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::BreakerState;
+use crate::settings::PolicySettings;
+
+/// Whether a node is asked.
+///
+/// It opens after so and so many failures in a row within a window. While it is open the node is
+/// not asked; when its time is over one question goes there, beside the way that the block takes
+/// meanwhile: no reader waits for a probe. If that fails, the breaker opens for twice as long.
+///
+/// In a row, and not a share: a node that answers most of the time is left to deadline and hedge.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    misses: u32,
+    window: Duration,
+    first_open: Duration,
+    longest_open: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed {
+        failed: u32,
+        since: Option<Instant>,
+    },
+    Open {
+        until: Instant,
+        length: Duration,
+    },
+    /// `until`: a probe whose end is never told does not keep the node out for ever.
+    Probing {
+        until: Instant,
+        length: Duration,
+    },
+}
+
+/// Whether to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Yes.
+    Ask,
+    /// Yes, once, and without waiting for it.
+    Probe,
+    /// No.
+    Skip,
+}
+
+impl Breaker {
+    pub(super) fn new(settings: &PolicySettings) -> Self {
+        Self {
+            misses: settings.breaker_misses,
+            window: settings.breaker_window,
+            first_open: settings.breaker_open,
+            longest_open: settings.breaker_open_max,
+            state: Mutex::new(CLOSED),
+        }
+    }
+
+    /// Says whether to ask now. Who is told to probe has to report what came of it.
+    pub(super) fn admit(&self, now: Instant) -> Admission {
+        let mut state = self.state();
+        match *state {
+            State::Closed { .. } => Admission::Ask,
+            State::Open { until, length } | State::Probing { until, length } if now >= until => {
+                *state = State::Probing {
+                    until: later(now, length),
+                    length,
+                };
+                Admission::Probe
+            }
+            State::Open { .. } | State::Probing { .. } => Admission::Skip,
+        }
+    }
+
+    /// Notes that the node answered.
+    pub(super) fn succeeded(&self) {
+        *self.state() = CLOSED;
+    }
+
+    /// Notes that it did not. Says whether that opened the breaker.
+    pub(super) fn failed(&self, now: Instant) -> bool {
+        let mut state = self.state();
+        match *state {
+            State::Closed { failed, since } => {
+                let recent = since.is_some_and(|since| now.duration_since(since) <= self.window);
+                let (failed, since) = if recent {
+                    (failed.saturating_add(1), since)
+                } else {
+                    (1, Some(now))
+                };
+                *state = State::Closed { failed, since };
+                if failed < self.misses {
+                    return false;
+                }
+                let length = self.first_open;
+                *state = State::Open {
+                    until: later(now, length),
+                    length,
+                };
+                true
+            }
+            State::Probing { length, .. } => {
+                let length = length.saturating_mul(2).min(self.longest_open);
+                *state = State::Open {
+                    until: later(now, length),
+                    length,
+                };
+                true
+            }
+            // An answer that was still under way when it opened says nothing new.
+            State::Open { .. } => false,
+        }
+    }
+
+    /// Returns what it is now.
+    pub(super) fn get(&self) -> BreakerState {
+        match *self.state() {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::Probing { .. } => BreakerState::Probing,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const CLOSED: State = State::Closed {
+    failed: 0,
+    since: None,
+};
+
+fn later(now: Instant, length: Duration) -> Instant {
+    now.checked_add(length).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaker() -> Breaker {
+        Breaker::new(&PolicySettings::default())
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn three_misses_in_a_row_open_it_and_one_probe_closes_it() {
+        let breaker = breaker();
+        let now = Instant::now();
+        assert!(!breaker.failed(now) && !breaker.failed(now));
+        assert_eq!(breaker.admit(now), Admission::Ask, "two are not enough");
+        assert!(breaker.failed(now), "the third opens it");
+        assert_eq!(breaker.admit(now + 499 * MS), Admission::Skip);
+        let later = now + 500 * MS;
+        assert_eq!(breaker.admit(later), Admission::Probe, "its time is over");
+        assert_eq!(breaker.admit(later), Admission::Skip, "one probe at a time");
+        breaker.succeeded();
+        assert_eq!(breaker.admit(later), Admission::Ask);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn misses_far_apart_or_between_answers_leave_it_closed() {
+        let breaker = breaker();
+        let mut now = Instant::now();
+        for _ in 0..10 {
+            assert!(!breaker.failed(now), "one a second is not three in one");
+            now += 1_001 * MS;
+        }
+        for _ in 0..10 {
+            breaker.succeeded();
+            assert!(
+                !breaker.failed(now) && !breaker.failed(now),
+                "two, then an answer"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_failed_probe_doubles_the_time_up_to_a_bound() {
+        let breaker = breaker();
+        let mut now = Instant::now();
+        while !breaker.failed(now) {}
+        for length in [500, 1_000, 2_000, 4_000, 5_000, 5_000] {
+            assert!(!breaker.failed(now), "what was under way says nothing new");
+            assert_eq!(breaker.admit(now + (length - 1) * MS), Admission::Skip);
+            now += length * MS;
+            assert_eq!(breaker.admit(now), Admission::Probe, "after {length} ms");
+            assert!(breaker.failed(now), "the probe failed");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_nobody_reports_is_not_the_last() {
+        let breaker = breaker();
+        let now = Instant::now();
+        while !breaker.failed(now) {}
+        let now = now + 500 * MS;
+        assert_eq!(breaker.admit(now), Admission::Probe);
+        assert_eq!(breaker.get(), BreakerState::Probing);
+        assert_eq!(breaker.admit(now + 500 * MS), Admission::Probe);
+    }
+}
