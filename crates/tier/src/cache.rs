@@ -287,6 +287,49 @@ impl BlockCache {
         }
     }
 
+    /// Reads the blocks of a range from the origin, whoever has them already, and has them kept here and brought to
+    /// the engine.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn refill(&self, file: &File, range: ByteRange) -> Result<(), Error> {
+        let refused = |why| Error::Range {
+            path: file.path.clone(),
+            range,
+            why,
+        };
+        if file.meta.kind != Kind::File {
+            return Err(refused("only files have bytes"));
+        }
+        let whole = ByteRange {
+            start: 0,
+            len: file.meta.size,
+        };
+        let Some(range) = whole.intersection(range) else {
+            return Ok(());
+        };
+        let size = self.inner.settings.block_size.0;
+        let (first, last) = (range.start / size, (range.end() - 1) / size);
+        let mut blocks = stream::iter(first..=last)
+            .map(|number| {
+                let key = file.key.block(number);
+                let fetch = self.inner.fetch_from_origin(file, number, key);
+                tokio::time::timeout(self.inner.settings.deadline, fetch)
+            })
+            .buffered(BLOCKS_AT_ONCE);
+        while let Some(fetched) = blocks.next().await {
+            fetched.map_err(|_| self.inner.late(&file.path, "the origin"))??;
+        }
+        Ok(())
+    }
+
+    /// Waits until what is on its way to the engine is there, or lost.
+    pub async fn filled(&self) {
+        if let Some(remote) = &self.inner.remote {
+            remote.finish_fills().await;
+        }
+    }
+
     /// Writes to the disk what waits to be written. What is not closed loses that, and nothing else.
     ///
     /// # Errors

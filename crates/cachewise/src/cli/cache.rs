@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_tier::Settings;
-use cachewise_units::{Bytes, Interval};
+use cachewise_units::Interval;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::cache::Wanted;

@@ -46,7 +46,7 @@ pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
-pub use tier::{DevCluster, Tier, TierCommand};
+pub use tier::{DevCluster, Get, OnFiles, Tier, TierCommand, TierStat};
 pub use top::Top;
 
 /// See how programs use the page cache, exact to the page.

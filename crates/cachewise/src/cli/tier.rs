@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use cachewise_units::{Bytes, Interval};
 use clap::{Args, Subcommand};
 
+use super::cache::CacheFlags;
 use super::output::Output;
 
 /// `cachewise tier`.
@@ -18,6 +19,16 @@ pub struct Tier {
 /// What there is to do with a cache of many machines.
 #[derive(Debug, Subcommand)]
 pub enum TierCommand {
+    /// Write a file's bytes to standard output, through the cache.
+    Get(Get),
+    /// Read files from the origin and bring them to the engine, whatever it has already.
+    Put(OnFiles),
+    /// Bring what the cache has not yet of files into it.
+    Warm(OnFiles),
+    /// Show what a mount was asked, and what came from where.
+    Stat(TierStat),
+    /// Compare what the cache gives with what the origin has, byte by byte.
+    Verify(OnFiles),
     /// Run a Redis Cluster of real servers on this machine, to try things on.
     DevCluster(DevCluster),
 }
@@ -61,6 +72,71 @@ pub struct DevCluster {
     /// End after so long.
     #[arg(short, long, value_name = "TIME")]
     pub duration: Option<Interval>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `cachewise tier get`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 all bytes were written; 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise tier get /srv/data model/weights.bin >weights.bin\n  \
+    cachewise tier get --offset 1M --length 4K --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin | xxd"
+)]
+pub struct Get {
+    /// Where the bytes are at home: a directory.
+    #[arg(value_name = "ORIGIN")]
+    pub origin: String,
+    /// The file, relative to the origin.
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// Begin so many bytes behind the file's start.
+    #[arg(long, value_name = "BYTES", default_value = "0")]
+    pub offset: Bytes,
+    /// Write at most so many bytes [default: up to the end].
+    #[arg(long, value_name = "BYTES")]
+    pub length: Option<Bytes>,
+    #[command(flatten)]
+    pub cache: CacheFlags,
+}
+
+const ON_FILES: &str = "Exit status: 0 done; 1 bytes differ (verify); 2 something could not be done.\n\n\
+    Examples:\n  \
+    cachewise tier warm --engine redis-cluster://10.0.0.1:6379 /srv/data model\n  \
+    cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin\n  \
+    cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data";
+
+/// `cachewise tier put`, `warm` and `verify`.
+#[derive(Debug, Args)]
+#[command(after_help = ON_FILES)]
+pub struct OnFiles {
+    /// Where the bytes are at home: a directory.
+    #[arg(value_name = "ORIGIN")]
+    pub origin: String,
+    /// Files and directories, relative to the origin; all of it unless said.
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub cache: CacheFlags,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `cachewise tier stat`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "What the kernel asked of a mount, what each tier and each server answered, and how long that took, since the mount \
+    began. The mount has it as .cachewise/stat.json too.\n\n\
+    Exit status: 0 done; 2 it is no mount, or one that has lost its process.\n\n\
+    Examples:\n  \
+    cachewise tier stat /mnt\n  \
+    cachewise tier stat /mnt -o openmetrics"
+)]
+pub struct TierStat {
+    /// Where `cachewise mount` has mounted something.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
     #[command(flatten)]
     pub output: Output,
 }
