@@ -28,9 +28,22 @@ async fn every_range_is_what_pread_would_read() {
     let file = settled(&cache, &name_of(0)).await;
     let whole = bytes_of(0, files.size);
     let size = files.size;
-    for start in [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 17, size - 1, size, size + 1, u64::MAX] {
+    for start in [
+        0,
+        1,
+        BLOCK - 1,
+        BLOCK,
+        3 * BLOCK + 17,
+        size - 1,
+        size,
+        size + 1,
+        u64::MAX,
+    ] {
         for len in [0, 1, BLOCK, BLOCK + 1, 4 * BLOCK, size, u64::MAX] {
-            let bytes = cache.get(&file, ByteRange { start, len }).await.expect("it is there");
+            let bytes = cache
+                .get(&file, ByteRange { start, len })
+                .await
+                .expect("it is there");
             let from = usize::try_from(start.min(size)).expect("small");
             let to = usize::try_from(start.saturating_add(len).min(size)).expect("small");
             assert_eq!(bytes, whole[from..to], "{len} bytes from {start}");
@@ -46,15 +59,30 @@ async fn a_changed_file_gives_no_old_and_no_mixed_bytes() {
     let cache = open(&files).await;
     let path = files.directory.path().join(name_of(0));
     let old = settled(&cache, &name_of(0)).await;
-    let first = ByteRange { start: 0, len: BLOCK };
+    let first = ByteRange {
+        start: 0,
+        len: BLOCK,
+    };
     cache.get(&old, first).await.expect("it is there");
     // As many bytes, and the time set back to what it was.
-    let times = std::fs::metadata(&path).expect("there").modified().expect("has one");
+    let times = std::fs::metadata(&path)
+        .expect("there")
+        .modified()
+        .expect("has one");
     std::fs::write(&path, bytes_of(9, files.size)).expect("written");
-    let handle = std::fs::File::options().write(true).open(&path).expect("ours");
+    let handle = std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .expect("ours");
     handle.set_modified(times).expect("ours");
-    let rest = ByteRange { start: BLOCK, len: BLOCK };
-    let error = cache.get(&old, rest).await.expect_err("it is another file by now");
+    let rest = ByteRange {
+        start: BLOCK,
+        len: BLOCK,
+    };
+    let error = cache
+        .get(&old, rest)
+        .await
+        .expect_err("it is another file by now");
     assert_eq!(error.kind(), ErrorKind::Changed, "{error}");
     let new = cache.stat(&name_of(0)).await.expect("it is there");
     assert_eq!(new.meta().size, old.meta().size);
@@ -77,7 +105,10 @@ async fn a_file_that_is_written_all_the_time_is_kept_nowhere_and_read_right() {
     for number in 0..200 {
         std::fs::write(&path, bytes_of(number, files.size)).expect("written");
         let file = cache.stat(&name_of(0)).await.expect("it is there");
-        let bytes = cache.get(&file, WHOLE).await.expect("nobody writes meanwhile");
+        let bytes = cache
+            .get(&file, WHOLE)
+            .await
+            .expect("nobody writes meanwhile");
         assert_eq!(bytes, bytes_of(number, files.size), "write {number}");
     }
 }
@@ -99,12 +130,24 @@ async fn nothing_outside_and_nothing_but_files_is_read() {
     )
     .expect("a FIFO can be made");
     let cache = open(&files).await;
-    for path in ["out", "up/etc/passwd", "../x", "/etc/passwd", "file0/../file0"] {
-        let error = cache.stat(Path::new(path)).await.expect_err("it is not of the origin");
+    for path in [
+        "out",
+        "up/etc/passwd",
+        "../x",
+        "/etc/passwd",
+        "file0/../file0",
+    ] {
+        let error = cache
+            .stat(Path::new(path))
+            .await
+            .expect_err("it is not of the origin");
         assert!(matches!(error, Error::Path { .. }), "{path}: {error:?}");
     }
     for path in ["nothing", "file0/block0.bin/x"] {
-        let error = cache.stat(Path::new(path)).await.expect_err("it is not there");
+        let error = cache
+            .stat(Path::new(path))
+            .await
+            .expect_err("it is not there");
         assert_eq!(error.kind(), ErrorKind::NotFound, "{path}: {error:?}");
     }
     for path in ["pipe", "file0", ""] {
@@ -113,7 +156,10 @@ async fn nothing_outside_and_nothing_but_files_is_read() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{path}: {error:?}");
     }
     let linked = settled(&cache, Path::new("in")).await;
-    let bytes = cache.get(&linked, WHOLE).await.expect("a link within is followed");
+    let bytes = cache
+        .get(&linked, WHOLE)
+        .await
+        .expect("a link within is followed");
     assert_eq!(bytes, bytes_of(0, files.size));
     let mut listed = cache.list(Path::new("")).await.expect("a directory");
     listed.sort_by(|a, b| a.name.cmp(&b.name));
@@ -148,7 +194,12 @@ impl Origin for Hangs {
         Box::pin(std::future::pending())
     }
 
-    fn read<'a>(&'a self, _: &'a Path, _: &'a Meta, _: ByteRange) -> BoxFuture<'a, Result<Bytes, Error>> {
+    fn read<'a>(
+        &'a self,
+        _: &'a Path,
+        _: &'a Meta,
+        _: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
         Box::pin(std::future::pending())
     }
 }
@@ -173,7 +224,10 @@ async fn an_origin_that_hangs_ends_in_an_error_and_is_not_asked_without_end() {
     }
     let all = tokio::time::timeout(Duration::from_secs(30), async {
         for read in reads {
-            let error = read.await.expect("it runs").expect_err("nobody gives bytes");
+            let error = read
+                .await
+                .expect("it runs")
+                .expect_err("nobody gives bytes");
             assert_eq!(error.kind(), ErrorKind::Deadline, "{error}");
         }
     });
@@ -181,7 +235,11 @@ async fn an_origin_that_hangs_ends_in_an_error_and_is_not_asked_without_end() {
     let error = cache.list(Path::new("")).await.expect_err("nobody lists");
     assert_eq!(error.kind(), ErrorKind::Deadline, "{error}");
     // Four calls hang in the origin, and are held by nobody else.
-    assert!(Arc::strong_count(&origin) <= 2 + 4 + 1 + 1, "{}", Arc::strong_count(&origin));
+    assert!(
+        Arc::strong_count(&origin) <= 2 + 4 + 1 + 1,
+        "{}",
+        Arc::strong_count(&origin)
+    );
 }
 
 #[tokio::test]

@@ -83,10 +83,16 @@ async fn what_the_queue_has_no_room_for_is_counted() {
         write_queue: Bytes(8 * BLOCK),
         ..disk
     });
-    let cache = BlockCache::open(settings, files.origin()).await.expect("it opens");
+    let cache = BlockCache::open(settings, files.origin())
+        .await
+        .expect("it opens");
     let file = support::settled(&cache, &support::name_of(0)).await;
     let bytes = cache.get(&file, WHOLE).await.expect("it can be read");
-    assert_eq!(bytes, bytes_of(0, files.size), "drops are no loss to readers");
+    assert_eq!(
+        bytes,
+        bytes_of(0, files.size),
+        "drops are no loss to readers"
+    );
     cache.close().await.expect("it closes");
     let dropped = cache.table().totals.dropped_disk_writes;
     drop(cache);
@@ -109,7 +115,11 @@ async fn a_corrupt_block_is_a_miss() {
     // One byte of sixteen thousand is another in all that was written.
     let mut broken = 0;
     for path in all_files(directory.path()) {
-        let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("ours");
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .expect("ours");
         let len = file.metadata().expect("open").len();
         for at in (5_000..len).step_by(16 << 10) {
             let mut byte = [0];
@@ -124,7 +134,10 @@ async fn a_corrupt_block_is_a_miss() {
     let second = open(directory.path(), &files).await;
     read_all(&second, &files).await;
     let table = second.table();
-    assert!(row(&table, Tier::Origin).hits >= 35, "nearly all are broken: {table:?}");
+    assert!(
+        row(&table, Tier::Origin).hits >= 35,
+        "nearly all are broken: {table:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,7 +181,11 @@ async fn a_directory_is_one_cache_s_at_a_time() {
     let Error::Locked { pid, .. } = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(*pid, Some(std::process::id()), "who has it is said: {error}");
+    assert_eq!(
+        *pid,
+        Some(std::process::id()),
+        "who has it is said: {error}"
+    );
     first.close().await.expect("it closes");
     drop(first);
     open(directory.path(), &files).await;
@@ -185,14 +202,20 @@ async fn kill_9_loses_nothing_that_was_written() {
     }
     let directory = tempfile::tempdir().expect("made");
     let mut child = Command::new(std::env::current_exe().expect("this runs"))
-        .args(["--exact", "kill_9_loses_nothing_that_was_written", "--nocapture"])
+        .args([
+            "--exact",
+            "kill_9_loses_nothing_that_was_written",
+            "--nocapture",
+        ])
         .env(CHILD, directory.path())
         .env("CACHEWISE_TEST_ORIGIN", files.directory.path())
         .stdout(Stdio::piped())
         .spawn()
         .expect("this program can be started");
     let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let written = lines.map_while(Result::ok).any(|line| line.contains("all is written"));
+    let written = lines
+        .map_while(Result::ok)
+        .any(|line| line.contains("all is written"));
     assert!(written, "the child says when it is done");
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
