@@ -67,7 +67,9 @@ async fn case(name: &str, load: &Load, cluster: &DevCluster, policy: PolicySetti
             .await
             .expect("the origin has it");
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    while cache.table().nodes.len() < cluster.nodes().len() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let files = Arc::new(files);
     let read = |cache: BlockCache, files: Arc<Vec<cachewise_tier::File>>| {
         move |number: usize| {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::Started;
@@ -43,35 +42,20 @@ pub(super) struct Asker {
     pub(super) hedge: HedgeTime,
 }
 
-/// A question under way.
-#[derive(Debug)]
-pub(super) struct Attempt {
-    pub(super) started: Arc<Started>,
-    pub(super) task: JoinHandle<Answer>,
-}
-
-/// Asks a node, as a task that goes on when nobody waits for it any more: the node's breaker and
-/// the percentiles have to know how long it really took, and a connection whose reply comes within
-/// the deadline can be kept.
-pub(super) fn ask(
-    asker: &Arc<Asker>,
-    node: &Arc<Node>,
+/// Asks a node, within its own deadlines, and tells the node's breaker what came of it.
+pub(super) async fn ask(
+    asker: Arc<Asker>,
+    node: Arc<Node>,
     key: BlockKey,
-    why: Why,
+    started: Arc<Started>,
     permit: Option<OwnedSemaphorePermit>,
-) -> Attempt {
-    node.asked(why);
-    let started = Arc::new(Started::default());
-    let (asker, node, told) = (Arc::clone(asker), Arc::clone(node), Arc::clone(&started));
-    let task = tokio::spawn(async move {
-        let answer = within_deadlines(&asker, &node, &key, &told).await;
-        if node.answered(&answer) {
-            asker.engine.refresh();
-        }
-        drop(permit);
-        answer
-    });
-    Attempt { started, task }
+) -> Answer {
+    let answer = within_deadlines(&asker, &node, &key, &started).await;
+    if node.answered(&answer) {
+        asker.engine.refresh();
+    }
+    drop(permit);
+    answer
 }
 
 async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &Started) -> Answer {

@@ -5,6 +5,8 @@ mod breaker;
 mod hedge;
 mod node;
 mod remote;
+#[cfg(test)]
+mod tests;
 
 use std::sync::OnceLock;
 

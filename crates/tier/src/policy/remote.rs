@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Started;
-use super::attempt::{self, Answer, Asker, Attempt, Why};
+use super::attempt::{self, Answer, Asker, Why};
 use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
 use super::node::Node;
@@ -226,7 +226,9 @@ impl Remote {
             Admission::Ask => true,
             Admission::Skip => false,
             Admission::Probe => {
-                drop(attempt::ask(&self.asker, node, *key, Why::Probe, None));
+                node.asked(Why::Probe);
+                let (asker, node) = (Arc::clone(&self.asker), Arc::clone(node));
+                tokio::spawn(attempt::ask(asker, node, *key, Arc::default(), None));
                 false
             }
         }
@@ -328,16 +330,32 @@ impl<'a> Race<'a> {
     }
 
     fn ask(&mut self, node: &Arc<Node>, why: Why, permit: OwnedSemaphorePermit) {
-        let Attempt { started, task } = attempt::ask(self.asker, node, self.key, why, Some(permit));
-        self.starts.push(started);
+        node.asked(why);
+        let started = Arc::new(Started::default());
+        self.starts.push(Arc::clone(&started));
+        let (asker, node, key) = (Arc::clone(self.asker), Arc::clone(node), self.key);
         self.attempts.push(Box::pin(async move {
-            // It dies with its runtime alone; then nobody waits for this either.
-            (why, task.await.unwrap_or(Answer::Error))
+            let answer = attempt::ask(asker, node, key, started, Some(permit)).await;
+            (why, answer)
         }));
     }
 
     /// Says whether the first byte of an answer is there.
     fn has_started(&self) -> bool {
         self.starts.iter().any(|started| started.get().is_some())
+    }
+}
+
+/// Questions go on when nobody waits for them any more: breakers and percentiles have to know how
+/// long a node really took, and a connection whose reply comes within the deadline can be kept.
+impl Drop for Race<'_> {
+    fn drop(&mut self) {
+        if self.attempts.is_empty() {
+            return;
+        }
+        let attempts = std::mem::take(&mut self.attempts);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(attempts.for_each(|_| std::future::ready(())));
+        }
     }
 }

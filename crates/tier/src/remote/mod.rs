@@ -1,9 +1,11 @@
 //! [`RemoteEngine`]: a store of blocks that machines share, node by node.
 
+mod memcached;
 mod redis;
+mod rendezvous;
 mod secret;
 mod spec;
-mod tls;
+mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +17,9 @@ pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 
 use crate::{Block, BlockKey, Error, Settings};
-use redis::RedisCluster;
+use memcached::Memcached;
+use redis::{RedisCluster, SingleRedis};
+use rendezvous::Rendezvous;
 
 /// A node of an engine, by its number: numbers are given out once, and stay with the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,11 +94,18 @@ pub(crate) async fn open(
     engine: &EngineSettings,
     cache: &Settings,
 ) -> Result<Arc<dyn RemoteEngine>, Error> {
-    match engine.kind {
-        EngineKind::RedisCluster => Ok(Arc::new(RedisCluster::open(engine, cache).await?)),
-        EngineKind::Redis | EngineKind::Memcached => Err(Error::Engine {
+    if engine.kind == EngineKind::Memcached && engine.credentials.is_some() {
+        return Err(Error::Engine {
             engine: engine.to_string(),
-            why: "is not built in yet".to_owned(),
-        }),
+            why:
+                "memcached is asked without user and password here; keep its port to those who may \
+                  read, or use TLS or Redis"
+                    .to_owned(),
+        });
     }
+    Ok(match engine.kind {
+        EngineKind::RedisCluster => Arc::new(RedisCluster::open(engine, cache).await?),
+        EngineKind::Redis => Arc::new(Rendezvous::<SingleRedis>::open(engine, cache).await?),
+        EngineKind::Memcached => Arc::new(Rendezvous::<Memcached>::open(engine, cache).await?),
+    })
 }

@@ -8,17 +8,17 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connection::{Dialer, SharedDialer, code_of};
-use super::nodes::{self, Before, Nodes, name_of};
-use super::pool::Pool;
+use super::protocol::{self, Before, Redis, code_of, name_of};
 use super::resp::Reply;
 use super::slot;
 use super::topology::{self, Redirect, Topology};
-use crate::block::{Block, HEADER};
+use crate::block::Block;
 use crate::policy::Started;
-use crate::remote::tls::Tls;
+use crate::remote::wire::{self, Dialer, Nodes};
 use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
 use crate::{BlockKey, Error, Settings};
+
+type Pool = wire::Pool<Redis>;
 
 /// How long is waited for the cluster when it is opened; after that it is looked for further on in
 /// the background.
@@ -49,8 +49,8 @@ pub(crate) struct RedisCluster {
 
 struct Shared {
     settings: EngineSettings,
-    dialer: SharedDialer,
-    nodes: Nodes,
+    dialer: wire::Shared<Redis>,
+    nodes: Nodes<Redis>,
     topology: RwLock<Arc<Topology>>,
     /// Whether a look is under way.
     looking: AtomicBool,
@@ -61,16 +61,8 @@ struct Shared {
 impl RedisCluster {
     /// Asks the nodes that are named for the others.
     pub(crate) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
-        let block_size = usize::try_from(cache.block_size.0).unwrap_or(usize::MAX);
-        let tls = settings.tls.as_ref().map(Tls::new).transpose()?;
-        let dialer = Arc::new(Dialer {
-            credentials: settings.credentials.clone(),
-            tls,
-            of_cluster: true,
-            connect: cache.policy.connect,
-            greet: cache.policy.whole,
-            longest: block_size.saturating_add(HEADER).max(TOPOLOGY),
-        });
+        let redis = Redis::new(settings, true);
+        let dialer = Arc::new(Dialer::new(redis, settings, cache)?);
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             nodes: Nodes::new(Arc::clone(&dialer)),
@@ -78,7 +70,7 @@ impl RedisCluster {
             topology: RwLock::default(),
             looking: AtomicBool::new(false),
             warnings: Mutex::default(),
-            block_size,
+            block_size: usize::try_from(cache.block_size.0).unwrap_or(usize::MAX),
         });
         shared.first_look().await?;
         let weak = Arc::downgrade(&shared);
@@ -86,9 +78,6 @@ impl RedisCluster {
         Ok(Self { shared })
     }
 }
-
-/// The longest value in a reply to `CLUSTER SLOTS`: names and addresses.
-const TOPOLOGY: usize = 64 << 10;
 
 async fn keep_looking(shared: Weak<Shared>) {
     let mut pauses = LOOKS_EVERY.into_iter();
@@ -116,7 +105,7 @@ impl Shared {
                 Err(why) => why,
             };
             if let RemoteError::Refused(said) = &why
-                && let Some(advice) = hopeless(said)
+                && let Some(advice) = protocol::hopeless(said)
             {
                 return Err(Error::Engine {
                     engine: self.settings.to_string(),
@@ -172,7 +161,7 @@ impl Shared {
     /// Asks on a connection of its own: the others are for blocks.
     async fn ask_slots(&self, address: &Address) -> Result<Topology, RemoteError> {
         let mut connection = self.dialer.dial(address).await?;
-        let reply = connection.ask(&[b"CLUSTER", b"SLOTS"], None).await?;
+        let reply = protocol::ask(&mut connection, &[b"CLUSTER", b"SLOTS"]).await?;
         let stretches = topology::stretches(reply, address)?;
         Ok(Topology::new(&stretches, |address| {
             self.nodes.number(address)
@@ -261,7 +250,7 @@ impl Shared {
             "maxmemory",
         ] {
             let question: [&[u8]; 3] = [b"CONFIG", b"GET", name.as_bytes()];
-            match connection.ask(&question, None).await? {
+            match protocol::ask(&mut connection, &question).await? {
                 Reply::Error(why) => return Ok(Err(why)),
                 Reply::List(members) => match members.get(1) {
                     Some(Reply::Value(Some(value))) => {
@@ -323,22 +312,6 @@ impl Shared {
     }
 }
 
-/// Returns what to do about an answer after which waiting does not help.
-fn hopeless(said: &str) -> Option<&'static str> {
-    let said_of = |words: &str| said.contains(words);
-    if said_of("WRONGPASS") || said_of("user and password") {
-        Some("check user and password")
-    } else if said_of("NOAUTH") {
-        Some("it wants a password: name the environment variable or the file that has it")
-    } else if said_of("NOPERM") {
-        Some("this user needs +get +set +asking +readonly +cluster|slots, and ~cw:* of the keys")
-    } else if said_of("cluster support disabled") {
-        Some("it is no cluster: name single nodes as redis://HOST:PORT,...")
-    } else {
-        None
-    }
-}
-
 impl RemoteEngine for RedisCluster {
     fn name(&self, node: NodeId) -> String {
         self.shared
@@ -379,7 +352,7 @@ impl RemoteEngine for RedisCluster {
             let name = name.as_slice();
             let expected = self.shared.block_size;
             let get = |pool: Arc<Pool>, before| async move {
-                nodes::get(&pool, name, before, expected, started).await
+                protocol::get(&pool, name, before, expected, started).await
             };
             match self.shared.follow(node, get).await? {
                 Reply::Value(value) => Ok(value),
@@ -398,7 +371,7 @@ impl RemoteEngine for RedisCluster {
             let name = name_of(key);
             let name = name.as_slice();
             let set = |pool: Arc<Pool>, before| async move {
-                nodes::set(&pool, name, before, block).await
+                protocol::set(&pool, name, before, block).await
             };
             match self.shared.follow(node, set).await? {
                 Reply::Status(_) => Ok(()),

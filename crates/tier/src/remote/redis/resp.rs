@@ -1,12 +1,13 @@
 //! RESP2, the protocol of Redis, without I/O: bytes in, replies out.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::remote::RemoteError;
+use crate::remote::wire::Frame;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(in crate::remote) enum Reply {
     /// `+OK`
     Status(Bytes),
     /// `-MOVED 1 a:1`
@@ -27,15 +28,6 @@ const LONGEST_LIST: usize = 1 << 16;
 
 /// How long a line is, at most.
 const LONGEST_LINE: usize = 64 << 10;
-
-/// How much of a reply there must be before it is worth looking again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
-    /// At least so many bytes in all.
-    Needs(usize),
-    /// It is there, so many bytes of it.
-    Whole(usize),
-}
 
 /// Measures the reply at the front of `buffer`; no value of it may be longer than `longest`.
 pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError> {
@@ -79,11 +71,10 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
     Ok(Frame::Whole(at))
 }
 
-/// Takes a whole reply, as [`measure`] found it, off the front of `buffer`. Values are not copied.
-pub(super) fn take(buffer: &mut BytesMut, whole: usize) -> Result<Reply, RemoteError> {
-    let frame = buffer.split_to(whole.min(buffer.len())).freeze();
+/// Understands a whole reply, as [`measure`] found it. Values are not copied.
+pub(super) fn whole(frame: &Bytes) -> Result<Reply, RemoteError> {
     let mut at = 0;
-    reply(&frame, &mut at, 0)
+    reply(frame, &mut at, 0)
 }
 
 fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<Reply, RemoteError> {
@@ -176,11 +167,11 @@ mod tests {
 
     const LONGEST: usize = 1 << 20;
 
-    fn whole(bytes: &[u8]) -> Result<Reply, RemoteError> {
+    fn understood(bytes: &[u8]) -> Result<Reply, RemoteError> {
         match measure(bytes, LONGEST)? {
             Frame::Whole(len) => {
                 assert_eq!(len, bytes.len(), "nothing is left over");
-                take(&mut BytesMut::from(bytes), len)
+                whole(&Bytes::copy_from_slice(bytes))
             }
             Frame::Needs(more) => panic!("{bytes:?} is whole, and needs {more}"),
         }
@@ -205,7 +196,7 @@ mod tests {
                 Reply::List(vec![Reply::Number(1), Reply::List(vec![value("x")])]),
             ),
         ] {
-            assert_eq!(whole(bytes), Ok(expected), "{}", bytes.escape_ascii());
+            assert_eq!(understood(bytes), Ok(expected), "{}", bytes.escape_ascii());
         }
     }
 
@@ -231,7 +222,7 @@ mod tests {
         assert!(measure(&endless, LONGEST).is_err(), "a line has an end");
         let deep = b"*1\r\n".repeat(50);
         let deep = [deep.as_slice(), b":1\r\n"].concat();
-        assert!(whole(&deep).is_err(), "a stack has an end");
+        assert!(understood(&deep).is_err(), "a stack has an end");
     }
 
     proptest! {
@@ -246,7 +237,7 @@ mod tests {
             }
             let expected = [Bytes::from_static(b"x"), Bytes::from(value)];
             let expected = expected.into_iter().map(|value| Reply::Value(Some(value))).collect();
-            prop_assert_eq!(whole(&bytes), Ok(Reply::List(expected)));
+            prop_assert_eq!(understood(&bytes), Ok(Reply::List(expected)));
         }
 
         #[test]
@@ -255,7 +246,7 @@ mod tests {
         ], 0..60)) {
             if let Ok(Frame::Whole(len)) = measure(&bytes, LONGEST) {
                 prop_assert!(len <= bytes.len());
-                let _ = take(&mut BytesMut::from(bytes.as_slice()), len);
+                let _ = whole(&Bytes::from(bytes).slice(..len));
             }
         }
     }

@@ -1,54 +1,41 @@
-//! [`Nodes`]: the nodes that were ever heard of, by number, and a command to one of them.
+//! [`Nodes`]: the nodes that were ever heard of, by number; [`exchange`]: a command to one of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 
-use super::connection::SharedDialer;
+use super::Protocol;
+use super::connection::Shared;
 use super::pool::Pool;
-use super::resp::{self, Reply};
-use crate::block::{Block, HEADER};
+use crate::block::HEADER;
 use crate::policy::Started;
 use crate::remote::{Address, NodeId, RemoteError};
 
 /// The nodes that were ever heard of.
-pub(super) struct Nodes {
-    dialer: SharedDialer,
-    known: RwLock<Known>,
+pub(in crate::remote) struct Nodes<P: Protocol> {
+    dialer: Shared<P>,
+    known: RwLock<Known<P>>,
 }
 
-#[derive(Default)]
-struct Known {
-    pools: Vec<Arc<Pool>>,
+struct Known<P: Protocol> {
+    pools: Vec<Arc<Pool<P>>>,
     numbers: HashMap<Address, NodeId>,
 }
 
-/// What a block is stored under: readable, and without braces, as Redis Cluster means something by
-/// them.
-pub(super) fn name_of(key: &crate::BlockKey) -> Vec<u8> {
-    format!("cw:{key}").into_bytes()
-}
-
-/// What precedes a command on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    /// Nothing.
-    Nothing,
-    /// `ASKING`: the slot is on its way to this node.
-    Asking,
-}
-
-impl Nodes {
-    pub(super) fn new(dialer: SharedDialer) -> Self {
+impl<P: Protocol> Nodes<P> {
+    pub(in crate::remote) fn new(dialer: Shared<P>) -> Self {
         Self {
             dialer,
-            known: RwLock::default(),
+            known: RwLock::new(Known {
+                pools: Vec::new(),
+                numbers: HashMap::new(),
+            }),
         }
     }
 
     /// Returns the number of a node, which it gets when it is first heard of.
-    pub(super) fn number(&self, address: &Address) -> NodeId {
+    pub(in crate::remote) fn number(&self, address: &Address) -> NodeId {
         if let Some(number) = self.read().numbers.get(address) {
             return *number;
         }
@@ -65,70 +52,30 @@ impl Nodes {
     }
 
     /// Returns how many there are.
-    pub(super) fn count(&self) -> u32 {
+    pub(in crate::remote) fn count(&self) -> u32 {
         u32::try_from(self.read().pools.len()).unwrap_or(u32::MAX)
     }
 
     /// Returns the connections to a node.
-    pub(super) fn pool(&self, node: NodeId) -> Option<Arc<Pool>> {
+    pub(in crate::remote) fn pool(&self, node: NodeId) -> Option<Arc<Pool<P>>> {
         let at = usize::try_from(node.0).ok()?;
         self.read().pools.get(at).cloned()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known<P>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks a node for a value. `expected` is how long it will be.
-pub(super) async fn get(
-    pool: &Arc<Pool>,
-    name: &[u8],
-    before: Before,
-    expected: usize,
-    started: &Started,
-) -> Result<Reply, RemoteError> {
-    let mut bytes = Vec::with_capacity(96);
-    asking(&mut bytes, before);
-    resp::command(&mut bytes, &[b"GET", name], None);
-    let bytes = Bytes::from(bytes);
-    exchange(pool, || bytes.clone(), before, expected, Some(started)).await
-}
-
-/// Brings a block to a node.
-pub(super) async fn set(
-    pool: &Arc<Pool>,
-    name: &[u8],
-    before: Before,
-    block: &Block,
-) -> Result<Reply, RemoteError> {
-    let mut head = Vec::with_capacity(128);
-    asking(&mut head, before);
-    resp::command(&mut head, &[b"SET", name], Some(block.sealed_len()));
-    head.extend_from_slice(block.header());
-    let head = Bytes::from(head);
-    let command = || {
-        head.clone()
-            .chain(block.bytes().clone())
-            .chain(Bytes::from_static(b"\r\n"))
-    };
-    exchange(pool, command, before, 0, None).await
-}
-
-fn asking(into: &mut Vec<u8>, before: Before) {
-    if before == Before::Asking {
-        resp::command(into, &[b"ASKING"], None);
-    }
-}
-
 /// Sends a command and waits for its reply, on a connection that nobody else uses meanwhile.
-async fn exchange<B: Buf>(
-    pool: &Arc<Pool>,
+/// `before` replies come before the one that is wanted; `expected` is the length of its value.
+pub(in crate::remote) async fn exchange<P: Protocol, B: Buf>(
+    pool: &Arc<Pool<P>>,
     command: impl Fn() -> B,
-    before: Before,
+    before: usize,
     expected: usize,
     started: Option<&Started>,
-) -> Result<Reply, RemoteError> {
+) -> Result<P::Reply, RemoteError> {
     let mut again = true;
     loop {
         let mut lease = pool.lease().await?;
@@ -139,7 +86,7 @@ async fn exchange<B: Buf>(
         }
         let answer = async {
             connection.send(command()).await?;
-            if before == Before::Asking {
+            for _ in 0..before {
                 connection.reply(None).await?;
             }
             connection.reply(started).await

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
 
-use super::connection::{Connection, SharedDialer};
+use super::Protocol;
+use super::connection::{Connection, Shared};
 use crate::remote::{Address, RemoteError};
 
 /// The connections to one node.
-pub(super) struct Pool {
-    pub(super) address: Address,
-    dialer: SharedDialer,
+pub(in crate::remote) struct Pool<P: Protocol> {
+    pub(in crate::remote) address: Address,
+    dialer: Shared<P>,
     /// Those that nobody uses. The one used last is taken first.
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Connection<P>>>,
     /// One permit for each of them.
     ready: Semaphore,
     /// How many wait for one.
@@ -32,13 +33,13 @@ pub(super) struct Pool {
 }
 
 /// A connection in use. Ends when it is dropped; [`Lease::give_back`] keeps it.
-pub(super) struct Lease {
-    pool: Arc<Pool>,
-    connection: Option<Connection>,
+pub(super) struct Lease<P: Protocol> {
+    pool: Arc<Pool<P>>,
+    connection: Option<Connection<P>>,
 }
 
-impl Pool {
-    pub(super) fn new(address: Address, dialer: SharedDialer) -> Self {
+impl<P: Protocol> Pool<P> {
+    pub(super) fn new(address: Address, dialer: Shared<P>) -> Self {
         Self {
             address,
             dialer,
@@ -52,13 +53,13 @@ impl Pool {
     }
 
     /// Waits for a connection. Whoever waits when making one fails is told why.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, RemoteError> {
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease<P>, RemoteError> {
         if let Ok(permit) = self.ready.try_acquire() {
             permit.forget();
             return Ok(self.take());
         }
         let mut failed = self.failed.subscribe();
-        let waits = Waits::new(self);
+        let waits = Waits::new(&self.waiting);
         self.dial();
         tokio::select! {
             biased;
@@ -78,7 +79,7 @@ impl Pool {
     }
 
     /// Takes an idle connection; its permit was taken before.
-    fn take(self: &Arc<Self>) -> Lease {
+    fn take(self: &Arc<Self>) -> Lease<P> {
         let connection = self.idle().pop();
         Lease {
             pool: Arc::clone(self),
@@ -123,7 +124,7 @@ impl Pool {
         });
     }
 
-    fn put_in(&self, connection: Connection) {
+    fn put_in(&self, connection: Connection<P>) {
         self.idle().push(connection);
         self.ready.add_permits(1);
     }
@@ -139,11 +140,11 @@ impl Pool {
     }
 
     /// Returns how many connections there are.
-    pub(super) fn open(&self) -> usize {
+    pub(in crate::remote) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection<P>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,9 +160,9 @@ impl Drop for Dialing<'_> {
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
-    fn new(pool: &'a Pool) -> Self {
-        pool.waiting.fetch_add(1, Ordering::AcqRel);
-        Self(&pool.waiting)
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::AcqRel);
+        Self(waiting)
     }
 }
 
@@ -171,9 +172,9 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Lease {
+impl<P: Protocol> Lease<P> {
     /// Returns the connection, which is there until [`Self::give_back`].
-    pub(super) fn connection(&mut self) -> Result<&mut Connection, RemoteError> {
+    pub(super) fn connection(&mut self) -> Result<&mut Connection<P>, RemoteError> {
         self.connection
             .as_mut()
             .ok_or_else(|| RemoteError::Lost("it was given back".to_owned()))
@@ -188,7 +189,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl<P: Protocol> Drop for Lease<P> {
     fn drop(&mut self) {
         if self.connection.take().is_some() {
             self.pool.open.fetch_sub(1, Ordering::AcqRel);

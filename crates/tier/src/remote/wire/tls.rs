@@ -11,8 +11,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use super::{Address, TlsSettings};
 use crate::Error;
+use crate::remote::{Address, TlsSettings};
 
 /// How TLS is spoken with all nodes of an engine.
 pub(super) struct Tls {
