@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod server;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cachewise_tier::dev_cluster::{DevCluster, Options};
-use cachewise_tier::{BlockCache, Directory, File, Settings, Table, Tier, TierRow};
+use cachewise_tier::{BlockCache, Directory, File, PolicySettings, Settings, Table, Tier, TierRow};
 use cachewise_units::{ByteRange, Bytes};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -105,13 +107,38 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// All bytes of a file.
 pub const WHOLE: ByteRange = ByteRange::starting_at(0);
 
-/// Settings of a cache that keeps next to nothing itself, so that blocks come from further on.
+/// Settings of a cache that keeps next to nothing itself, so that blocks come from further on, and
+/// that waits for a busy machine: what is asked of a node is answered by it.
 pub fn forgetful(engine: Option<&str>) -> Settings {
     Settings {
         block_size: Bytes(BLOCK),
         memory: Bytes(4 * BLOCK),
         engine: engine.map(|engine| engine.parse().expect("the cluster says where it is")),
+        deadline: Duration::from_secs(60),
+        policy: PolicySettings {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(20),
+            whole: Duration::from_secs(30),
+            hedge_max: Duration::ZERO,
+            ..PolicySettings::default()
+        },
         ..Settings::default()
+    }
+}
+
+/// As [`forgetful`], and does not wait for long: the policy at work, a few times slower than by
+/// default, as tests run on busy machines.
+pub fn hasty(engine: &str) -> Settings {
+    Settings {
+        policy: PolicySettings {
+            connect: Duration::from_millis(100),
+            first_byte: Duration::from_millis(120),
+            whole: Duration::from_millis(500),
+            hedge_min: Duration::from_millis(15),
+            hedge_max: Duration::from_millis(40),
+            ..PolicySettings::default()
+        },
+        ..forgetful(Some(engine))
     }
 }
 
