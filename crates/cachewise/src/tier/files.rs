@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::{BlockCache, Error, File, Kind, Origin, Table};
+use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Map, Value as Json};
@@ -70,7 +70,8 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
     }
-    let wanted = Wanted::of(&arguments.cache)?;
+    let mut wanted = Wanted::of(&arguments.cache)?;
+    be_patient(&mut wanted.settings.policy);
     if act == Act::Put && wanted.settings.engine.is_none() {
         bail!("put brings blocks to an engine, and none is named: add --engine URL");
     }
@@ -134,6 +135,15 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
         (0, true) => ExitCode::from(NO),
         (0, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Nobody waits for a single block here, and each is to arrive: deadlines are for servers that hang, not for busy ones.
+fn be_patient(policy: &mut PolicySettings) {
+    let second = Duration::from_secs(1);
+    policy.connect = policy.connect.max(second);
+    policy.first_byte = policy.first_byte.max(2 * second);
+    policy.whole = policy.whole.max(10 * second);
+    policy.hedge_max = Duration::ZERO;
 }
 
 /// What is in a directory, in the order of names, last first.

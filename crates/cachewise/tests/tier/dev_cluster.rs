@@ -32,7 +32,7 @@ pub fn has_redis(what: &str) -> bool {
 }
 
 /// A cluster that runs, and its document.
-fn start(arguments: &[&str]) -> (Started, Value) {
+pub fn start(arguments: &[&str]) -> (Started, Value) {
     let mut command = cachewise(["tier", "dev-cluster", "-o", "jsonl"]);
     let mut started = Started::of(command.args(arguments));
     let line = started.line().expect("a document when it is whole");
@@ -79,8 +79,9 @@ fn runs_until_a_signal() {
         .as_str()
         .expect("a directory")
         .to_owned();
-    let ended = started.interrupt_until_ended();
-    assert_eq!(ended.code(), 128 + 2, "as shells have it: {}", ended.err());
+    started.signal(Signal::TERM);
+    let ended = started.wait();
+    assert_eq!(ended.code(), 128 + 15, "as shells have it: {}", ended.err());
     for (pid, _) in nodes {
         gone(pid);
     }

@@ -4,10 +4,23 @@
 mod support;
 
 mod dev_cluster;
+mod faults;
+mod files;
+mod mount;
+mod mounted;
+mod reader;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let trials = [dev_cluster::trials()];
+    if let Some(code) = reader::be_one() {
+        return code;
+    }
+    let trials = [
+        dev_cluster::trials(),
+        files::trials(),
+        mount::trials(),
+        faults::trials(),
+    ];
     support::run("tier", trials.into_iter().flatten().collect())
 }

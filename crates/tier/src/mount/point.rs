@@ -33,20 +33,16 @@ pub(super) fn source(name: &str) -> String {
 pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
     let path = whole(directory)?;
     if let Some(mounted) = ours(&path)? {
-        match fs::symlink_metadata(&path) {
-            Err(error) if is_dead(&error) => {
-                detach(&path).map_err(|error| Error::Dead {
-                    path: path.clone(),
-                    why: error.to_string(),
-                })?;
-            }
-            _ => {
-                return Err(Error::Mounted {
-                    path,
-                    source_name: mounted,
-                });
-            }
+        if !is_unserved(&path) {
+            return Err(Error::Mounted {
+                path,
+                source_name: mounted,
+            });
         }
+        detach(&path).map_err(|error| Error::Dead {
+            path: path.clone(),
+            why: error.to_string(),
+        })?;
     }
     let found = fs::metadata(&path).map_err(|error| match is_dead(&error) {
         true => Error::Dead {
@@ -71,13 +67,18 @@ pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
 /// Where the list of mounts cannot be read.
 pub fn left_behind(directory: &Path) -> Result<Option<String>, Error> {
     let path = whole(directory)?;
-    let dead = fs::symlink_metadata(&path).is_err_and(|error| is_dead(&error));
-    if dead { ours(&path) } else { Ok(None) }
+    Ok(ours(&path)?.filter(|_| is_unserved(&path)))
 }
 
 /// What the kernel says of a mount whose server is gone.
 fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
+}
+
+/// Whether a mount's server is gone. Its attributes may still be in the kernel, so that stat(2) would not tell; how
+/// much room there is, is always asked.
+fn is_unserved(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_err_and(|errno| errno == Errno::NOTCONN)
 }
 
 /// The directory's absolute path without links. Its last part is not looked at: it may be dead.
