@@ -9,6 +9,7 @@ mod files;
 mod mount;
 mod mounted;
 mod reader;
+mod walkthrough;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         files::trials(),
         mount::trials(),
         faults::trials(),
+        walkthrough::trials(),
     ];
     support::run("tier", trials.into_iter().flatten().collect())
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Advice;
 
-use crate::mounted::bytes_of;
+use crate::mounted::part_of;
 use crate::support::Started;
 
 const DIRECTORY: &str = "CACHEWISE_TEST_READER";
@@ -79,7 +79,6 @@ pub fn be_one() -> Option<ExitCode> {
         let _ = std::io::stdin().read(&mut [0]);
         flag.store(true, Ordering::Relaxed);
     });
-    let expected: Vec<Vec<u8>> = (0..files).map(|number| bytes_of(number, size)).collect();
     let mut state = 0x2545_f491_4f6c_dd1du64.wrapping_mul(seed as u64 + 1);
     let mut random = |below: usize| {
         state ^= state << 13;
@@ -101,7 +100,7 @@ pub fn be_one() -> Option<ExitCode> {
         reads += 1;
         match read {
             Ok(file) => {
-                wrong += u64::from(part[..] != expected[number][place..place + PART]);
+                wrong += u64::from(part[..] != part_of(number, place, PART));
                 // The next read is the mount's again, and not the kernel's.
                 let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
             }
