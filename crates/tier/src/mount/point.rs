@@ -105,7 +105,7 @@ fn ours(path: &Path) -> Result<Option<String>, Error> {
     let topmost = mounts
         .into_iter()
         .filter(|mount| mount.mount_point == path)
-        .last();
+        .next_back();
     Ok(topmost.and_then(|mount| {
         let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
         let name = mount.source.strip_prefix(OURS)?;
