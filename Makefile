@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-tier setup
 
 CARGO ?= cargo
 
@@ -60,6 +60,10 @@ bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop th
 bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C, and 15 sweeps with the other CPU busy
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
+
+bench-tier: ## what a frozen node costs readers of the block cache, with its policy and without, beside a raw client
+	@scripts/setup bench
+	$(CARGO) bench --locked -p cachewise-tier --bench slow_node
 
 setup: ## only install what is missing for all of the above
 	@scripts/setup test

@@ -131,7 +131,8 @@ pub struct Totals {
     pub hedges_refused: u64,
     /// Blocks that no node brought in time, and that were fetched from the origin.
     pub deadline_misses: u64,
-    /// Blocks for which no node was asked: all breakers were open.
+    /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
+    /// as much under way as they may.
     pub breaker_skips: u64,
     /// Blocks brought to the engine.
     pub fills: u64,

@@ -42,7 +42,7 @@ pub struct DiskSettings {
     pub deadline: Duration,
 }
 
-/// How a slow node is dealt with. The defaults are measured; `docs/tier.md` has the figures.
+/// How a slow node is dealt with. The defaults are what `make bench-tier` measures.
 #[derive(Clone, Debug)]
 pub struct PolicySettings {
     /// Within what time a connection stands.
