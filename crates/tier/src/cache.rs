@@ -44,6 +44,14 @@ impl File {
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
+
+    /// Says whether its version tells this state from all others by now; see [`Meta::keep_from`].
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.meta
+            .keep_from
+            .is_none_or(|from| SystemTime::now() >= from)
+    }
 }
 
 /// A cache of an origin's blocks: memory, then the local disk, then the engine that machines
@@ -216,6 +224,11 @@ impl BlockCache {
     /// Returns one block, from the nearest that has it.
     async fn block(&self, file: &File, number: u64) -> Result<Bytes, Error> {
         let key = file.key.block(number);
+        if !file.is_settled() {
+            // Two states may have this key, so nobody's bytes but those read now are right.
+            let block = self.inner.fetch_from_origin(file, number, key).await?;
+            return Ok(block.bytes().clone());
+        }
         let begun = Instant::now();
         let counters = &self.inner.counters;
         if let Some(block) = self.inner.local.memory(&key) {
@@ -401,11 +414,8 @@ impl Inner {
             len: size.min(file.meta.size.saturating_sub(start)),
         };
         let begun = Instant::now();
-        // Looked at before the read: the clock only goes on.
-        let keep = file
-            .meta
-            .keep_from
-            .is_none_or(|from| SystemTime::now() >= from);
+        // Looked at before the read: the clock goes on meanwhile.
+        let keep = file.is_settled();
         let origin = Arc::clone(&self.origin);
         let of = file.clone();
         let read = bounded(Arc::clone(&self.reads), file.path.clone(), async move {

@@ -112,7 +112,7 @@ pub struct NodeRow {
     pub latency: Option<Latency>,
 }
 
-/// What goes over all tiers. All but `hedge_after_seconds` only ever grow.
+/// What goes over all tiers. All but the two times at the end only ever grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Reads that were asked for.
@@ -131,7 +131,8 @@ pub struct Totals {
     pub hedges_refused: u64,
     /// Blocks that no node brought in time, and that were fetched from the origin.
     pub deadline_misses: u64,
-    /// Blocks for which no node was asked: all breakers were open.
+    /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
+    /// as much under way as they may.
     pub breaker_skips: u64,
     /// Blocks brought to the engine.
     pub fills: u64,
@@ -141,6 +142,9 @@ pub struct Totals {
     pub dropped_disk_writes: u64,
     /// When a hedge is sent at present; `None` is never.
     pub hedge_after_seconds: Option<f64>,
+    /// When a node has missed its deadline at present; 0 without an engine.
+    #[serde(default)]
+    pub deadline_seconds: f64,
 }
 
 /// What a cache did since it was opened.

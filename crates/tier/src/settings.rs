@@ -42,12 +42,13 @@ pub struct DiskSettings {
     pub deadline: Duration,
 }
 
-/// How a slow node is dealt with. The defaults are measured; `docs/tier.md` has the figures.
+/// How a slow node is dealt with. The defaults are what `make bench-tier` measures.
 #[derive(Clone, Debug)]
 pub struct PolicySettings {
     /// Within what time a connection stands.
     pub connect: Duration,
-    /// Within what time the first byte of an answer is there; then the node has missed it.
+    /// Within what time the first byte of an answer is there; then the node has missed it. Where
+    /// all nodes are slow it is twice their live 99th percentile, up to [`Self::whole`].
     pub first_byte: Duration,
     /// Within what time the whole answer is there.
     pub whole: Duration,

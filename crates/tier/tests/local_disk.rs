@@ -251,3 +251,52 @@ async fn a_directory_that_cannot_be_made_is_said() {
     let said = error.to_string();
     assert!(said.contains("cache directory"), "{said}");
 }
+
+/// A file system of its own that is soon full; unmounted when this is dropped.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    fn new() -> Option<Self> {
+        let directory = tempfile::tempdir().expect("made");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m", "cachewise-test"])
+            .arg(directory.path())
+            .stderr(Stdio::null())
+            .status();
+        mounted
+            .is_ok_and(|status| status.success())
+            .then_some(Self(directory))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // Its files may be open for a moment longer, by threads of a cache that is closing.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_no_error_of_a_read() {
+    let Some(small) = Small::new() else {
+        println!("skipped: a full disk: tmpfs cannot be mounted (not root?)");
+        return;
+    };
+    let files = Files::new(100, BLOCK);
+    let cache = BlockCache::open(on_disk(small.0.path()), files.origin()).await;
+    let cache = match cache {
+        Ok(cache) => cache,
+        Err(error) => {
+            assert!(matches!(error, Error::Directory { .. }), "{error:?}");
+            return;
+        }
+    };
+    for _ in 0..3 {
+        read_all(&cache, &files).await;
+    }
+    let origin = row(&cache.table(), Tier::Origin);
+    assert!(origin.hits > 100, "6 MiB do not fit into 2: {origin:?}");
+    // Whether what waits can be written is another question; that it ends is this one.
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(60), cache.close()).await;
+    assert!(closed.is_ok(), "closing does not hang");
+}

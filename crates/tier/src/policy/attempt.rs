@@ -62,7 +62,8 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
     let begun = Instant::now();
     let call = asker.engine.get(node.id, key, started);
     tokio::pin!(call);
-    let first = timeout_at(begun + asker.settings.first_byte, &mut call).await;
+    let deadline = asker.hedge.deadline();
+    let first = timeout_at(begun + deadline, &mut call).await;
     let reply = match first {
         Ok(reply) => reply,
         // Bytes are coming: they have until the deadline of the whole.

@@ -10,7 +10,9 @@ use crate::settings::PolicySettings;
 
 /// Whether a node is asked.
 ///
-/// It opens after so and so many failures in a row within a window. While it is open the node is
+/// It opens after so and so many failures in a row within a window, while nothing came from the node
+/// for twice its deadline: where answers keep coming, it is busy, and asking others would make
+/// those busy too. While it is open the node is
 /// not asked; when its time is over one question goes there, beside the way that the block takes
 /// meanwhile: no reader waits for a probe. If that fails, the breaker opens for twice as long.
 ///
@@ -21,7 +23,15 @@ pub(super) struct Breaker {
     window: Duration,
     first_open: Duration,
     longest_open: Duration,
-    state: Mutex<State>,
+    quiet: Duration,
+    state: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    state: State,
+    /// When it answered last.
+    answered: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +69,17 @@ impl Breaker {
             window: settings.breaker_window,
             first_open: settings.breaker_open,
             longest_open: settings.breaker_open_max,
-            state: Mutex::new(CLOSED),
+            quiet: settings.first_byte.saturating_mul(2),
+            state: Mutex::new(Known {
+                state: CLOSED,
+                answered: None,
+            }),
         }
     }
 
     /// Says whether to ask now. Who is told to probe has to report what came of it.
     pub(super) fn admit(&self, now: Instant) -> Admission {
-        let mut state = self.state();
+        let state = &mut self.known().state;
         match *state {
             State::Closed { .. } => Admission::Ask,
             State::Open { until, length } | State::Probing { until, length } if now >= until => {
@@ -80,13 +94,20 @@ impl Breaker {
     }
 
     /// Notes that the node answered.
-    pub(super) fn succeeded(&self) {
-        *self.state() = CLOSED;
+    pub(super) fn succeeded(&self, now: Instant) {
+        *self.known() = Known {
+            state: CLOSED,
+            answered: Some(now),
+        };
     }
 
     /// Notes that it did not. Says whether that opened the breaker.
     pub(super) fn failed(&self, now: Instant) -> bool {
-        let mut state = self.state();
+        let mut known = self.known();
+        let quiet = known
+            .answered
+            .is_none_or(|answered| now.duration_since(answered) >= self.quiet);
+        let state = &mut known.state;
         match *state {
             State::Closed { failed, since } => {
                 let recent = since.is_some_and(|since| now.duration_since(since) <= self.window);
@@ -96,7 +117,7 @@ impl Breaker {
                     (1, Some(now))
                 };
                 *state = State::Closed { failed, since };
-                if failed < self.misses {
+                if failed < self.misses || !quiet {
                     return false;
                 }
                 let length = self.first_open;
@@ -121,14 +142,14 @@ impl Breaker {
 
     /// Returns what it is now.
     pub(super) fn get(&self) -> BreakerState {
-        match *self.state() {
+        match self.known().state {
             State::Closed { .. } => BreakerState::Closed,
             State::Open { .. } => BreakerState::Open,
             State::Probing { .. } => BreakerState::Probing,
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,8 +184,13 @@ mod tests {
         let later = now + 500 * MS;
         assert_eq!(breaker.admit(later), Admission::Probe, "its time is over");
         assert_eq!(breaker.admit(later), Admission::Skip, "one probe at a time");
-        breaker.succeeded();
+        breaker.succeeded(later);
         assert_eq!(breaker.admit(later), Admission::Ask);
+        assert!(
+            (0..10).all(|_| !breaker.failed(later + 39 * MS)),
+            "it spoke just now"
+        );
+        assert!(breaker.failed(later + 40 * MS), "it is quiet");
     }
 
     #[tokio::test(start_paused = true)]
@@ -176,7 +202,8 @@ mod tests {
             now += 1_001 * MS;
         }
         for _ in 0..10 {
-            breaker.succeeded();
+            breaker.succeeded(now);
+            now += 50 * MS;
             assert!(
                 !breaker.failed(now) && !breaker.failed(now),
                 "two, then an answer"

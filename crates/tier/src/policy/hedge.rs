@@ -1,4 +1,4 @@
-//! [`HedgeTime`]: when a second node is asked; [`Budget`]: how often.
+//! [`HedgeTime`]: when a second node is asked, and when all are given up; [`Budget`]: how often.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,9 +23,11 @@ const ENOUGH: u64 = 200;
 pub(super) struct HedgeTime {
     least: Duration,
     most: Duration,
+    first_byte: Duration,
+    whole: Duration,
     window: Mutex<Window>,
-    /// In microseconds.
-    now: AtomicU64,
+    /// The percentile in microseconds; 0 is not known yet.
+    p99: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -39,20 +41,37 @@ impl HedgeTime {
         Self {
             least: settings.hedge_min,
             most: settings.hedge_max,
+            first_byte: settings.first_byte,
+            whole: settings.whole,
             window: Mutex::new(Window {
                 histogram: Histogram::new_with_bounds(1, 60_000_000, 2)
                     .or_else(|_| Histogram::new(2))
                     .unwrap_or_else(|_| unreachable!("two digits are allowed")),
                 since: Instant::now(),
             }),
-            now: AtomicU64::new(microseconds(settings.hedge_max)),
+            p99: AtomicU64::new(0),
         }
     }
 
     /// Returns how long to wait for the first node; `None` is: for as long as it takes.
     pub(super) fn get(&self) -> Option<Duration> {
-        let now = Duration::from_micros(self.now.load(Ordering::Relaxed));
-        (!self.most.is_zero()).then_some(now)
+        let after = self.p99().map_or(self.most, |p99| {
+            p99.clamp(self.least.min(self.most), self.most)
+        });
+        (!self.most.is_zero()).then_some(after)
+    }
+
+    /// Returns how long to wait for a first byte at all. Where the answers of all nodes take long,
+    /// as this machine or all of theirs are busy, that is longer: what is given up would go to the
+    /// origin, and bring it down with them. One node that hangs does not make it longer.
+    pub(super) fn deadline(&self) -> Duration {
+        let twice = self.p99().unwrap_or_default().saturating_mul(2);
+        twice.clamp(self.first_byte, self.whole.max(self.first_byte))
+    }
+
+    fn p99(&self) -> Option<Duration> {
+        let p99 = self.p99.load(Ordering::Relaxed);
+        (p99 > 0).then(|| Duration::from_micros(p99))
     }
 
     /// Notes how long the first byte of an answer took.
@@ -64,9 +83,8 @@ impl HedgeTime {
         if now.duration_since(window.since) < WINDOW || window.histogram.len() < ENOUGH {
             return;
         }
-        let p99 = Duration::from_micros(window.histogram.value_at_quantile(0.99));
-        let bounded = p99.clamp(self.least.min(self.most), self.most);
-        self.now.store(microseconds(bounded), Ordering::Relaxed);
+        let p99 = window.histogram.value_at_quantile(0.99);
+        self.p99.store(p99, Ordering::Relaxed);
         window.histogram.reset();
         window.since = now;
     }
@@ -147,8 +165,20 @@ mod tests {
             between >= five && between < five.mul_f64(1.02),
             "{between:?}"
         );
-        feed(&hedge, Duration::from_millis(80));
+        assert_eq!(hedge.deadline(), Duration::from_millis(20), "as it is set");
+        feed(&hedge, Duration::from_millis(30));
         assert_eq!(hedge.get(), at_start, "the upper bound");
+        let longer = hedge.deadline();
+        assert!(
+            longer >= Duration::from_millis(60),
+            "all are slow: {longer:?}"
+        );
+        feed(&hedge, Duration::from_millis(80));
+        assert_eq!(
+            hedge.deadline(),
+            Duration::from_millis(100),
+            "but not without end"
+        );
     }
 
     #[test]

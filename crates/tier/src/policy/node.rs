@@ -73,7 +73,7 @@ impl Node {
         }
         let failed = matches!(answer, Answer::Error | Answer::Late);
         if !failed {
-            self.breaker.succeeded();
+            self.breaker.succeeded(Instant::now());
             return false;
         }
         let opened = self.breaker.failed(Instant::now());

@@ -102,7 +102,7 @@ impl Remote {
         };
         let begun = Instant::now();
         let settings = &self.asker.settings;
-        let mut give_up = begun + settings.first_byte;
+        let mut give_up = begun + self.asker.hedge.deadline();
         // Later than it gives up is never.
         let mut hedge_at = self.asker.hedge.get().map(|after| begun + after);
         let mut race = Race::new(&self.asker, *key);
@@ -278,6 +278,7 @@ impl Remote {
         totals.breaker_skips = counts.skipped.get();
         totals.fills = counts.fills.get();
         totals.dropped_fills = counts.dropped_fills.get();
+        totals.deadline_seconds = self.asker.hedge.deadline().as_secs_f64();
         totals.hedge_after_seconds = self.asker.hedge.get().map(|after| after.as_secs_f64());
     }
 

@@ -269,8 +269,8 @@ impl Shared {
     }
 
     /// Follows a command from node to node until one takes it.
-    async fn follow<'a, F>(
-        self: &'a Arc<Self>,
+    async fn follow<F>(
+        self: &Arc<Self>,
         node: NodeId,
         command: impl Fn(Arc<Pool>, Before) -> F,
     ) -> Result<Reply, RemoteError>

@@ -13,6 +13,10 @@ use super::Protocol;
 use super::connection::{Connection, Shared};
 use crate::remote::{Address, RemoteError};
 
+/// How many connections are kept that nobody uses: 120 processes of one node leave it most of the
+/// 10,000 that Redis accepts.
+const MOST_IDLE: usize = 32;
+
 /// The connections to one node.
 pub(in crate::remote) struct Pool<P: Protocol> {
     pub(in crate::remote) address: Address,
@@ -183,7 +187,10 @@ impl<P: Protocol> Lease<P> {
     /// Keeps the connection for the next command, where it is at the end of a reply.
     pub(super) fn give_back(mut self) {
         // Else dropping this ends it.
-        if let Some(connection) = self.connection.take_if(|connection| connection.is_clean()) {
+        let kept = |connection: &mut Connection<P>| {
+            connection.is_clean() && self.pool.idle().len() < MOST_IDLE
+        };
+        if let Some(connection) = self.connection.take_if(kept) {
             self.pool.put_in(connection);
         }
     }
