@@ -13,7 +13,6 @@ mod placement;
 #[allow(dead_code)]
 mod random;
 
-#[allow(dead_code)]
 mod support;
 
 use cachewise_tier::dev_cluster::{DevCluster, Role};

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
-        p if p == 0.0 => "0".into(),
+        0.0 => "0".into(),
         p if p < 0.995 => format!("{p:.2}"),
         p if p < 9.95 => format!("{p:.1}"),
         p => format!("{p:.0}"),

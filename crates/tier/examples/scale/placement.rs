@@ -98,7 +98,7 @@ fn node(placement: Placement, key: &str, nodes: usize) -> usize {
 /// Each newcomer takes one in so many of the slots, whoever has them: which is what moves the least.
 fn slot_moved(slot: usize, nodes: usize) -> usize {
     (2..=nodes).fold(0, |owner, joined| {
-        let takes = mix((slot * 100_003 + joined) as u64) % joined as u64 == 0;
+        let takes = mix((slot * 100_003 + joined) as u64).is_multiple_of(joined as u64);
         if takes { joined - 1 } else { owner }
     })
 }

@@ -102,10 +102,7 @@ fn ours(path: &Path) -> Result<Option<String>, Error> {
     let mounts = Kernel::new()
         .mounts(None)
         .map_err(|error| Error::io("read the mounts at", path, io::Error::other(error)))?;
-    let topmost = mounts
-        .into_iter()
-        .filter(|mount| mount.mount_point == path)
-        .next_back();
+    let topmost = mounts.into_iter().rfind(|mount| mount.mount_point == path);
     Ok(topmost.and_then(|mount| {
         let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
         let name = mount.source.strip_prefix(OURS)?;
