@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu package test-package setup
+.PHONY: help run test lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -60,6 +60,11 @@ bench-io: ## what `bench` adds to reading a cached file, beside a bare C loop th
 bench-cpu: ## how well the CPU's caches are measured: against a bare chase in C, and 15 sweeps with the other CPU busy
 	@scripts/setup run
 	$(CARGO) bench --locked -p cachewise-cpu --bench cpu
+
+bench-tier: ## the block cache: five servers healthy and one frozen, with the policy and without; MB/s; the mount beside plain FUSE
+	@scripts/setup tier
+	$(CARGO) bench --locked -p cachewise-tier --bench slow_node
+	$(CARGO) bench --locked -p cachewise-tier --bench throughput
 
 package: ## a Debian package and a tarball, with libelf and zlib in the program; in target/package
 	@scripts/setup package

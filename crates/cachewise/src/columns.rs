@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
 
-use crate::cpu;
+use crate::{cpu, tier};
 
 /// Prints the table of fields: those of `stat`, those of `files`, and those that only reports have.
 pub fn columns() -> Result<()> {
@@ -33,7 +33,7 @@ pub fn columns() -> Result<()> {
         listed(&of_files),
         listed(&others),
         listed(&of_measurements),
-        of_cpu()
+        of_others()
     );
     io::stdout().write_all(text.as_bytes())?;
     Ok(())
@@ -46,17 +46,20 @@ pub fn fields(ids: &[&str]) -> Vec<&'static Field> {
         .collect()
 }
 
-/// The columns of what `cpu` shows, command by command.
-fn of_cpu() -> String {
-    let sheets = cpu::SHEETS.iter().map(|(command, columns)| {
-        let width = columns.iter().map(|column| column.id.len()).max();
-        let width = width.unwrap_or_default();
-        let lines = columns.iter().map(|column| {
-            let (id, header, help) = (column.id, column.header, column.help);
-            format!("  {id:width$}  {header:12}  {help}\n")
+/// The columns of commands that have tables of their own kind.
+fn of_others() -> String {
+    let sheets = cpu::SHEETS
+        .iter()
+        .chain(&tier::SHEETS)
+        .map(|(command, columns)| {
+            let width = columns.iter().map(|column| column.id.len()).max();
+            let width = width.unwrap_or_default();
+            let lines = columns.iter().map(|column| {
+                let (id, header, help) = (column.id, column.header, column.help);
+                format!("  {id:width$}  {header:12}  {help}\n")
+            });
+            format!("\nOnly in `{command}`:\n{}", lines.collect::<String>())
         });
-        format!("\nOnly in `{command}`:\n{}", lines.collect::<String>())
-    });
     sheets.collect()
 }
 

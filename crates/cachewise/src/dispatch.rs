@@ -8,8 +8,8 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::{
-    act, bench, columns, compat, cpu, doctor, drop, files, guard, man, order, record, report, run,
-    serve, stat, top,
+    act, bench, columns, compat, cpu, doctor, drop, files, guard, man, mount, order, record,
+    report, run, serve, stat, tier, top,
 };
 
 /// Does it.
@@ -33,6 +33,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
         Command::Cpu(arguments) => cpu::cpu(&arguments),
+        Command::Mount(arguments) => mount::mount(&arguments),
+        Command::Tier(arguments) => tier::tier(&arguments),
         Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {
             let mut script = Vec::new();

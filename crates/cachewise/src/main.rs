@@ -4,6 +4,7 @@
 
 mod act;
 mod bench;
+mod cache;
 mod cli;
 mod columns;
 mod compat;
@@ -15,6 +16,7 @@ mod files;
 mod guard;
 mod machine;
 mod man;
+mod mount;
 mod order;
 mod output;
 mod progress;
@@ -25,6 +27,7 @@ mod serve;
 mod signals;
 mod stat;
 mod ticks;
+mod tier;
 mod top;
 mod watch;
 

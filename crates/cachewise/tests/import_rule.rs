@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -95,6 +95,13 @@ const RULES: [Rule; 15] = [
         may_import: &["units", "sys", "residency"],
         may_be_unsafe: true,
     },
+    // Knows files by their origin and nothing of the kernel's caches; what is mounted where it asks kstat, and sys to
+    // have servers that it starts for trying things on end with it.
+    Rule {
+        folder: "tier",
+        may_import: &["units", "model", "sys", "kstat"],
+        may_be_unsafe: false,
+    },
     Rule {
         folder: "cachewise",
         may_import: &[
@@ -111,6 +118,7 @@ const RULES: [Rule; 15] = [
             "recording",
             "web",
             "bench",
+            "tier",
         ],
         may_be_unsafe: false,
     },

@@ -2,6 +2,7 @@
 
 mod act;
 mod bench;
+mod cache;
 mod compat;
 mod cpu;
 mod doctor;
@@ -9,6 +10,7 @@ mod drop;
 mod files;
 mod guard;
 mod matrix;
+mod mount;
 mod order;
 mod output;
 mod record;
@@ -17,6 +19,7 @@ mod run;
 mod select;
 mod serve;
 mod stat;
+mod tier;
 mod top;
 
 use std::io::{self, Write};
@@ -29,6 +32,7 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
+pub use cache::{CacheFlags, SETTINGS as CACHE_SETTINGS};
 pub use compat::{Called, Compat};
 pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuSharing, CpuTable, CpuTopology};
 pub use doctor::Doctor;
@@ -36,6 +40,7 @@ pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use guard::{By, Guard, KeptOf};
 pub use matrix::{Matrix, Restore};
+pub use mount::Mount;
 pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use record::Record;
@@ -44,6 +49,7 @@ pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
+pub use tier::{DevCluster, Get, OnFiles, Tier, TierCommand, TierStat};
 pub use top::Top;
 
 /// See how programs use the page cache, exact to the page.
@@ -99,6 +105,10 @@ pub enum Command {
     Serve(Box<Serve>),
     /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
     Cpu(Box<Cpu>),
+    /// Show a directory through a block cache: memory, disk, servers that machines share.
+    Mount(Box<Mount>),
+    /// Use a block cache without a mount, look at it, and try it out.
+    Tier(Box<Tier>),
     /// List every column that there is, with what it means.
     Columns,
     /// Print a completion script for a shell.

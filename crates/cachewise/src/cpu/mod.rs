@@ -90,7 +90,7 @@ fn write(mut sink: Sink, make: impl FnOnce(Style) -> Found) -> Result<()> {
 }
 
 /// With the head that every document has.
-fn document(members: Map<String, Json>) -> Json {
+pub fn document(members: Map<String, Json>) -> Json {
     let mut object = Map::new();
     object.insert("schema_version".into(), SCHEMA_VERSION.into());
     object.insert("timestamp".into(), machine::timestamp().into());

@@ -1,0 +1,42 @@
+//! `cachewise mount`, as typed.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::cache::CacheFlags;
+
+/// `cachewise mount`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Reads go to memory, then to the local disk, then to the engine, then to the origin. A server that is slow is not \
+    waited for. Nothing is ever written to the origin.\n\n\
+    An open file stays what it was when it was opened, or reads fail with ESTALE; a file that changed at the origin is \
+    seen when --revalidate is over, or when bytes were read that are gone. `cachewise tier stat DIR` shows what was \
+    asked, and what came from where.\n\n\
+    Runs until Ctrl-C, SIGTERM or `fusermount3 -u DIR`. After kill -9 the next start cleans up.\n\n\
+    Exit status: 0 unmounted; 2 it cannot be done.\n\n\
+    Examples:\n  \
+    cachewise mount /srv/data /mnt\n  \
+    cachewise mount /srv/data /mnt --disk /var/cache/blocks --disk-size 50G\n  \
+    cachewise mount /srv/data /mnt --engine redis-cluster://10.0.0.1:6379,10.0.0.2:6379"
+)]
+pub struct Mount {
+    /// Where the bytes are at home: a directory.
+    #[arg(value_name = "ORIGIN")]
+    pub origin: String,
+    /// Where to mount it: an empty directory.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// For how long names and attributes are good before the origin is asked again; 0 asks each time.
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    pub revalidate: String,
+    /// Let other users read too, within the permission bits that the origin shows.
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Threads that take the kernel's questions.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    #[command(flatten)]
+    pub cache: CacheFlags,
+}

@@ -1,0 +1,246 @@
+//! `tier put`, `warm` and `verify`: files and trees of an origin, block by block.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use cachewise_model::Missing;
+use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table};
+use cachewise_units::{ByteRange, Bytes};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use serde_json::{Map, Value as Json};
+
+use super::stat;
+use crate::act::Interrupt;
+use crate::cache::{self, Wanted};
+use crate::cli::OnFiles as Arguments;
+use crate::cpu::document;
+use crate::output::{FAILED, Failures, NO, Sink, Stream, tell};
+
+/// What is done with each file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Bring it from the origin to the engine.
+    Put,
+    /// Read it, so that the cache has it.
+    Warm,
+    /// Compare what the cache gives with the origin.
+    Verify,
+}
+
+/// A row a file.
+pub const COLUMNS: [SheetColumn; 6] = [
+    SheetColumn::new("path", "PATH", false, "The file, relative to the origin"),
+    SheetColumn::new("size_bytes", "SIZE", true, "Its size"),
+    SheetColumn::new("blocks", "BLOCKS", true, "How many blocks that is"),
+    SheetColumn::new(
+        "failed_blocks",
+        "FAILED",
+        true,
+        "Blocks that could not be had",
+    ),
+    SheetColumn::new(
+        "different_blocks",
+        "DIFFERENT",
+        true,
+        "Blocks that the cache gives and that are not what the origin has; verify alone looks",
+    ),
+    SheetColumn::new("elapsed_seconds", "SECONDS", true, "How long it took"),
+];
+
+const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
+
+/// How many bytes are read before what was read is waited for at the engine.
+const STEP: u64 = 8 << 20;
+
+/// What came of one file.
+#[derive(Debug, Default)]
+struct Outcome {
+    blocks: u64,
+    failed: u64,
+    different: u64,
+    why: Option<Error>,
+}
+
+/// Does it.
+pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    if sink.format == Format::OpenMetrics {
+        bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
+    }
+    let mut wanted = Wanted::of(&arguments.cache)?;
+    be_patient(&mut wanted.settings.policy);
+    if act == Act::Put && wanted.settings.engine.is_none() {
+        bail!("put brings blocks to an engine, and none is named: add --engine URL");
+    }
+    let interrupt = Interrupt::catch()?;
+    let origin = cache::origin(&arguments.origin, &wanted)?;
+    let runtime = cache::runtime()?;
+    let cache = cache::open(&runtime, &wanted, Arc::clone(&origin))?;
+    let mut failures = Failures::default();
+    let mut sheet = Sheet::new(&COLUMNS);
+    let mut is_different = false;
+    let named = match arguments.paths.as_slice() {
+        [] => vec![PathBuf::new()],
+        named => named.to_vec(),
+    };
+    // Newest first, so that a tree comes in its own order.
+    let mut left: Vec<PathBuf> = named.into_iter().rev().collect();
+    while let Some(path) = left.pop() {
+        if interrupt.flag().load(std::sync::atomic::Ordering::Acquire) {
+            break;
+        }
+        let file = match runtime.block_on(cache.stat(&path)) {
+            Ok(file) => file,
+            Err(error) => {
+                failures.add(&error.to_string(), tell);
+                continue;
+            }
+        };
+        match file.meta().kind {
+            Kind::Directory => match runtime.block_on(below(&cache, &path)) {
+                Ok(below) => left.extend(below),
+                Err(error) => failures.add(&error.to_string(), tell),
+            },
+            Kind::File => {
+                let began = Instant::now();
+                let outcome = runtime.block_on(one(&cache, &*origin, &file, act));
+                if let Some(why) = &outcome.why {
+                    failures.add(&why.to_string(), tell);
+                }
+                is_different |= outcome.different > 0;
+                sheet.rows.push(row(&file, &outcome, act, began));
+            }
+            _ => {}
+        }
+    }
+    runtime.block_on(cache.close())?;
+    let table = cache.table();
+    if act != Act::Verify && table.totals.dropped_fills > 0 {
+        let dropped = table.totals.dropped_fills;
+        failures.add(
+            &format!("{dropped} blocks did not reach the engine: it refused them, or was too slow"),
+            tell,
+        );
+    }
+    write(sink, &sheet, &table)?;
+    let failed = failures.end(tell);
+    if let Some(status) = interrupt.status() {
+        return Ok(status);
+    }
+    Ok(match (failed, is_different) {
+        (1.., _) => ExitCode::from(FAILED),
+        (0, true) => ExitCode::from(NO),
+        (0, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Nobody waits for a single block here, and each is to arrive: deadlines are for servers that hang, not for busy ones.
+fn be_patient(policy: &mut PolicySettings) {
+    let second = Duration::from_secs(1);
+    policy.connect = policy.connect.max(second);
+    policy.first_byte = policy.first_byte.max(2 * second);
+    policy.whole = policy.whole.max(10 * second);
+    policy.hedge_max = Duration::ZERO;
+}
+
+/// What is in a directory, in the order of names, last first.
+async fn below(cache: &BlockCache, path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut entries = cache.list(path).await?;
+    entries.retain(|entry| entry.kind != Kind::Other);
+    entries.sort_by(|one, other| other.name.cmp(&one.name));
+    Ok(entries
+        .into_iter()
+        .map(|entry| path.join(entry.name))
+        .collect())
+}
+
+/// Does it with one file.
+async fn one(cache: &BlockCache, origin: &dyn Origin, file: &File, act: Act) -> Outcome {
+    let block = cache.settings().block_size.0;
+    let size = file.meta().size;
+    let mut outcome = Outcome {
+        blocks: size.div_ceil(block),
+        ..Outcome::default()
+    };
+    let step = match act {
+        Act::Verify => block,
+        _ => STEP.max(block),
+    };
+    let mut start = 0;
+    while start < size {
+        let range = ByteRange {
+            start,
+            len: step.min(size - start),
+        };
+        let done = match act {
+            Act::Put => cache.refill(file, range).await.map(|()| false),
+            Act::Warm => cache.get(file, range).await.map(|_| false),
+            Act::Verify => differs(cache, origin, file, range).await,
+        };
+        match done {
+            Ok(differs) => outcome.different += u64::from(differs),
+            Err(error) => {
+                outcome.failed += range.len.div_ceil(block);
+                outcome.why.get_or_insert(error);
+            }
+        }
+        if act != Act::Verify {
+            // More under way than the cache allows would be dropped.
+            cache.filled().await;
+        }
+        start = start.saturating_add(step);
+    }
+    outcome
+}
+
+async fn differs(
+    cache: &BlockCache,
+    origin: &dyn Origin,
+    file: &File,
+    range: ByteRange,
+) -> Result<bool, Error> {
+    let given = cache.get(file, range).await?;
+    let true_bytes = origin.read(file.path(), file.meta(), range).await?;
+    Ok(given != true_bytes)
+}
+
+fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCell> {
+    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let elapsed = began.elapsed().as_secs_f64();
+    let size = Bytes(file.meta().size);
+    vec![
+        SheetCell::text(file.path().to_string_lossy()),
+        SheetCell::number(size.0, size.to_string()),
+        number(outcome.blocks),
+        number(outcome.failed),
+        match act {
+            Act::Verify => number(outcome.different),
+            _ => SheetCell::missing(NOT_COMPARED),
+        },
+        SheetCell::number(elapsed, format!("{elapsed:.3}")),
+    ]
+}
+
+fn write(sink: Sink, sheet: &Sheet, table: &Table) -> Result<()> {
+    let members = || -> Result<Map<String, Json>> {
+        let mut members = Map::new();
+        members.insert("files".into(), sheet.json());
+        members.insert("cache".into(), serde_json::to_value(table)?);
+        Ok(members)
+    };
+    let text = match sink.format {
+        Format::Table => format!(
+            "{}\n{}",
+            sheet.table(sink.style),
+            stat::cache_text(table, sink.style)
+        ),
+        Format::Csv => sheet.csv()?,
+        Format::Json => format!("{:#}\n", document(members()?)),
+        Format::JsonLines => format!("{}\n", document(members()?)),
+        Format::OpenMetrics => bail!("nothing to scrape"),
+    };
+    super::write(sink, &text)
+}

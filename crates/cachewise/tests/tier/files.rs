@@ -1,0 +1,146 @@
+//! `tier get`, `put`, `warm` and `verify`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::dev_cluster::{has_redis, start as start_servers};
+use crate::mounted::{bytes_of, origin};
+use crate::support::*;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        plain("files::get_writes_what_was_asked_for", get),
+        plain("files::put_and_warm_and_verify", put_warm_verify),
+        plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
+    ]
+}
+
+fn tier(command: &str, arguments: &[&str], origin: &Path, paths: &[&str]) -> Ended {
+    let mut line = cachewise(["tier", command]);
+    line.args(arguments).arg(origin).args(paths);
+    Ended::of(&mut line)
+}
+
+fn get() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 300_000);
+    let whole = tier("get", &[], &origin, &["f/0"]).expect(0, "it is there");
+    assert!(whole.out == bytes_of(0, 300_000), "all of it");
+    let arguments = ["--offset", "100000", "--length", "1000"];
+    let part = tier("get", &arguments, &origin, &["f/0"]).expect(0, "it is there");
+    assert!(part.out == bytes_of(0, 300_000)[100_000..101_000], "a part");
+    let behind = tier("get", &["--offset", "1M"], &origin, &["f/0"]).expect(0, "behind its end");
+    assert!(behind.out.is_empty(), "nothing");
+    tier("get", &[], &origin, &["f/none"])
+        .expect(2, "there is none")
+        .says("f/none: not at the origin", "which");
+    tier("get", &[], &origin, &["f"])
+        .expect(2, "a directory")
+        .says("not a file", "why");
+    tier("get", &[], &origin, &["../x"]).expect(2, "outside of the origin");
+}
+
+fn calls(document: &Value, tier: &str, number: &str) -> u64 {
+    let tiers = document["cache"]["tiers"].as_array().expect("tiers");
+    let row = tiers
+        .iter()
+        .find(|row| row["tier"] == tier)
+        .expect("it is one");
+    row[number].as_u64().expect("a number")
+}
+
+fn put_warm_verify() {
+    if !has_redis("files brought to an engine") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 4, 300_000);
+    let (_servers, document) = start_servers(&["--nodes", "3"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json"];
+    let of = |command: &str, paths: &[&str], code: i32| -> Value {
+        let ended = tier(command, &with, &origin, paths).expect(code, command);
+        serde_json::from_slice(&ended.out).expect("JSON")
+    };
+    let put = of("put", &["f/0"], 0);
+    assert_eq!(put["cache"]["totals"]["fills"], 3, "three blocks: {put}");
+    let verified = of("verify", &["f/0"], 0);
+    assert_eq!(
+        calls(&verified, "remote", "hits"),
+        3,
+        "they are there: {verified}"
+    );
+    assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    let warmed = of("warm", &[], 0);
+    assert_eq!(
+        warmed["files"].as_array().expect("files").len(),
+        4,
+        "the whole tree"
+    );
+    assert_eq!(
+        calls(&warmed, "remote", "hits"),
+        3,
+        "what was there is not read again: {warmed}"
+    );
+    assert_eq!(calls(&warmed, "origin", "calls"), 9, "{warmed}");
+    assert!(
+        warmed["files"][0]["different_blocks"].is_null(),
+        "not compared is not zero"
+    );
+    let again = of("warm", &[], 0);
+    assert_eq!(
+        calls(&again, "origin", "calls"),
+        0,
+        "all of it is there: {again}"
+    );
+    fs::remove_file(origin.join("f/3")).expect("ours");
+    let ended = tier("warm", &with, &origin, &["f/3", "f/2"]).expect(2, "one is gone");
+    let part: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    assert_eq!(
+        part["files"].as_array().expect("files").len(),
+        1,
+        "the other is done"
+    );
+    tier("put", &[], &origin, &[])
+        .expect(2, "no engine")
+        .says("--engine URL", "what is missing");
+}
+
+/// Whoever can write to the servers can write what they like: it is not believed.
+fn poisoned() {
+    if !has_redis("an engine with wrong bytes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 300_000);
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", engine.as_str(), "-o", "json"];
+    tier("put", &with, &origin, &[]).expect(0, "brought there");
+    let address = document["nodes"][0]["address"]
+        .as_str()
+        .expect("an address");
+    let (host, port) = address.split_once(':').expect("host and port");
+    let script = "for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('SETRANGE', key, 5000, 'wrong') end \
+        return redis.call('DBSIZE')";
+    let said = std::process::Command::new("redis-cli")
+        .args(["-h", host, "-p", port, "EVAL", script, "0"])
+        .output()
+        .expect("redis-cli comes with the server");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stdout).trim(),
+        "3",
+        "all of them: {said:?}"
+    );
+    let ended = tier("verify", &with, &origin, &[]).expect(0, "what is wrong is a miss");
+    let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    assert_eq!(
+        calls(&verified, "remote", "corrupt"),
+        3,
+        "and counted: {verified}"
+    );
+    assert_eq!(calls(&verified, "origin", "hits"), 3, "{verified}");
+}

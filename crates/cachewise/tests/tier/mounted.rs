@@ -1,0 +1,173 @@
+//! A mount that runs, and is taken away whatever becomes of the test.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::*;
+
+/// Says so if nothing can be mounted here.
+pub fn has_fuse(what: &str) -> bool {
+    let device = fs::File::options().read(true).write(true).open("/dev/fuse");
+    let is_root = rustix::process::geteuid().is_root();
+    let reason = match device {
+        Err(error) => format!("/dev/fuse: {error}"),
+        Ok(_) if !is_root && Command::new("fusermount3").arg("-V").output().is_err() => {
+            "neither root nor fusermount3 (package fuse3)".to_owned()
+        }
+        Ok(_) => return true,
+    };
+    println!("skipped: {what}: {reason}");
+    false
+}
+
+/// The bytes of a file of an origin: each has others.
+pub fn bytes_of(number: usize, size: usize) -> Vec<u8> {
+    part_of(number, 0, size)
+}
+
+/// The bytes of a part of it. Each word is computed of its place (SplitMix64), so that readers need not hold a file.
+pub fn part_of(number: usize, place: usize, size: usize) -> Vec<u8> {
+    let words = place / 8..(place + size).div_ceil(8);
+    let bytes = words.flat_map(|word| {
+        let mut bits = ((number as u64) << 32 | word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)).to_le_bytes()
+    });
+    bytes.skip(place % 8).take(size).collect()
+}
+
+/// An origin with files `f/0`, `f/1` and so on, old enough for their blocks to be kept.
+pub fn origin(scratch: &Scratch, files: usize, size: usize) -> PathBuf {
+    let origin = scratch.directory().join("origin");
+    fs::create_dir_all(origin.join("f")).expect("made");
+    for number in 0..files {
+        write(&origin.join(format!("f/{number}")), &bytes_of(number, size));
+    }
+    settle(&origin);
+    origin
+}
+
+pub fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).expect("a file can be written");
+}
+
+/// Waits until what was written last can be told from what is written next.
+pub fn settle(origin: &Path) {
+    let newest = fs::read_dir(origin.join("f")).expect("made").flatten();
+    let newest = newest.filter_map(|entry| entry.metadata().ok()?.modified().ok());
+    let newest = newest.max().expect("there are files");
+    until("the files are a moment old", || {
+        let age = SystemTime::now().duration_since(newest).ok()?;
+        (age > Duration::from_millis(150)).then_some(())
+    });
+}
+
+/// A mount.
+pub struct Mounted {
+    pub started: Option<Started>,
+    pub directory: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts it on a new directory of the scratch directory, and waits until it is.
+    pub fn new(scratch: &Scratch, origin: &Path, arguments: &[&str]) -> Mounted {
+        let directory = scratch.directory().join("mnt");
+        fs::create_dir_all(&directory).expect("made");
+        Mounted::on(&directory, origin, arguments)
+    }
+
+    pub fn on(directory: &Path, origin: &Path, arguments: &[&str]) -> Mounted {
+        let mut command = cachewise(["mount"]);
+        command.args(arguments).arg(origin).arg(directory);
+        let mut mounted = Mounted {
+            started: Some(Started::of(&mut command)),
+            directory: directory.to_owned(),
+        };
+        until("it is mounted", || {
+            let child = &mut mounted.started.as_mut().expect("just started").child;
+            if let Ok(Some(status)) = child.try_wait() {
+                panic!("the mount ended with {status}");
+            }
+            // A dead one may be there until it is taken away.
+            let is_alive = is_mounted(directory) && rustix::fs::statfs(directory).is_ok();
+            is_alive.then_some(())
+        });
+        mounted
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// What it was asked, and what came from where.
+    pub fn report(&self) -> Value {
+        let report = fs::read(self.path(".cachewise/stat.json")).expect("a mount has it");
+        serde_json::from_slice(&report).expect("it is JSON")
+    }
+
+    /// A number of an operation, a tier, or all nodes.
+    pub fn calls_of_tier(&self, tier: &str) -> u64 {
+        let report = self.report();
+        let tiers = report["cache"]["tiers"].as_array().expect("tiers").clone();
+        let row = tiers.iter().find(|row| row["tier"] == tier);
+        row.map_or(0, |row| row["calls"].as_u64().expect("a number"))
+    }
+
+    pub fn of_operation(&self, operation: &str, number: &str) -> u64 {
+        let report = self.report();
+        let rows = report["operations"].as_array().expect("operations").clone();
+        let row = rows.iter().find(|row| row["operation"] == operation);
+        row.expect("it is one")[number].as_u64().expect("a number")
+    }
+
+    /// Has it end by itself.
+    pub fn end(mut self) -> Ended {
+        let started = self.started.take().expect("it runs");
+        started.signal(Signal::TERM);
+        started.wait()
+    }
+
+    /// Kills it: the mount is left without a process.
+    pub fn kill(&mut self) {
+        if let Some(started) = self.started.take() {
+            started.signal(Signal::KILL);
+            started.wait();
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.kill();
+        if is_mounted(&self.directory) {
+            let unmounted = Command::new("umount")
+                .arg("-l")
+                .arg(&self.directory)
+                .output();
+            if !unmounted.is_ok_and(|output| output.status.success()) {
+                let _ = Command::new("fusermount3")
+                    .args(["-u", "-z"])
+                    .arg(&self.directory)
+                    .output();
+            }
+        }
+    }
+}
+
+/// Whether something is mounted there, alive or not.
+pub fn is_mounted(directory: &Path) -> bool {
+    let parent = directory.parent().expect("it has one");
+    let device = |path: &Path| fs::symlink_metadata(path).map(|found| found.dev());
+    match (device(directory), device(parent)) {
+        (Ok(own), Ok(parent)) => own != parent,
+        (Err(error), _) => error.kind() == std::io::ErrorKind::NotConnected,
+        _ => false,
+    }
+}

@@ -1,0 +1,113 @@
+//! Warm reads through the mount beside a FUSE file system that passes reads on.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cachewise_tier::mount::{Mount, Options};
+use cachewise_tier::{BlockCache, Directory, Settings};
+use cachewise_units::Bytes;
+use rustix::fs::Advice;
+
+const FILES: usize = 64;
+const SIZE: usize = 4 << 20;
+const READERS: usize = 4;
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_millis(1500);
+
+pub fn run() {
+    let scratch = tempfile::tempdir().expect("a directory can be made");
+    let at = |name: &str| {
+        let path = scratch.path().join(name);
+        std::fs::create_dir(&path).expect("made");
+        path
+    };
+    let (origin, ours, theirs) = (at("origin"), at("ours"), at("theirs"));
+    for number in 0..FILES {
+        let bytes = vec![number as u8; SIZE];
+        std::fs::write(origin.join(number.to_string()), bytes).expect("room");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    let settings = Settings {
+        memory: Bytes(1 << 30),
+        ..Settings::default()
+    };
+    let directory = Arc::new(Directory::open(&origin).expect("it was just made"));
+    let cache = runtime
+        .block_on(BlockCache::open(settings, directory))
+        .expect("it opens");
+    let options = Options::default();
+    let mount = Mount::start(cache, runtime.handle().clone(), &ours, &options).expect("mounted");
+    let pass_through = super::pass_through::mount(&origin, &theirs, options.threads);
+    for directory in [&ours, &theirs] {
+        read(directory, 128 << 10, true, Duration::from_secs(3));
+    }
+    for (what, size, put_out) in [
+        ("mount, memory, 128 KiB in a row", 128 << 10, true),
+        ("mount, memory, 4 KiB here and there", 4 << 10, true),
+        (
+            "mount, the kernel's cache, 128 KiB in a row",
+            128 << 10,
+            false,
+        ),
+    ] {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            let one = read(&ours, size, put_out, ROUND);
+            rounds.push((one, read(&theirs, size, put_out, ROUND)));
+        }
+        super::print(what, "mount", "pass-through", &mut rounds);
+    }
+    assert!(
+        mount.unmount(Duration::from_secs(5)).expect("unmounted"),
+        "nobody reads"
+    );
+    pass_through.umount_and_join().expect("unmounted");
+}
+
+/// Bytes a second of some readers, each with files of its own; `put_out` has the kernel forget what was read.
+fn read(directory: &Path, size: usize, put_out: bool, time: Duration) -> f64 {
+    let begun = Instant::now();
+    let bytes: usize = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|reader| {
+                scope.spawn(move || {
+                    let mut buffer = vec![0; size];
+                    let (mut bytes, mut number) = (0, reader);
+                    // In a row up to 128 KiB; else every 16th part, in an order that is no order.
+                    let parts = SIZE / size;
+                    let taken = if size < 128 << 10 { parts / 16 } else { parts };
+                    while begun.elapsed() < time {
+                        let path = directory.join((number % FILES).to_string());
+                        let file = File::open(path).expect("it is there");
+                        for part in 0..taken {
+                            let place = match taken == parts {
+                                true => part,
+                                false => (part * 16 * 7 + 3) % parts,
+                            };
+                            file.read_exact_at(&mut buffer, (place * size) as u64)
+                                .expect("it can be read");
+                            bytes += size;
+                        }
+                        if put_out {
+                            rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advised");
+                        }
+                        number += READERS;
+                    }
+                    bytes
+                })
+            })
+            .collect();
+        let all = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("no reader fails"));
+        all.sum()
+    });
+    bytes as f64 / begun.elapsed().as_secs_f64()
+}

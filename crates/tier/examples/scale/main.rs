@@ -1,0 +1,190 @@
+//! What more nodes are worth, and what slow ones cost: placement, load and origin traffic of 10 to 1,000 nodes.
+//!
+//! A simulation, as nobody has 1,000 nodes at hand; at 5 nodes it is checked against real servers by
+//! `tests/scale.rs`. The same seed gives the same tables on every machine:
+//!
+//! ```sh
+//! cargo run --release -p cachewise-tier --example scale          # prints the tables
+//! cargo run --release -p cachewise-tier --example scale -- docs/scale.md   # writes them into the page
+//! ```
+
+mod load;
+mod page;
+mod placement;
+mod random;
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+use load::{Outcome, Policy, Scenario, Trouble, simulate};
+use placement::{Names, Placement, evenness, moved_by_growing, moved_by_shrinking};
+
+/// How many nodes are looked at.
+const SIZES: [usize; 5] = [10, 30, 100, 300, 1_000];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let tables = [
+        ("evenness", evenness_table()),
+        ("moves", moves_table()),
+        ("one-slow", one_slow_table()),
+        ("many-slow", many_slow_table()),
+        ("busy", busy_table()),
+        ("growth", growth_table()),
+    ];
+    match std::env::args_os().nth(1) {
+        Some(file) => page::write(file.as_ref(), &tables)?,
+        None => {
+            for (name, table) in &tables {
+                println!("{name}\n\n{table}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        0.0 => "0".into(),
+        p if p < 0.995 => format!("{p:.2}"),
+        p if p < 9.95 => format!("{p:.1}"),
+        p => format!("{p:.0}"),
+    }
+}
+
+/// The least and the most loaded node, as a share of the mean.
+fn evenness_table() -> String {
+    let mut table = String::from(
+        "| nodes | files of 100 blocks | slots, plain names | slots, hashed keys | rendezvous, plain names | rendezvous, hashed keys |\n\
+         |---:|---:|---:|---:|---:|---:|\n",
+    );
+    let sizes = [(5, 50), (10, 50), (10, 1_000), (100, 1_000), (1_000, 1_000)];
+    for (nodes, files) in sizes {
+        let _ = write!(table, "| {nodes} | {files} ");
+        for (placement, names) in [
+            (Placement::Slots, Names::Plain),
+            (Placement::Slots, Names::Hashed),
+            (Placement::Rendezvous, Names::Plain),
+            (Placement::Rendezvous, Names::Hashed),
+        ] {
+            let (least, most) = evenness(placement, names, files, nodes);
+            let _ = write!(table, "| {least:.2} to {most:.2} ");
+        }
+        table.push_str("|\n");
+    }
+    table
+}
+
+fn moves_table() -> String {
+    let mut table = String::from(
+        "| nodes | the least possible | rendezvous, one more | one less | slots, moved one by one | slots, dealt out anew | hash modulo nodes |\n\
+         |---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for nodes in SIZES {
+        let least = 1.0 / (nodes as f64 + 1.0);
+        let _ = write!(table, "| {nodes} | {} ", percent(least));
+        let growing = |placement| percent(moved_by_growing(placement, nodes));
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {} | {} |",
+            growing(Placement::Rendezvous),
+            percent(moved_by_shrinking(Placement::Rendezvous, nodes)),
+            growing(Placement::SlotsMoved),
+            growing(Placement::Slots),
+            growing(Placement::Modulo),
+        );
+    }
+    table
+}
+
+const LOAD_HEAD: &str = "| nodes | slow | policy | requests kept, % | first byte p50, ms | p99 | p99.9 | max | hedges, % | from the origin, % | origin reads/s |\n\
+     |---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+
+fn load_row(table: &mut String, scenario: &Scenario, outcome: &Outcome) {
+    let ms = |seconds: f64| match seconds * 1e3 {
+        ms if ms < 9.95 => format!("{ms:.1}"),
+        ms => format!("{ms:.0}"),
+    };
+    let _ = writeln!(
+        table,
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} |",
+        scenario.nodes,
+        scenario.slow,
+        scenario.policy.name(),
+        percent(outcome.kept),
+        ms(outcome.p50),
+        ms(outcome.p99),
+        ms(outcome.p999),
+        ms(outcome.max),
+        percent(outcome.hedges),
+        percent(outcome.origin),
+        outcome.origin_a_second,
+    );
+}
+
+/// One frozen node, whatever the number of nodes.
+fn one_slow_table() -> String {
+    let mut table = LOAD_HEAD.to_owned();
+    for nodes in [5, 10, 100, 1_000] {
+        for policy in Policy::ALL {
+            let scenario = Scenario::frozen(nodes, 1, policy);
+            load_row(&mut table, &scenario, &simulate(&scenario));
+        }
+    }
+    table
+}
+
+/// A tenth and a hundredth of all nodes frozen.
+fn many_slow_table() -> String {
+    let mut table = LOAD_HEAD.to_owned();
+    for (nodes, slow) in [
+        (10, 2),
+        (100, 1),
+        (100, 5),
+        (100, 10),
+        (1_000, 10),
+        (1_000, 100),
+    ] {
+        for policy in [Policy::None, Policy::Deadline, Policy::All] {
+            let scenario = Scenario::frozen(nodes, slow, policy);
+            load_row(&mut table, &scenario, &simulate(&scenario));
+        }
+    }
+    table
+}
+
+/// Nodes that answer now and then: 20 ms of every 520.
+fn busy_table() -> String {
+    let mut table = LOAD_HEAD.to_owned();
+    for (nodes, slow) in [(5, 1), (10, 1), (100, 10), (1_000, 100)] {
+        for policy in [Policy::None, Policy::Deadline, Policy::All] {
+            let scenario = Scenario {
+                trouble: Trouble::Busy,
+                ..Scenario::frozen(nodes, slow, policy)
+            };
+            load_row(&mut table, &scenario, &simulate(&scenario));
+        }
+    }
+    table
+}
+
+/// What a node that is added empty, or that comes back empty, costs at the origin.
+fn growth_table() -> String {
+    let mut table = String::from(
+        "| nodes | misses at once, % | origin reads/s in the first second | after 10 s | after 60 s | blocks read again, % of all |\n\
+         |---:|---:|---:|---:|---:|---:|\n",
+    );
+    for nodes in SIZES {
+        let refill = load::refill(nodes);
+        let _ = writeln!(
+            table,
+            "| {nodes} | {} | {:.0} | {:.0} | {:.0} | {} |",
+            percent(refill.misses_at_once),
+            refill.first_second,
+            refill.after_ten,
+            refill.after_sixty,
+            percent(refill.read_again),
+        );
+    }
+    table
+}

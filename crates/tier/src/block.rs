@@ -1,0 +1,130 @@
+//! [`Block`]: bytes with the check sum that tells whether they still are those.
+
+use bytes::Bytes;
+use twox_hash::XxHash3_64;
+
+use crate::BlockKey;
+
+/// What a block starts with, on a disk and at an engine: `cwb1`, the length, the check sum.
+pub(crate) const HEADER: usize = 16;
+
+const MAGIC: [u8; 4] = *b"cwb1";
+
+/// The bytes of one block, with what they are checked by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    header: [u8; HEADER],
+    bytes: Bytes,
+}
+
+/// What came under a block's key is not that block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not this block, or not whole")]
+pub(crate) struct Corrupt;
+
+impl Block {
+    /// Seals bytes that came from the origin. The check sum depends on the key too, so that a
+    /// whole block in the wrong place is not taken for the right one.
+    pub(crate) fn seal(key: &BlockKey, bytes: Bytes) -> Self {
+        let mut header = [0; HEADER];
+        // A block is at most 1 MiB long (`Settings::check`); one that were longer would not be
+        // accepted again, as its length did not fit.
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        header[..4].copy_from_slice(&MAGIC);
+        header[4..8].copy_from_slice(&len.to_le_bytes());
+        header[8..].copy_from_slice(&check_sum(key, &bytes).to_le_bytes());
+        Self { header, bytes }
+    }
+
+    /// Takes a sealed block apart, and checks it: it came from a disk or a network.
+    pub(crate) fn open(key: &BlockKey, sealed: &Bytes) -> Result<Self, Corrupt> {
+        let block = Self::unchecked(sealed)?;
+        block.check(key)?;
+        Ok(block)
+    }
+
+    /// Takes a sealed block apart. [`Self::check`] has to follow.
+    pub(crate) fn unchecked(sealed: &Bytes) -> Result<Self, Corrupt> {
+        let header = *sealed.first_chunk::<HEADER>().ok_or(Corrupt)?;
+        Ok(Self {
+            header,
+            bytes: sealed.slice(HEADER..),
+        })
+    }
+
+    /// Says whether it is the block of this key, as it was sealed.
+    pub(crate) fn check(&self, key: &BlockKey) -> Result<(), Corrupt> {
+        if *self == Self::seal(key, self.bytes.clone()) {
+            Ok(())
+        } else {
+            Err(Corrupt)
+        }
+    }
+
+    /// Returns what it starts with where it is kept.
+    pub(crate) fn header(&self) -> &[u8; HEADER] {
+        &self.header
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Returns its length where it is kept.
+    pub(crate) fn sealed_len(&self) -> usize {
+        HEADER.saturating_add(self.bytes.len())
+    }
+}
+
+fn check_sum(key: &BlockKey, bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(key.seed(), bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sealed(block: &Block) -> Vec<u8> {
+        [block.header().as_slice(), block.bytes()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn one_flipped_bit_anywhere_is_noticed(
+            bytes in prop::collection::vec(any::<u8>(), 0..600), key: [u8; 16], at: prop::sample::Index, bit in 0..8
+        ) {
+            let key = BlockKey::from_bytes(key);
+            let mut kept = sealed(&Block::seal(&key, Bytes::from(bytes.clone())));
+            let whole = Block::open(&key, &Bytes::from(kept.clone())).expect("it is as it was sealed");
+            prop_assert_eq!(whole.bytes().as_ref(), bytes.as_slice());
+            let at = at.index(kept.len());
+            kept[at] ^= 1_u8 << bit;
+            prop_assert_eq!(Block::open(&key, &Bytes::from(kept)), Err(Corrupt));
+        }
+
+        #[test]
+        fn what_is_cut_or_longer_is_no_block(bytes in prop::collection::vec(any::<u8>(), 0..300), cut: prop::sample::Index) {
+            let key = BlockKey::from_bytes([7; 16]);
+            let mut kept = sealed(&Block::seal(&key, Bytes::from(bytes)));
+            let cut = cut.index(kept.len());
+            prop_assert_eq!(Block::open(&key, &Bytes::from(kept[..cut].to_vec())), Err(Corrupt));
+            kept.push(0);
+            prop_assert_eq!(Block::open(&key, &Bytes::from(kept)), Err(Corrupt));
+        }
+    }
+
+    #[test]
+    fn a_whole_block_under_another_key_is_not_that_block() {
+        let bytes = Bytes::from_static(b"bytes");
+        let kept = sealed(&Block::seal(&BlockKey::from_bytes([1; 16]), bytes));
+        assert_eq!(
+            Block::open(&BlockKey::from_bytes([2; 16]), &Bytes::from(kept)),
+            Err(Corrupt),
+            "an engine or a disk that mixes keys up is found out"
+        );
+    }
+}

@@ -1,0 +1,490 @@
+//! [`BlockCache`]: the way of a block from the origin to a reader.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use cachewise_units::ByteRange;
+use futures_util::{StreamExt, stream};
+use tokio::sync::Semaphore;
+
+use crate::block::Block;
+use crate::counters::{Counters, Table, Tier};
+use crate::flight::Flights;
+use crate::key::ObjectKey;
+use crate::local::{CORRUPT, Foyer, LocalTier};
+use crate::origin::{Entry, Kind, Meta, Origin};
+use crate::policy::{Found, Remote};
+use crate::{BlockKey, Error, Settings};
+
+/// The longest range that one read may have.
+pub const LONGEST_READ: u64 = 64 << 20;
+
+/// How many blocks of one read are fetched side by side.
+const BLOCKS_AT_ONCE: usize = 16;
+
+/// An object of the origin in one state: what [`BlockCache::get`] reads.
+#[derive(Clone, Debug)]
+pub struct File {
+    path: PathBuf,
+    meta: Meta,
+    key: ObjectKey,
+}
+
+impl File {
+    /// Returns its path, relative to the origin.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what the origin said of it.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Says whether its version tells this state from all others by now; see [`Meta::keep_from`].
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.meta
+            .keep_from
+            .is_none_or(|from| SystemTime::now() >= from)
+    }
+}
+
+/// A cache of an origin's blocks: memory, then the local disk, then the engine that machines
+/// share, then the origin; filled on the way back. Cheap to clone.
+///
+/// Belongs to the tokio runtime in which it was opened.
+#[derive(Clone, Debug)]
+pub struct BlockCache {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    origin: Arc<dyn Origin>,
+    local: Box<dyn LocalTier>,
+    remote: Option<Remote>,
+    flights: Flights,
+    reads: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
+    counters: Counters,
+}
+
+impl BlockCache {
+    /// Opens a cache of this origin. An engine that does not answer is no error: the cache works
+    /// without it, and [`Self::warnings`] says so.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Locked`], [`Error::Directory`], and [`Error::Engine`] where an
+    /// engine can never work as it is set up.
+    pub async fn open(settings: Settings, origin: Arc<dyn Origin>) -> Result<Self, Error> {
+        settings.check()?;
+        let local = Foyer::open(&settings).await?;
+        let remote = match &settings.engine {
+            Some(engine) => Some(Remote::open(engine, &settings).await?),
+            None => None,
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                reads: Arc::new(Semaphore::new(settings.origin_reads)),
+                looks: Arc::new(Semaphore::new(settings.origin_reads)),
+                settings,
+                origin,
+                local: Box::new(local),
+                remote,
+                flights: Flights::new(),
+                counters: Counters::new(),
+            }),
+        })
+    }
+
+    /// Returns how it is set up.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// Returns what is set up in a way that will hurt, and what to do about it.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.inner
+            .remote
+            .as_ref()
+            .map(Remote::warnings)
+            .unwrap_or_default()
+    }
+
+    /// Looks at an object of the origin. Asks the origin, and nobody else.
+    ///
+    /// # Errors
+    /// As [`Origin::stat`], and [`Error::Deadline`].
+    pub async fn stat(&self, path: &Path) -> Result<File, Error> {
+        let owned = path.to_owned();
+        let origin = Arc::clone(&self.inner.origin);
+        let meta = self
+            .looked(path, async move { origin.stat(&owned).await })
+            .await?;
+        Ok(self.file(path, meta))
+    }
+
+    /// Lists a directory of the origin. Asks the origin, and nobody else.
+    ///
+    /// # Errors
+    /// As [`Origin::list`], and [`Error::Deadline`].
+    pub async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
+        let owned = path.to_owned();
+        let origin = Arc::clone(&self.inner.origin);
+        self.looked(path, async move { origin.list(&owned).await })
+            .await
+    }
+
+    /// Makes the object of what was known of it before: asks nobody.
+    #[must_use]
+    pub fn file(&self, path: &Path, meta: Meta) -> File {
+        let key = BlockKey::of_object(
+            self.inner.origin.identity(),
+            path,
+            meta.size,
+            &meta.version,
+            self.inner.settings.block_size.0,
+        );
+        File {
+            path: path.to_owned(),
+            meta,
+            key,
+        }
+    }
+
+    /// Reads a range of an object: what of it lies before the object's end, nothing where it
+    /// begins behind that. Ends within [`Settings::deadline`], with bytes or with an error.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] where the object is not in that state any more and the bytes are not in
+    /// the cache; [`Error::Range`] above [`LONGEST_READ`]; [`Error::Deadline`]; as [`Origin::read`].
+    ///
+    /// # Cost
+    /// Of what is in memory: a look into a table, no system call, no copy within one block.
+    pub async fn get(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
+        let inner = &self.inner;
+        inner.counters.reads.one();
+        let within = inner.settings.deadline;
+        let read = match tokio::time::timeout(within, self.read(file, range)).await {
+            Ok(read) => read,
+            Err(_) => Err(inner.late(&file.path, "the bytes")),
+        };
+        match &read {
+            Ok(bytes) => inner.counters.bytes.add(length(bytes)),
+            Err(_) => inner.counters.failed_reads.one(),
+        }
+        read
+    }
+
+    async fn read(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
+        let refused = |why| Error::Range {
+            path: file.path.clone(),
+            range,
+            why,
+        };
+        if file.meta.kind != Kind::File {
+            return Err(refused("only files have bytes"));
+        }
+        let whole = ByteRange {
+            start: 0,
+            len: file.meta.size,
+        };
+        let Some(range) = whole.intersection(range) else {
+            return Ok(Bytes::new());
+        };
+        if range.len > LONGEST_READ {
+            return Err(refused("64 MiB are the most at once"));
+        }
+        let size = self.inner.settings.block_size.0;
+        let (first, last) = (range.start / size, (range.end() - 1) / size);
+        if first == last {
+            let block = self.block(file, first).await?;
+            return cut(&block, first * size, range).ok_or_else(|| refused("the block is short"));
+        }
+        let mut blocks = stream::iter(first..=last)
+            .map(|number| async move { (number, self.block(file, number).await) })
+            .buffered(BLOCKS_AT_ONCE);
+        let mut bytes = BytesMut::with_capacity(usize::try_from(range.len).unwrap_or(0));
+        while let Some((number, block)) = blocks.next().await {
+            let block = block?;
+            let part = cut(&block, number * size, range);
+            bytes.extend_from_slice(&part.ok_or_else(|| refused("the block is short"))?);
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// Returns one block, from the nearest that has it.
+    async fn block(&self, file: &File, number: u64) -> Result<Bytes, Error> {
+        let key = file.key.block(number);
+        if !file.is_settled() {
+            // Two states may have this key, so nobody's bytes but those read now are right.
+            let block = self.inner.fetch_from_origin(file, number, key).await?;
+            return Ok(block.bytes().clone());
+        }
+        let begun = Instant::now();
+        let counters = &self.inner.counters;
+        if let Some(block) = self.inner.local.memory(&key) {
+            counters.memory.hit(block.bytes().len(), begun.elapsed());
+            return Ok(block.bytes().clone());
+        }
+        counters.memory.miss(begun.elapsed());
+        let (flight, joined) = self.inner.flights.join(key, || {
+            let inner = Arc::clone(&self.inner);
+            let file = file.clone();
+            async move {
+                let within = inner.settings.deadline;
+                match tokio::time::timeout(within, inner.fetch(&file, number, key)).await {
+                    Ok(fetched) => fetched,
+                    Err(_) => Err(inner.late(&file.path, "the block")),
+                }
+            }
+        });
+        if joined {
+            counters.joined.one();
+        }
+        match flight.land().await {
+            Some(Ok(block)) => Ok(block.bytes().clone()),
+            Some(Err(error)) => Err(error),
+            None => Err(Error::Worker {
+                path: file.path.clone(),
+            }),
+        }
+    }
+
+    /// Runs a look at the origin, bounded in time and number.
+    async fn looked<T: Send + 'static>(
+        &self,
+        path: &Path,
+        look: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let looks = Arc::clone(&self.inner.looks);
+        match tokio::time::timeout(
+            self.inner.settings.deadline,
+            bounded(looks, path.to_owned(), look),
+        )
+        .await
+        {
+            Ok(looked) => looked,
+            Err(_) => Err(self.inner.late(path, "the origin")),
+        }
+    }
+
+    /// Returns what it did since it was opened.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let inner = &self.inner;
+        let tiers = inner.counters.rows(|tier| match tier {
+            Tier::Memory | Tier::Origin => true,
+            Tier::Disk => inner.local.has_disk(),
+            Tier::Remote => inner.remote.is_some(),
+        });
+        let mut totals = inner.counters.totals();
+        totals.dropped_disk_writes = inner.local.dropped();
+        let mut nodes = Vec::new();
+        if let Some(remote) = &inner.remote {
+            remote.add_to(&mut totals);
+            nodes = remote.rows();
+        }
+        Table {
+            tiers,
+            nodes,
+            totals,
+        }
+    }
+
+    /// Reads the blocks of a range from the origin, whoever has them already, and has them kept here and brought to
+    /// the engine.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn refill(&self, file: &File, range: ByteRange) -> Result<(), Error> {
+        let refused = |why| Error::Range {
+            path: file.path.clone(),
+            range,
+            why,
+        };
+        if file.meta.kind != Kind::File {
+            return Err(refused("only files have bytes"));
+        }
+        let whole = ByteRange {
+            start: 0,
+            len: file.meta.size,
+        };
+        let Some(range) = whole.intersection(range) else {
+            return Ok(());
+        };
+        let size = self.inner.settings.block_size.0;
+        let (first, last) = (range.start / size, (range.end() - 1) / size);
+        let mut blocks = stream::iter(first..=last)
+            .map(|number| {
+                let key = file.key.block(number);
+                let fetch = self.inner.fetch_from_origin(file, number, key);
+                tokio::time::timeout(self.inner.settings.deadline, fetch)
+            })
+            .buffered(BLOCKS_AT_ONCE);
+        while let Some(fetched) = blocks.next().await {
+            fetched.map_err(|_| self.inner.late(&file.path, "the origin"))??;
+        }
+        Ok(())
+    }
+
+    /// Waits until what is on its way to the engine is there, or lost.
+    pub async fn filled(&self) {
+        if let Some(remote) = &self.inner.remote {
+            remote.finish_fills().await;
+        }
+    }
+
+    /// Writes to the disk what waits to be written. What is not closed loses that, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Directory`].
+    pub async fn close(&self) -> Result<(), Error> {
+        if let Some(remote) = &self.inner.remote {
+            remote.finish_fills().await;
+        }
+        self.inner.local.close().await
+    }
+}
+
+impl Inner {
+    /// Looks for a block where memory has none.
+    async fn fetch(&self, file: &File, number: u64, key: BlockKey) -> Result<Block, Error> {
+        // Another fetch may have ended between the reader's look and this one's begin.
+        if let Some(block) = self.local.memory(&key) {
+            return Ok(block);
+        }
+        if self.local.has_disk() {
+            let begun = Instant::now();
+            let found = self.local.disk(&key).await;
+            let (counters, took) = (&self.counters.disk, begun.elapsed());
+            match found {
+                Ok(Some(block)) => {
+                    counters.hit(block.bytes().len(), took);
+                    return Ok(block);
+                }
+                Ok(None) => counters.miss(took),
+                Err(why) => {
+                    if why == CORRUPT {
+                        counters.corrupt.one();
+                    }
+                    counters.error(took);
+                }
+            }
+        }
+        if let Some(remote) = &self.remote {
+            let begun = Instant::now();
+            let found = remote.get(&key).await;
+            let (counters, took) = (&self.counters.remote, begun.elapsed());
+            match found {
+                Found::Hit(block) => {
+                    counters.hit(block.bytes().len(), took);
+                    self.local.keep(key, block.clone());
+                    return Ok(block);
+                }
+                Found::Miss => counters.miss(took),
+                Found::Corrupt => {
+                    counters.corrupt.one();
+                    counters.error(took);
+                }
+                Found::Unknown => counters.error(took),
+            }
+        }
+        self.fetch_from_origin(file, number, key).await
+    }
+
+    async fn fetch_from_origin(
+        &self,
+        file: &File,
+        number: u64,
+        key: BlockKey,
+    ) -> Result<Block, Error> {
+        let size = self.settings.block_size.0;
+        let start = number.saturating_mul(size);
+        let range = ByteRange {
+            start,
+            len: size.min(file.meta.size.saturating_sub(start)),
+        };
+        let begun = Instant::now();
+        // Looked at before the read: the clock goes on meanwhile.
+        let keep = file.is_settled();
+        let origin = Arc::clone(&self.origin);
+        let of = file.clone();
+        let read = bounded(Arc::clone(&self.reads), file.path.clone(), async move {
+            origin.read(&of.path, &of.meta, range).await
+        })
+        .await;
+        let (counters, took) = (&self.counters.origin, begun.elapsed());
+        let bytes = match read {
+            Ok(bytes) if length(&bytes) == range.len => bytes,
+            Ok(_) => {
+                counters.error(took);
+                return Err(Error::Changed {
+                    path: file.path.clone(),
+                    what: "the read was short",
+                });
+            }
+            Err(error) => {
+                counters.error(took);
+                return Err(error);
+            }
+        };
+        counters.hit(bytes.len(), took);
+        let block = Block::seal(&key, bytes);
+        if keep {
+            self.local.keep(key, block.clone());
+            if let Some(remote) = &self.remote {
+                remote.fill(key, block.clone());
+            }
+        }
+        Ok(block)
+    }
+
+    fn late(&self, path: &Path, waiting_for: &'static str) -> Error {
+        Error::Deadline {
+            path: path.to_owned(),
+            after: self.settings.deadline,
+            waiting_for,
+        }
+    }
+}
+
+/// Runs a call of the origin as a task that keeps its permit until it really ends: an origin that
+/// hangs is asked so and so many times, and not once more for each reader that gave up.
+async fn bounded<T: Send + 'static>(
+    permits: Arc<Semaphore>,
+    path: PathBuf,
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let died = || Error::Worker { path };
+    let Ok(permit) = permits.acquire_owned().await else {
+        return Err(died());
+    };
+    let task = tokio::spawn(async move {
+        let answer = call.await;
+        drop(permit);
+        answer
+    });
+    task.await.unwrap_or_else(|_| Err(died()))
+}
+
+/// Returns what of a range lies in a block that starts at `start`, and `None` where the block ends
+/// before it should.
+fn cut(block: &Bytes, start: u64, range: ByteRange) -> Option<Bytes> {
+    let from = usize::try_from(range.start.saturating_sub(start)).ok()?;
+    let to = usize::try_from(range.end().saturating_sub(start)).ok()?;
+    let to = to.min(block.len());
+    (from < to).then(|| block.slice(from..to))
+}
+
+fn length(bytes: &Bytes) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

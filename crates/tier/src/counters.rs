@@ -1,0 +1,316 @@
+//! [`Counters`]: what each tier and node did, as `tier stat` shows it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Where a block can come from, nearest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// This process's memory.
+    Memory,
+    /// The local disk.
+    Disk,
+    /// The engine that machines share.
+    Remote,
+    /// Where the bytes are at home.
+    Origin,
+}
+
+impl Tier {
+    /// All of them, in the order in which they are asked.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Disk, Self::Remote, Self::Origin];
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Remote => "remote",
+            Self::Origin => "origin",
+        }
+    }
+}
+
+/// How long calls took. There is none where there was no call.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The arithmetic mean.
+    pub mean_seconds: f64,
+    /// Half of the calls took at most this, to three digits.
+    pub p50_seconds: f64,
+    /// 99 % of them did.
+    pub p99_seconds: f64,
+    /// All of them did.
+    pub max_seconds: f64,
+}
+
+/// What one tier did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TierRow {
+    /// Which.
+    pub tier: Tier,
+    /// How often it was asked for a block.
+    pub calls: u64,
+    /// How often it had the block.
+    pub hits: u64,
+    /// How often it had not.
+    pub misses: u64,
+    /// How often it did not answer, late answers included.
+    pub errors: u64,
+    /// How many blocks came broken, and were thrown away.
+    pub corrupt: u64,
+    /// The bytes that it gave.
+    pub bytes: u64,
+    /// How long it took, whatever came of it.
+    pub latency: Option<Latency>,
+}
+
+/// Whether a node is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    /// It is.
+    Closed,
+    /// It is not, until some time is over.
+    Open,
+    /// One question is under way to see whether it answers again.
+    Probing,
+}
+
+/// What one node of the engine did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its address.
+    pub node: String,
+    /// How often it was asked for a block; hedges and probes are in it.
+    pub calls: u64,
+    /// How often it had the block.
+    pub hits: u64,
+    /// How often it had not.
+    pub misses: u64,
+    /// How often it answered with an error, or could not be reached.
+    pub errors: u64,
+    /// How often the time was up.
+    pub deadline_misses: u64,
+    /// How often it was asked because another node took long.
+    pub hedges: u64,
+    /// How often it was asked to see whether it answers again.
+    pub probes: u64,
+    /// How often its breaker opened.
+    pub opened: u64,
+    /// Its breaker now.
+    pub breaker: BreakerState,
+    /// How many connections to it there are.
+    pub connections: u64,
+    /// How long until the first byte of its answers, without those that never came.
+    pub latency: Option<Latency>,
+}
+
+/// What goes over all tiers. All but the two times at the end only ever grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Reads that were asked for.
+    pub reads: u64,
+    /// Reads that ended with an error.
+    pub failed_reads: u64,
+    /// The bytes that reads returned.
+    pub bytes: u64,
+    /// Reads of a block that found it being fetched already, and waited for that.
+    pub joined: u64,
+    /// Questions to a second node because the first took long.
+    pub hedges: u64,
+    /// Of these, how many brought the block.
+    pub hedges_won: u64,
+    /// Hedges that were due and not sent: the budget was used up.
+    pub hedges_refused: u64,
+    /// Blocks that no node brought in time, and that were fetched from the origin.
+    pub deadline_misses: u64,
+    /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
+    /// as much under way as they may.
+    pub breaker_skips: u64,
+    /// Blocks brought to the engine.
+    pub fills: u64,
+    /// Blocks not brought to the engine: too many were under way, or it refused.
+    pub dropped_fills: u64,
+    /// Blocks not written to the local disk: its queue was full.
+    pub dropped_disk_writes: u64,
+    /// When a hedge is sent at present; `None` is never.
+    pub hedge_after_seconds: Option<f64>,
+    /// When a node has missed its deadline at present; 0 without an engine.
+    #[serde(default)]
+    pub deadline_seconds: f64,
+}
+
+/// What a cache did since it was opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// A row for each tier that there is.
+    pub tiers: Vec<TierRow>,
+    /// A row for each node of the engine.
+    pub nodes: Vec<NodeRow>,
+    /// What goes over all of them.
+    pub totals: Totals,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn one(&self) {
+        self.add(1);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How long calls took: three digits, up to an hour, in bounded memory.
+#[derive(Debug)]
+pub(crate) struct Latencies(Mutex<Histogram<u64>>);
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 3)
+            .or_else(|_| Histogram::new(3))
+            .unwrap_or_else(|_| unreachable!("three digits are allowed"));
+        Self(Mutex::new(histogram))
+    }
+
+    pub(crate) fn record(&self, took: Duration) {
+        let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .saturating_record(microseconds);
+    }
+
+    pub(crate) fn get(&self) -> Option<Latency> {
+        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = |microseconds: u64| Duration::from_micros(microseconds).as_secs_f64();
+        (!histogram.is_empty()).then(|| Latency {
+            mean_seconds: histogram.mean() / 1e6,
+            p50_seconds: seconds(histogram.value_at_quantile(0.5)),
+            p99_seconds: seconds(histogram.value_at_quantile(0.99)),
+            max_seconds: seconds(histogram.max()),
+        })
+    }
+}
+
+/// What one tier did, as it counts.
+#[derive(Debug)]
+pub(crate) struct TierCounters {
+    tier: Tier,
+    pub(crate) hits: Count,
+    pub(crate) misses: Count,
+    pub(crate) errors: Count,
+    pub(crate) corrupt: Count,
+    pub(crate) bytes: Count,
+    pub(crate) latency: Latencies,
+}
+
+impl TierCounters {
+    fn new(tier: Tier) -> Self {
+        Self {
+            tier,
+            hits: Count::default(),
+            misses: Count::default(),
+            errors: Count::default(),
+            corrupt: Count::default(),
+            bytes: Count::default(),
+            latency: Latencies::new(),
+        }
+    }
+
+    /// Notes that it had the block.
+    pub(crate) fn hit(&self, bytes: usize, took: Duration) {
+        self.hits.one();
+        self.bytes.add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.latency.record(took);
+    }
+
+    /// Notes that it had not.
+    pub(crate) fn miss(&self, took: Duration) {
+        self.misses.one();
+        self.latency.record(took);
+    }
+
+    /// Notes that it did not answer.
+    pub(crate) fn error(&self, took: Duration) {
+        self.errors.one();
+        self.latency.record(took);
+    }
+
+    fn row(&self) -> TierRow {
+        let (hits, misses, errors) = (self.hits.get(), self.misses.get(), self.errors.get());
+        TierRow {
+            tier: self.tier,
+            calls: hits + misses + errors,
+            hits,
+            misses,
+            errors,
+            corrupt: self.corrupt.get(),
+            bytes: self.bytes.get(),
+            latency: self.latency.get(),
+        }
+    }
+}
+
+/// What a cache did, as it counts.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) memory: TierCounters,
+    pub(crate) disk: TierCounters,
+    pub(crate) remote: TierCounters,
+    pub(crate) origin: TierCounters,
+    pub(crate) reads: Count,
+    pub(crate) failed_reads: Count,
+    pub(crate) bytes: Count,
+    pub(crate) joined: Count,
+}
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: TierCounters::new(Tier::Memory),
+            disk: TierCounters::new(Tier::Disk),
+            remote: TierCounters::new(Tier::Remote),
+            origin: TierCounters::new(Tier::Origin),
+            reads: Count::default(),
+            failed_reads: Count::default(),
+            bytes: Count::default(),
+            joined: Count::default(),
+        }
+    }
+
+    /// Returns the rows of the tiers that there are.
+    pub(crate) fn rows(&self, has: impl Fn(Tier) -> bool) -> Vec<TierRow> {
+        [&self.memory, &self.disk, &self.remote, &self.origin]
+            .into_iter()
+            .filter(|counters| has(counters.tier))
+            .map(TierCounters::row)
+            .collect()
+    }
+
+    /// Returns what goes over all tiers, without what others count.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            reads: self.reads.get(),
+            failed_reads: self.failed_reads.get(),
+            bytes: self.bytes.get(),
+            joined: self.joined.get(),
+            ..Totals::default()
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! From single nodes to a cluster: they meet, share the slots, and replicas choose their masters.
+
+use std::ops::RangeInclusive;
+
+use super::error::Error;
+use super::server::Server;
+use super::wire::{self, Reply};
+use super::{Role, Until};
+
+/// How many slots a Redis Cluster has.
+const SLOTS: usize = 16_384;
+
+/// Makes one cluster of servers that know nothing of each other.
+pub fn form(servers: &[(Server, Role)], until: &Until) -> Result<(), Error> {
+    let Some((first, _)) = servers.first() else {
+        return Ok(());
+    };
+    let masters: Vec<Server> = servers
+        .iter()
+        .filter(|(_, role)| *role == Role::Master)
+        .map(|(server, _)| *server)
+        .collect();
+    for (place, server) in masters.iter().enumerate() {
+        let slots = share(place, masters.len());
+        let (low, high) = (slots.start().to_string(), slots.end().to_string());
+        tell(*server, &["CLUSTER", "ADDSLOTSRANGE", &low, &high])?;
+    }
+    for (place, (server, _)) in servers.iter().enumerate() {
+        // Different from the start, or nodes spend a while on agreeing who is which.
+        let epoch = place.saturating_add(1).to_string();
+        tell(*server, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
+    }
+    for (server, _) in servers.iter().skip(1) {
+        let (port, bus_port) = (server.port.to_string(), server.bus_port.to_string());
+        let host = server.address().ip().to_string();
+        tell(*first, &["CLUSTER", "MEET", &host, &port, &bus_port])?;
+    }
+    for (server, _) in servers {
+        let what = format!("the node on port {} knows all others", server.port);
+        until.there(&what, || {
+            let info = tell(*server, &["CLUSTER", "INFO"])?;
+            Ok(has(
+                &info,
+                "cluster_known_nodes",
+                &servers.len().to_string(),
+            ))
+        })?;
+    }
+    for (server, role) in servers {
+        let Role::ReplicaOf(place) = role else {
+            continue;
+        };
+        let Some(master) = masters.get(*place) else {
+            continue;
+        };
+        let id = tell(*master, &["CLUSTER", "MYID"])?;
+        tell(*server, &["CLUSTER", "REPLICATE", &id])?;
+    }
+    for (server, role) in servers {
+        let what = format!(
+            "the cluster is whole as the node on port {} sees it",
+            server.port
+        );
+        until.there(&what, || {
+            let info = tell(*server, &["CLUSTER", "INFO"])?;
+            let all = SLOTS.to_string();
+            if has(&info, "cluster_state", "ok").is_none()
+                || has(&info, "cluster_slots_ok", &all).is_none()
+            {
+                return Ok(None);
+            }
+            // Clients learn of replicas by what each node knows of the others.
+            let nodes = tell(*server, &["CLUSTER", "NODES"])?;
+            let replicas = servers.len().saturating_sub(masters.len());
+            let known = nodes.lines().filter(|line| line.contains("slave")).count();
+            if known != replicas || nodes.contains("handshake") {
+                return Ok(None);
+            }
+            if matches!(role, Role::Master) {
+                return Ok(Some(()));
+            }
+            let info = tell(*server, &["INFO", "replication"])?;
+            Ok(has(&info, "master_link_status", "up"))
+        })?;
+    }
+    Ok(())
+}
+
+/// The slots of one of so many masters; the shares differ by one at most.
+fn share(place: usize, masters: usize) -> RangeInclusive<usize> {
+    let low = place * SLOTS / masters;
+    let end = (place + 1) * SLOTS / masters;
+    low..=end.saturating_sub(1)
+}
+
+/// Whether a line of `INFO` says so.
+fn has(info: &str, key: &str, value: &str) -> Option<()> {
+    let mut lines = info.lines().filter_map(|line| line.trim().split_once(':'));
+    lines
+        .any(|(name, is)| name == key && is == value)
+        .then_some(())
+}
+
+/// Sends a command that must not be refused.
+fn tell(server: Server, command: &[&str]) -> Result<String, Error> {
+    let problem = match wire::ask(server.address(), command) {
+        Ok(Reply::Text(text)) => return Ok(text),
+        Ok(Reply::Number(number)) => return Ok(number.to_string()),
+        Ok(Reply::Refused(refused)) => refused,
+        Err(error) => error.to_string(),
+    };
+    Err(Error::Answer {
+        address: server.address().to_string(),
+        command: command.join(" "),
+        problem,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_slots_are_shared_out_once() {
+        for masters in [1, 3, 5, 7, 100] {
+            let mut next = 0;
+            for place in 0..masters {
+                let slots = share(place, masters);
+                assert_eq!(*slots.start(), next, "no gap, {masters} masters");
+                let size = slots.end() + 1 - slots.start();
+                assert!(size.abs_diff(SLOTS / masters) <= 1, "even: {slots:?}");
+                next = slots.end() + 1;
+            }
+            assert_eq!(next, SLOTS, "all of them, {masters} masters");
+        }
+    }
+
+    #[test]
+    fn info_is_read_by_whole_names() {
+        let info = "cluster_state:ok\r\ncluster_slots_ok:16384\r\n";
+        assert!(has(info, "cluster_state", "ok").is_some());
+        assert!(has(info, "state", "ok").is_none(), "not the end of a name");
+        assert!(
+            has(info, "cluster_slots_ok", "16").is_none(),
+            "not the head of a value"
+        );
+    }
+}

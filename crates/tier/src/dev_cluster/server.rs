@@ -1,0 +1,157 @@
+//! One `redis-server` process.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::error::Error;
+use super::keeper::Keeper;
+use super::wire::{self, Reply};
+use super::{Options, Topology, Until};
+
+/// How often other ports are tried when somebody takes ours before the server does.
+const ATTEMPTS: usize = 5;
+
+/// How much of a log is shown.
+const LAST_WORDS: usize = 400;
+
+/// A server that answers.
+#[derive(Debug, Clone, Copy)]
+pub struct Server {
+    pub port: u16,
+    pub pid: u32,
+    /// Where the nodes of a cluster talk to each other.
+    pub bus_port: u16,
+}
+
+impl Server {
+    /// Starts it and waits until it answers.
+    pub fn start(
+        keeper: &Keeper,
+        options: &Options,
+        port: Option<u16>,
+        directory: &Path,
+        until: &Until,
+    ) -> Result<Self, Error> {
+        let mut attempt = 1;
+        loop {
+            match Self::try_start(keeper, options, port, directory, until) {
+                Err(Error::Ended { words, .. })
+                    if port.is_none()
+                        && attempt < ATTEMPTS
+                        && words.contains("Address already in use") =>
+                {
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn try_start(
+        keeper: &Keeper,
+        options: &Options,
+        port: Option<u16>,
+        directory: &Path,
+        until: &Until,
+    ) -> Result<Self, Error> {
+        fs::create_dir_all(directory)
+            .map_err(|source| Error::io("make the directory", directory, source))?;
+        let log = directory.join("redis.log");
+        let (free, bus_port) = free_ports()?;
+        let port = port.unwrap_or(free);
+        let mut command = Command::new(&options.program);
+        command
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        for (name, value) in settings(options, port, bus_port) {
+            command.arg(format!("--{name}")).arg(value);
+        }
+        let pid = keeper.start(command).map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                let program = options.program.clone();
+                return Error::NoServer { program };
+            }
+            Error::io("start", &options.program, source)
+        })?;
+        let server = Self {
+            port,
+            pid,
+            bus_port,
+        };
+        until.there(&format!("the server on port {port} answers"), || {
+            if let Some((_, status)) = keeper.ended().into_iter().find(|(ended, _)| *ended == pid) {
+                let words = last_words(&log);
+                return Err(Error::Ended { status, words });
+            }
+            let answer = wire::ask(server.address(), &["PING"]);
+            Ok(matches!(answer, Ok(Reply::Text(text)) if text == "PONG").then_some(()))
+        })?;
+        Ok(server)
+    }
+
+    pub fn address(self) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)
+    }
+}
+
+/// What differs from Redis's defaults, and why.
+fn settings(options: &Options, port: u16, bus_port: u16) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        ("port", port.to_string()),
+        // Reachable from this machine alone: there is no password.
+        ("bind", Ipv4Addr::LOCALHOST.to_string()),
+        ("daemonize", "no".into()),
+        ("logfile", "redis.log".into()),
+        // A cache: nothing is kept, and what is full makes room.
+        ("save", String::new()),
+        ("appendonly", "no".into()),
+        ("maxmemory", options.memory.0.to_string()),
+        ("maxmemory-policy", "allkeys-lru".into()),
+        // A replica that joins gets its copy at once, without a file.
+        ("repl-diskless-sync-delay", "0".into()),
+    ];
+    if options.topology == Topology::Cluster {
+        settings.extend([
+            ("cluster-enabled", "yes".to_owned()),
+            ("cluster-port", bus_port.to_string()),
+            ("cluster-config-file", "nodes.conf".to_owned()),
+            (
+                "cluster-node-timeout",
+                options.node_timeout.as_millis().to_string(),
+            ),
+            // With the default, one node that is gone makes all others refuse.
+            ("cluster-require-full-coverage", "no".to_owned()),
+        ]);
+    }
+    settings
+}
+
+/// Two ports that nobody listened on a moment ago.
+fn free_ports() -> Result<(u16, u16), Error> {
+    let listen = || -> io::Result<(TcpListener, u16)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        Ok((listener, port))
+    };
+    // Both at once, or they could be the same.
+    let both = listen().and_then(|one| Ok((one, listen()?)));
+    let ((_, port), (_, bus_port)) =
+        both.map_err(|source| Error::io("find a free port on", Path::new("127.0.0.1"), source))?;
+    Ok((port, bus_port))
+}
+
+fn last_words(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let text = text.trim();
+    if text.is_empty() {
+        return "none".into();
+    }
+    let skipped = text.chars().count().saturating_sub(LAST_WORDS);
+    text.chars().skip(skipped).collect()
+}

@@ -1,0 +1,198 @@
+//! [`Error`]: why there are no bytes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cachewise_units::{ByteRange, escaped};
+
+/// Why a question to the cache has no answer. Cheap to clone: all who wait for one block get it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The origin has nothing of that name.
+    #[error(
+        "{}: not at the origin; look for it there, or mend the name",
+        escaped(path)
+    )]
+    NotFound {
+        /// The path, relative to the origin.
+        path: PathBuf,
+    },
+
+    /// The origin does not let this user at it.
+    #[error(
+        "{}: the origin refuses access; check its permissions and credentials",
+        escaped(path)
+    )]
+    Denied {
+        /// The path, relative to the origin.
+        path: PathBuf,
+    },
+
+    /// The object is not what it was when it was looked at: no bytes are mixed.
+    #[error(
+        "{}: changed at the origin while it was read ({what}); stat it again, and read that",
+        escaped(path)
+    )]
+    Changed {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+    },
+
+    /// The path cannot be one of this origin.
+    #[error("{}: {why}", escaped(path))]
+    Path {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What is wrong with it, and what would be right.
+        why: &'static str,
+    },
+
+    /// The range begins behind the end, or is too long for one read.
+    #[error("{}: bytes {} to {} cannot be read: {why}", escaped(path), range.start, range.end())]
+    Range {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// What was asked for.
+        range: ByteRange,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+
+    /// Nothing answered in time: the promise is bounded time, not success.
+    #[error("{}: no answer within {} ms ({waiting_for}); try again, or raise the deadline of reads", escaped(path), after.as_millis())]
+    Deadline {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// How long it was waited.
+        after: Duration,
+        /// What had not come.
+        waiting_for: &'static str,
+    },
+
+    /// The origin failed.
+    #[error("{}: {operation} at the origin: {source}", escaped(path))]
+    Origin {
+        /// The path, relative to the origin.
+        path: PathBuf,
+        /// What was being done.
+        operation: &'static str,
+        /// What came of it.
+        source: Arc<io::Error>,
+    },
+
+    /// The directory of the cache cannot be used.
+    #[error("cache directory {}: {operation}: {source}", escaped(path))]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What was being done.
+        operation: &'static str,
+        /// What came of it.
+        source: Arc<io::Error>,
+    },
+
+    /// Another process has the directory of the cache.
+    #[error(
+        "cache directory {}: in use by {}; two caches in one directory would overwrite each other: \
+         name another directory, or end that process", escaped(path), holder(*pid)
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The process, where it left its number.
+        pid: Option<u32>,
+    },
+
+    /// A setting is out of bounds.
+    #[error("{setting}: {why}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// What is wrong, and what is allowed.
+        why: String,
+    },
+
+    /// The engine cannot be used as it is set up.
+    #[error("engine {engine}: {why}")]
+    Engine {
+        /// The engine, without secrets.
+        engine: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+
+    /// A worker ended without an answer, which is a defect of this program.
+    #[error(
+        "{}: the worker that fetched it died; this is a defect, please report it",
+        escaped(path)
+    )]
+    Worker {
+        /// The path, relative to the origin.
+        path: PathBuf,
+    },
+}
+
+/// What sort of failure it is: what a mount turns into an errno, and a program into an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No such object.
+    NotFound,
+    /// Not allowed.
+    Denied,
+    /// What was asked makes no sense.
+    Invalid,
+    /// The object is another one by now.
+    Changed,
+    /// Not in time.
+    Deadline,
+    /// Somebody else has it.
+    Busy,
+    /// Origin, disk or engine failed.
+    Failed,
+}
+
+impl Error {
+    /// Returns what sort of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Denied { .. } => ErrorKind::Denied,
+            Self::Path { .. } | Self::Range { .. } | Self::Setting { .. } => ErrorKind::Invalid,
+            Self::Changed { .. } => ErrorKind::Changed,
+            Self::Deadline { .. } => ErrorKind::Deadline,
+            Self::Locked { .. } => ErrorKind::Busy,
+            Self::Origin { .. }
+            | Self::Directory { .. }
+            | Self::Engine { .. }
+            | Self::Worker { .. } => ErrorKind::Failed,
+        }
+    }
+
+    /// Makes the error of a call at the origin.
+    pub(crate) fn of_origin(path: &Path, operation: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { path },
+            io::ErrorKind::PermissionDenied => Self::Denied { path },
+            _ => Self::Origin {
+                path,
+                operation,
+                source: Arc::new(source),
+            },
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(
+        || "another process".to_owned(),
+        |pid| format!("process {pid}"),
+    )
+}

@@ -1,0 +1,66 @@
+//! A block cache for many machines: memory, then the local disk, then an engine that machines
+//! share (Redis Cluster, Valkey), then the origin; filled on the way back.
+//!
+//! Blocks never change: their keys hold the origin's identity and the object's version, so a
+//! changed origin is never served stale, and each block is checked when it comes from a disk or a
+//! network. The point of it is what it does about a slow node: a read ends in bounded time.
+//!
+//! It is *not* a file system (the mount is built on it) and writes nothing to the origin, ever.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use cachewise_tier::{BlockCache, Directory, Settings};
+//! use cachewise_units::ByteRange;
+//!
+//! # let root = tempfile::tempdir()?;
+//! # std::fs::write(root.path().join("block.bin"), b"some bytes")?;
+//! # let root = root.path();
+//! let origin = Arc::new(Directory::open(root)?);
+//! let cache = BlockCache::open(Settings::default(), origin).await?;
+//! let file = cache.stat(Path::new("block.bin")).await?;
+//! let bytes = cache.get(&file, ByteRange { start: 5, len: 100 }).await?;
+//! assert_eq!(bytes.as_ref(), b"bytes");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Layout
+//! - `cache`: [`BlockCache`], [`File`]: the way of a block; `flight`: one fetch for all who wait.
+//! - `key`: [`BlockKey`]; `block`: a block and its check sum.
+//! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`].
+//! - `local`: memory and disk.
+//! - [`remote`]: [`remote::RemoteEngine`], and the engines.
+//! - `policy`: deadlines, hedges, breakers, what is under way.
+//! - `counters`: [`Table`], what `tier stat` shows.
+//! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
+//! - `settings`: [`Settings`]; `error`: [`Error`].
+//! - [`mount`]: an origin as a directory; [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod cache;
+mod counters;
+pub mod dev_cluster;
+mod error;
+mod flight;
+mod key;
+mod local;
+pub mod mount;
+mod origin;
+mod policy;
+pub mod remote;
+mod settings;
+
+pub use block::Block;
+pub use cache::{BlockCache, File, LONGEST_READ};
+pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
+pub use error::{Error, ErrorKind};
+pub use key::BlockKey;
+pub use origin::{Directory, Entry, Kind, Meta, Origin, Version};
+pub use policy::Started;
+pub use settings::{DiskSettings, PolicySettings, Settings};

@@ -1,0 +1,36 @@
+//! [`LocalTier`]: this machine's memory and disk.
+
+mod drops;
+mod foyer;
+mod lock;
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+
+pub(crate) use foyer::{CORRUPT, Foyer};
+
+use crate::block::Block;
+use crate::{BlockKey, Error};
+
+/// This machine's memory and disk. Kept small, as what is behind it changes often.
+pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
+    /// Looks into memory alone, without waiting.
+    fn memory(&self, key: &BlockKey) -> Option<Block>;
+
+    /// Says whether there is a disk.
+    fn has_disk(&self) -> bool;
+
+    /// Looks on the disk. What it returns is not checked yet.
+    fn disk<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Block>, String>>;
+
+    /// Keeps a block, in memory at once, on the disk soon. Never waits: what is too much for the
+    /// disk is counted in [`Self::dropped`].
+    fn keep(&self, key: BlockKey, block: Block);
+
+    /// Returns how many blocks were not written to the disk.
+    fn dropped(&self) -> u64;
+
+    /// Writes what waits to be written.
+    fn close(&self) -> BoxFuture<'_, Result<(), Error>>;
+}

@@ -1,0 +1,551 @@
+//! From the kernel's questions to the cache's answers.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyStatfs, Request,
+};
+use tokio::runtime::Handle;
+
+use super::attributes::{Owner, file_type};
+use super::inodes::{Content, Inode, Inodes, ROOT};
+use super::operations::Operations;
+use super::report::REPORT;
+use super::{Operation, Options, Report};
+use crate::{BlockCache, Entry, Error, ErrorKind, File, Kind, Meta, Version};
+
+/// For how long a name that the origin does not have is taken for missing, at most: files appear.
+const MISSING: Duration = Duration::from_secs(10);
+
+/// How many reads ahead the kernel may have under way.
+const BACKGROUND: u16 = 64;
+
+/// An inode number for names that nobody has asked for yet.
+const UNKNOWN: u64 = 0xffff_ffff;
+
+/// What all threads use.
+pub(super) struct Shared {
+    cache: BlockCache,
+    runtime: Handle,
+    inodes: Inodes,
+    operations: Operations,
+    owner: Owner,
+    name: String,
+    directory: PathBuf,
+    began: Instant,
+    revalidate: Duration,
+    /// Lists of directories that are open.
+    lists: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
+    next_handle: AtomicU64,
+    /// Whether files may be opened without asking.
+    opens_unasked: AtomicBool,
+    notifier: OnceLock<Notifier>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        cache: BlockCache,
+        runtime: Handle,
+        directory: &Path,
+        options: &Options,
+    ) -> Self {
+        let block_size = cache.settings().block_size.0;
+        Self {
+            cache,
+            runtime,
+            inodes: Inodes::new(),
+            operations: Operations::new(),
+            owner: Owner::this(block_size),
+            name: options.name.clone(),
+            directory: directory.to_owned(),
+            began: Instant::now(),
+            revalidate: options.revalidate,
+            lists: Mutex::new(HashMap::new()),
+            next_handle: AtomicU64::new(1),
+            opens_unasked: AtomicBool::new(false),
+            notifier: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn notify_by(&self, notifier: Notifier) {
+        // Set once, when the mount begins.
+        let _ = self.notifier.set(notifier);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        Report {
+            origin: self.name.clone(),
+            directory: self.directory.clone(),
+            pid: std::process::id(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            operations: self.operations.rows(),
+            cache: self.cache.table(),
+        }
+    }
+
+    fn attributes(&self, inode: &Inode) -> FileAttr {
+        match &inode.content {
+            Content::File(file) => self.owner.attributes(inode.number, file.meta()),
+            Content::Directory { known, .. } => {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                self.owner.attributes(inode.number, known.file.meta())
+            }
+            Content::Own {
+                bytes,
+                is_directory,
+            } => self
+                .owner
+                .attributes(inode.number, &own_meta(bytes, *is_directory)),
+        }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, HashMap<u64, Arc<Vec<Entry>>>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of a directory of the origin.
+    fn directory(&self, number: u64) -> Option<PathBuf> {
+        if number == ROOT {
+            return Some(PathBuf::new());
+        }
+        match &self.inodes.get(number)?.content {
+            Content::Directory { path, .. } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// What is not of the origin: `.cachewise` in the root, and the report in that.
+    fn own(&self, parent: u64, name: &OsStr) -> Option<Arc<Inode>> {
+        let (directory, file) = REPORT.split_once('/')?;
+        if parent == ROOT && name == directory {
+            return Some(self.inodes.own(Bytes::new(), true));
+        }
+        let inode = self.inodes.get(parent)?;
+        match &inode.content {
+            Content::Own {
+                is_directory: true, ..
+            } if name == file => {
+                // A report that cannot be written is empty, which is no JSON either.
+                let report = serde_json::to_vec_pretty(&self.report()).unwrap_or_default();
+                Some(self.inodes.own(Bytes::from(report), false))
+            }
+            _ => None,
+        }
+    }
+
+    /// The object is not what it was: who asks for its name next, asks the origin.
+    fn outdated(self: &Arc<Self>, path: &Path) {
+        self.inodes.outdated(path);
+        let name = path.file_name().map(OsStr::to_owned);
+        let parent = path.parent().and_then(|path| self.inodes.number_of(path));
+        let (Some(name), Some(parent)) = (name, parent) else {
+            return;
+        };
+        let shared = Arc::clone(self);
+        // The kernel may wait for an answer of ours before it takes this: not on a thread that gives answers.
+        self.runtime.spawn_blocking(move || {
+            if let Some(notifier) = shared.notifier.get() {
+                // Where the kernel does not know the name, all is well.
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
+            }
+        });
+    }
+
+    async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
+        self.operations.asks_origin(operation);
+        self.cache.stat(path).await
+    }
+
+    /// The list of a directory, from the origin if what is known of it is not good any more.
+    async fn list(&self, number: u64, path: &Path) -> Result<Arc<Vec<Entry>>, Error> {
+        let inode = self.inodes.get(number);
+        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((list, looked)) = &known.list
+                && looked.elapsed() < self.revalidate
+            {
+                return Ok(Arc::clone(list));
+            }
+        }
+        self.operations.asks_origin(Operation::Opendir);
+        let looked = Instant::now();
+        let list = Arc::new(self.cache.list(path).await?);
+        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.list = Some((Arc::clone(&list), looked));
+        }
+        Ok(list)
+    }
+}
+
+/// What stat(2) shows of what is not of the origin.
+fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
+    let (kind, mode) = match is_directory {
+        true => (Kind::Directory, 0o555),
+        false => (Kind::File, 0o444),
+    };
+    Meta {
+        kind,
+        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        version: Version::new(""),
+        modified: None,
+        mode,
+        keep_from: None,
+    }
+}
+
+/// The kernel's side of it.
+pub(super) struct Filesystem(Arc<Shared>);
+
+impl Filesystem {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+
+    /// Answers at once where nothing has to be waited for, as for a block in memory; else as a task, so that the
+    /// thread is free for the next question.
+    fn answer<F: Future<Output = ()> + Send + 'static>(&self, work: impl FnOnce(Arc<Shared>) -> F) {
+        let _entered = self.0.runtime.enter();
+        let mut work: Pin<Box<F>> = Box::pin(work(Arc::clone(&self.0)));
+        let mut context = Context::from_waker(Waker::noop());
+        if work.as_mut().poll(&mut context).is_pending() {
+            // Polled again from its beginning wait on, with a waker that is one.
+            self.0.runtime.spawn(work);
+        }
+    }
+}
+
+/// What a program gets.
+fn errno(error: &Error) -> Errno {
+    match error.kind() {
+        ErrorKind::NotFound => Errno::ENOENT,
+        ErrorKind::Denied => Errno::EACCES,
+        ErrorKind::Invalid => Errno::EINVAL,
+        ErrorKind::Changed => Errno::ESTALE,
+        ErrorKind::Deadline => Errno::ETIMEDOUT,
+        ErrorKind::Busy => Errno::EBUSY,
+        ErrorKind::Failed => Errno::EIO,
+    }
+}
+
+const GENERATION: Generation = Generation(0);
+
+impl fuser::Filesystem for Filesystem {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in [
+            // One slow name does not hold up the others of its directory.
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_ASYNC_DIO,
+            // Pages are of one state for ever: nothing makes them invalid.
+            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+        ] {
+            // What a kernel does not offer, it does without.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_background(BACKGROUND);
+        let unasked = config
+            .capabilities()
+            .contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        self.0.opens_unasked.store(unasked, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let begun = Instant::now();
+        let shared = &self.0;
+        if let Some(inode) = shared.own(parent.0, name) {
+            // The report of the next moment is another one.
+            reply.entry(&Duration::ZERO, &shared.attributes(&inode), GENERATION);
+            return;
+        }
+        let done = move |shared: &Shared, is_error| {
+            shared
+                .operations
+                .answered(Operation::Lookup, begun, is_error);
+        };
+        let Some(directory) = shared.directory(parent.0) else {
+            done(shared, true);
+            reply.error(Errno::ESTALE);
+            return;
+        };
+        let path = directory.join(name);
+        if let Some((inode, left)) = shared.inodes.again(&path, shared.revalidate) {
+            done(shared, false);
+            reply.entry(&left, &shared.attributes(&inode), GENERATION);
+            return;
+        }
+        self.answer(|shared| async move {
+            let looked = Instant::now();
+            let found = shared.stat(Operation::Lookup, &path).await;
+            let is_error = matches!(&found, Err(error) if error.kind() != ErrorKind::NotFound);
+            done(&shared, is_error);
+            match found {
+                Ok(file) => {
+                    let is_settled = settled(file.meta());
+                    let inode = shared.inodes.found(file, looked);
+                    let good_for = match is_settled {
+                        true => shared.revalidate,
+                        false => Duration::ZERO,
+                    };
+                    reply.entry(&good_for, &shared.attributes(&inode), GENERATION);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    // An entry without a number says that there is none, and for how long.
+                    let none = FileAttr {
+                        ino: INodeNo(0),
+                        ..shared.owner.attributes(0, &own_meta(&Bytes::new(), false))
+                    };
+                    reply.entry(&shared.revalidate.min(MISSING), &none, GENERATION);
+                }
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn forget(&self, _request: &Request, number: INodeNo, times: u64) {
+        self.0.inodes.forget(number.0, times);
+    }
+
+    fn getattr(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        let begun = Instant::now();
+        let shared = &self.0;
+        let inode = shared.inodes.get(number.0);
+        let good_for = inode.as_ref().and_then(|inode| match &inode.content {
+            Content::File(_) | Content::Own { .. } => Some(shared.revalidate),
+            Content::Directory { known, .. } => {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                shared.revalidate.checked_sub(known.looked.elapsed())
+            }
+        });
+        let done = move |shared: &Shared, is_error| {
+            shared
+                .operations
+                .answered(Operation::Getattr, begun, is_error);
+        };
+        if let (Some(inode), Some(good_for)) = (&inode, good_for) {
+            done(shared, false);
+            reply.attr(&good_for, &shared.attributes(inode));
+            return;
+        }
+        let Some(path) = shared.directory(number.0) else {
+            done(shared, true);
+            reply.error(Errno::ESTALE);
+            return;
+        };
+        self.answer(|shared| async move {
+            let looked = Instant::now();
+            let found = shared.stat(Operation::Getattr, &path).await;
+            done(&shared, found.is_err());
+            match found {
+                Ok(file) if file.meta().is_dir() => {
+                    let inode = shared.inodes.found(file, looked);
+                    // The kernel was not told a number, so it will not give one back.
+                    if inode.number != ROOT {
+                        shared.inodes.forget(inode.number, 1);
+                    }
+                    reply.attr(&shared.revalidate, &shared.attributes(&inode));
+                }
+                Ok(_) => {
+                    shared.outdated(&path);
+                    reply.error(Errno::ESTALE);
+                }
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let begun = Instant::now();
+        let shared = &self.0;
+        shared.operations.answered(Operation::Open, begun, false);
+        if shared.opens_unasked.load(Ordering::Relaxed) {
+            // It never asks again, and keeps what it has cached.
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let begun = Instant::now();
+        let done = move |shared: &Shared, is_error| {
+            shared.operations.answered(Operation::Read, begun, is_error);
+        };
+        let Some(inode) = self.0.inodes.get(number.0) else {
+            done(&self.0, true);
+            reply.error(Errno::ESTALE);
+            return;
+        };
+        self.answer(|shared| async move {
+            let file = match &inode.content {
+                Content::File(file) => file,
+                Content::Own { bytes, .. } => {
+                    reply.data(part(bytes, offset, size));
+                    return;
+                }
+                Content::Directory { .. } => {
+                    done(&shared, true);
+                    reply.error(Errno::EISDIR);
+                    return;
+                }
+            };
+            let range = ByteRange {
+                start: offset,
+                len: u64::from(size),
+            };
+            let read = shared.cache.get(file, range).await;
+            done(&shared, read.is_err());
+            match read {
+                Ok(bytes) => reply.data(&bytes),
+                Err(error) => {
+                    reply.error(errno(&error));
+                    if error.kind() == ErrorKind::Changed {
+                        shared.outdated(file.path());
+                    }
+                }
+            }
+        });
+    }
+
+    /// There is nothing to write back; the kernel does not ask again.
+    fn flush(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        _handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let begun = Instant::now();
+        let handle = self.0.next_handle.fetch_add(1, Ordering::Relaxed);
+        let done = move |shared: &Shared, is_error| {
+            shared
+                .operations
+                .answered(Operation::Opendir, begun, is_error);
+        };
+        let Some(path) = self.0.directory(number.0) else {
+            let own = self.0.inodes.get(number.0);
+            match own.as_ref().map(|inode| &inode.content) {
+                Some(Content::Own { .. }) => {
+                    let name = REPORT.rsplit('/').next().unwrap_or(REPORT);
+                    let entry = Entry {
+                        name: OsString::from(name),
+                        kind: Kind::File,
+                    };
+                    self.0.lists().insert(handle, Arc::new(vec![entry]));
+                    reply.opened(FileHandle(handle), FopenFlags::empty());
+                }
+                _ => {
+                    done(&self.0, true);
+                    reply.error(Errno::ESTALE);
+                }
+            }
+            return;
+        };
+        self.answer(|shared| async move {
+            let list = shared.list(number.0, &path).await;
+            done(&shared, list.is_err());
+            match list {
+                Ok(list) => {
+                    shared.lists().insert(handle, list);
+                    reply.opened(FileHandle(handle), FopenFlags::empty());
+                }
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let Some(list) = self.0.lists().get(&handle.0).cloned() else {
+            reply.error(Errno::EBADF);
+            return;
+        };
+        let dots = [(OsStr::new("."), number.0), (OsStr::new(".."), UNKNOWN)];
+        let dots = dots.map(|(name, number)| (name, number, FileType::Directory));
+        let entries = list
+            .iter()
+            .map(|entry| (entry.name.as_os_str(), UNKNOWN, file_type(entry.kind)));
+        let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
+        let mut next = offset;
+        for (name, number, kind) in dots.into_iter().chain(entries).skip(skipped) {
+            next = next.saturating_add(1);
+            if reply.add(INodeNo(number), next, kind, name) {
+                // No room for this one.
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.0.lists().remove(&handle.0);
+        reply.ok();
+    }
+
+    fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
+        // How much room the origin has is not known, and nothing can be written.
+        let block = u32::try_from(self.0.cache.settings().block_size.0).unwrap_or(u32::MAX);
+        reply.statfs(0, 0, 0, 0, 0, block, 255, block);
+    }
+}
+
+/// Whether what is written next would look like another state.
+fn settled(meta: &Meta) -> bool {
+    let now = std::time::SystemTime::now();
+    meta.is_dir() || meta.keep_from.is_none_or(|from| now >= from)
+}
+
+/// What of some bytes a read gets.
+fn part(bytes: &Bytes, offset: u64, size: u32) -> &[u8] {
+    let from = usize::try_from(offset)
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
+    let to = from.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+    bytes.get(from..to.min(bytes.len())).unwrap_or_default()
+}

@@ -1,0 +1,196 @@
+//! An origin as a directory: reads go through the cache, nothing is ever written.
+//!
+//! A mount asks the origin what a name is when the kernel asks for the first time, and again when
+//! [`Options::revalidate`] is over; it never asks the engine before there is something to read, and opening a file
+//! asks nobody. Each state of a file is an inode of its own: who has a file open goes on reading the state that was
+//! opened, or gets ESTALE where its bytes are gone; who opens it later gets the new one. Pages of two states are
+//! never mixed, so what the kernel has cached of a file stays good for as long as it likes.
+//!
+//! It is *not* a network file system: there are no locks, no extended attributes, and no writes.
+//!
+//! # Kernel
+//! FUSE 7.31 (Linux 5.4). On Linux 3.16 and later no call is made for opening a file, after the first.
+//!
+//! # Layout
+//! - this file: [`Mount`], [`Options`]
+//! - `point`: the directory to mount on, and what a killed mount left there
+//! - `filesystem`: from the kernel's questions to the cache's answers; `inodes`: which number is which state
+//! - `attributes`: what stat(2) shows; `operations`: what was asked how often, and how long it took
+//! - `report`: [`Report`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
+//! - `error`: [`Error`]
+
+mod attributes;
+mod error;
+mod filesystem;
+mod inodes;
+mod operations;
+mod point;
+mod report;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use tokio::runtime::Handle;
+
+use crate::BlockCache;
+use filesystem::{Filesystem, Shared};
+
+pub use error::Error;
+pub use operations::{Operation, OperationRow};
+pub use point::left_behind;
+pub use report::{REPORT, Report};
+
+/// How an origin is mounted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the list of mounts calls it: the origin.
+    pub name: String,
+    /// For how long what was learnt of names and attributes is good.
+    pub revalidate: Duration,
+    /// Whether other users may read, within the permission bits that the origin shows.
+    pub allow_other: bool,
+    /// How many threads take the kernel's questions.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "origin".to_owned(),
+            revalidate: Duration::from_secs(3600),
+            allow_other: false,
+            threads: 4,
+        }
+    }
+}
+
+/// A mounted origin; unmounted when this is dropped.
+pub struct Mount {
+    session: Option<BackgroundSession>,
+    directory: PathBuf,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Mount");
+        debug.field("directory", &self.directory).finish()
+    }
+}
+
+impl Mount {
+    /// Mounts what the cache reads on an empty directory. `runtime` is the one in which the cache was opened.
+    ///
+    /// What a killed mount left on the directory is taken away first.
+    ///
+    /// # Errors
+    /// A directory that cannot be mounted on; no FUSE; not allowed.
+    pub fn start(
+        cache: BlockCache,
+        runtime: Handle,
+        directory: &Path,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let directory = point::prepare(directory)?;
+        let shared = Arc::new(Shared::new(cache, runtime, &directory, options));
+        let session = Session::new(
+            Filesystem::new(Arc::clone(&shared)),
+            &directory,
+            &config(options),
+        )
+        .and_then(|session| {
+            shared.notify_by(session.notifier());
+            session.spawn()
+        })
+        .map_err(|source| Error::mount(&directory, source))?;
+        Ok(Self {
+            session: Some(session),
+            directory,
+            shared,
+        })
+    }
+
+    /// Returns where it is mounted: an absolute path without links.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Says whether somebody else has unmounted it.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_none_or(|session| session.guard.is_finished())
+    }
+
+    /// Returns what was asked for, and what the cache did.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.shared.report()
+    }
+
+    /// Unmounts it, and waits for those who read meanwhile, for so long at most. Returns whether nobody had anything
+    /// open any more: else it is gone for new readers, and old ones get errors when this process ends.
+    ///
+    /// # Errors
+    /// Where the kernel does not unmount it at all.
+    pub fn unmount(mut self, patience: Duration) -> Result<bool, Error> {
+        let Some(session) = self.session.take() else {
+            return Ok(true);
+        };
+        if !session.guard.is_finished() {
+            point::detach(&self.directory)?;
+        }
+        let until = Instant::now() + patience;
+        while !session.guard.is_finished() {
+            if Instant::now() >= until {
+                // Joining it would wait for the last reader.
+                std::mem::forget(session);
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Whatever ended it, it is over.
+        let _ = session.join();
+        Ok(true)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            let _ = point::detach(&self.directory);
+            if session.guard.is_finished() {
+                let _ = session.join();
+            } else {
+                std::mem::forget(session);
+            }
+        }
+    }
+}
+
+fn config(options: &Options) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(point::source(&options.name)),
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::NoAtime,
+        // The kernel checks permission bits: the origin's, for whoever else may come in.
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if options.allow_other {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
+    config.n_threads = Some(options.threads.max(1));
+    // A queue of its own for each thread.
+    config.clone_fd = true;
+    config
+}

@@ -1,0 +1,174 @@
+//! The directory to mount on, and what a killed mount left there.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cachewise_kstat::Kernel;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::Error;
+
+/// What the sources of our mounts begin with in the list of mounts.
+const OURS: &str = "cachewise:";
+
+/// What the list of mounts shows as the source.
+pub(super) fn source(name: &str) -> String {
+    // fusermount3 takes options separated by commas.
+    let name: String = name
+        .chars()
+        .map(|letter| match letter {
+            ',' | '\\' => '_',
+            letter if letter.is_control() => '_',
+            letter => letter,
+        })
+        .collect();
+    format!("{OURS}{name}")
+}
+
+/// Makes sure that the directory can be mounted on, and returns its path without links.
+pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
+    let path = whole(directory)?;
+    if let Some(mounted) = ours(&path)? {
+        if !is_unserved(&path) {
+            return Err(Error::Mounted {
+                path,
+                source_name: mounted,
+            });
+        }
+        detach(&path).map_err(|error| Error::Dead {
+            path: path.clone(),
+            why: error.to_string(),
+        })?;
+    }
+    let found = fs::metadata(&path).map_err(|error| match is_dead(&error) {
+        true => Error::Dead {
+            path: path.clone(),
+            why: "it is not cachewise's, so it is left alone".to_owned(),
+        },
+        false => Error::io("open", &path, error),
+    })?;
+    if !found.is_dir() {
+        return Err(Error::NotADirectory { path });
+    }
+    let mut entries = fs::read_dir(&path).map_err(|source| Error::io("read", &path, source))?;
+    if entries.next().is_some() {
+        return Err(Error::NotEmpty { path });
+    }
+    Ok(path)
+}
+
+/// Returns the origin's name where a mount of a process that is gone is left on this directory.
+///
+/// # Errors
+/// Where the list of mounts cannot be read.
+pub fn left_behind(directory: &Path) -> Result<Option<String>, Error> {
+    let path = whole(directory)?;
+    Ok(ours(&path)?.filter(|_| is_unserved(&path)))
+}
+
+/// What the kernel says of a mount whose server is gone.
+fn is_dead(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
+}
+
+/// Whether a mount's server is gone. Its attributes may still be in the kernel, so that stat(2) would not tell; how
+/// much room there is, is always asked.
+fn is_unserved(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_err_and(|errno| errno == Errno::NOTCONN)
+}
+
+/// The directory's absolute path without links. Its last part is not looked at: it may be dead.
+fn whole(directory: &Path) -> Result<PathBuf, Error> {
+    match fs::canonicalize(directory) {
+        Ok(path) => Ok(path),
+        Err(error) if is_dead(&error) => {
+            let failed = |error| Error::io("open", directory, error);
+            let absolute = std::path::absolute(directory).map_err(failed)?;
+            let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+                return Err(failed(error));
+            };
+            Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
+        }
+        Err(error) => Err(Error::io("open", directory, error)),
+    }
+}
+
+/// The origin's name, where the topmost mount on this directory is ours.
+fn ours(path: &Path) -> Result<Option<String>, Error> {
+    let mounts = Kernel::new()
+        .mounts(None)
+        .map_err(|error| Error::io("read the mounts at", path, io::Error::other(error)))?;
+    let topmost = mounts.into_iter().rfind(|mount| mount.mount_point == path);
+    Ok(topmost.and_then(|mount| {
+        let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
+        let name = mount.source.strip_prefix(OURS)?;
+        is_fuse.then(|| name.to_owned())
+    }))
+}
+
+/// Takes the mount away at once; who has something open keeps that.
+pub(super) fn detach(path: &Path) -> Result<(), Error> {
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(path, flags) {
+        Ok(()) => Ok(()),
+        // Not mounted any more: somebody was faster.
+        Err(Errno::INVAL) => Ok(()),
+        // Only root may: fusermount3 does it for others.
+        Err(Errno::PERM) => fusermount(path),
+        Err(errno) => Err(Error::Unmount {
+            path: path.to_owned(),
+            why: errno.to_string(),
+        }),
+    }
+}
+
+fn fusermount(path: &Path) -> Result<(), Error> {
+    let failed = |why: String| Error::Unmount {
+        path: path.to_owned(),
+        why,
+    };
+    let ended = Command::new("fusermount3")
+        .args([OsStr::new("-u"), OsStr::new("-z"), OsStr::new("--")])
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(format!("fusermount3 (package fuse3): {error}")))?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    Err(failed(said.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_one_word_of_options() {
+        assert_eq!(source("/data/a,b"), "cachewise:/data/a_b");
+        assert_eq!(source("s3://x\n"), "cachewise:s3://x_");
+    }
+
+    #[test]
+    fn what_cannot_be_mounted_on_is_refused_with_a_reason() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = |path: &Path| prepare(path).unwrap_err().to_string();
+        assert!(refused(&file).contains("not a directory"));
+        assert!(refused(scratch.path()).contains("not empty"));
+        let missing = refused(&scratch.path().join("missing"));
+        assert!(missing.contains("mkdir -p"), "{missing}");
+        let empty = scratch.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&empty, &link).unwrap();
+        assert_eq!(prepare(&link).unwrap(), fs::canonicalize(&empty).unwrap());
+        assert_eq!(left_behind(&empty).unwrap(), None, "nothing was mounted");
+    }
+}

@@ -1,0 +1,28 @@
+//! [`Report`]: what `tier stat` shows of a mount.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::OperationRow;
+use crate::Table;
+
+/// Where a mount has its report, as JSON. Not listed; each look at it is another state, as of that moment.
+pub const REPORT: &str = ".cachewise/stat.json";
+
+/// What a mount did since it began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The origin's name.
+    pub origin: String,
+    /// Where it is mounted.
+    pub directory: PathBuf,
+    /// The process that serves it.
+    pub pid: u32,
+    /// For how long, in seconds.
+    pub uptime_seconds: f64,
+    /// The kernel's questions.
+    pub operations: Vec<OperationRow>,
+    /// What the cache did about them.
+    pub cache: Table,
+}

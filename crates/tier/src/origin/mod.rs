@@ -1,0 +1,120 @@
+//! [`Origin`]: where the bytes come from when nobody has them.
+
+mod directory;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use futures_util::future::BoxFuture;
+
+pub use directory::Directory;
+
+use crate::Error;
+
+/// Which state of an object it is: differs whenever the bytes may differ.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version(Arc<str>);
+
+impl Version {
+    /// Takes what the origin calls it: an ETag, or times in nanoseconds.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    /// Returns it as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Has bytes.
+    File,
+    /// Has entries.
+    Directory,
+    /// A link, a device, a socket: listed, never read.
+    Other,
+}
+
+/// What is known of an object, from one look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// What it is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Which state of it this is.
+    pub version: Version,
+    /// When it was written last, where the origin says so.
+    pub modified: Option<SystemTime>,
+    /// Permission bits; of an origin without them 0o444 and 0o555.
+    pub mode: u32,
+    /// From when on its version tells every write; `None` is always. What is written twice within
+    /// one step of a file system's clock may look the same, so what is read of this state before
+    /// is given out and kept nowhere.
+    pub keep_from: Option<SystemTime>,
+}
+
+impl Meta {
+    /// Says whether it is a directory.
+    #[must_use]
+    pub fn is_dir(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+}
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, without the directory's.
+    pub name: std::ffi::OsString,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// Where the bytes come from when nobody has them. Never written to.
+///
+/// Paths are relative to the origin, of plain names alone: no `..`, no `/` at the start; the
+/// empty path is the origin itself. Calls may take long: who calls bounds the time and the number.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// Returns what goes into the key of each block: two origins with different bytes have
+    /// different identities, and machines that see the same origin name it alike.
+    fn identity(&self) -> &str;
+
+    /// Looks at an object.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Path`], [`Error::Origin`].
+    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>>;
+
+    /// Lists a directory, in no particular order, without `.` and `..`.
+    ///
+    /// # Errors
+    /// As [`Self::stat`].
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
+
+    /// Reads exactly `range`, which lies within `meta.size`, of the state that `meta` describes.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] where the object is another one than `meta` says, before the read or
+    /// after it; else as [`Self::stat`].
+    fn read<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>>;
+}

@@ -1,0 +1,93 @@
+//! One question to one node, with its own deadlines.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::Started;
+use super::hedge::HedgeTime;
+use super::node::Node;
+use crate::BlockKey;
+use crate::block::Block;
+use crate::remote::{RemoteEngine, RemoteError};
+use crate::settings::PolicySettings;
+
+/// What came of one question.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Hit(Block),
+    Miss,
+    /// It had it, broken.
+    Corrupt,
+    /// It refused, broke off, or cannot be reached.
+    Error,
+    /// The time was up.
+    Late,
+}
+
+/// For what reason a node is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    First,
+    Hedge,
+    Probe,
+}
+
+/// What all attempts share.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub(super) engine: Arc<dyn RemoteEngine>,
+    pub(super) settings: PolicySettings,
+    pub(super) hedge: HedgeTime,
+}
+
+/// Asks a node, within its own deadlines, and tells the node's breaker what came of it.
+pub(super) async fn ask(
+    asker: Arc<Asker>,
+    node: Arc<Node>,
+    key: BlockKey,
+    started: Arc<Started>,
+    permit: Option<OwnedSemaphorePermit>,
+) -> Answer {
+    let answer = within_deadlines(&asker, &node, &key, &started).await;
+    if node.answered(&answer) {
+        asker.engine.refresh();
+    }
+    drop(permit);
+    answer
+}
+
+async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &Started) -> Answer {
+    let begun = Instant::now();
+    let call = asker.engine.get(node.id, key, started);
+    tokio::pin!(call);
+    let deadline = asker.hedge.deadline();
+    let first = timeout_at(begun + deadline, &mut call).await;
+    let reply = match first {
+        Ok(reply) => reply,
+        // Bytes are coming: they have until the deadline of the whole.
+        Err(_) if started.get().is_some() => {
+            match timeout_at(begun + asker.settings.whole, &mut call).await {
+                Ok(reply) => reply,
+                Err(_) => Err(RemoteError::Deadline),
+            }
+        }
+        // The call is dropped on return, and its connection with it.
+        Err(_) => Err(RemoteError::Deadline),
+    };
+    if let Some(at) = started.get() {
+        let took = at.duration_since(begun);
+        node.first_byte(took);
+        asker.hedge.record(took, at);
+    }
+    match reply {
+        Ok(Some(sealed)) => match Block::open(key, &sealed) {
+            Ok(block) => Answer::Hit(block),
+            Err(_) => Answer::Corrupt,
+        },
+        Ok(None) => Answer::Miss,
+        Err(RemoteError::Deadline) => Answer::Late,
+        Err(_) => Answer::Error,
+    }
+}

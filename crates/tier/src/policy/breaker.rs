@@ -1,0 +1,238 @@
+//! [`Breaker`]: whether a node is asked.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::BreakerState;
+use crate::settings::PolicySettings;
+
+/// Whether a node is asked.
+///
+/// It opens after so and so many failures in a row within a window, while nothing came from the node
+/// for twice its deadline: where answers keep coming, it is busy, and asking others would make
+/// those busy too. While it is open the node is
+/// not asked; when its time is over one question goes there, beside the way that the block takes
+/// meanwhile: no reader waits for a probe. If that fails, the breaker opens for twice as long.
+///
+/// In a row, and not a share: a node that answers most of the time is left to deadline and hedge.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    misses: u32,
+    window: Duration,
+    first_open: Duration,
+    longest_open: Duration,
+    quiet: Duration,
+    state: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    state: State,
+    /// When it answered last.
+    answered: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed {
+        failed: u32,
+        since: Option<Instant>,
+    },
+    Open {
+        until: Instant,
+        length: Duration,
+    },
+    /// `until`: a probe whose end is never told does not keep the node out for ever.
+    Probing {
+        until: Instant,
+        length: Duration,
+    },
+}
+
+/// Whether to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Yes.
+    Ask,
+    /// Yes, once, and without waiting for it.
+    Probe,
+    /// No.
+    Skip,
+}
+
+impl Breaker {
+    pub(super) fn new(settings: &PolicySettings) -> Self {
+        Self {
+            misses: settings.breaker_misses,
+            window: settings.breaker_window,
+            first_open: settings.breaker_open,
+            longest_open: settings.breaker_open_max,
+            quiet: settings.first_byte.saturating_mul(2),
+            state: Mutex::new(Known {
+                state: CLOSED,
+                answered: None,
+            }),
+        }
+    }
+
+    /// Says whether to ask now. Who is told to probe has to report what came of it.
+    pub(super) fn admit(&self, now: Instant) -> Admission {
+        let state = &mut self.known().state;
+        match *state {
+            State::Closed { .. } => Admission::Ask,
+            State::Open { until, length } | State::Probing { until, length } if now >= until => {
+                *state = State::Probing {
+                    until: later(now, length),
+                    length,
+                };
+                Admission::Probe
+            }
+            State::Open { .. } | State::Probing { .. } => Admission::Skip,
+        }
+    }
+
+    /// Notes that the node answered.
+    pub(super) fn succeeded(&self, now: Instant) {
+        *self.known() = Known {
+            state: CLOSED,
+            answered: Some(now),
+        };
+    }
+
+    /// Notes that it did not. Says whether that opened the breaker.
+    pub(super) fn failed(&self, now: Instant) -> bool {
+        let mut known = self.known();
+        let quiet = known
+            .answered
+            .is_none_or(|answered| now.duration_since(answered) >= self.quiet);
+        let state = &mut known.state;
+        match *state {
+            State::Closed { failed, since } => {
+                let recent = since.is_some_and(|since| now.duration_since(since) <= self.window);
+                let (failed, since) = if recent {
+                    (failed.saturating_add(1), since)
+                } else {
+                    (1, Some(now))
+                };
+                *state = State::Closed { failed, since };
+                if failed < self.misses || !quiet {
+                    return false;
+                }
+                let length = self.first_open;
+                *state = State::Open {
+                    until: later(now, length),
+                    length,
+                };
+                true
+            }
+            State::Probing { length, .. } => {
+                let length = length.saturating_mul(2).min(self.longest_open);
+                *state = State::Open {
+                    until: later(now, length),
+                    length,
+                };
+                true
+            }
+            // An answer that was still under way when it opened says nothing new.
+            State::Open { .. } => false,
+        }
+    }
+
+    /// Returns what it is now.
+    pub(super) fn get(&self) -> BreakerState {
+        match self.known().state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::Probing { .. } => BreakerState::Probing,
+        }
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const CLOSED: State = State::Closed {
+    failed: 0,
+    since: None,
+};
+
+fn later(now: Instant, length: Duration) -> Instant {
+    now.checked_add(length).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaker() -> Breaker {
+        Breaker::new(&PolicySettings::default())
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn three_misses_in_a_row_open_it_and_one_probe_closes_it() {
+        let breaker = breaker();
+        let now = Instant::now();
+        assert!(!breaker.failed(now) && !breaker.failed(now));
+        assert_eq!(breaker.admit(now), Admission::Ask, "two are not enough");
+        assert!(breaker.failed(now), "the third opens it");
+        assert_eq!(breaker.admit(now + 499 * MS), Admission::Skip);
+        let later = now + 500 * MS;
+        assert_eq!(breaker.admit(later), Admission::Probe, "its time is over");
+        assert_eq!(breaker.admit(later), Admission::Skip, "one probe at a time");
+        breaker.succeeded(later);
+        assert_eq!(breaker.admit(later), Admission::Ask);
+        assert!(
+            (0..10).all(|_| !breaker.failed(later + 39 * MS)),
+            "it spoke just now"
+        );
+        assert!(breaker.failed(later + 40 * MS), "it is quiet");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn misses_far_apart_or_between_answers_leave_it_closed() {
+        let breaker = breaker();
+        let mut now = Instant::now();
+        for _ in 0..10 {
+            assert!(!breaker.failed(now), "one a second is not three in one");
+            now += 1_001 * MS;
+        }
+        for _ in 0..10 {
+            breaker.succeeded(now);
+            now += 50 * MS;
+            assert!(
+                !breaker.failed(now) && !breaker.failed(now),
+                "two, then an answer"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_failed_probe_doubles_the_time_up_to_a_bound() {
+        let breaker = breaker();
+        let mut now = Instant::now();
+        while !breaker.failed(now) {}
+        for length in [500, 1_000, 2_000, 4_000, 5_000, 5_000] {
+            assert!(!breaker.failed(now), "what was under way says nothing new");
+            assert_eq!(breaker.admit(now + (length - 1) * MS), Admission::Skip);
+            now += length * MS;
+            assert_eq!(breaker.admit(now), Admission::Probe, "after {length} ms");
+            assert!(breaker.failed(now), "the probe failed");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_nobody_reports_is_not_the_last() {
+        let breaker = breaker();
+        let now = Instant::now();
+        while !breaker.failed(now) {}
+        let now = now + 500 * MS;
+        assert_eq!(breaker.admit(now), Admission::Probe);
+        assert_eq!(breaker.get(), BreakerState::Probing);
+        assert_eq!(breaker.admit(now + 500 * MS), Admission::Probe);
+    }
+}

@@ -1,0 +1,362 @@
+//! [`Remote`]: an engine behind the policy.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Started;
+use super::attempt::{self, Answer, Asker, Why};
+use super::breaker::Admission;
+use super::hedge::{Budget, HedgeTime};
+use super::node::Node;
+use crate::block::Block;
+use crate::counters::{BreakerState, Count, NodeRow, Totals};
+use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
+use crate::settings::PolicySettings;
+use crate::{BlockKey, Error, Settings};
+
+/// What came of asking the engine for a block.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The block.
+    Hit(Block),
+    /// The node that would have it has not.
+    Miss,
+    /// It was there, and broken.
+    Corrupt,
+    /// Nobody answered in time.
+    Unknown,
+}
+
+/// An engine behind the policy: asked within a deadline, a second node where the first is slow, and
+/// none that does not answer.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    asker: Arc<Asker>,
+    nodes: RwLock<Vec<Arc<Node>>>,
+    budget: Budget,
+    /// One permit for each block that may be under way to the engine.
+    fills: Arc<Semaphore>,
+    fills_at_once: usize,
+    block_size: u64,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    hedges: Count,
+    hedges_won: Count,
+    hedges_refused: Count,
+    late: Count,
+    skipped: Count,
+    fills: Count,
+    dropped_fills: Count,
+}
+
+/// Within what time a block is brought to a node, in deadlines of a whole answer.
+const FILL_DEADLINES: u32 = 5;
+
+/// How long is waited for blocks on their way to the engine when the cache is closed.
+const FINISHES_WITHIN: Duration = Duration::from_secs(2);
+
+impl Remote {
+    pub(crate) async fn open(engine: &EngineSettings, settings: &Settings) -> Result<Self, Error> {
+        let engine = remote::open(engine, settings).await?;
+        Ok(Self::new(engine, &settings.policy, settings.block_size.0))
+    }
+
+    pub(super) fn new(
+        engine: Arc<dyn RemoteEngine>,
+        policy: &PolicySettings,
+        block_size: u64,
+    ) -> Self {
+        let fills = policy.fills_in_flight.0 / block_size.max(1);
+        let fills_at_once = usize::try_from(fills).unwrap_or(usize::MAX).clamp(1, 4_096);
+        Self {
+            asker: Arc::new(Asker {
+                engine,
+                settings: policy.clone(),
+                hedge: HedgeTime::new(policy),
+            }),
+            nodes: RwLock::default(),
+            budget: Budget::new(policy),
+            fills: Arc::new(Semaphore::new(fills_at_once)),
+            fills_at_once,
+            block_size,
+            counts: Arc::default(),
+        }
+    }
+
+    /// Asks for a block.
+    pub(crate) async fn get(&self, key: &BlockKey) -> Found {
+        self.budget.request();
+        let mut candidates = self.candidates(key);
+        let Some((node, permit)) = self.first(key, &mut candidates).await else {
+            self.counts.skipped.one();
+            return Found::Unknown;
+        };
+        let begun = Instant::now();
+        let settings = &self.asker.settings;
+        let mut give_up = begun + self.asker.hedge.deadline();
+        // Later than it gives up is never.
+        let mut hedge_at = self.asker.hedge.get().map(|after| begun + after);
+        let mut race = Race::new(&self.asker, *key);
+        race.ask(&node, Why::First, permit);
+        let mut late = false;
+        loop {
+            let hedge = async {
+                match hedge_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                ended = race.attempts.next() => match ended {
+                    Some((why, answer)) => match answer {
+                        Answer::Hit(block) => {
+                            if why == Why::Hedge {
+                                self.counts.hedges_won.one();
+                            }
+                            return Found::Hit(block);
+                        }
+                        Answer::Miss => return Found::Miss,
+                        Answer::Corrupt => return Found::Corrupt,
+                        Answer::Late => late = true,
+                        // Another may be under way; if not, the next one is asked at once. That
+                        // is no hedge, as nobody is waited for.
+                        Answer::Error => {
+                            if race.attempts.is_empty()
+                                && let Some((node, permit)) = self.second(key, &mut candidates)
+                            {
+                                hedge_at = None;
+                                race.ask(&node, Why::First, permit);
+                            }
+                        }
+                    },
+                    None => break,
+                },
+                () = hedge => {
+                    hedge_at = None;
+                    if race.has_started() || race.attempts.len() != 1 {
+                        continue;
+                    }
+                    if let Some((node, permit)) = self.second(key, &mut candidates) {
+                        if self.budget.take() {
+                            self.counts.hedges.one();
+                            race.ask(&node, Why::Hedge, permit);
+                        } else {
+                            self.counts.hedges_refused.one();
+                        }
+                    }
+                }
+                () = sleep_until(give_up) => {
+                    let whole = begun + settings.whole;
+                    if give_up >= whole || !race.has_started() {
+                        late = true;
+                        break;
+                    }
+                    // Bytes are coming: they have until the deadline of the whole.
+                    give_up = whole;
+                }
+            }
+        }
+        if late {
+            self.counts.late.one();
+        }
+        Found::Unknown
+    }
+
+    /// Returns the nodes to ask, best first.
+    fn candidates(&self, key: &BlockKey) -> std::vec::IntoIter<Arc<Node>> {
+        let mut route = Vec::with_capacity(4);
+        self.asker.engine.route(key, &mut route);
+        let nodes: Vec<Arc<Node>> = route.into_iter().map(|id| self.node(id)).collect();
+        nodes.into_iter()
+    }
+
+    /// Returns the first node that is to be asked, and room for the block on its way. Where all
+    /// have as much under way as they may, waits for the best of them.
+    async fn first(
+        &self,
+        key: &BlockKey,
+        candidates: &mut impl Iterator<Item = Arc<Node>>,
+    ) -> Option<(Arc<Node>, OwnedSemaphorePermit)> {
+        let mut full: Option<Arc<Node>> = None;
+        for node in candidates {
+            if !self.admits(&node, key) {
+                continue;
+            }
+            match Arc::clone(&node.under_way).try_acquire_owned() {
+                Ok(permit) => return Some((node, permit)),
+                Err(_) => full = full.or(Some(node)),
+            }
+        }
+        let node = full?;
+        // It is our own load that is waited for, so this is no miss of the node's.
+        let room = Arc::clone(&node.under_way).acquire_owned();
+        let permit = timeout(self.asker.settings.whole, room).await.ok()?.ok()?;
+        Some((node, permit))
+    }
+
+    /// Returns the next node that is to be asked and has room.
+    fn second(
+        &self,
+        key: &BlockKey,
+        candidates: &mut impl Iterator<Item = Arc<Node>>,
+    ) -> Option<(Arc<Node>, OwnedSemaphorePermit)> {
+        candidates.find_map(|node| {
+            if !self.admits(&node, key) {
+                return None;
+            }
+            let permit = Arc::clone(&node.under_way).try_acquire_owned().ok()?;
+            Some((node, permit))
+        })
+    }
+
+    /// Says whether a node is to be asked. If it is time to see whether it answers again, it is
+    /// asked for the block too, and nobody waits for that.
+    fn admits(&self, node: &Arc<Node>, key: &BlockKey) -> bool {
+        match node.admit() {
+            Admission::Ask => true,
+            Admission::Skip => false,
+            Admission::Probe => {
+                node.asked(Why::Probe);
+                let (asker, node) = (Arc::clone(&self.asker), Arc::clone(node));
+                tokio::spawn(attempt::ask(asker, node, *key, Arc::default(), None));
+                false
+            }
+        }
+    }
+
+    /// Brings a block to the engine, in the background: nobody waits for it.
+    pub(crate) fn fill(&self, key: BlockKey, block: Block) {
+        let takes_over = self.asker.engine.second_takes_over();
+        let node = self
+            .candidates(&key)
+            .take(if takes_over { usize::MAX } else { 1 })
+            .find(|node| node.breaker.get() == BreakerState::Closed);
+        let permit = Arc::clone(&self.fills).try_acquire_owned();
+        let (Some(node), Ok(permit)) = (node, permit) else {
+            self.counts.dropped_fills.one();
+            return;
+        };
+        let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
+        tokio::spawn(async move {
+            let within = asker.settings.whole.saturating_mul(FILL_DEADLINES);
+            match timeout(within, asker.engine.put(node.id, &key, &block)).await {
+                Ok(Ok(())) => counts.fills.one(),
+                _ => counts.dropped_fills.one(),
+            }
+            drop(permit);
+        });
+    }
+
+    /// Waits for the blocks that are on their way to the engine, for a while.
+    pub(crate) async fn finish_fills(&self) {
+        let all = u32::try_from(self.fills_at_once).unwrap_or(u32::MAX);
+        // What is not there in time is lost to the engine, and to nobody else.
+        let _ = timeout(FINISHES_WITHIN, self.fills.acquire_many(all)).await;
+    }
+
+    /// Returns what of the engine's setting-up will hurt.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.asker.engine.warnings()
+    }
+
+    pub(crate) fn add_to(&self, totals: &mut Totals) {
+        let counts = &self.counts;
+        totals.hedges = counts.hedges.get();
+        totals.hedges_won = counts.hedges_won.get();
+        totals.hedges_refused = counts.hedges_refused.get();
+        totals.deadline_misses = counts.late.get();
+        totals.breaker_skips = counts.skipped.get();
+        totals.fills = counts.fills.get();
+        totals.dropped_fills = counts.dropped_fills.get();
+        totals.deadline_seconds = self.asker.hedge.deadline().as_secs_f64();
+        totals.hedge_after_seconds = self.asker.hedge.get().map(|after| after.as_secs_f64());
+    }
+
+    pub(crate) fn rows(&self) -> Vec<NodeRow> {
+        let engine = &self.asker.engine;
+        (0..engine.nodes())
+            .map(|number| {
+                let id = NodeId(number);
+                self.node(id).row(engine.name(id), engine.connections(id))
+            })
+            .collect()
+    }
+
+    fn node(&self, id: NodeId) -> Arc<Node> {
+        let at = usize::try_from(id.0).unwrap_or(usize::MAX);
+        let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = known.get(at) {
+            return Arc::clone(node);
+        }
+        drop(known);
+        let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        // Numbers are given out one after the other, so this adds one or a few.
+        loop {
+            if let Some(node) = known.get(at) {
+                return Arc::clone(node);
+            }
+            let next = NodeId(u32::try_from(known.len()).unwrap_or(u32::MAX));
+            let node = Node::new(next, &self.asker.settings, self.block_size);
+            known.push(Arc::new(node));
+        }
+    }
+}
+
+/// The questions for one block that are under way.
+struct Race<'a> {
+    asker: &'a Arc<Asker>,
+    key: BlockKey,
+    attempts: FuturesUnordered<BoxFuture<'static, (Why, Answer)>>,
+    starts: Vec<Arc<Started>>,
+}
+
+impl<'a> Race<'a> {
+    fn new(asker: &'a Arc<Asker>, key: BlockKey) -> Self {
+        Self {
+            asker,
+            key,
+            attempts: FuturesUnordered::new(),
+            starts: Vec::with_capacity(2),
+        }
+    }
+
+    fn ask(&mut self, node: &Arc<Node>, why: Why, permit: OwnedSemaphorePermit) {
+        node.asked(why);
+        let started = Arc::new(Started::default());
+        self.starts.push(Arc::clone(&started));
+        let (asker, node, key) = (Arc::clone(self.asker), Arc::clone(node), self.key);
+        self.attempts.push(Box::pin(async move {
+            let answer = attempt::ask(asker, node, key, started, Some(permit)).await;
+            (why, answer)
+        }));
+    }
+
+    /// Says whether the first byte of an answer is there.
+    fn has_started(&self) -> bool {
+        self.starts.iter().any(|started| started.get().is_some())
+    }
+}
+
+/// Questions go on when nobody waits for them any more: breakers and percentiles have to know how
+/// long a node really took, and a connection whose reply comes within the deadline can be kept.
+impl Drop for Race<'_> {
+    fn drop(&mut self) {
+        if self.attempts.is_empty() {
+            return;
+        }
+        let attempts = std::mem::take(&mut self.attempts);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(attempts.for_each(|_| std::future::ready(())));
+        }
+    }
+}

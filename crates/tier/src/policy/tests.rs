@@ -1,0 +1,390 @@
+//! The policy on a clock that stands still unless it is waited for: times are exact.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep};
+
+use super::{Found, Remote, Started};
+use crate::block::Block;
+use crate::counters::{BreakerState, Totals};
+use crate::remote::{NodeId, RemoteEngine, RemoteError};
+use crate::settings::PolicySettings;
+use crate::{BlockKey, NodeRow};
+
+const BLOCK: u64 = 1 << 20;
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// What a node does when it is asked.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// Its first byte comes after this, and the last one after that.
+    Gives(Duration, Duration),
+    HasNot(Duration),
+    Fails,
+    Hangs,
+}
+
+const QUICK: Does = Does::Gives(ms(1), ms(1));
+
+/// An engine of which each node does what it is told.
+#[derive(Debug, Default)]
+struct Told {
+    does: Mutex<HashMap<u32, Does>>,
+    asked: Mutex<Vec<u32>>,
+    brought: Mutex<Vec<u32>>,
+    nodes: u32,
+    takes_over: bool,
+}
+
+impl Told {
+    fn new(does: &[Does]) -> Arc<Self> {
+        let told = Self {
+            nodes: u32::try_from(does.len()).expect("few"),
+            ..Self::default()
+        };
+        for (node, does) in (0..).zip(does) {
+            told.now(node, *does);
+        }
+        Arc::new(told)
+    }
+
+    fn now(&self, node: u32, does: Does) {
+        self.does.lock().expect("unpoisoned").insert(node, does);
+    }
+
+    fn asked(&self) -> Vec<u32> {
+        std::mem::take(&mut self.asked.lock().expect("unpoisoned"))
+    }
+}
+
+fn sealed(key: &BlockKey) -> Bytes {
+    let block = Block::seal(key, Bytes::from_static(b"bytes"));
+    Bytes::from([block.header().as_slice(), block.bytes()].concat())
+}
+
+impl RemoteEngine for Told {
+    fn name(&self, node: NodeId) -> String {
+        node.0.to_string()
+    }
+
+    fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    fn connections(&self, _: NodeId) -> usize {
+        0
+    }
+
+    fn route(&self, _: &BlockKey, into: &mut Vec<NodeId>) {
+        into.extend((0..self.nodes).map(NodeId));
+    }
+
+    fn second_takes_over(&self) -> bool {
+        self.takes_over
+    }
+
+    fn get<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+        self.asked.lock().expect("unpoisoned").push(node.0);
+        let does = self.does.lock().expect("unpoisoned")[&node.0];
+        Box::pin(async move {
+            match does {
+                Does::Gives(first, last) => {
+                    sleep(first).await;
+                    started.now();
+                    sleep(last - first).await;
+                    Ok(Some(sealed(key)))
+                }
+                Does::HasNot(after) => {
+                    sleep(after).await;
+                    started.now();
+                    Ok(None)
+                }
+                Does::Fails => Err(RemoteError::Connect("refused".to_owned())),
+                Does::Hangs => std::future::pending().await,
+            }
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        node: NodeId,
+        _: &'a BlockKey,
+        _: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        self.brought.lock().expect("unpoisoned").push(node.0);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn refresh(&self) {}
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn before(engine: &Arc<Told>, settings: &PolicySettings) -> Remote {
+    let engine: Arc<dyn RemoteEngine> = Arc::clone(engine) as _;
+    Remote::new(engine, settings, BLOCK)
+}
+
+/// Asks for a block; returns what came of it, and after how long.
+async fn get(remote: &Remote) -> (Found, Duration) {
+    let begun = Instant::now();
+    let found = remote.get(&BlockKey::from_bytes([1; 16])).await;
+    (found, begun.elapsed())
+}
+
+fn totals(remote: &Remote) -> Totals {
+    let mut totals = Totals::default();
+    remote.add_to(&mut totals);
+    totals
+}
+
+fn node(remote: &Remote, number: usize) -> NodeRow {
+    remote.rows()[number].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_node_is_asked_alone() {
+    let engine = Told::new(&[QUICK, QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert_eq!(took, ms(1));
+    assert_eq!(engine.asked(), [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
+    let engine = Told::new(&[Does::Hangs, QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    let (found, took) = get(&remote).await;
+    assert!(
+        matches!(found, Found::Hit(_)),
+        "the second has it: {found:?}"
+    );
+    assert_eq!(took, ms(11), "asked after 10 ms, as nothing is known yet");
+    let totals = totals(&remote);
+    assert_eq!(
+        (totals.hedges, totals.hedges_won, totals.deadline_misses),
+        (1, 1, 0)
+    );
+    sleep(ms(20)).await;
+    assert_eq!(
+        node(&remote, 0).deadline_misses,
+        1,
+        "the first is still held to its deadline"
+    );
+
+    engine.now(1, Does::Hangs);
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Unknown), "{found:?}");
+    assert_eq!(took, ms(20), "the hedge does not make it longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_at_once_is_asked_of_the_next_at_once() {
+    let engine = Told::new(&[Does::Fails, QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert_eq!(took, ms(1));
+    assert_eq!(totals(&remote).hedges, 0, "nobody was waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_not_the_block_is_believed() {
+    let engine = Told::new(&[Does::HasNot(ms(2)), QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Miss), "{found:?}");
+    assert_eq!((took, engine.asked()), (ms(2), vec![0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_began_has_longer_and_is_not_hedged() {
+    let engine = Told::new(&[Does::Gives(ms(8), ms(90)), QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert_eq!((took, engine.asked()), (ms(90), vec![0]));
+    engine.now(0, Does::Gives(ms(8), ms(900)));
+    let (found, took) = get(&remote).await;
+    assert!(matches!(found, Found::Unknown), "{found:?}");
+    assert_eq!(took, ms(100), "but not without end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
+    let engine = Told::new(&[Does::Hangs]);
+    let remote = before(&engine, &PolicySettings::default());
+    for _ in 0..3 {
+        assert_eq!(get(&remote).await.1, ms(20));
+    }
+    assert_eq!(node(&remote, 0).breaker, BreakerState::Open);
+    engine.asked();
+    for _ in 0..100 {
+        assert_eq!(get(&remote).await.1, ms(0), "it is not asked");
+    }
+    assert!(engine.asked().is_empty());
+    sleep(ms(500)).await;
+    for _ in 0..100 {
+        assert_eq!(get(&remote).await.1, ms(0), "nobody waits for a probe");
+    }
+    assert_eq!(
+        engine.asked(),
+        Vec::<u32>::new(),
+        "it runs when somebody yields"
+    );
+    sleep(ms(21)).await;
+    assert_eq!(engine.asked(), [0], "one of a hundred was the probe");
+    assert_eq!(node(&remote, 0).opened, 2, "it failed");
+    engine.now(0, QUICK);
+    sleep(ms(1_000)).await;
+    assert_eq!(get(&remote).await.1, ms(0));
+    sleep(ms(2)).await;
+    assert_eq!(
+        node(&remote, 0).breaker,
+        BreakerState::Closed,
+        "the probe was answered"
+    );
+    assert!(matches!(get(&remote).await.0, Found::Hit(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_breaker_is_open_the_second_is_asked_first_and_that_is_no_hedge() {
+    let engine = Told::new(&[Does::Fails, QUICK]);
+    let remote = before(&engine, &PolicySettings::default());
+    for _ in 0..200 {
+        let (found, took) = get(&remote).await;
+        assert!(matches!(found, Found::Hit(_)), "{found:?}");
+        assert_eq!(took, ms(1));
+    }
+    assert_eq!(totals(&remote).hedges, 0);
+    assert!(node(&remote, 0).calls < 10, "{:?}", node(&remote, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_all_are_slow_hedges_end_with_their_budget() {
+    let slow = Does::Gives(ms(15), ms(15));
+    let engine = Told::new(&[slow, slow]);
+    let remote = before(&engine, &PolicySettings::default());
+    for _ in 0..1_000 {
+        let (found, took) = get(&remote).await;
+        assert!(matches!(found, Found::Hit(_)), "{found:?}");
+        assert_eq!(took, ms(15), "a hedge cannot help");
+    }
+    let totals = totals(&remote);
+    assert!(totals.hedges <= 32 + 50, "the burst and 5 %: {totals:?}");
+    assert!(totals.hedges_refused >= 900, "{totals:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_from_a_node_is_bounded() {
+    let engine = Told::new(&[Does::Gives(ms(9), ms(9)), QUICK]);
+    let settings = PolicySettings {
+        in_flight: cachewise_units::Bytes(2 * BLOCK),
+        ..PolicySettings::default()
+    };
+    let remote = Arc::new(before(&engine, &settings));
+    let gets: Vec<_> = (0..4)
+        .map(|_| {
+            let remote = Arc::clone(&remote);
+            tokio::spawn(async move { get(&remote).await.1 })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for get in gets {
+        times.push(get.await.expect("it runs"));
+    }
+    assert_eq!(
+        times,
+        [ms(9), ms(9), ms(1), ms(1)],
+        "what is too much goes to the second"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_go_to_the_first_or_to_who_takes_over() {
+    let key = BlockKey::from_bytes([1; 16]);
+    let block = Block::seal(&key, Bytes::from_static(b"bytes"));
+    for (takes_over, expected) in [(false, vec![0]), (true, vec![0, 1])] {
+        let mut engine = Told::new(&[Does::Fails, QUICK]);
+        Arc::get_mut(&mut engine)
+            .expect("nobody has it yet")
+            .takes_over = takes_over;
+        let remote = before(&engine, &PolicySettings::default());
+        remote.fill(key, block.clone());
+        sleep(ms(1)).await;
+        for _ in 0..3 {
+            get(&remote).await;
+        }
+        remote.fill(key, block.clone());
+        remote.finish_fills().await;
+        assert_eq!(*engine.brought.lock().expect("unpoisoned"), expected);
+        let totals = totals(&remote);
+        assert_eq!(totals.fills + totals.dropped_fills, 2, "{totals:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
+    #[derive(Debug)]
+    struct Lies;
+    impl RemoteEngine for Lies {
+        fn name(&self, _: NodeId) -> String {
+            "lies".to_owned()
+        }
+        fn nodes(&self) -> u32 {
+            1
+        }
+        fn connections(&self, _: NodeId) -> usize {
+            0
+        }
+        fn route(&self, _: &BlockKey, into: &mut Vec<NodeId>) {
+            into.push(NodeId(0));
+        }
+        fn second_takes_over(&self) -> bool {
+            false
+        }
+        fn get<'a>(
+            &'a self,
+            _: NodeId,
+            _: &'a BlockKey,
+            _: &'a Started,
+        ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+            let other = BlockKey::from_bytes([2; 16]);
+            Box::pin(std::future::ready(Ok(Some(sealed(&other)))))
+        }
+        fn put<'a>(
+            &'a self,
+            _: NodeId,
+            _: &'a BlockKey,
+            _: &'a Block,
+        ) -> BoxFuture<'a, Result<(), RemoteError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+        fn refresh(&self) {}
+        fn warnings(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+    let remote = Remote::new(Arc::new(Lies), &PolicySettings::default(), BLOCK);
+    for _ in 0..5 {
+        let (found, _) = get(&remote).await;
+        assert!(matches!(found, Found::Corrupt), "{found:?}");
+    }
+    assert_eq!(node(&remote, 0).opened, 0);
+}

@@ -1,0 +1,100 @@
+//! memcached 1.6, by its meta commands.
+
+mod protocol;
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use futures_util::future::BoxFuture;
+
+use self::protocol::Reply;
+use super::rendezvous::Speaks;
+use super::wire::{Connection, Frame, Pool, Protocol, exchange};
+use super::{EngineSettings, RemoteError};
+use crate::BlockKey;
+use crate::block::Block;
+use crate::policy::Started;
+
+/// How memcached nodes are spoken to.
+///
+/// A node takes values of 1 MiB at most unless started with `-I`: blocks of that size are refused,
+/// and counted as dropped.
+#[derive(Debug)]
+pub(super) struct Memcached;
+
+impl Protocol for Memcached {
+    type Reply = Reply;
+
+    fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError> {
+        protocol::measure(buffer, longest)
+    }
+
+    fn reply(frame: Bytes) -> Result<Reply, RemoteError> {
+        protocol::reply(&frame)
+    }
+
+    fn greet<'a>(
+        &'a self,
+        connection: &'a mut Connection<Self>,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            connection.send(Bytes::from_static(b"mn\r\n")).await?;
+            match connection.reply(None).await? {
+                Reply::Done => Ok(()),
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("mn is not answered by MN")),
+            }
+        })
+    }
+}
+
+impl Speaks for Memcached {
+    type Protocol = Self;
+
+    fn protocol(_: &EngineSettings) -> Self {
+        Self
+    }
+
+    fn get<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        key: &'a BlockKey,
+        expected: usize,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+        Box::pin(async move {
+            let command = Bytes::from(format!("mg cw:{key} v\r\n"));
+            match exchange(pool, || command.clone(), 0, expected, Some(started)).await? {
+                Reply::Value(value) => Ok(Some(value)),
+                Reply::Nothing => Ok(None),
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                Reply::Done => Err(RemoteError::Garbage("mg is not answered by a value")),
+            }
+        })
+    }
+
+    fn put<'a>(
+        pool: &'a Arc<Pool<Self>>,
+        key: &'a BlockKey,
+        block: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let mut head = format!("ms cw:{key} {}\r\n", block.sealed_len()).into_bytes();
+            head.extend_from_slice(block.header());
+            let head = Bytes::from(head);
+            let command = || {
+                head.clone()
+                    .chain(block.bytes().clone())
+                    .chain(Bytes::from_static(b"\r\n"))
+            };
+            match exchange(pool, command, 0, 0, None).await? {
+                Reply::Done => Ok(()),
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("ms is not answered by HD")),
+            }
+        })
+    }
+
+    fn advice(_: &str) -> Option<&'static str> {
+        None
+    }
+}

@@ -1,0 +1,402 @@
+//! [`RedisCluster`]: an engine that is a Redis Cluster; Valkey is one too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::protocol::{self, Before, Redis, code_of, name_of};
+use super::resp::Reply;
+use super::slot;
+use super::topology::{self, Redirect, Topology};
+use crate::block::Block;
+use crate::policy::Started;
+use crate::remote::wire::{self, Dialer, Nodes};
+use crate::remote::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::{BlockKey, Error, Settings};
+
+type Pool = wire::Pool<Redis>;
+
+/// How long is waited for the cluster when it is opened; after that it is looked for further on in
+/// the background.
+const OPENING: Duration = Duration::from_secs(2);
+
+/// Within what time a node says who has what.
+const TELLS_WITHIN: Duration = Duration::from_millis(300);
+
+/// How often it is asked who has what, without any reason; a reason asks at once. A cluster that
+/// was just made, or has failed over, knows its replicas a little later: so it begins with more.
+const LOOKS_EVERY: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
+/// How long there is between two looks, whatever the reasons.
+const LOOKS_APART: Duration = Duration::from_millis(200);
+
+/// How many redirections of one command are followed.
+const REDIRECTIONS: usize = 2;
+
+/// An engine that is a Redis Cluster.
+pub(crate) struct RedisCluster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: EngineSettings,
+    dialer: wire::Shared<Redis>,
+    nodes: Nodes<Redis>,
+    topology: RwLock<Arc<Topology>>,
+    /// Whether a look is under way.
+    looking: AtomicBool,
+    warnings: Mutex<Vec<String>>,
+    block_size: usize,
+}
+
+impl RedisCluster {
+    /// Asks the nodes that are named for the others.
+    pub(crate) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
+        let redis = Redis::new(settings, true);
+        let dialer = Arc::new(Dialer::new(redis, settings, cache)?);
+        let shared = Arc::new(Shared {
+            settings: settings.clone(),
+            nodes: Nodes::new(Arc::clone(&dialer)),
+            dialer,
+            topology: RwLock::default(),
+            looking: AtomicBool::new(false),
+            warnings: Mutex::default(),
+            block_size: usize::try_from(cache.block_size.0).unwrap_or(usize::MAX),
+        });
+        shared.first_look().await?;
+        let weak = Arc::downgrade(&shared);
+        tokio::spawn(keep_looking(weak));
+        Ok(Self { shared })
+    }
+}
+
+async fn keep_looking(shared: Weak<Shared>) {
+    let mut pauses = LOOKS_EVERY.into_iter();
+    let mut pause = Duration::ZERO;
+    loop {
+        pause = pauses.next().unwrap_or(pause);
+        sleep(pause).await;
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        shared.look_soon();
+    }
+}
+
+impl Shared {
+    /// Looks until some node tells, or the time is up.
+    async fn first_look(&self) -> Result<(), Error> {
+        let end = Instant::now() + OPENING;
+        loop {
+            let why = match self.look().await {
+                Ok(()) => {
+                    self.check().await;
+                    return Ok(());
+                }
+                Err(why) => why,
+            };
+            if let RemoteError::Refused(said) = &why
+                && let Some(advice) = protocol::hopeless(said)
+            {
+                return Err(Error::Engine {
+                    engine: self.settings.to_string(),
+                    why: format!("{said}: {advice}"),
+                });
+            }
+            if Instant::now() >= end {
+                self.warn(format!(
+                    "{}: no node answers ({why}): blocks come from this machine and the origin \
+                     until one does",
+                    self.settings
+                ));
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Asks one node after the other who has what, until one tells.
+    async fn look(&self) -> Result<(), RemoteError> {
+        let mut last = RemoteError::Connect("no node is known".to_owned());
+        for address in self.askable() {
+            match timeout(TELLS_WITHIN, self.ask_slots(&address)).await {
+                Ok(Ok(topology)) => {
+                    *self
+                        .topology
+                        .write()
+                        .unwrap_or_else(PoisonError::into_inner) = Arc::new(topology);
+                    return Ok(());
+                }
+                Ok(Err(why)) => last = why,
+                Err(_) => last = RemoteError::Deadline,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns whom to ask: the masters that are known, then those that were named.
+    fn askable(&self) -> Vec<Address> {
+        let mut askable: Vec<Address> = Vec::new();
+        let known = (0..self.nodes.count()).filter_map(|number| self.nodes.pool(NodeId(number)));
+        for address in known
+            .map(|pool| pool.address.clone())
+            .chain(self.settings.nodes.iter().cloned())
+        {
+            if !askable.contains(&address) {
+                askable.push(address);
+            }
+        }
+        askable
+    }
+
+    /// Asks on a connection of its own: the others are for blocks.
+    async fn ask_slots(&self, address: &Address) -> Result<Topology, RemoteError> {
+        let mut connection = self.dialer.dial(address).await?;
+        let reply = protocol::ask(&mut connection, &[b"CLUSTER", b"SLOTS"]).await?;
+        let stretches = topology::stretches(reply, address)?;
+        Ok(Topology::new(&stretches, |address| {
+            self.nodes.number(address)
+        }))
+    }
+
+    /// Looks in the background, unless that is being done.
+    fn look_soon(self: &Arc<Self>) {
+        if self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            // What fails is tried again at the next reason.
+            let _ = shared.look().await;
+            sleep(LOOKS_APART).await;
+            shared.looking.store(false, Ordering::Release);
+        });
+    }
+
+    fn topology(&self) -> Arc<Topology> {
+        Arc::clone(&self.topology.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn warn(&self, warning: String) {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(warning);
+    }
+
+    /// Looks for what is set up in a way that will hurt.
+    async fn check(&self) {
+        let unserved = self.topology().unserved();
+        if unserved > 0 {
+            self.warn(format!(
+                "{unserved} of {} slots are served by no node: their blocks come from the origin; \
+                 see redis-cli --cluster check",
+                slot::SLOTS
+            ));
+        }
+        for address in self.askable() {
+            let settings = timeout(TELLS_WITHIN, self.ask_settings(&address)).await;
+            let Ok(Ok(settings)) = settings else {
+                continue;
+            };
+            match settings.as_deref() {
+                Ok([coverage, policy, memory]) => self.check_settings(&address, coverage, policy, memory),
+                Ok(_) => {}
+                Err(why) => self.warn(format!(
+                    "{address}: whether cluster-require-full-coverage is set is not known ({}): \
+                     while it is, one node that fails makes all of them refuse; check that it is no",
+                    code_of(why)
+                )),
+            }
+            return;
+        }
+    }
+
+    fn check_settings(&self, address: &Address, coverage: &str, policy: &str, memory: &str) {
+        if coverage == "yes" {
+            self.warn(format!(
+                "{address}: cluster-require-full-coverage is yes: when one master without a replica \
+                 fails, all the others refuse too, and every block comes from the origin; set it on \
+                 each node: CONFIG SET cluster-require-full-coverage no"
+            ));
+        }
+        if policy == "noeviction" && memory != "0" {
+            self.warn(format!(
+                "{address}: maxmemory-policy is noeviction: a full node takes no more blocks; set it \
+                 on each node: CONFIG SET maxmemory-policy allkeys-lfu"
+            ));
+        }
+    }
+
+    /// Returns the three settings that matter, or what the node said instead.
+    async fn ask_settings(
+        &self,
+        address: &Address,
+    ) -> Result<Result<Vec<String>, String>, RemoteError> {
+        let mut connection = self.dialer.dial(address).await?;
+        let mut values = Vec::new();
+        for name in [
+            "cluster-require-full-coverage",
+            "maxmemory-policy",
+            "maxmemory",
+        ] {
+            let question: [&[u8]; 3] = [b"CONFIG", b"GET", name.as_bytes()];
+            match protocol::ask(&mut connection, &question).await? {
+                Reply::Error(why) => return Ok(Err(why)),
+                Reply::List(members) => match members.get(1) {
+                    Some(Reply::Value(Some(value))) => {
+                        values.push(String::from_utf8_lossy(value).into_owned());
+                    }
+                    _ => values.push("?".to_owned()),
+                },
+                _ => {
+                    return Err(RemoteError::Garbage(
+                        "CONFIG GET of a form that is not known",
+                    ));
+                }
+            }
+        }
+        Ok(Ok(values))
+    }
+
+    /// Follows a command from node to node until one takes it.
+    async fn follow<F>(
+        self: &Arc<Self>,
+        node: NodeId,
+        command: impl Fn(Arc<Pool>, Before) -> F,
+    ) -> Result<Reply, RemoteError>
+    where
+        F: Future<Output = Result<Reply, RemoteError>>,
+    {
+        let unknown = || RemoteError::Connect("no such node".to_owned());
+        let mut pool = self.nodes.pool(node).ok_or_else(unknown)?;
+        let mut before = Before::Nothing;
+        for _ in 0..=REDIRECTIONS {
+            let why = match command(Arc::clone(&pool), before).await? {
+                Reply::Error(why) => why,
+                reply => return Ok(reply),
+            };
+            let to = match topology::redirect(&why, &pool.address) {
+                None => {
+                    // The node does not serve: who has its blocks by now?
+                    self.look_soon();
+                    return Err(RemoteError::Refused(why));
+                }
+                Some(Redirect::Moved(to)) => {
+                    self.look_soon();
+                    before = Before::Nothing;
+                    to
+                }
+                Some(Redirect::Ask(to)) => {
+                    before = Before::Asking;
+                    to
+                }
+            };
+            pool = self
+                .nodes
+                .pool(self.nodes.number(&to))
+                .ok_or_else(unknown)?;
+        }
+        Err(RemoteError::Refused(
+            "sent from node to node without end".to_owned(),
+        ))
+    }
+}
+
+impl RemoteEngine for RedisCluster {
+    fn name(&self, node: NodeId) -> String {
+        self.shared
+            .nodes
+            .pool(node)
+            .map_or_else(|| "?".to_owned(), |pool| pool.address.to_string())
+    }
+
+    fn nodes(&self) -> u32 {
+        self.shared.nodes.count()
+    }
+
+    fn connections(&self, node: NodeId) -> usize {
+        self.shared.nodes.pool(node).map_or(0, |pool| pool.open())
+    }
+
+    fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>) {
+        let slot = slot::of(&name_of(key));
+        into.extend_from_slice(self.shared.topology().nodes(slot));
+        if into.is_empty() {
+            self.shared.look_soon();
+        }
+    }
+
+    /// It does so itself: only the master takes blocks.
+    fn second_takes_over(&self) -> bool {
+        false
+    }
+
+    fn get<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            let name = name.as_slice();
+            let expected = self.shared.block_size;
+            let get = |pool: Arc<Pool>, before| async move {
+                protocol::get(&pool, name, before, expected, started).await
+            };
+            match self.shared.follow(node, get).await? {
+                Reply::Value(value) => Ok(value),
+                _ => Err(RemoteError::Garbage("GET is not answered by a value")),
+            }
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        block: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            let name = name.as_slice();
+            let set = |pool: Arc<Pool>, before| async move {
+                protocol::set(&pool, name, before, block).await
+            };
+            match self.shared.follow(node, set).await? {
+                Reply::Status(_) => Ok(()),
+                _ => Err(RemoteError::Garbage("SET is not answered by OK")),
+            }
+        })
+    }
+
+    fn refresh(&self) {
+        self.shared.look_soon();
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.shared
+            .warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl std::fmt::Debug for RedisCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisCluster")
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}

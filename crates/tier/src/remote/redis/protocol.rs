@@ -1,0 +1,170 @@
+//! [`Redis`]: the commands of Redis that a cache of blocks needs.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use futures_util::future::BoxFuture;
+
+use super::resp::{self, Reply};
+use crate::BlockKey;
+use crate::block::Block;
+use crate::policy::Started;
+use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
+use crate::remote::{Credentials, EngineSettings, RemoteError};
+
+/// The protocol of Redis, and who speaks it here.
+pub(in crate::remote) struct Redis {
+    credentials: Option<Credentials>,
+    /// Whether replicas are to answer, which they do only when asked to.
+    of_cluster: bool,
+}
+
+/// What precedes a command on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing.
+    Nothing,
+    /// `ASKING`: the slot is on its way to this node.
+    Asking,
+}
+
+impl Redis {
+    pub(super) fn new(settings: &EngineSettings, of_cluster: bool) -> Self {
+        Self {
+            credentials: settings.credentials.clone(),
+            of_cluster,
+        }
+    }
+}
+
+impl Protocol for Redis {
+    type Reply = Reply;
+
+    fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError> {
+        resp::measure(buffer, longest)
+    }
+
+    fn reply(frame: Bytes) -> Result<Reply, RemoteError> {
+        resp::whole(&frame)
+    }
+
+    fn greet<'a>(
+        &'a self,
+        connection: &'a mut Connection<Self>,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let mut bytes = Vec::new();
+            if let Some(Credentials { user, password }) = &self.credentials {
+                let password = password.reveal().as_bytes();
+                match user {
+                    Some(user) => {
+                        resp::command(&mut bytes, &[b"AUTH", user.as_bytes(), password], None);
+                    }
+                    None => resp::command(&mut bytes, &[b"AUTH", password], None),
+                }
+            }
+            let first: &[u8] = if self.of_cluster {
+                b"READONLY"
+            } else {
+                b"PING"
+            };
+            resp::command(&mut bytes, &[first], None);
+            connection.send(Bytes::from(bytes)).await?;
+            if self.credentials.is_some()
+                && let Reply::Error(why) = connection.reply(None).await?
+            {
+                // The code alone: some servers repeat what they were sent.
+                let code = code_of(&why);
+                return Err(RemoteError::Refused(format!("{code} to user and password")));
+            }
+            match connection.reply(None).await? {
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// Returns the word by which Redis names an error.
+pub(super) fn code_of(error: &str) -> &str {
+    error.split_whitespace().next().unwrap_or("an error")
+}
+
+/// Returns what to do about an answer after which waiting does not help.
+pub(super) fn hopeless(said: &str) -> Option<&'static str> {
+    let said_of = |words: &str| said.contains(words);
+    if said_of("WRONGPASS") || said_of("user and password") {
+        Some("check user and password")
+    } else if said_of("NOAUTH") {
+        Some("it wants a password: name the environment variable or the file that has it")
+    } else if said_of("NOPERM") {
+        Some("this user needs +get +set +asking +readonly +cluster|slots, and ~cw:* of the keys")
+    } else if said_of("cluster support disabled") {
+        Some("it is no cluster: name single nodes as redis://HOST:PORT,...")
+    } else {
+        None
+    }
+}
+
+/// What a block is stored under: readable, and without braces, as Redis Cluster means something by
+/// them.
+pub(super) fn name_of(key: &BlockKey) -> Vec<u8> {
+    format!("cw:{key}").into_bytes()
+}
+
+/// Sends a command and waits for its reply.
+pub(super) async fn ask(
+    connection: &mut Connection<Redis>,
+    arguments: &[&[u8]],
+) -> Result<Reply, RemoteError> {
+    let mut bytes = Vec::with_capacity(64);
+    resp::command(&mut bytes, arguments, None);
+    connection.send(Bytes::from(bytes)).await?;
+    connection.reply(None).await
+}
+
+/// Asks a node for a value. `expected` is how long it will be.
+pub(super) async fn get(
+    pool: &Arc<Pool<Redis>>,
+    name: &[u8],
+    before: Before,
+    expected: usize,
+    started: &Started,
+) -> Result<Reply, RemoteError> {
+    let mut bytes = Vec::with_capacity(96);
+    let replies = asking(&mut bytes, before);
+    resp::command(&mut bytes, &[b"GET", name], None);
+    let bytes = Bytes::from(bytes);
+    exchange(pool, || bytes.clone(), replies, expected, Some(started)).await
+}
+
+/// Brings a block to a node.
+pub(super) async fn set(
+    pool: &Arc<Pool<Redis>>,
+    name: &[u8],
+    before: Before,
+    block: &Block,
+) -> Result<Reply, RemoteError> {
+    let mut head = Vec::with_capacity(128);
+    let replies = asking(&mut head, before);
+    resp::command(&mut head, &[b"SET", name], Some(block.sealed_len()));
+    head.extend_from_slice(block.header());
+    let head = Bytes::from(head);
+    let command = || {
+        head.clone()
+            .chain(block.bytes().clone())
+            .chain(Bytes::from_static(b"\r\n"))
+    };
+    exchange(pool, command, replies, 0, None).await
+}
+
+/// Writes what comes before, and returns how many replies there are to it.
+fn asking(into: &mut Vec<u8>, before: Before) -> usize {
+    match before {
+        Before::Nothing => 0,
+        Before::Asking => {
+            resp::command(into, &[b"ASKING"], None);
+            1
+        }
+    }
+}

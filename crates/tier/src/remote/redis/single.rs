@@ -1,0 +1,62 @@
+//! [`SingleRedis`]: the conversation with Redis nodes that do not know each other.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::protocol::{self, Before, Redis, hopeless, name_of};
+use super::resp::Reply;
+use crate::BlockKey;
+use crate::block::Block;
+use crate::policy::Started;
+use crate::remote::rendezvous::Speaks;
+use crate::remote::wire::Pool;
+use crate::remote::{EngineSettings, RemoteError};
+
+/// How Redis nodes that do not know each other are spoken to.
+#[derive(Debug)]
+pub(in crate::remote) struct SingleRedis;
+
+impl Speaks for SingleRedis {
+    type Protocol = Redis;
+
+    fn protocol(settings: &EngineSettings) -> Redis {
+        Redis::new(settings, false)
+    }
+
+    fn get<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        key: &'a BlockKey,
+        expected: usize,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            match protocol::get(pool, &name, Before::Nothing, expected, started).await? {
+                Reply::Value(value) => Ok(value),
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("GET is not answered by a value")),
+            }
+        })
+    }
+
+    fn put<'a>(
+        pool: &'a Arc<Pool<Redis>>,
+        key: &'a BlockKey,
+        block: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move {
+            let name = name_of(key);
+            match protocol::set(pool, &name, Before::Nothing, block).await? {
+                Reply::Status(_) => Ok(()),
+                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                _ => Err(RemoteError::Garbage("SET is not answered by OK")),
+            }
+        })
+    }
+
+    fn advice(refused: &str) -> Option<&'static str> {
+        hopeless(refused)
+    }
+}

@@ -1,0 +1,230 @@
+//! [`Topology`]: which node has which slot, as `CLUSTER SLOTS` tells it.
+
+use super::resp::Reply;
+use super::slot::SLOTS;
+use crate::remote::{Address, NodeId, RemoteError};
+
+/// Which node has which slot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Topology {
+    /// The master first, then its replicas.
+    shards: Vec<Vec<NodeId>>,
+    /// For each slot the number of its shard.
+    of_slot: Vec<Option<u16>>,
+}
+
+/// One stretch of slots, and where it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    first: u16,
+    last: u16,
+    /// The master first, then its replicas.
+    nodes: Vec<Address>,
+}
+
+impl Topology {
+    /// Makes it of stretches; `number` gives each address its number.
+    pub(super) fn new(stretches: &[Stretch], mut number: impl FnMut(&Address) -> NodeId) -> Self {
+        let mut topology = Self {
+            shards: Vec::new(),
+            of_slot: vec![None; usize::from(SLOTS)],
+        };
+        for stretch in stretches {
+            let nodes: Vec<NodeId> = stretch.nodes.iter().map(&mut number).collect();
+            let known = topology.shards.iter().position(|shard| *shard == nodes);
+            let shard = known.unwrap_or_else(|| {
+                topology.shards.push(nodes);
+                topology.shards.len() - 1
+            });
+            // There are not more shards than slots.
+            let shard = u16::try_from(shard).ok();
+            for slot in stretch.first..=stretch.last {
+                if let Some(of_slot) = topology.of_slot.get_mut(usize::from(slot)) {
+                    *of_slot = shard;
+                }
+            }
+        }
+        topology
+    }
+
+    /// Returns the nodes of a slot, the master first; none where no node serves it.
+    pub(super) fn nodes(&self, slot: u16) -> &[NodeId] {
+        self.of_slot
+            .get(usize::from(slot))
+            .copied()
+            .flatten()
+            .and_then(|shard| self.shards.get(usize::from(shard)))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns how many slots nobody serves.
+    pub(super) fn unserved(&self) -> usize {
+        let served = self.of_slot.iter().flatten().count();
+        usize::from(SLOTS).saturating_sub(served)
+    }
+}
+
+/// Understands the reply to `CLUSTER SLOTS`. `asked` is who gave it: an empty host is its own.
+pub(super) fn stretches(reply: Reply, asked: &Address) -> Result<Vec<Stretch>, RemoteError> {
+    let garbage = || RemoteError::Garbage("CLUSTER SLOTS of a form that is not known");
+    match reply {
+        Reply::List(stretches) => stretches
+            .into_iter()
+            .map(|stretch| one(stretch, asked).ok_or_else(garbage))
+            .collect(),
+        Reply::Error(why) => Err(RemoteError::Refused(why)),
+        _ => Err(garbage()),
+    }
+}
+
+fn one(stretch: Reply, asked: &Address) -> Option<Stretch> {
+    let Reply::List(members) = stretch else {
+        return None;
+    };
+    let mut members = members.into_iter();
+    let mut slot = || match members.next()? {
+        Reply::Number(number) => u16::try_from(number).ok().filter(|slot| *slot < SLOTS),
+        _ => None,
+    };
+    let (first, last) = (slot()?, slot()?);
+    let nodes = members
+        .map(|node| address(node, asked))
+        .collect::<Option<Vec<_>>>()?;
+    (first <= last && !nodes.is_empty()).then_some(Stretch { first, last, nodes })
+}
+
+fn address(node: Reply, asked: &Address) -> Option<Address> {
+    let Reply::List(members) = node else {
+        return None;
+    };
+    let host = match members.first()? {
+        Reply::Value(None) => asked.host.clone(),
+        Reply::Value(Some(host)) if host.is_empty() || host.as_ref() == b"?" => asked.host.clone(),
+        Reply::Value(Some(host)) => String::from_utf8(host.to_vec()).ok()?,
+        _ => return None,
+    };
+    let port = match members.get(1)? {
+        Reply::Number(port) => u16::try_from(*port).ok().filter(|port| *port != 0)?,
+        _ => return None,
+    };
+    Some(Address { host, port })
+}
+
+/// Where a node sends who asked the wrong one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// From now on there.
+    Moved(Address),
+    /// Once there: the slot is on its way.
+    Ask(Address),
+}
+
+/// Understands `MOVED 3999 10.0.0.1:6381` and `ASK ...`; `None` is another error.
+pub(super) fn redirect(error: &str, asked: &Address) -> Option<Redirect> {
+    let mut words = error.split_whitespace();
+    let kind: fn(Address) -> Redirect = match words.next()? {
+        "MOVED" => Redirect::Moved,
+        "ASK" => Redirect::Ask,
+        _ => return None,
+    };
+    let (_slot, place) = (words.next()?, words.next()?);
+    let (host, port) = place.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = if host.is_empty() || host == "?" {
+        asked.host.clone()
+    } else {
+        host.to_owned()
+    };
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    Some(kind(Address { host, port }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn at(host: &str, port: u16) -> Address {
+        Address {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    fn node(host: Option<&'static str>, port: i64) -> Reply {
+        let host = host.map(|host| Bytes::from_static(host.as_bytes()));
+        Reply::List(vec![Reply::Value(host), Reply::Number(port)])
+    }
+
+    fn numbers(first: i64, last: i64, nodes: Vec<Reply>) -> Reply {
+        let mut members = vec![Reply::Number(first), Reply::Number(last)];
+        members.extend(nodes);
+        Reply::List(members)
+    }
+
+    #[test]
+    fn slots_go_to_their_master_and_its_replicas() {
+        let reply = Reply::List(vec![
+            numbers(0, 99, vec![node(Some("a"), 1), node(Some("b"), 2)]),
+            numbers(100, 16_382, vec![node(None, 3)]),
+            numbers(200, 210, vec![node(Some("a"), 1), node(Some("b"), 2)]),
+        ]);
+        let stretches = stretches(reply, &at("asked", 9)).expect("it is well-formed");
+        let mut known: Vec<Address> = Vec::new();
+        let topology = Topology::new(&stretches, |address| {
+            let number = known.iter().position(|known| known == address);
+            let number = number.unwrap_or_else(|| {
+                known.push(address.clone());
+                known.len() - 1
+            });
+            NodeId(u32::try_from(number).expect("there are three"))
+        });
+        assert_eq!(topology.nodes(99), [NodeId(0), NodeId(1)]);
+        assert_eq!(topology.nodes(205), [NodeId(0), NodeId(1)]);
+        assert_eq!(topology.nodes(100), [NodeId(2)]);
+        assert_eq!(known[2], at("asked", 3), "who has no name is who was asked");
+        assert_eq!(topology.nodes(16_383), [], "nobody serves the last one");
+        assert_eq!(topology.unserved(), 1);
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_refused() {
+        for reply in [
+            Reply::Number(1),
+            Reply::List(vec![Reply::Number(1)]),
+            Reply::List(vec![numbers(0, 1, vec![])]),
+            Reply::List(vec![numbers(0, 16_384, vec![node(Some("a"), 1)])]),
+            Reply::List(vec![numbers(5, 4, vec![node(Some("a"), 1)])]),
+            Reply::List(vec![numbers(0, 1, vec![node(Some("a"), 0)])]),
+            Reply::List(vec![numbers(0, 1, vec![node(Some("a"), 70_000)])]),
+        ] {
+            assert!(stretches(reply.clone(), &at("a", 1)).is_err(), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn redirections_are_followed_to_where_they_point() {
+        let asked = at("asked", 9);
+        assert_eq!(
+            redirect("MOVED 3999 10.0.0.1:6381", &asked),
+            Some(Redirect::Moved(at("10.0.0.1", 6381)))
+        );
+        assert_eq!(
+            redirect("ASK 3999 ::1:6381", &asked),
+            Some(Redirect::Ask(at("::1", 6381)))
+        );
+        assert_eq!(
+            redirect("MOVED 3999 :6381", &asked),
+            Some(Redirect::Moved(at("asked", 6381)))
+        );
+        for error in [
+            "MOVED",
+            "MOVED 1 a",
+            "MOVED 1 a:x",
+            "CLUSTERDOWN The cluster is down",
+        ] {
+            assert_eq!(redirect(error, &asked), None, "{error}");
+        }
+    }
+}

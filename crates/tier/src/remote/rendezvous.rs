@@ -1,0 +1,259 @@
+//! Rendezvous hashing: which of some nodes that do not know each other has a block.
+//!
+//! Each node has a weight for each key, from the hash of both; the heaviest has the block, the next
+//! one is asked where it is slow, and takes its blocks while it is away. No table, no gossip: all
+//! who know the same addresses agree, and one node more moves one key of so many to it, and none
+//! between the others (Thaler and Ravishankar, 1998).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::time::timeout;
+use twox_hash::XxHash3_64;
+
+use super::wire::{Dialer, Nodes, Pool, Protocol};
+use super::{Address, EngineSettings, NodeId, RemoteEngine, RemoteError};
+use crate::block::Block;
+use crate::policy::Started;
+use crate::{BlockKey, Error, Settings};
+
+/// How nodes that do not know each other are spoken to.
+pub(super) trait Speaks: Send + Sync + Sized + 'static {
+    /// What they speak.
+    type Protocol: Protocol;
+
+    /// Makes it, with what it takes to get in.
+    fn protocol(settings: &EngineSettings) -> Self::Protocol;
+
+    /// Asks a node for a value.
+    fn get<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+        expected: usize,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>>;
+
+    /// Brings a block to a node.
+    fn put<'a>(
+        pool: &'a Arc<Pool<Self::Protocol>>,
+        key: &'a BlockKey,
+        block: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>;
+
+    /// Returns what to do about a refusal after which waiting does not help.
+    fn advice(refused: &str) -> Option<&'static str>;
+}
+
+/// Nodes that do not know each other, as one engine.
+pub(super) struct Rendezvous<S: Speaks> {
+    settings: EngineSettings,
+    nodes: Nodes<S::Protocol>,
+    ranking: Ranking,
+    warnings: Vec<String>,
+    block_size: usize,
+}
+
+/// Within what time a node answers when the cache is opened.
+const OPENS_WITHIN: Duration = Duration::from_secs(1);
+
+impl<S: Speaks> Rendezvous<S> {
+    /// Tries all nodes. One that does not answer is warned of, as it may come later.
+    pub(super) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
+        let dialer = Arc::new(Dialer::new(S::protocol(settings), settings, cache)?);
+        let nodes = Nodes::new(Arc::clone(&dialer));
+        let mut warnings = Vec::new();
+        let dials = settings
+            .nodes
+            .iter()
+            .map(|address| timeout(OPENS_WITHIN, dialer.dial(address)));
+        let answers = futures_util::future::join_all(dials).await;
+        for (address, answer) in settings.nodes.iter().zip(answers) {
+            let why = match answer {
+                Ok(Ok(_)) => continue,
+                Ok(Err(why)) => why,
+                Err(_) => RemoteError::Deadline,
+            };
+            if let RemoteError::Refused(said) = &why
+                && let Some(advice) = S::advice(said)
+            {
+                return Err(Error::Engine {
+                    engine: settings.to_string(),
+                    why: format!("{address}: {said}: {advice}"),
+                });
+            }
+            warnings.push(format!(
+                "{address}: does not answer ({why}): its blocks go to the next in rank until it does"
+            ));
+        }
+        let mut distinct: Vec<Address> = settings.nodes.clone();
+        distinct.sort();
+        distinct.dedup();
+        let ranking = Ranking::new(
+            distinct
+                .into_iter()
+                .map(|address| (nodes.number(&address), address)),
+        );
+        Ok(Self {
+            settings: settings.clone(),
+            nodes,
+            ranking,
+            warnings,
+            block_size: usize::try_from(cache.block_size.0).unwrap_or(usize::MAX),
+        })
+    }
+
+    fn pool(&self, node: NodeId) -> Result<Arc<Pool<S::Protocol>>, RemoteError> {
+        let pool = self.nodes.pool(node);
+        pool.ok_or_else(|| RemoteError::Connect("no such node".to_owned()))
+    }
+}
+
+impl<S: Speaks> RemoteEngine for Rendezvous<S> {
+    fn name(&self, node: NodeId) -> String {
+        self.pool(node)
+            .map_or_else(|_| "?".to_owned(), |pool| pool.address.to_string())
+    }
+
+    fn nodes(&self) -> u32 {
+        self.nodes.count()
+    }
+
+    fn connections(&self, node: NodeId) -> usize {
+        self.pool(node).map_or(0, |pool| pool.open())
+    }
+
+    fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>) {
+        self.ranking.rank(key, into);
+    }
+
+    fn second_takes_over(&self) -> bool {
+        true
+    }
+
+    fn get<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        started: &'a Started,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>> {
+        Box::pin(async move {
+            let pool = self.pool(node)?;
+            S::get(&pool, key, self.block_size, started).await
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        node: NodeId,
+        key: &'a BlockKey,
+        block: &'a Block,
+    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
+    }
+
+    /// Who has what follows from the addresses alone.
+    fn refresh(&self) {}
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}
+
+impl<S: Speaks> fmt::Debug for Rendezvous<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rendezvous")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many nodes of the ranking are asked, at most.
+const RANKS: usize = 3;
+
+/// The nodes, each with the seed that its address makes.
+#[derive(Clone, Debug)]
+struct Ranking {
+    seeds: Vec<(NodeId, u64)>,
+}
+
+impl Ranking {
+    /// Ranks these nodes. Their order does not matter.
+    fn new(nodes: impl IntoIterator<Item = (NodeId, Address)>) -> Self {
+        Self {
+            seeds: nodes
+                .into_iter()
+                .map(|(id, address)| (id, XxHash3_64::oneshot(address.to_string().as_bytes())))
+                .collect(),
+        }
+    }
+
+    /// Appends the heaviest nodes for a key, the heaviest first.
+    fn rank(&self, key: &BlockKey, into: &mut Vec<NodeId>) {
+        let mut weights: Vec<(u64, NodeId)> = self
+            .seeds
+            .iter()
+            .map(|(id, seed)| (XxHash3_64::oneshot_with_seed(*seed, key.as_bytes()), *id))
+            .collect();
+        weights.sort_unstable_by(|a, b| b.cmp(a));
+        into.extend(weights.into_iter().take(RANKS).map(|(_, id)| id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranking(ports: impl IntoIterator<Item = u16>) -> Ranking {
+        Ranking::new(ports.into_iter().map(|port| {
+            let host = "10.0.0.1".to_owned();
+            (NodeId(u32::from(port)), Address { host, port })
+        }))
+    }
+
+    fn first(ranking: &Ranking, key: u32) -> NodeId {
+        let mut ranks = Vec::new();
+        ranking.rank(&key_of(key), &mut ranks);
+        assert_eq!(ranks.len(), RANKS, "no node twice, and enough of them");
+        ranks[0]
+    }
+
+    fn key_of(number: u32) -> BlockKey {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        BlockKey::from_bytes(bytes)
+    }
+
+    #[test]
+    fn each_node_has_its_share() {
+        let ranking = ranking(1..=5);
+        let mut shares = [0_u32; 6];
+        for key in 0..10_000 {
+            shares[first(&ranking, key).0 as usize] += 1;
+        }
+        // A fair share is 2,000, and its standard deviation 40.
+        for share in &shares[1..] {
+            assert!((1_800..2_200).contains(share), "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_more_takes_its_share_and_moves_nothing_else() {
+        let (five, six) = (ranking(1..=5), ranking((1..=6).rev()));
+        let mut moved = 0;
+        for key in 0..10_000 {
+            let (before, after) = (first(&five, key), first(&six, key));
+            if before != after {
+                assert_eq!(
+                    after,
+                    NodeId(6),
+                    "to the new one, never between the old ones"
+                );
+                moved += 1;
+            }
+        }
+        assert!((1_450..1_900).contains(&moved), "a sixth of them: {moved}");
+    }
+}

@@ -1,0 +1,56 @@
+//! [`Secret`]: a password that no log, error or debug output shows.
+
+use std::fmt;
+use std::path::Path;
+
+use cachewise_units::escaped;
+
+use crate::Error;
+
+/// A password. It comes from the environment or from a file, never from an argument, which every
+/// user of the machine can read in `/proc`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes it from a variable of the environment.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where it is not set, or is no text.
+    pub fn from_environment(variable: &str) -> Result<Self, Error> {
+        std::env::var(variable)
+            .map(Self)
+            .map_err(|error| Error::Setting {
+                setting: "password",
+                why: format!("environment variable {variable}: {error}"),
+            })
+    }
+
+    /// Takes it from the first line of a file.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where the file cannot be read.
+    pub fn from_file(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::Setting {
+            setting: "password",
+            why: format!("file {}: {error}", escaped(path)),
+        })?;
+        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+    }
+
+    /// Takes it from where the program has it already.
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(...)")
+    }
+}

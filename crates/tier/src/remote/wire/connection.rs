@@ -1,0 +1,146 @@
+//! [`Connection`]: one conversation with a node, one command at a time; [`Dialer`] makes them.
+
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::tls::Tls;
+use super::{Frame, Protocol};
+use crate::block::HEADER;
+use crate::policy::Started;
+use crate::remote::{Address, EngineSettings, RemoteError};
+use crate::{Error, Settings};
+
+/// What a connection is over.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// How connections are made.
+pub(in crate::remote) struct Dialer<P> {
+    protocol: P,
+    tls: Option<Tls>,
+    /// Within what time a connection stands.
+    connect: Duration,
+    /// Within what time TLS, the password and the first command are through.
+    greet: Duration,
+    /// The longest value that makes sense.
+    longest: usize,
+}
+
+/// The one dialer of an engine.
+pub(in crate::remote) type Shared<P> = Arc<Dialer<P>>;
+
+/// One conversation with a node.
+pub(in crate::remote) struct Connection<P> {
+    stream: Box<dyn Stream>,
+    buffer: BytesMut,
+    longest: usize,
+    /// Whether it answered a command before: then its end may be that of an idle connection.
+    pub(super) used: bool,
+    protocol: PhantomData<P>,
+}
+
+/// The longest value that is no block: names and addresses in the reply to `CLUSTER SLOTS`.
+const LONGEST_OTHER: usize = 64 << 10;
+
+impl<P: Protocol> Dialer<P> {
+    pub(in crate::remote) fn new(
+        protocol: P,
+        engine: &EngineSettings,
+        cache: &Settings,
+    ) -> Result<Self, Error> {
+        let block = usize::try_from(cache.block_size.0).unwrap_or(usize::MAX);
+        Ok(Self {
+            protocol,
+            tls: engine.tls.as_ref().map(Tls::new).transpose()?,
+            connect: cache.policy.connect,
+            greet: cache.policy.whole,
+            longest: block.saturating_add(HEADER).max(LONGEST_OTHER),
+        })
+    }
+
+    /// Makes a connection that is ready for commands.
+    pub(in crate::remote) async fn dial(&self, to: &Address) -> Result<Connection<P>, RemoteError> {
+        let refused = |error: io::Error| RemoteError::Connect(error.to_string());
+        let late = || RemoteError::Connect("no answer in time".to_owned());
+        let tcp = timeout(
+            self.connect,
+            TcpStream::connect((to.host.as_str(), to.port)),
+        )
+        .await
+        .map_err(|_| late())?
+        .map_err(refused)?;
+        tcp.set_nodelay(true).map_err(refused)?;
+        let greeted = async {
+            let stream: Box<dyn Stream> = match &self.tls {
+                None => Box::new(tcp),
+                Some(tls) => Box::new(tls.handshake(tcp, to).await.map_err(refused)?),
+            };
+            let mut connection = Connection {
+                stream,
+                buffer: BytesMut::new(),
+                longest: self.longest,
+                used: false,
+                protocol: PhantomData,
+            };
+            self.protocol.greet(&mut connection).await?;
+            Ok(connection)
+        };
+        timeout(self.greet, greeted).await.map_err(|_| late())?
+    }
+}
+
+impl<P: Protocol> Connection<P> {
+    /// Sends bytes, from all their pieces at once where the system can.
+    pub(in crate::remote) async fn send(&mut self, mut bytes: impl Buf) -> Result<(), RemoteError> {
+        self.stream.write_all_buf(&mut bytes).await.map_err(lost)?;
+        self.stream.flush().await.map_err(lost)
+    }
+
+    /// Waits for a reply.
+    pub(in crate::remote) async fn reply(
+        &mut self,
+        started: Option<&Started>,
+    ) -> Result<P::Reply, RemoteError> {
+        loop {
+            let needs = match P::measure(&self.buffer, self.longest)? {
+                Frame::Whole(len) => {
+                    let frame = self.buffer.split_to(len.min(self.buffer.len())).freeze();
+                    let reply = P::reply(frame)?;
+                    self.used = true;
+                    return Ok(reply);
+                }
+                Frame::Needs(needs) => needs,
+            };
+            let more = needs.saturating_sub(self.buffer.len());
+            self.buffer.reserve(more.max(4 << 10));
+            if self.stream.read_buf(&mut self.buffer).await.map_err(lost)? == 0 {
+                return Err(RemoteError::Lost("the node closed it".to_owned()));
+            }
+            if let Some(started) = started {
+                started.now();
+            }
+        }
+    }
+
+    /// Makes room for a value that is expected, so that it comes in one read.
+    pub(super) fn expect(&mut self, len: usize) {
+        self.buffer.reserve(len.min(self.longest));
+    }
+
+    /// Says whether nothing is left of an earlier reply: else the next one would be another's.
+    pub(super) fn is_clean(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+fn lost(error: io::Error) -> RemoteError {
+    RemoteError::Lost(error.to_string())
+}

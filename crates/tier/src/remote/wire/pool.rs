@@ -1,0 +1,208 @@
+//! [`Pool`]: the connections to one node.
+//!
+//! Each command has a connection to itself while it lasts. A reply that nobody waits for any more
+//! then ends with its connection, instead of coming in before the replies that are waited for, and
+//! a large value does not hold up a small one.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Semaphore, watch};
+
+use super::Protocol;
+use super::connection::{Connection, Shared};
+use crate::remote::{Address, RemoteError};
+
+/// How many connections are kept that nobody uses: 120 processes of one node leave it most of the
+/// 10,000 that Redis accepts.
+const MOST_IDLE: usize = 32;
+
+/// The connections to one node.
+pub(in crate::remote) struct Pool<P: Protocol> {
+    pub(in crate::remote) address: Address,
+    dialer: Shared<P>,
+    /// Those that nobody uses. The one used last is taken first.
+    idle: Mutex<Vec<Connection<P>>>,
+    /// One permit for each of them.
+    ready: Semaphore,
+    /// How many wait for one.
+    waiting: AtomicUsize,
+    /// How many there are, idle or not.
+    open: AtomicUsize,
+    /// Whether one is being made: one at a time, so that a node that comes back is not met by all
+    /// at once, and one that hangs has no queue of them.
+    dialing: AtomicBool,
+    /// How often making one failed, and why it did last.
+    failed: watch::Sender<(u64, Option<RemoteError>)>,
+}
+
+/// A connection in use. Ends when it is dropped; [`Lease::give_back`] keeps it.
+pub(super) struct Lease<P: Protocol> {
+    pool: Arc<Pool<P>>,
+    connection: Option<Connection<P>>,
+}
+
+impl<P: Protocol> Pool<P> {
+    pub(super) fn new(address: Address, dialer: Shared<P>) -> Self {
+        Self {
+            address,
+            dialer,
+            idle: Mutex::default(),
+            ready: Semaphore::new(0),
+            waiting: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            dialing: AtomicBool::new(false),
+            failed: watch::Sender::new((0, None)),
+        }
+    }
+
+    /// Waits for a connection. Whoever waits when making one fails is told why.
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease<P>, RemoteError> {
+        if let Ok(permit) = self.ready.try_acquire() {
+            permit.forget();
+            return Ok(self.take());
+        }
+        let mut failed = self.failed.subscribe();
+        let waits = Waits::new(&self.waiting);
+        self.dial();
+        tokio::select! {
+            biased;
+            permit = self.ready.acquire() => {
+                // The semaphore is never closed.
+                if let Ok(permit) = permit {
+                    permit.forget();
+                }
+                drop(waits);
+                Ok(self.take())
+            }
+            _ = failed.changed() => {
+                let (_, why) = &*failed.borrow();
+                Err(why.clone().unwrap_or(RemoteError::Deadline))
+            }
+        }
+    }
+
+    /// Takes an idle connection; its permit was taken before.
+    fn take(self: &Arc<Self>) -> Lease<P> {
+        let connection = self.idle().pop();
+        Lease {
+            pool: Arc::clone(self),
+            connection,
+        }
+    }
+
+    /// Makes a connection in the background, and more while somebody waits for one.
+    fn dial(self: &Arc<Self>) {
+        if self.dialing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            // Set back also when this task is dropped with its runtime, or panics.
+            let guard = Dialing(&pool.dialing);
+            let mut last = None;
+            while pool.waiting.load(Ordering::Acquire) > 0 {
+                match pool.dialer.dial(&pool.address).await {
+                    Ok(connection) => {
+                        pool.open.fetch_add(1, Ordering::AcqRel);
+                        pool.put_in(connection);
+                        // Lets those run who wait, before one more is made for them.
+                        tokio::task::yield_now().await;
+                    }
+                    Err(error) => {
+                        last = Some(error);
+                        break;
+                    }
+                }
+            }
+            drop(guard);
+            if let Some(error) = last {
+                pool.failed.send_modify(|(count, why)| {
+                    *count = count.wrapping_add(1);
+                    *why = Some(error);
+                });
+            } else if pool.waiting.load(Ordering::Acquire) > 0 {
+                // Who came between the last look and the guard's end found a dial under way.
+                pool.dial();
+            }
+        });
+    }
+
+    fn put_in(&self, connection: Connection<P>) {
+        self.idle().push(connection);
+        self.ready.add_permits(1);
+    }
+
+    /// Ends the connections that nobody uses: one of them was found dead.
+    pub(super) fn clear(&self) {
+        while let Ok(permit) = self.ready.try_acquire() {
+            permit.forget();
+            if self.idle().pop().is_some() {
+                self.open.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Returns how many connections there are.
+    pub(in crate::remote) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection<P>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Dialing<'a>(&'a AtomicBool);
+
+impl Drop for Dialing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::AcqRel);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl<P: Protocol> Lease<P> {
+    /// Returns the connection, which is there until [`Self::give_back`].
+    pub(super) fn connection(&mut self) -> Result<&mut Connection<P>, RemoteError> {
+        self.connection
+            .as_mut()
+            .ok_or_else(|| RemoteError::Lost("it was given back".to_owned()))
+    }
+
+    /// Keeps the connection for the next command, where it is at the end of a reply.
+    pub(super) fn give_back(mut self) {
+        // Else dropping this ends it.
+        let kept = |connection: &mut Connection<P>| {
+            connection.is_clean() && self.pool.idle().len() < MOST_IDLE
+        };
+        if let Some(connection) = self.connection.take_if(kept) {
+            self.pool.put_in(connection);
+        }
+    }
+}
+
+impl<P: Protocol> Drop for Lease<P> {
+    fn drop(&mut self) {
+        if self.connection.take().is_some() {
+            self.pool.open.fetch_sub(1, Ordering::AcqRel);
+            if self.pool.waiting.load(Ordering::Acquire) > 0 {
+                self.pool.dial();
+            }
+        }
+    }
+}
