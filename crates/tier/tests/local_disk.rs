@@ -16,7 +16,11 @@ const CHILD: &str = "CACHEWISE_TEST_CACHE_DIRECTORY";
 
 fn on_disk(directory: &Path) -> Settings {
     Settings {
-        disk: Some(DiskSettings::new(directory.to_owned(), Bytes(256 << 20))),
+        disk: Some(DiskSettings {
+            // Other tests keep the disk busy meanwhile, and a late block would come from the origin.
+            deadline: std::time::Duration::from_secs(30),
+            ..DiskSettings::new(directory.to_owned(), Bytes(256 << 20))
+        }),
         ..forgetful(None)
     }
 }

@@ -54,6 +54,7 @@ async fn before_a_cluster(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_node_with_a_replica_is_hedged_then_left_out_then_taken_back() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 1, hasty).await else {
         return;
     };
@@ -88,6 +89,7 @@ async fn a_frozen_node_with_a_replica_is_hedged_then_left_out_then_taken_back() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_node_without_a_replica_is_the_origin_s_load() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 0, hasty).await else {
         return;
     };
@@ -111,6 +113,7 @@ async fn a_frozen_node_without_a_replica_is_the_origin_s_load() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_node_is_no_error_of_a_read() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 1, hasty).await else {
         return;
     };
@@ -131,6 +134,7 @@ async fn a_killed_node_is_no_error_of_a_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_nodes_killed_leaves_the_origin() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 0, hasty).await else {
         return;
     };
@@ -145,6 +149,7 @@ async fn all_nodes_killed_leaves_the_origin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_that_is_not_the_block_is_thrown_away_and_replaced() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 0, patient).await else {
         return;
     };
@@ -185,6 +190,7 @@ async fn a_value_that_is_not_the_block_is_thrown_away_and_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_node_takes_no_more_and_gives_what_it_has() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a full node") {
         return;
     }
@@ -224,6 +230,7 @@ async fn a_full_node_takes_no_more_and_gives_what_it_has() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_dead_node_makes_all_refuse_where_full_coverage_is_required() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a cluster that is down") {
         return;
     }
@@ -263,6 +270,7 @@ async fn one_dead_node_makes_all_refuse_where_full_coverage_is_required() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_that_move_while_they_are_read_are_followed() {
+    let _alone = support::alone().await;
     let Some((files, cluster, cache)) = before_a_cluster(3, 0, patient).await else {
         return;
     };

@@ -7,6 +7,7 @@ use crate::support::{self, BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_machine_read_another_gets_from_the_cluster() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a cluster of real servers") {
         return;
     }

@@ -21,6 +21,7 @@ fn with_password(engine: &str, user: Option<&str>, password: &str) -> cachewise_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_said_and_never_shown() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a cluster with passwords") {
         return;
     }
@@ -71,6 +72,7 @@ async fn a_wrong_password_is_said_and_never_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_server_is_no_cluster_and_is_told_from_one() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a single server") {
         return;
     }
@@ -103,6 +105,7 @@ const STRANGERS: [(&str, &[u8]); 4] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_redis_is_warned_of_and_the_origin_serves() {
+    let _alone = support::alone().await;
     let files = Files::new(4, BLOCK);
     for (what, bytes) in STRANGERS {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")

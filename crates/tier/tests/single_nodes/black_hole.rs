@@ -78,6 +78,7 @@ impl Drop for Namespace {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_black_hole_is_left_out_like_any_other_node_that_does_not_answer() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "a node in a black hole") {
         return;
     }

@@ -68,6 +68,7 @@ fn engines() -> Vec<Nodes> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_machine_read_another_gets_from_the_nodes() {
+    let _alone = support::alone().await;
     for nodes in engines() {
         let engine = nodes.engine();
         let files = Files::new(80, BLOCK + 77);
@@ -91,6 +92,7 @@ async fn what_one_machine_read_another_gets_from_the_nodes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_node_is_away_the_next_in_rank_takes_its_blocks() {
+    let _alone = support::alone().await;
     for nodes in engines() {
         let engine = nodes.engine();
         let files = Files::new(80, BLOCK);
@@ -130,6 +132,7 @@ async fn while_a_node_is_away_the_next_in_rank_takes_its_blocks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_are_not_there_yet_are_warned_of() {
+    let _alone = support::alone().await;
     let files = Files::new(5, BLOCK);
     for scheme in ["redis", "memcached"] {
         let engine = format!("{scheme}://127.0.0.1:{}", support::server::free_port());

@@ -57,6 +57,7 @@ fn over_tls(engine: &str, authority: PathBuf) -> Settings {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_go_over_tls_to_nodes_that_are_vouched_for() {
+    let _alone = support::alone().await;
     if !support::has("redis-server", "TLS")
         || Command::new("openssl").arg("version").output().is_err()
     {

@@ -29,6 +29,13 @@ pub fn has(program: &str, what: &str) -> bool {
     found
 }
 
+/// Held by a test that starts servers. A port that a killed node leaves may be given to a node of
+/// another cluster, and the first one's nodes would go on talking to it.
+pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+    static SERVERS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    SERVERS.lock().await
+}
+
 /// A directory of files with bytes that can be told from each other.
 #[derive(Debug)]
 pub struct Files {
