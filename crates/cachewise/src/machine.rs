@@ -39,7 +39,7 @@ pub fn why_no_probe(error: Error) -> String {
         }
         (_, ErrorKind::Denied) => "run it as root, or with CAP_BPF and CAP_PERFMON".into(),
         (_, ErrorKind::Unsupported) => {
-            "it needs a kernel of 6.12 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
+            "it needs a kernel of 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
         }
         _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
     };
