@@ -98,8 +98,8 @@ impl BackEnd {
     pub const fn cost(self) -> &'static str {
         match self {
             BackEnd::Tracepoints => "about 0.1 us a read",
-            BackEnd::Fentry => "about 0.15 us a read",
-            BackEnd::Kprobes => "about 0.3 us a read",
+            BackEnd::Fentry => "about 1.3 times what tracepoints cost",
+            BackEnd::Kprobes => "about twice what tracepoints cost",
             BackEnd::SysExit => "about 0.1 us for each system call of the whole machine",
             BackEnd::Procfs => "nothing",
         }
@@ -109,5 +109,38 @@ impl BackEnd {
     #[must_use]
     pub const fn is_exact(self) -> bool {
         !matches!(self, BackEnd::Procfs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernels.md");
+        let text = std::fs::read_to_string(page).expect("the page is part of the repository");
+        for back_end in BackEnd::ALL {
+            let row = format!(
+                "| `{}` | {} | {} | {} | {} |",
+                back_end.id(),
+                back_end.needs(),
+                back_end.tells(),
+                back_end.lacks(),
+                back_end.cost()
+            );
+            assert!(
+                text.contains(&row),
+                "docs/kernels.md is to have the line\n{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for back_end in BackEnd::ALL {
+            assert_eq!(BackEnd::named(back_end.id()), Some(back_end));
+        }
+        assert_eq!(BackEnd::named("ebpf"), None, "no such name");
     }
 }

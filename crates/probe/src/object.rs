@@ -480,10 +480,11 @@ fn configure(
         let name = program.name().to_string_lossy().into_owned();
         let left_out = GROUPS.iter().any(|group| group.has(&name))
             && !chosen.iter().any(|chosen| {
+                let by_functions =
+                    matches!(chosen.means.back_end, BackEnd::Fentry | BackEnd::Kprobes);
                 let mut targets = chosen.means.targets(&name).peekable();
                 targets.peek().is_some()
-                    && (chosen.means.back_end == BackEnd::Tracepoints
-                        || targets.all(|target| kernel.has_name(target)))
+                    && (!by_functions || targets.all(|target| kernel.has_name(target)))
             });
         let idle = match name.as_str() {
             "on_fork" => !tree,

@@ -24,7 +24,8 @@ impl<'k> Offer<'k> {
         let mut allowed = options.back_ends.clone();
         if let Some(names) = std::env::var_os(VARIABLE) {
             let names = names.to_string_lossy();
-            allowed.retain(|back_end| names.split(',').any(|name| name == back_end.id()));
+            let named: Vec<BackEnd> = names.split(',').filter_map(BackEnd::named).collect();
+            allowed.retain(|back_end| named.contains(back_end));
         }
         Offer {
             kernel,

@@ -88,7 +88,7 @@ fn cachestat() -> Check {
 
 /// The probe with its groups of programs, and other ways to count.
 pub fn ways(kernel: &Kernel) -> Vec<Check> {
-    let mut checks = probe(kernel);
+    let (mut checks, back_end) = probe(kernel);
     for way in Way::ALL {
         checks.push(hook(way));
     }
@@ -104,10 +104,11 @@ pub fn ways(kernel: &Kernel) -> Vec<Check> {
         "perf_hardware_cache",
         of_cpu,
     ));
+    checks.extend(back_ends(back_end));
     checks
 }
 
-fn probe(kernel: &Kernel) -> Vec<Check> {
+fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
     const AREA: &str = "probe";
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(kernel),
@@ -117,20 +118,19 @@ fn probe(kernel: &Kernel) -> Vec<Check> {
         Ok(probe) => probe,
         Err(error) => {
             let step = match error.kind() {
-                ErrorKind::Denied => "run it as root, or see cachewise doctor --setcap",
+                ErrorKind::Denied => machine::what_lets_in(),
                 ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
                 _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows what the kernel said",
             };
             let why = explain(&anyhow::Error::from(error));
-            let mut checks = vec![
+            let checks = vec![
                 Check::ok(AREA, "probe", why)
                     .is(State::Missing)
                     .means("numbers are estimates from procfs, and none are by process or file")
                     .by(step)
                     .needed(),
             ];
-            checks.extend(back_ends(BackEnd::Procfs));
-            return checks;
+            return (checks, BackEnd::Procfs);
         }
     };
     let back_end = probe.back_end();
@@ -160,8 +160,7 @@ fn probe(kernel: &Kernel) -> Vec<Check> {
             (None, None) => Check::ok(AREA, id, "not needed: no such file system is mounted"),
         }
     }));
-    checks.extend(back_ends(back_end));
-    checks
+    (checks, back_end)
 }
 
 /// What each way to count tells, and which of them is used for reads.

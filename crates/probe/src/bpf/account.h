@@ -237,11 +237,8 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 	file_of(inode, &key->file);
 	if (!is_wanted(&key->file))
 		return NULL;
-	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
-		return cpu ? &cpu->total : NULL;
-	}
+	if (config.detail == DETAIL_TOTALS)
+		return cpu_total();
 	process_of(task, &key->process);
 	struct ledger *row = find_row(on_other_side(), key);
 
@@ -257,11 +254,8 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 /* As above for a key that was kept. */
 static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 {
-	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
-		return cpu ? &cpu->total : NULL;
-	}
+	if (config.detail == DETAIL_TOTALS)
+		return cpu_total();
 	return row_of(key);
 }
 

@@ -27,9 +27,16 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	enum known known;
 
 	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
-	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch))
-		return true;
+	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch)) {
+		if (nr != NR_splice || state->ahead_pos == ~0ULL)
+			return true;
+		/* splice(2) leaves the count of reads as it is: its position has to tell one from the next */
+		read_range(nr, &range);
+		if (range.pos == state->ahead_pos)
+			return true;
+	}
 	known = read_range(nr, &range);
+	state->ahead_pos = range.pos;
 	if (known && (range.mapping ? range.mapping == m : !is_metadata(inode))) {
 		state->ahead_start = state->ahead_lo = range.pos >> config.page_shift;
 		state->ahead_hi =
@@ -241,12 +248,12 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	if (!is_wanted(&key.file))
 		return 0;
 	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
 		/* pages belong to files: for chosen tasks there is no such number */
-		if (!cpu || ((config.scope == SCOPE_TREE || config.cgroup_filter) && !config.file_filter))
+		if ((config.scope == SCOPE_TREE || config.cgroup_filter) && !config.file_filter)
 			return 0;
-		ledger = &cpu->total;
+		ledger = cpu_total();
+		if (!ledger)
+			return 0;
 	} else {
 		if (!bpf_map_lookup_elem(&files, &key.file))
 			return 0;

@@ -140,6 +140,7 @@ struct task_state {
 	struct call ahead;
 	u64 ahead_lo, ahead_hi;
 	u64 ahead_start; /* where the request starts, if that is known; or ~0 */
+	u64 ahead_pos;	 /* the byte that it starts at, by the registers; ~0: the kernel told the range */
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;
@@ -290,6 +291,17 @@ static __always_inline struct cpu *this_cpu(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+/* The CPU's sum of everything (DETAIL_TOTALS). Older verifiers want to see the check before the addition. */
+static __always_inline struct ledger *cpu_total(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return NULL;
+	barrier_var(cpu);
+	return &cpu->total;
 }
 
 static __always_inline struct task_state *state_of(struct task_struct *task)

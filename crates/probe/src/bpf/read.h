@@ -276,6 +276,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	}
 	set_call(&state->ahead, mapping, serial, nr, state->epoch);
 	state->ahead_hi = last;
+	state->ahead_pos = ~0ULL;
 }
 
 SEC("raw_tp/page_cache_sync_ra")
