@@ -33,7 +33,7 @@ truth_by() {
     fi
     [ "$extent" = all ] || export CACHEWISE_TEST_SMALL=1
     CACHEWISE_TEST_DIR=/work CACHEWISE_TEST_DISKS="$disks" CACHEWISE_TABLE="$out/truth-$by.md" \
-        CACHEWISE_BACK_ENDS="$by" CACHEWISE_TEST_ONLY="${*:-::}" timeout "${limit:-600}" ground_truth >"$out/truth-$by.txt" 2>&1
+        CACHEWISE_BACK_ENDS="$by" CACHEWISE_TEST_ONLY="${*:-::}" timeout "${limit:-3600}" ground_truth >"$out/truth-$by.txt" 2>&1
     status=$?
     say "truth by $by: exit $status"
     sed -n '/^ground truth/,$p' "$out/truth-$by.txt" >>"$out/report"
@@ -198,25 +198,4 @@ MATRIX
     timeout "${limit:-900}" cachewise bench matrix /tmp/m.toml >"$out/matrix.txt" 2>&1
     say "mglru: bench matrix: exit $?"
     cat "$out/matrix.txt" >>"$out/report"
-}
-
-dev_a() {
-    truth_by tracepoints,fentry,kprobes ext4:: device::
-    truth_by tracepoints,sys_exit ext4::pread ext4::sendfile ext4::splice ext4::read
-    truth_by tracepoints,fentry,kprobes xfs::
-    truth_by tracepoints,kprobes $few
-}
-
-logs() {
-    for by in tracepoints,fentry,kprobes tracepoints,sys_exit; do
-        CACHEWISE_BACK_ENDS=$by CACHEWISE_BPF_LOG=1 cachewise stat 0.3 1 >"$out/log-$by.txt" 2>&1
-        say "$by $(grep -v '^[0-9;]' "$out/log-$by.txt" | tail -n 3)"
-        grep -B3 '^processed' "$out/log-$by.txt" | head -40 >>"$out/report"
-        save
-    done
-}
-device_try() {
-    truth_by tracepoints,fentry,kprobes device::
-    truth_by tracepoints ext4::splice
-    truth_by tracepoints,sys_exit ext4::pread ext4::splice ext4::sendfile
 }
