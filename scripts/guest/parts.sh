@@ -48,11 +48,11 @@ few="::read ::sendfile ::splice ::mmap ::io_uring_forms ::racing_threads ::direc
 # What `make test` has the time for.
 truth_part() {
     if [ "$series" = 6.1 ]; then
-        truth_by tracepoints,fentry,kprobes ext4::read ext4::sendfile ext4::mmap ext4::io_uring_forms ext4::direct_reads ext4::writes
-        truth_by tracepoints,kprobes xfs::pread xfs::direct_reads
-        truth_by tracepoints,sys_exit ext4::pread
+        truth_by tracepoints,fentry,kprobes ext4::readv ext4::mmap ext4::io_uring_forms ext4::direct_reads device::
+        truth_by tracepoints,kprobes xfs::sendfile
+        truth_by tracepoints,sys_exit ext4::preadv2
     else
-        truth_by tracepoints,fentry,kprobes ext4::pread xfs::io_uring_async btrfs::read ext4::direct_reads
+        truth_by tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async btrfs::readv ext4::direct_reads
         truth_by fentry,kprobes ext4::splice
     fi
 }

@@ -264,15 +264,19 @@ pub(crate) const GROUPS: [Group; 9] = [
             Means::new(
                 BackEnd::Fentry,
                 &[
-                    ("on_device_fentry", "blkdev_direct_IO"),
-                    ("on_device_fexit", "blkdev_direct_IO"),
+                    ("on_device_read_fentry", "blkdev_read_iter"),
+                    ("on_device_read_fexit", "blkdev_read_iter"),
+                    ("on_device_write_fentry", "blkdev_write_iter"),
+                    ("on_device_write_fexit", "blkdev_write_iter"),
                 ],
             ),
             Means::new(
                 BackEnd::Kprobes,
                 &[
-                    ("on_device_kprobe", "blkdev_direct_IO"),
-                    ("on_device_kretprobe", "blkdev_direct_IO"),
+                    ("on_device_read_kprobe", "blkdev_read_iter"),
+                    ("on_device_read_kretprobe", "blkdev_read_iter"),
+                    ("on_device_write_kprobe", "blkdev_write_iter"),
+                    ("on_device_write_kretprobe", "blkdev_write_iter"),
                 ],
             ),
         ],

@@ -34,7 +34,7 @@ const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 17] = [
+const BESIDE: [&str; 21] = [
     "on_uring_submit",
     "on_ext4_write",
     "on_xfs_write",
@@ -46,10 +46,14 @@ const BESIDE: [&str; 17] = [
     "on_direct_complete",
     "on_direct_begin_kprobe",
     "on_direct_complete_kprobe",
-    "on_device_fentry",
-    "on_device_fexit",
-    "on_device_kprobe",
-    "on_device_kretprobe",
+    "on_device_read_fentry",
+    "on_device_read_fexit",
+    "on_device_read_kprobe",
+    "on_device_read_kretprobe",
+    "on_device_write_fentry",
+    "on_device_write_fexit",
+    "on_device_write_kprobe",
+    "on_device_write_kretprobe",
     "on_fork",
     "on_exit",
 ];

@@ -117,7 +117,7 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
     let probe = match Probe::attach(&options) {
         Ok(probe) => probe,
         Err(error) => {
-            let step = match error.kind() {
+            let step = match machine::kind_of(&error) {
                 ErrorKind::Denied => machine::what_lets_in(),
                 ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
                 _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows what the kernel said",

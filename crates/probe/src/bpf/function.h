@@ -222,6 +222,7 @@ static __always_inline int device_begins(struct kiocb *iocb, struct iov_iter *it
 {
 	CURRENT(trusted, task);
 	struct task_state *state;
+	struct file *file;
 	u32 nr;
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
@@ -230,10 +231,12 @@ static __always_inline int device_begins(struct kiocb *iocb, struct iov_iter *it
 	iter = PLAIN(iov_iter, iter);
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 	state->device_inode = 0;
+	file = READ(iocb, ki_filp);
 	/* io_uring's are counted when they are submitted */
-	if (nr == NR_io_uring_enter || task->flags & (PF_IO_WORKER | PF_KTHREAD))
+	if (!(READ(file, f_flags) & O_DIRECT) || nr == NR_io_uring_enter ||
+	    task->flags & (PF_IO_WORKER | PF_KTHREAD))
 		return 0;
-	state->device_inode = (u64)READ(iocb, ki_filp, f_mapping, host);
+	state->device_inode = (u64)READ(file, f_mapping, host);
 	state->device_bytes = READ(iter, count);
 	state->device_write = READ(iter, data_source);
 	return 0;
@@ -260,28 +263,31 @@ static __always_inline int device_ends(s64 result)
 	return 0;
 }
 
-SEC("fentry/blkdev_direct_IO")
-int BPF_PROG(on_device_fentry, struct kiocb *iocb, struct iov_iter *iter)
-{
-	return device_begins(iocb, iter);
-}
+#define DEVICE_PROGRAMS(name, function)                                                            \
+	SEC("fentry/" function)                                                                    \
+	int BPF_PROG(on_device_##name##_fentry, struct kiocb *iocb, struct iov_iter *iter)         \
+	{                                                                                          \
+		return device_begins(iocb, iter);                                                  \
+	}                                                                                          \
+	SEC("fexit/" function)                                                                     \
+	int BPF_PROG(on_device_##name##_fexit, struct kiocb *iocb, struct iov_iter *iter,          \
+		     ssize_t result)                                                               \
+	{                                                                                          \
+		return device_ends(result);                                                        \
+	}                                                                                          \
+	SEC("kprobe/" function)                                                                    \
+	int BPF_KPROBE(on_device_##name##_kprobe, struct kiocb *iocb, struct iov_iter *iter)       \
+	{                                                                                          \
+		return device_begins(iocb, iter);                                                  \
+	}                                                                                          \
+	SEC("kretprobe/" function)                                                                 \
+	int BPF_KRETPROBE(on_device_##name##_kretprobe, ssize_t result)                            \
+	{                                                                                          \
+		return device_ends(result);                                                        \
+	}
 
-SEC("fexit/blkdev_direct_IO")
-int BPF_PROG(on_device_fexit, struct kiocb *iocb, struct iov_iter *iter, ssize_t result)
-{
-	return device_ends(result);
-}
-
-SEC("kprobe/blkdev_direct_IO")
-int BPF_KPROBE(on_device_kprobe, struct kiocb *iocb, struct iov_iter *iter)
-{
-	return device_begins(iocb, iter);
-}
-
-SEC("kretprobe/blkdev_direct_IO")
-int BPF_KRETPROBE(on_device_kretprobe, ssize_t result)
-{
-	return device_ends(result);
-}
+/* what devices are opened with, by address: called whatever the compiler makes of the rest */
+DEVICE_PROGRAMS(read, "blkdev_read_iter")
+DEVICE_PROGRAMS(write, "blkdev_write_iter")
 
 #endif

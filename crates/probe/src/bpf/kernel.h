@@ -247,6 +247,17 @@ struct io_file_table {
 struct io_ring_ctx {
 	struct io_file_table file_table;
 } CORE;
+/* before 6.13 */
+struct io_fixed_file {
+	unsigned long file_ptr;
+} CORE;
+struct io_file_table___array {
+	struct io_fixed_file *files;
+} CORE;
+struct io_ring_ctx___array {
+	unsigned int nr_user_files;
+	struct io_file_table___array file_table;
+} CORE;
 struct io_cmd_data {
 	struct file *file;
 } CORE;

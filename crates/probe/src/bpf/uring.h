@@ -16,7 +16,15 @@ static __always_inline struct file *file_of_request(struct task_struct *task, st
 
 	if (!(READ(req, flags) & REQ_F_FIXED_FILE))
 		return file_of_fd(task, fd);
-	/* the table's layout changes with the kernel: this one is 6.13 and later */
+	if (bpf_core_field_exists(struct io_ring_ctx___array, file_table.files)) {
+		struct io_ring_ctx___array *ring = (void *)READ(req, ctx);
+
+		if (fd >= PEEK1(ring, nr_user_files))
+			return NULL;
+		file = peek((u64)PEEK1(ring, file_table.files) + fd * sizeof(file)) & ~7ULL;
+		return file ? PLAIN(file, (void *)file) : NULL;
+	}
+	/* 6.13 and later */
 	if (!bpf_core_field_exists(struct io_ring_ctx, file_table.data.nodes) ||
 	    fd >= READ(req, ctx, file_table.data.nr))
 		return NULL;
