@@ -64,7 +64,7 @@ truth() {
     truth_by tracepoints,kprobes $few
     if [ "$series" = 6.1 ]; then
         # It sees neither faults nor what is not a system call.
-        truth_by tracepoints,sys_exit ext4::readv xfs::preadv2
+        truth_by tracepoints,sys_exit ext4::readv ext4::sendfile ext4::splice ext4::copy_file_range xfs::preadv2
     else
         truth_by fentry,kprobes ext4::splice xfs::readv
     fi
