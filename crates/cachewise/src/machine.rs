@@ -33,18 +33,64 @@ pub fn why_no_probe(error: Error) -> String {
     let files = getrlimit(Resource::Nofile)
         .current
         .filter(|limit| *limit < ENOUGH_FILES);
-    let way_out = match (files, error.kind()) {
+    let way_out = match (files, kind_of(&error)) {
         (Some(limit), kind) if kind != ErrorKind::Denied => {
             format!("allow more open files than {limit} (ulimit -n {ENOUGH_FILES})")
         }
-        (_, ErrorKind::Denied) => "run it as root, or with CAP_BPF and CAP_PERFMON".into(),
+        (_, ErrorKind::Denied) => what_lets_in().into(),
         (_, ErrorKind::Unsupported) => {
-            "it needs a kernel of 6.12 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
+            "it needs a kernel of 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
         }
         _ => "set CACHEWISE_BPF_LOG=1 to see what the kernel said".into(),
     };
     let why = explain(&anyhow::Error::from(error));
     format!("{why}; for exact numbers {way_out}")
+}
+
+/// What kind of failure it is, to the user: without the rights, and locked down, a kernel says "invalid" of what it would
+/// let root do.
+pub fn kind_of(error: &Error) -> ErrorKind {
+    match error {
+        Error::KernelTypes { .. } => error.kind(),
+        _ if error.kind() == ErrorKind::Unsupported
+            && (is_locked_down() || !may_load_programs()) =>
+        {
+            ErrorKind::Denied
+        }
+        _ => error.kind(),
+    }
+}
+
+/// What to do where programs are not let into the kernel.
+pub fn what_lets_in() -> &'static str {
+    // What root of the machine sees: all numbers, by themselves.
+    let uids = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let in_namespace = !uids.is_empty() && !uids.split_whitespace().eq(["0", "0", "4294967295"]);
+    if is_locked_down() {
+        "boot without lockdown=confidentiality, under which no program may read the kernel's memory; integrity is no \
+         hindrance"
+    } else if in_namespace {
+        "run it as root outside of this user namespace, whose capabilities do not count for this"
+    } else if may_load_programs() {
+        "see what the kernel said with CACHEWISE_BPF_LOG=1: the rights are there"
+    } else {
+        "run it as root, or with CAP_BPF and CAP_PERFMON (cachewise doctor --setcap)"
+    }
+}
+
+/// Whether no program may read the kernel's memory.
+fn is_locked_down() -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    read("/sys/kernel/security/lockdown").contains("[confidentiality]")
+        || read("/proc/cmdline").contains("lockdown=confidentiality")
+}
+
+/// Whether this process has the capabilities to load the probe's programs.
+fn may_load_programs() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    const BOTH: u64 = 1 << 38 | 1 << 39;
+    crate::doctor::effective_capabilities()
+        .is_some_and(|held| held & BOTH == BOTH || held & (1 << CAP_SYS_ADMIN) != 0)
 }
 
 /// A process that is watched from outside.

@@ -170,7 +170,7 @@ impl Report {
 /// What counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backend {
-    /// Its name: `tracepoints`, `procfs`.
+    /// Its name: `tracepoints`, `fentry`, `kprobes`, `sys_exit`, `procfs`.
     pub name: String,
     /// Whether its numbers are exact to the page.
     pub exact: bool,

@@ -25,6 +25,12 @@ pub enum Error {
         /// libbpf's own account of it.
         source: libbpf_rs::Error,
     },
+    /// No way to count reads.
+    #[error(
+        "this kernel has no event for reads: neither the tracepoint mm_filemap_get_pages (6.12), nor functions \
+         that can be hooked into, nor sys_exit"
+    )]
+    NoBackEnd,
     /// The kernel's description of its own types is missing or not to be understood.
     #[error(
         "cannot read the kernel's types from {} (CONFIG_DEBUG_INFO_BTF)",
@@ -100,7 +106,9 @@ impl Error {
                 _ => ErrorKind::Other,
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
-            Error::PidNamespace | Error::KernelTypes { .. } => ErrorKind::Unsupported,
+            Error::PidNamespace | Error::NoBackEnd | Error::KernelTypes { .. } => {
+                ErrorKind::Unsupported
+            }
             Error::Map { .. }
             | Error::Run { .. }
             | Error::Stuck

@@ -3,19 +3,72 @@
 use cachewise_kstat::{Kernel, Mounts};
 use cachewise_model::Counter;
 
+use crate::back_end::BackEnd;
 use crate::options::Options;
 
 /// Programs that a kernel may do without, and what is not counted then.
 pub(crate) struct Group {
     pub(crate) name: &'static str,
-    /// Each program with the tracepoint that it needs.
-    pub(crate) programs: &'static [(&'static str, &'static str)],
+    /// The ways to have what they tell, best first.
+    pub(crate) means: &'static [Means],
     /// Counters that mean nothing without it.
     pub(crate) counters: &'static [Counter],
     /// Shown to the user as the reason.
     pub(crate) reason: &'static str,
     /// Only needed for files of this file system.
     file_system: Option<FileSystem>,
+}
+
+/// One way to have what a group tells.
+pub(crate) struct Means {
+    pub(crate) back_end: BackEnd,
+    /// Each program with the tracepoint or function that it hooks into.
+    pub(crate) programs: &'static [(&'static str, &'static str)],
+    /// Programs for functions that not every kernel with the others has.
+    pub(crate) where_there: &'static [(&'static str, &'static str)],
+    /// A name among the kernel's types without which its events do not mean what they are taken for.
+    pub(crate) wants: Option<&'static str>,
+    /// Shown to the user where it is used.
+    pub(crate) note: Option<&'static str>,
+}
+
+impl Means {
+    const fn new(back_end: BackEnd, programs: &'static [(&'static str, &'static str)]) -> Self {
+        Means {
+            back_end,
+            programs,
+            where_there: &[],
+            wants: None,
+            note: None,
+        }
+    }
+
+    const fn and_where_there(mut self, programs: &'static [(&'static str, &'static str)]) -> Self {
+        self.where_there = programs;
+        self
+    }
+
+    const fn wanting(mut self, name: &'static str) -> Self {
+        self.wants = Some(name);
+        self
+    }
+
+    const fn noting(mut self, note: &'static str) -> Self {
+        self.note = Some(note);
+        self
+    }
+
+    pub(crate) fn has(&self, program: &str) -> bool {
+        let all = self.programs.iter().chain(self.where_there);
+        all.map(|(name, _)| *name).any(|name| name == program)
+    }
+
+    /// What a program of it hooks into.
+    pub(crate) fn targets(&self, program: &str) -> impl Iterator<Item = &'static str> {
+        let all = self.programs.iter().chain(self.where_there);
+        all.filter(move |(name, _)| *name == program)
+            .map(|(_, target)| *target)
+    }
 }
 
 /// A file system whose own events tell of buffered writes.
@@ -53,11 +106,20 @@ impl Group {
         self.file_system.as_ref().map(|system| system.magic)
     }
 
+    pub(crate) fn is_reads(&self) -> bool {
+        self.name == READS
+    }
+
     pub(crate) fn has(&self, program: &str) -> bool {
-        self.programs.iter().any(|(name, _)| *name == program)
+        self.means.iter().any(|means| means.has(program))
     }
 }
 
+const FAULTS: &[Counter] = &[
+    Counter::FaultRequests,
+    Counter::FaultMissPages,
+    Counter::FaultReadaheadPages,
+];
 const WRITES: &[Counter] = &[
     Counter::WriteRequests,
     Counter::WritePages,
@@ -70,12 +132,102 @@ const DIRECT: &[Counter] = &[
     Counter::DirectWriteBytes,
 ];
 
-pub(crate) const GROUPS: [Group; 7] = [
+/// Without it there is no probe.
+const READS: &str = "reads";
+
+pub(crate) const GROUPS: [Group; 9] = [
+    Group {
+        name: READS,
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[("on_get_pages", "mm_filemap_get_pages")],
+            ),
+            Means::new(
+                BackEnd::Fentry,
+                &[
+                    ("on_read_fentry", "filemap_read"),
+                    ("on_read_fexit", "filemap_read"),
+                ],
+            )
+            .and_where_there(&[
+                ("on_splice_fentry", "filemap_splice_read"),
+                ("on_splice_fexit", "filemap_splice_read"),
+            ]),
+            Means::new(
+                BackEnd::Kprobes,
+                &[
+                    ("on_read_kprobe", "filemap_read"),
+                    ("on_read_kretprobe", "filemap_read"),
+                ],
+            )
+            .and_where_there(&[
+                ("on_splice_kprobe", "filemap_splice_read"),
+                ("on_splice_kretprobe", "filemap_splice_read"),
+            ]),
+            Means::new(BackEnd::SysExit, &[("on_sys_exit", "sys_exit")]).noting(
+                "reads are counted at the end of system calls: those of 32-bit programs, on overlayfs, and \
+                 misses of io_uring's worker threads are not seen",
+            ),
+        ],
+        counters: &[],
+        reason: "this kernel has no event for reads",
+        file_system: None,
+    },
+    Group {
+        name: "faults on mapped files",
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[
+                    ("on_map_pages", "mm_filemap_map_pages"),
+                    ("on_fault", "mm_filemap_fault"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Fentry,
+                &[
+                    ("on_map_pages_fentry", "filemap_map_pages"),
+                    ("on_fault_fentry", "filemap_fault"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Kprobes,
+                &[
+                    ("on_map_pages_kprobe", "filemap_map_pages"),
+                    ("on_fault_kprobe", "filemap_fault"),
+                ],
+            ),
+        ],
+        counters: FAULTS,
+        reason: "this kernel has no tracepoints for faults on mapped files (6.12), and lets no function be \
+                 hooked into; pages that faults bring in are in other_pages",
+        file_system: None,
+    },
     Group {
         name: "read-ahead ranges",
-        programs: &[
-            ("on_sync_readahead", "page_cache_sync_ra"),
-            ("on_async_readahead", "page_cache_async_ra"),
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[
+                    ("on_sync_readahead", "page_cache_sync_ra"),
+                    ("on_async_readahead", "page_cache_async_ra"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Fentry,
+                &[
+                    ("on_sync_ra_fentry", "page_cache_sync_ra"),
+                    ("on_async_ra_fentry", "page_cache_async_ra"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Kprobes,
+                &[
+                    ("on_sync_ra_kprobe", "page_cache_sync_ra"),
+                    ("on_async_ra_kprobe", "page_cache_async_ra"),
+                ],
+            ),
         ],
         counters: &[],
         reason: "without the readahead tracepoints (6.18) misses of io_uring's worker threads count as read-ahead",
@@ -83,34 +235,82 @@ pub(crate) const GROUPS: [Group; 7] = [
     },
     Group {
         name: "direct I/O on files",
-        programs: &[
-            ("on_direct_begin", "iomap_dio_rw_begin"),
-            ("on_direct_complete", "iomap_dio_complete"),
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[
+                    ("on_direct_begin", "iomap_dio_rw_begin"),
+                    ("on_direct_complete", "iomap_dio_complete"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Kprobes,
+                &[
+                    ("on_direct_begin_kprobe", "__iomap_dio_rw"),
+                    ("on_direct_complete_kprobe", "iomap_dio_complete"),
+                ],
+            ),
         ],
         counters: DIRECT,
-        reason: "this kernel refuses the iomap_dio tracepoints (6.6 and later)",
+        reason: "this kernel refuses the iomap_dio tracepoints (6.6 and later), and kprobes",
         file_system: None,
     },
     Group {
         name: "direct I/O on block devices",
-        programs: &[("on_bio", "block_bio_queue")],
+        means: &[
+            // The flag's number meant something else before 6.5.
+            Means::new(BackEnd::Tracepoints, &[("on_bio", "block_bio_queue")])
+                .wanting("BIO_PAGE_PINNED"),
+            Means::new(
+                BackEnd::Fentry,
+                &[
+                    ("on_device_read_fentry", "blkdev_read_iter"),
+                    ("on_device_read_fexit", "blkdev_read_iter"),
+                    ("on_device_write_fentry", "blkdev_write_iter"),
+                    ("on_device_write_fexit", "blkdev_write_iter"),
+                ],
+            ),
+            Means::new(
+                BackEnd::Kprobes,
+                &[
+                    ("on_device_read_kprobe", "blkdev_read_iter"),
+                    ("on_device_read_kretprobe", "blkdev_read_iter"),
+                    ("on_device_write_kprobe", "blkdev_write_iter"),
+                    ("on_device_write_kretprobe", "blkdev_write_iter"),
+                ],
+            ),
+        ],
         counters: DIRECT,
-        reason: "this kernel refuses the block_bio_queue tracepoint",
+        reason: "this kernel refuses the block_bio_queue tracepoint, or does not tell by it whose pages are \
+                 moved (6.5), and lets no function be hooked into",
         file_system: None,
     },
     Group {
         name: "io_uring requests",
-        programs: &[("on_uring_submit", "io_uring_submit_req")],
+        means: &[
+            Means::new(
+                BackEnd::Tracepoints,
+                &[("on_uring_submit", "io_uring_submit_req")],
+            ),
+            // Its name before 6.4.
+            Means::new(
+                BackEnd::Tracepoints,
+                &[("on_uring_submit", "io_uring_submit_sqe")],
+            ),
+        ],
         counters: &[],
         reason: "without the io_uring tracepoint reads through io_uring are counted by batch",
         file_system: None,
     },
     Group {
         name: "writes on ext4",
-        programs: &[
-            ("on_ext4_write", "ext4_da_write_begin"),
-            ("on_ext4_write", "ext4_write_begin"),
-        ],
+        means: &[Means::new(
+            BackEnd::Tracepoints,
+            &[
+                ("on_ext4_write", "ext4_da_write_begin"),
+                ("on_ext4_write", "ext4_write_begin"),
+            ],
+        )],
         counters: WRITES,
         reason: "this kernel has no ext4 write tracepoints to attach to",
         file_system: Some(FileSystem {
@@ -120,7 +320,10 @@ pub(crate) const GROUPS: [Group; 7] = [
     },
     Group {
         name: "writes on xfs",
-        programs: &[("on_xfs_write", "xfs_file_buffered_write")],
+        means: &[Means::new(
+            BackEnd::Tracepoints,
+            &[("on_xfs_write", "xfs_file_buffered_write")],
+        )],
         counters: WRITES,
         reason: "this kernel has no xfs write tracepoint to attach to",
         file_system: Some(FileSystem {
@@ -130,10 +333,13 @@ pub(crate) const GROUPS: [Group; 7] = [
     },
     Group {
         name: "writes on btrfs",
-        programs: &[
-            ("on_btrfs_write", "btrfs_set_extent_bit"),
-            ("on_btrfs_dirty", "writeback_dirty_folio"),
-        ],
+        means: &[Means::new(
+            BackEnd::Tracepoints,
+            &[
+                ("on_btrfs_write", "btrfs_set_extent_bit"),
+                ("on_btrfs_dirty", "writeback_dirty_folio"),
+            ],
+        )],
         counters: WRITES,
         reason: "this kernel has no btrfs extent tracepoint to attach to",
         file_system: Some(FileSystem {

@@ -21,13 +21,16 @@
 //! A [`Census`] does not count, it looks: every inode of the machine that has pages in the page cache, now.
 //!
 //! # Kernel
-//! Raw tracepoints of 6.12 and later, with BTF; each program that a kernel lacks or refuses is left out, and
-//! what it would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
+//! 6.1 and later, with BTF: raw tracepoints, and where a kernel lacks one, the functions that it would be in,
+//! by fentry or kprobes ([`BackEnd`]). What a kernel lacks or refuses altogether is left out, and what it
+//! would have counted is marked as missing. CAP_BPF and CAP_PERFMON are needed.
 //!
 //! # Layout
 //! - [`options`]: what to watch, and how finely
 //! - `object`: loading the programs, with fall-back where some are refused
-//! - `groups`: those that a kernel may do without, and what is missing then
+//! - [`BackEnd`]: the ways to count, and what each can tell
+//! - `groups`: those that a kernel may do without, the ways to have them, and what is missing then; `offer`: which
+//!   of these ways this kernel may have
 //! - `kernel_types`: what the programs need to know of the kernel's types
 //! - `probe`: the attached probe and its snapshots
 //! - `stretches`: what is kept from one snapshot to the next where each has its own stretch of time
@@ -40,6 +43,7 @@
 //! - `trial`: what this kernel lets a program hook into
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
 
+mod back_end;
 pub mod bare;
 pub mod census;
 mod error;
@@ -47,6 +51,7 @@ mod groups;
 mod kernel_types;
 mod names;
 mod object;
+mod offer;
 pub mod options;
 mod probe;
 mod record;
@@ -55,9 +60,10 @@ mod stretches;
 mod table;
 mod trial;
 
+pub use back_end::BackEnd;
 pub use census::Census;
 pub use error::{Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
-pub use probe::Probe;
+pub use probe::{Part, Probe};
 pub use snapshot::{FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot};
 pub use trial::Way;

@@ -7,9 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
 
+use crate::back_end::BackEnd;
 use crate::error::Error;
-use crate::groups::{GROUPS, Group, needless_groups};
+use crate::groups::{GROUPS, Group, Means, needless_groups};
 use crate::kernel_types::KernelTypes;
+use crate::offer::Offer;
 use crate::options::{Detail, Options, Scope};
 use crate::record::file_key;
 use crate::snapshot::FileId;
@@ -32,7 +34,7 @@ const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 21] = [
     "on_uring_submit",
     "on_ext4_write",
     "on_xfs_write",
@@ -42,6 +44,16 @@ const BESIDE: [&str; 11] = [
     "on_bio",
     "on_direct_begin",
     "on_direct_complete",
+    "on_direct_begin_kprobe",
+    "on_direct_complete_kprobe",
+    "on_device_read_fentry",
+    "on_device_read_fexit",
+    "on_device_read_kprobe",
+    "on_device_read_kretprobe",
+    "on_device_write_fentry",
+    "on_device_write_fexit",
+    "on_device_write_kprobe",
+    "on_device_write_kretprobe",
     "on_fork",
     "on_exit",
 ];
@@ -62,6 +74,19 @@ impl Share {
             Share::Most => !BESIDE.contains(&program),
             Share::Beside => BESIDE.contains(&program),
         }
+    }
+}
+
+/// The way that is taken to have what a group tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(crate) group: &'static Group,
+    pub(crate) means: &'static Means,
+}
+
+impl Chosen {
+    pub(crate) fn is_reads(&self) -> bool {
+        self.group.is_reads()
     }
 }
 
@@ -90,6 +115,8 @@ pub(crate) struct Programs {
     links: Vec<Link>,
     most: Loaded,
     beside: Option<Loaded>,
+    /// What each group is had by.
+    pub(crate) chosen: Vec<Chosen>,
     /// Groups that this kernel did without.
     pub(crate) missing: Vec<&'static Group>,
     /// Magic numbers of the file systems whose buffered writes are seen.
@@ -141,45 +168,57 @@ impl Programs {
 
     fn load_what_goes(options: &Options) -> Result<Self, Error> {
         let kernel = KernelTypes::read()?;
-        let everything = match Self::load_without(options, &kernel, Vec::new()) {
+        let offer = Offer::new(&kernel, options);
+        let best = GROUPS.iter().filter_map(|group| {
+            let means = offer.means(group).next()?;
+            Some(Chosen { group, means })
+        });
+        let best: Vec<Chosen> = best.collect();
+        if !best.iter().any(Chosen::is_reads) {
+            return Err(Error::NoBackEnd);
+        }
+        let everything = match Self::load_chosen(options, &kernel, best) {
             Ok(programs) => return Ok(programs),
             Err(error) => error,
         };
         // Is it some of them that are refused, or BPF as a whole?
-        let mut missing: Vec<&'static Group> = GROUPS.iter().collect();
-        if Self::load_without(options, &kernel, missing.clone()).is_err() {
-            return Err(everything);
-        }
+        let mut chosen: Vec<Chosen> = Vec::new();
         for group in &GROUPS {
-            let fewer: Vec<&'static Group> = missing
-                .iter()
-                .copied()
-                .filter(|other| other.name != group.name)
-                .collect();
-            if Self::load_without(options, &kernel, fewer.clone()).is_ok() {
-                missing = fewer;
+            for means in offer.means(group) {
+                let mut more = chosen.clone();
+                more.push(Chosen { group, means });
+                if Self::load_chosen(options, &kernel, more.clone()).is_ok() {
+                    chosen = more;
+                    break;
+                }
+            }
+            if chosen.is_empty() {
+                // Without reads, which come first, there is nothing to add to.
+                return Err(everything);
             }
         }
-        Self::load_without(options, &kernel, missing)
+        Self::load_chosen(options, &kernel, chosen)
     }
 
-    fn load_without(
+    fn load_chosen(
         options: &Options,
         kernel: &KernelTypes,
-        missing: Vec<&'static Group>,
+        mut chosen: Vec<Chosen>,
     ) -> Result<Self, Error> {
         let needless = needless_groups(options);
-        let writes_seen = GROUPS
+        let is_among = |groups: &[&'static Group], group: &Group| {
+            groups.iter().any(|other| other.name == group.name)
+        };
+        let missing = GROUPS
             .iter()
-            .filter(|group| {
-                !missing
-                    .iter()
-                    .chain(&needless)
-                    .any(|left| left.name == group.name)
-            })
-            .filter_map(|group| group.file_system_magic())
+            .filter(|group| !chosen.iter().any(|chosen| chosen.group.name == group.name))
             .collect();
-        let open = |share| Opened::new(options, kernel, &missing, &needless, share);
+        chosen.retain(|chosen| !is_among(&needless, chosen.group));
+        let writes_seen = chosen
+            .iter()
+            .filter_map(|chosen| chosen.group.file_system_magic())
+            .collect();
+        let open = |share| Opened::new(options, kernel, &chosen, share);
         let two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
         let (most, beside) = if two {
             let mut most = open(Share::Most)?;
@@ -203,6 +242,7 @@ impl Programs {
             links: Vec::new(),
             most,
             beside,
+            chosen,
             missing,
             writes_seen,
         };
@@ -302,24 +342,34 @@ impl Programs {
             if RUN_ON_DEMAND.contains(&name.as_str()) || !program.autoload() {
                 continue;
             }
-            let Some(group) = GROUPS.iter().find(|group| group.has(&name)) else {
-                let link = program.attach().map_err(|source| Error::Refused {
+            let link = |attached: libbpf_rs::Result<Link>| {
+                attached.map_err(|source| Error::Refused {
                     operation: format!("attach the program {name}"),
                     source,
-                })?;
-                self.links.push(link);
+                })
+            };
+            let Some(chosen) = self.chosen.iter().find(|chosen| chosen.means.has(&name)) else {
+                self.links.push(link(program.attach())?);
                 continue;
             };
-            let tracepoints = group
-                .programs
-                .iter()
-                .filter(|(program, _)| *program == name);
-            for (_, tracepoint) in tracepoints {
-                match program.attach_raw_tracepoint(tracepoint) {
+            for target in chosen.means.targets(&name) {
+                let attached = match chosen.means.back_end {
+                    BackEnd::Tracepoints | BackEnd::SysExit => {
+                        program.attach_raw_tracepoint(target)
+                    }
+                    // What it hooks into is part of the program.
+                    BackEnd::Fentry | BackEnd::Kprobes | BackEnd::Procfs => program.attach(),
+                };
+                match link(attached) {
                     Ok(link) => self.links.push(link),
+                    Err(error) if chosen.is_reads() => return Err(error),
                     // This kernel does not have it, or keeps it to itself.
-                    Err(_) if self.missing.iter().any(|known| known.name == group.name) => {}
-                    Err(_) => self.missing.push(group),
+                    Err(_)
+                        if self
+                            .missing
+                            .iter()
+                            .any(|known| known.name == chosen.group.name) => {}
+                    Err(_) => self.missing.push(chosen.group),
                 }
             }
         }
@@ -359,8 +409,7 @@ impl Opened {
     fn new(
         options: &Options,
         kernel: &KernelTypes,
-        missing: &[&'static Group],
-        needless: &[&'static Group],
+        chosen: &[Chosen],
         share: Share,
     ) -> Result<Self, Error> {
         let storage = Storage::new();
@@ -372,7 +421,7 @@ impl Opened {
         let mut skeleton = builder
             .open(place)
             .map_err(refused("open the probe's object"))?;
-        configure(&mut skeleton, options, kernel, missing, needless, share)?;
+        configure(&mut skeleton, options, kernel, chosen, share)?;
         Ok(Opened {
             skeleton,
             storage,
@@ -426,15 +475,21 @@ fn configure(
     open: &mut OpenLedgerSkel<'_>,
     options: &Options,
     kernel: &KernelTypes,
-    missing: &[&'static Group],
-    needless: &[&'static Group],
+    chosen: &[Chosen],
     share: Share,
 ) -> Result<(), Error> {
     let rows = options.detail == Detail::Rows;
     let tree = options.scope != Scope::System;
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        let left_out = missing.iter().chain(needless).any(|group| group.has(&name));
+        let left_out = GROUPS.iter().any(|group| group.has(&name))
+            && !chosen.iter().any(|chosen| {
+                let by_functions =
+                    matches!(chosen.means.back_end, BackEnd::Fentry | BackEnd::Kprobes);
+                let mut targets = chosen.means.targets(&name).peekable();
+                targets.peek().is_some()
+                    && (!by_functions || targets.all(|target| kernel.has_name(target)))
+            });
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" | "meet_owner" => !tree && !rows,
@@ -488,6 +543,7 @@ fn configure(
         config.cgroup_level = cgroup.level;
         config.cgroup_id = cgroup.id;
     }
+    config.probe_reads = (!kernel.has_name("bpf_rdonly_cast")).into();
     config.stretches = (rows && options.stretches).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

@@ -1,5 +1,7 @@
 //! What a probe watches, and how finely it counts.
 
+use crate::back_end::BackEnd;
+
 /// Whose doings are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
@@ -62,6 +64,8 @@ pub struct Options {
     /// are emptied each time, so that they have room for as long as the watch goes on; it takes twice
     /// the memory.
     pub stretches: bool,
+    /// The ways to count that may be used; those before others in [`BackEnd::ALL`] are preferred.
+    pub back_ends: Vec<BackEnd>,
 }
 
 impl Options {
@@ -83,6 +87,7 @@ impl Options {
             mounted_only: false,
             max_rows: Options::MAX_ROWS,
             stretches: false,
+            back_ends: BackEnd::ALL.into(),
         }
     }
 }

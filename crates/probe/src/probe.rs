@@ -8,6 +8,7 @@ use std::time::Duration;
 use cachewise_model::{Counter, Ledger, Missing};
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
+use crate::back_end::BackEnd;
 use crate::error::Error;
 use crate::groups::GROUPS;
 use crate::names::Names;
@@ -20,6 +21,17 @@ use crate::table::{each, take_each};
 
 /// BPF_F_TEST_RUN_ON_CPU
 const RUN_ON_CPU: u32 = 1;
+
+/// A group of programs of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// What it tells of.
+    pub name: &'static str,
+    /// By what; `None` where it is left out.
+    pub back_end: Option<BackEnd>,
+    /// What is missing without it, where the kernel did without.
+    pub missing: Option<&'static str>,
+}
 
 /// Counts from when it is attached until it is dropped.
 pub struct Probe {
@@ -91,23 +103,38 @@ impl Probe {
         Ok(probe)
     }
 
-    /// What this kernel did without, as sentences for the user.
+    /// What reads are counted by.
+    #[must_use]
+    pub fn back_end(&self) -> BackEnd {
+        let reads = self.programs.chosen.iter().find(|chosen| chosen.is_reads());
+        reads.map_or(BackEnd::Procfs, |chosen| chosen.means.back_end)
+    }
+
+    /// What this kernel did without, and what the ways that were found do not tell, as sentences for the user.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
-        self.programs
-            .missing
-            .iter()
-            .map(|group| group.reason)
+        let missing = self.programs.missing.iter().map(|group| group.reason);
+        let chosen = self.programs.chosen.iter();
+        missing
+            .chain(chosen.filter_map(|chosen| chosen.means.note))
             .collect()
     }
 
-    /// The groups of programs that a kernel may do without, by name, each with what is missing if this one
-    /// did.
-    pub fn groups(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    /// The groups of programs that a kernel may do without, each with what came of it here.
+    pub fn groups(&self) -> impl Iterator<Item = Part> {
         GROUPS.iter().map(|group| {
             let missing = self.programs.missing.iter();
-            let missing = missing.filter(|missing| missing.name == group.name);
-            (group.name, missing.map(|group| group.reason).next())
+            let mut chosen = self.programs.chosen.iter();
+            Part {
+                name: group.name,
+                back_end: chosen
+                    .find(|chosen| chosen.group.name == group.name)
+                    .map(|chosen| chosen.means.back_end),
+                missing: missing
+                    .filter(|missing| missing.name == group.name)
+                    .map(|group| group.reason)
+                    .next(),
+            }
         })
     }
 

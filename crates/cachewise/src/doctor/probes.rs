@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use cachewise_kstat::{Hierarchy, Kernel};
 use cachewise_model::{Check, State};
-use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope, Way};
+use cachewise_probe::{BackEnd, Detail, ErrorKind, Options, Probe, Scope, Way};
 use cachewise_sys::{CounterKind, try_counter};
 
 use crate::machine;
@@ -88,7 +88,7 @@ fn cachestat() -> Check {
 
 /// The probe with its groups of programs, and other ways to count.
 pub fn ways(kernel: &Kernel) -> Vec<Check> {
-    let mut checks = probe(kernel);
+    let (mut checks, back_end) = probe(kernel);
     for way in Way::ALL {
         checks.push(hook(way));
     }
@@ -104,10 +104,11 @@ pub fn ways(kernel: &Kernel) -> Vec<Check> {
         "perf_hardware_cache",
         of_cpu,
     ));
+    checks.extend(back_ends(back_end));
     checks
 }
 
-fn probe(kernel: &Kernel) -> Vec<Check> {
+fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
     const AREA: &str = "probe";
     let options = Options {
         cgroup_v1: machine::uses_cgroup_v1(kernel),
@@ -116,37 +117,73 @@ fn probe(kernel: &Kernel) -> Vec<Check> {
     let probe = match Probe::attach(&options) {
         Ok(probe) => probe,
         Err(error) => {
-            let step = match error.kind() {
-                ErrorKind::Denied => "run it as root, or see cachewise doctor --setcap",
-                ErrorKind::Unsupported => "Linux 6.12 or later with BTF",
+            let step = match machine::kind_of(&error) {
+                ErrorKind::Denied => machine::what_lets_in(),
+                ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
                 _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows what the kernel said",
             };
             let why = explain(&anyhow::Error::from(error));
-            return vec![
+            let checks = vec![
                 Check::ok(AREA, "probe", why)
                     .is(State::Missing)
                     .means("numbers are estimates from procfs, and none are by process or file")
                     .by(step)
                     .needed(),
             ];
+            return (checks, BackEnd::Procfs);
         }
     };
-    let mut checks = vec![Check::ok(
+    let back_end = probe.back_end();
+    let mut loaded = Check::ok(
         AREA,
         "probe",
-        "loaded and attached: numbers are exact to the page",
-    )];
-    checks.extend(probe.groups().map(|(name, missing)| {
-        let id = name.to_lowercase().replace("i/o", "io");
+        format!(
+            "loaded and attached, by {}: numbers are exact to the page",
+            back_end.id()
+        ),
+    );
+    if back_end == BackEnd::SysExit {
+        loaded = loaded
+            .is(State::Limited)
+            .means(back_end.lacks())
+            .by("Linux 6.12, or one that lets functions be hooked into (fentry, kprobes)");
+    }
+    let mut checks = vec![loaded];
+    checks.extend(probe.groups().map(|part| {
+        let id = part.name.to_lowercase().replace("i/o", "io");
         let id = id.replace([' ', '-'], "_");
-        match missing {
-            None => Check::ok(AREA, id, "attached"),
-            Some(reason) => Check::ok(AREA, id, "left out")
+        match (part.missing, part.back_end) {
+            (Some(reason), _) => Check::ok(AREA, id, "left out")
                 .is(State::Missing)
                 .means(reason),
+            (None, Some(by)) => Check::ok(AREA, id, format!("attached, by {}", by.id())),
+            (None, None) => Check::ok(AREA, id, "not needed: no such file system is mounted"),
         }
     }));
-    checks
+    (checks, back_end)
+}
+
+/// What each way to count tells, and which of them is used for reads.
+fn back_ends(used: BackEnd) -> impl Iterator<Item = Check> {
+    let rank = |one: BackEnd| BackEnd::ALL.iter().position(|other| *other == one);
+    BackEnd::ALL.into_iter().map(move |back_end| {
+        let told = format!("tells {}", back_end.tells());
+        let lacks = format!(
+            "does not tell {}; costs {}",
+            back_end.lacks(),
+            back_end.cost()
+        );
+        let check = |head: &str| {
+            Check::ok("back_ends", back_end.id(), format!("{head}: {told}")).means(&lacks)
+        };
+        if back_end == used {
+            check("in use for reads")
+        } else if rank(back_end) < rank(used) {
+            check("not here").is(State::Missing).by(back_end.needs())
+        } else {
+            check("not needed for reads")
+        }
+    })
 }
 
 fn hook(way: Way) -> Check {
@@ -171,7 +208,7 @@ fn hook(way: Way) -> Check {
         });
     match (is_used, kind) {
         (true, ErrorKind::Denied) => check.by("run it as root, or see cachewise doctor --setcap"),
-        (true, _) => check.by("Linux 6.12 or later with BTF"),
+        (true, _) => check.by("Linux 6.1 or later with BTF"),
         (false, _) => check,
     }
 }

@@ -39,7 +39,7 @@ const TO_COUNT: &str = "cap_bpf,cap_perfmon,cap_fowner,cap_dac_read_search";
 pub fn checks(kernel: &Kernel) -> Vec<Check> {
     const AREA: &str = "rights";
     let mut checks = Vec::new();
-    let Some(effective) = effective() else {
+    let Some(effective) = effective_capabilities() else {
         checks.push(
             Check::ok(AREA, "capabilities", "/proc/self/status does not tell").is(State::Missing),
         );
@@ -96,7 +96,8 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
     checks
 }
 
-fn effective() -> Option<u64> {
+/// What this process may do, a bit for each capability.
+pub fn effective_capabilities() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let set = status
         .lines()

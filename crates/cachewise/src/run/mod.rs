@@ -58,8 +58,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         Ok(probe) => {
             let notes = probe.notes().into_iter().map(str::to_owned).collect();
             report.backend = Backend {
-                name: "tracepoints".into(),
-                exact: true,
+                name: probe.back_end().id().into(),
+                exact: probe.back_end().is_exact(),
                 notes,
             };
             Some(probe)

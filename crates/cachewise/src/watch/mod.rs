@@ -77,8 +77,8 @@ impl Watch {
             Ok(probe) => {
                 let notes = probe.notes().into_iter().map(str::to_owned).collect();
                 let backend = Backend {
-                    name: "tracepoints".into(),
-                    exact: true,
+                    name: probe.back_end().id().into(),
+                    exact: probe.back_end().is_exact(),
                     notes,
                 };
                 (Some(probe), backend)

@@ -12,7 +12,9 @@
 static __always_inline u32 folio_flag(struct folio *folio, u64 bit)
 {
 	/* the flags are the first word of struct page and folio on every kernel, under changing names */
-	return *(volatile unsigned long *)folio >> bit & 1;
+	unsigned long word = config.probe_reads ? peek((u64)folio) : *(volatile unsigned long *)folio;
+
+	return word >> bit & 1;
 }
 
 static __always_inline u32 folio_pages(struct folio *folio)
@@ -20,10 +22,10 @@ static __always_inline u32 folio_pages(struct folio *folio)
 	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_head)))
 		return 1;
 	if (bpf_core_field_exists(struct folio___sized, _nr_pages))
-		return ((struct folio___sized *)folio)->_nr_pages;
+		return READ((struct folio___sized *)folio, _nr_pages);
 	if (bpf_core_field_exists(struct folio___sized, _folio_nr_pages))
-		return ((struct folio___sized *)folio)->_folio_nr_pages;
-	return 1u << (folio->_flags_1 & 0xff);
+		return READ((struct folio___sized *)folio, _folio_nr_pages);
+	return 1u << (READ(folio, _flags_1) & 0xff);
 }
 
 /* tmpfs and other shared memory: no I/O brings its pages in, so they are neither hit nor miss */
@@ -37,18 +39,18 @@ static __always_inline void file_of(struct inode *inode, struct file_id *id)
 {
 	id->inode = 0;
 	id->generation = 0;
-	if (S_ISBLK(inode->i_mode)) {
-		id->dev = inode->i_rdev;
+	if (S_ISBLK(READ(inode, i_mode))) {
+		id->dev = READ(inode, i_rdev);
 		return;
 	}
-	id->inode = inode->i_ino;
-	id->generation = inode->i_generation;
-	id->dev = inode->i_sb->s_dev;
-	if (inode->i_sb->s_magic == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
+	id->inode = READ(inode, i_ino);
+	id->generation = READ(inode, i_generation);
+	id->dev = READ(inode, i_sb, s_dev);
+	if (READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
 		struct btrfs_inode *b =
 			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
 
-		id->dev = BPF_CORE_READ(b, root, anon_dev);
+		id->dev = PEEK2(b, root, anon_dev);
 	}
 }
 
@@ -75,18 +77,23 @@ struct name_walk {
 static long name_step(u32 i, void *context)
 {
 	struct name_walk *walk = context;
-	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
-	u32 used = walk->record->length;
+	struct dentry *dentry = walk->dentry, *parent = PEEK1(dentry, d_parent);
+	const unsigned char *name;
 	long length;
+	u32 used;
 
 	if (!parent || parent == dentry) {
 		walk->record->whole = 1;
 		return 1;
 	}
+	name = PEEK1(dentry, d_name.name);
+	used = walk->record->length;
 	if (i == LEVELS_MAX || used >= NAMES_MAX)
 		return 1;
-	length = bpf_probe_read_kernel_str(&walk->record->names[used & (NAMES_MAX - 1)], NAME_MAX + 1,
-					   BPF_CORE_READ(dentry, d_name.name));
+	/* older verifiers forget the bounds of what was kept on the stack: they are set here again */
+	barrier_var(used);
+	used &= NAMES_MAX - 1;
+	length = bpf_probe_read_kernel_str(&walk->record->names[used], NAME_MAX + 1, name);
 	if (length <= 0)
 		return 1;
 	walk->record->length = used + length;
@@ -107,7 +114,7 @@ static long older_alias(u32 i, void *context)
 	struct hlist_node **alias = context, *next = NULL;
 
 	if (*alias)
-		next = BPF_CORE_READ(*alias, next);
+		next = PEEK1(*alias, next);
 	if (!next)
 		return 1;
 	*alias = next;
@@ -145,33 +152,33 @@ ONCE int announce(struct subject *subject)
 	}
 	cpu->naming = 1;
 	barrier();
-	resident = inode->i_mapping->nrpages;
+	resident = READ(inode, i_mapping, nrpages);
 	walk.record->id = id;
-	walk.record->size = inode->i_size;
+	walk.record->size = READ(inode, i_size);
 	walk.record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
-	walk.record->magic = inode->i_sb->s_magic;
-	walk.record->super_dev = inode->i_sb->s_dev;
-	walk.record->mode = inode->i_mode;
-	walk.record->unlinked = !inode->i_nlink;
+	walk.record->magic = READ(inode, i_sb, s_magic);
+	walk.record->super_dev = READ(inode, i_sb, s_dev);
+	walk.record->mode = READ(inode, i_mode);
+	walk.record->unlinked = !READ(inode, i_nlink);
 	walk.record->whole = walk.record->length = 0;
 	/* of a hard-linked file's names the oldest that is cached: new ones come to the head */
-	alias = inode->i_dentry.first;
+	alias = READ(inode, i_dentry.first);
 	bpf_loop(ALIASES_SEEN, older_alias, &alias, 0);
 	if (alias && !S_ISBLK(walk.record->mode)) {
 		struct dentry *dentry =
 			(void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
 
 		walk.dentry = dentry;
-		if (!BPF_CORE_READ(dentry, d_hash.pprev))
+		if (!PEEK1(dentry, d_hash.pprev))
 			walk.record->unlinked = 1;
 		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
 	}
-	used = walk.record->length;
-	if (used > sizeof(walk.record->names))
-		walk.record->length = used = sizeof(walk.record->names);
 	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
 	 * than the rest */
 	waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+	used = walk.record->length;
+	if (used > sizeof(walk.record->names))
+		walk.record->length = used = sizeof(walk.record->names);
 	if (bpf_ringbuf_output(&records, walk.record,
 			       __builtin_offsetof(struct file_record, names) + used,
 			       waiting < RECORDS_BYTES / 4 ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP)) {
@@ -230,11 +237,8 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 	file_of(inode, &key->file);
 	if (!is_wanted(&key->file))
 		return NULL;
-	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
-		return cpu ? &cpu->total : NULL;
-	}
+	if (config.detail == DETAIL_TOTALS)
+		return cpu_total();
 	process_of(task, &key->process);
 	struct ledger *row = find_row(on_other_side(), key);
 
@@ -250,17 +254,14 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 /* As above for a key that was kept. */
 static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 {
-	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
-		return cpu ? &cpu->total : NULL;
-	}
+	if (config.detail == DETAIL_TOTALS)
+		return cpu_total();
 	return row_of(key);
 }
 
 ONCE int empty_slot(struct slot *slot)
 {
-	struct ledger *row, fresh = {};
+	struct ledger *row;
 	bool other = on_other_side();
 	struct row_key key;
 
@@ -271,13 +272,17 @@ ONCE int empty_slot(struct slot *slot)
 	row = find_row(other, &key);
 	if (!row) {
 		/* mostly a short-lived process's only reads of a file: one step instead of three */
-		fresh.read_requests = slot->requests;
-		fresh.read_pages = slot->pages;
-		fresh.read_bytes = slot->bytes;
-		fresh.read_miss_pages = slot->misses;
-		fresh.readahead_pages = slot->ahead;
-		fresh.readahead_used_pages = slot->used;
-		if (!make_row(other, &key, &fresh))
+		struct cpu *cpu = this_cpu();
+
+		if (!cpu)
+			return 0;
+		cpu->fresh.read_requests = slot->requests;
+		cpu->fresh.read_pages = slot->pages;
+		cpu->fresh.read_bytes = slot->bytes;
+		cpu->fresh.read_miss_pages = slot->misses;
+		cpu->fresh.readahead_pages = slot->ahead;
+		cpu->fresh.readahead_used_pages = slot->used;
+		if (!make_row(other, &key, &cpu->fresh))
 			goto booked;
 		row = row_of(&key);
 	}
@@ -314,27 +319,21 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 	meet_row();
 	announce(subject);
 	slot->key = key;
-	slot->mapping = (u64)inode->i_mapping;
+	slot->mapping = (u64)READ(inode, i_mapping);
 	slot->tgid = key.process.tgid;
 	slot->start = key.process.start;
 	slot->groups = (u64)task->cgroups;
-	slot->inode = inode->i_ino;
-	slot->generation = inode->i_generation;
+	slot->inode = READ(inode, i_ino);
+	slot->generation = READ(inode, i_generation);
 	return 1;
 }
-
-/* What one event adds to a reader's account. */
-struct tally {
-	u64 requests, pages, bytes;
-	u64 misses, ahead, used;
-};
 
 /* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
 static __always_inline void book_read(struct task_struct *task, struct address_space *mapping,
 				      const struct tally *tally)
 {
 	struct cpu *cpu = this_cpu();
-	struct inode *inode = mapping->host;
+	struct inode *inode = READ(mapping, host);
 	struct row_key key;
 	struct ledger *ledger;
 
@@ -361,12 +360,12 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		return;
 	}
 	if (!cpu->busy) {
-		u64 hash = (inode->i_ino ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
+		u64 hash = (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
 		struct slot *slot = &cpu->slots[hash >> 58];
-		bool mine = slot->mapping == (u64)inode->i_mapping && slot->tgid == task->tgid &&
+		bool mine = slot->mapping == (u64)READ(inode, i_mapping) && slot->tgid == task->tgid &&
 			    slot->start == task->group_leader->start_time &&
-			    slot->groups == (u64)task->cgroups && slot->inode == inode->i_ino &&
-			    slot->generation == inode->i_generation;
+			    slot->groups == (u64)task->cgroups && slot->inode == READ(inode, i_ino) &&
+			    slot->generation == READ(inode, i_generation);
 
 		cpu->busy = 1;
 		barrier();

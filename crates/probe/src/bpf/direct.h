@@ -31,14 +31,12 @@ static __always_inline void count_direct(struct ledger *ledger, bool write, u64 
 	}
 }
 
-SEC("raw_tp/iomap_dio_rw_begin")
-int BPF_PROG(on_direct_begin, struct kiocb *raw_iocb, struct iov_iter *raw_iter, unsigned int flags,
-	     size_t done_before)
+static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter *raw_iter, u64 done_before)
 {
 	CURRENT(trusted, task);
 	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
 	struct iov_iter *iter = PLAIN(iov_iter, raw_iter);
-	struct file *file = iocb->ki_filp;
+	struct file *file = READ(iocb, ki_filp);
 	struct direct request = {};
 	struct task_state *state;
 	u64 id = (u64)raw_iocb;
@@ -48,22 +46,29 @@ int BPF_PROG(on_direct_begin, struct kiocb *raw_iocb, struct iov_iter *raw_iter,
 	if (!in_scope(task))
 		return 0;
 	/* at the end of the file there is nothing to do, and no completion */
-	if (!iter->count || (!iter->data_source && iocb->ki_pos >= file->f_mapping->host->i_size))
+	if (!READ(iter, count) || (!READ(iter, data_source) && READ(iocb, ki_pos) >= READ(file, f_mapping, host, i_size)))
 		return 0;
 	state = state_of(trusted);
 	if (state)
 		state->direct_serial = task->ioac.syscr + 1;
-	if (!ledger_of(task, file->f_mapping->host, 0, &request.key))
+	if (!ledger_of(task, READ(file, f_mapping, host), 0, &request.key))
 		return 0;
 	request.before = done_before;
-	request.write = iter->data_source;
+	request.write = READ(iter, data_source);
 	if (bpf_map_update_elem(&direct_requests, &id, &request, BPF_ANY))
 		__sync_fetch_and_add(&lost.direct, 1);
 	return 0;
 }
 
-SEC("raw_tp/iomap_dio_complete")
-int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
+SEC("raw_tp/iomap_dio_rw_begin")
+int BPF_PROG(on_direct_begin, struct kiocb *iocb, struct iov_iter *iter, unsigned int flags,
+	     size_t done_before)
+{
+	return direct_begins(iocb, iter, done_before);
+}
+
+/* `bytes` counts those that were done buffered, before it came here, unless it is `net`. */
+static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool net)
 {
 	u64 id = (u64)iocb;
 	struct direct *request = bpf_map_lookup_elem(&direct_requests, &id);
@@ -74,12 +79,18 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 	if (!request)
 		return 0;
 	key = request->key;
-	before = request->before;
+	before = net ? 0 : request->before;
 	write = request->write;
 	bpf_map_delete_elem(&direct_requests, &id);
 	if (bytes > 0 && bytes > before)
 		count_direct(ledger_of_key(&key), write, 1, bytes - before);
 	return 0;
+}
+
+SEC("raw_tp/iomap_dio_complete")
+int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
+{
+	return direct_completes(iocb, bytes, false);
 }
 
 SEC("raw_tp/block_bio_queue")
@@ -97,19 +108,19 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	u64 serial;
 	u32 nr;
 
-	if (!(bio->bi_flags & (1 << BIO_PAGE_PINNED)))
+	if (!(READ(bio, bi_flags) & (1 << BIO_PAGE_PINNED)))
 		return 0;
 	if (!in_scope(task) || task->flags & PF_KTHREAD || !(state = state_of(trusted)))
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	write = bio->bi_opf & 1;
+	write = READ(bio, bi_opf) & 1;
 	if (call_kind(nr) & (CALL_READ | CALL_WRITE)) {
 		file = file_of_fd(task, ARG1(regs));
 		if (!file)
 			return 0;
-		inode = file->f_mapping->host;
-		if (!S_ISBLK(inode->i_mode))
+		inode = READ(file, f_mapping, host);
+		if (!S_ISBLK(READ(inode, i_mode)))
 			return 0; /* a file: iomap tells */
 		ledger = ledger_of(task, inode, 0, &key);
 		serial = write ? task->ioac.syscw : task->ioac.syscr;
@@ -118,7 +129,7 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	} else if (nr == NR_io_submit) {
 		if (state->direct_serial == task->ioac.syscr + 1)
 			return 0;
-		key.file.dev = bio->bi_bdev->bd_dev;
+		key.file.dev = READ(bio, bi_bdev, bd_dev);
 		if (!is_wanted(&key.file))
 			return 0;
 		if (config.detail == DETAIL_ROWS) {
@@ -130,7 +141,7 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	} else {
 		return 0;
 	}
-	count_direct(ledger, write, !again, bio->bi_iter.bi_size);
+	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
 	return 0;
 }
 

@@ -14,11 +14,11 @@ static __always_inline struct task_state *fault_event(struct address_space *raw_
 	struct task_state *state;
 
 	/* without read_folio it is shared memory: nothing that a fault could have to fetch */
-	if (!in_scope(task) || !mapping->a_ops->read_folio || !(state = state_of(trusted)))
+	if (!in_scope(task) || !READ(mapping, a_ops, read_folio) || !(state = state_of(trusted)))
 		return NULL;
 	if (state->fault_mapping != (u64)mapping || state->fault_serial != serial) {
 		struct row_key key;
-		struct ledger *ledger = ledger_of(task, mapping->host, 0, &key);
+		struct ledger *ledger = ledger_of(task, READ(mapping, host), 0, &key);
 
 		state->fault_mapping = (u64)mapping;
 		state->fault_serial = serial;
@@ -35,8 +35,7 @@ int BPF_PROG(on_map_pages, struct address_space *mapping, unsigned long start, u
 	return 0;
 }
 
-SEC("raw_tp/mm_filemap_fault")
-int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
+static __always_inline int fault_on(struct address_space *mapping, u64 index)
 {
 	struct task_state *state = fault_event(mapping);
 
@@ -45,6 +44,12 @@ int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
 	state->fault_index = index;
 	state->fault_known = 1;
 	return 0;
+}
+
+SEC("raw_tp/mm_filemap_fault")
+int BPF_PROG(on_fault, struct address_space *mapping, unsigned long index)
+{
+	return fault_on(mapping, index);
 }
 
 #endif

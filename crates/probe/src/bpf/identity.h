@@ -28,12 +28,12 @@ ONCE u32 seen_tgid(u64 *address)
 		return 0;
 	task = PLAIN(task_struct, (void *)*address);
 	if (!owner.level)
-		return task->tgid;
-	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+		return READ(task, tgid);
+	pid = PEEK2(task, group_leader, thread_pid);
 	upid = upid_of(pid, owner.level);
-	if (BPF_CORE_READ(pid, level) < owner.level || (u64)BPF_CORE_READ(upid, ns) != owner.namespace)
+	if (PEEK1(pid, level) < owner.level || (u64)PEEK1(upid, ns) != owner.namespace)
 		return 0;
-	return BPF_CORE_READ(upid, nr);
+	return PEEK1(upid, nr);
 }
 
 /* Writes down who a process is, by one of its threads. */
@@ -57,8 +57,9 @@ ONCE int meet(void)
 {
 	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
+	static const struct process empty;
 	struct process_id id = {};
-	struct process fresh = {};
+	struct process *process;
 
 	if (!cpu)
 		return 0;
@@ -67,9 +68,11 @@ ONCE int meet(void)
 	if (cpu->met_tgid == id.tgid && cpu->met_start == id.start)
 		return 0;
 	if (!bpf_map_lookup_elem(&processes, &id)) {
-		identify(&fresh, task);
-		if (bpf_map_update_elem(&processes, &id, &fresh, BPF_NOEXIST) &&
-		    !bpf_map_lookup_elem(&processes, &id))
+		bpf_map_update_elem(&processes, &id, &empty, BPF_NOEXIST);
+		process = bpf_map_lookup_elem(&processes, &id);
+		if (process)
+			identify(process, task);
+		else
 			__sync_fetch_and_add(&lost.processes, 1);
 	}
 	cpu->met_tgid = id.tgid;

@@ -6,8 +6,8 @@
 /* The file system's own data: block-device mappings that no descriptor reads, btrfs's tree inode. */
 static __always_inline bool is_metadata(struct inode *inode)
 {
-	return S_ISBLK(inode->i_mode) ||
-	       (inode->i_ino == 1 && inode->i_sb->s_magic == BTRFS_SUPER_MAGIC);
+	return S_ISBLK(READ(inode, i_mode)) ||
+	       (READ(inode, i_ino) == 1 && READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC);
 }
 
 /* How many of pages lo..=hi the request asked for. */
@@ -27,9 +27,16 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 	enum known known;
 
 	/* a call in chunks asks for its whole range, of which the kernel tells one chunk at a time */
-	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch))
-		return true;
+	if (!(call_kind(nr) & CALL_CHUNKED) && same_call(&state->ahead, m, serial, nr, state->epoch)) {
+		if (nr != NR_splice || state->ahead_pos == ~0ULL)
+			return true;
+		/* splice(2) leaves the count of reads as it is: its position has to tell one from the next */
+		read_range(nr, &range);
+		if (range.pos == state->ahead_pos)
+			return true;
+	}
 	known = read_range(nr, &range);
+	state->ahead_pos = range.pos;
 	if (known && (range.mapping ? range.mapping == m : !is_metadata(inode))) {
 		state->ahead_start = state->ahead_lo = range.pos >> config.page_shift;
 		state->ahead_hi =
@@ -50,10 +57,10 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 {
 	u32 kind = call_kind(nr);
 
-	__sync_fetch_and_add(watch_of(inode->i_ino), 1);
+	__sync_fetch_and_add(watch_of(READ(inode, i_ino)), 1);
 	set_call(&state->pending, m, serial, nr, state->epoch);
 	state->pending_key = *key;
-	state->pending_inode = inode->i_ino;
+	state->pending_inode = READ(inode, i_ino);
 	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
 	state->pending_hi = state->ahead_hi;
 	if (state->pending_hi > last_page(inode))
@@ -112,7 +119,7 @@ ONCE int book_insert(struct task_state *state, struct insert *insert)
 	nr = insert->target.nr;
 	kind = call_kind(nr);
 	mapping = PLAIN(address_space, (void *)m);
-	inode = mapping->host;
+	inode = READ(mapping, host);
 	ledger = ledger_of(task, inode, pages, &key);
 	if (!ledger)
 		return 0;
@@ -140,7 +147,7 @@ ONCE int book_insert(struct task_state *state, struct insert *insert)
 		return 0;
 	}
 	if (kind & CALL_PREFETCH) {
-		if (is_metadata(inode) && !S_ISBLK(inode->i_mode)) {
+		if (is_metadata(inode) && !S_ISBLK(READ(inode, i_mode))) {
 			ADD(ledger, metadata_pages, pages);
 			return 0;
 		}
@@ -169,10 +176,10 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 {
 	CURRENT(trusted, task);
 	struct folio *folio = PLAIN(folio, raw_folio);
-	struct address_space *mapping = folio->mapping;
+	struct address_space *mapping = READ(folio, mapping);
 	struct task_state *state;
 	struct insert insert = {};
-	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1, inside;
+	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1, inside;
 
 	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
@@ -187,7 +194,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	    state->ahead.mapping == m) {
 		/* the next folio of a read, whose row and range are known */
 		if (config.detail == DETAIL_ROWS)
-			refault_pending(state, mapping->host, lo, hi);
+			refault_pending(state, READ(mapping, host), lo, hi);
 	} else if (!book_insert(state, &insert)) {
 		return 0;
 	}
@@ -210,8 +217,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 {
 	CURRENT(trusted, task);
 	struct folio *folio = PLAIN(folio, raw_folio);
-	struct address_space *mapping = folio->mapping;
-	u64 m = (u64)mapping, lo = folio->index, pages = folio_pages(folio), hi = lo + pages - 1;
+	struct address_space *mapping = READ(folio, mapping);
+	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 wasted;
 	struct row_key key = {};
 	struct ledger *ledger;
@@ -237,22 +244,22 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		}
 	}
 	wasted = ahead_take(mapping, lo, hi);
-	file_of(mapping->host, &key.file);
+	file_of(READ(mapping, host), &key.file);
 	if (!is_wanted(&key.file))
 		return 0;
 	if (config.detail == DETAIL_TOTALS) {
-		struct cpu *cpu = this_cpu();
-
 		/* pages belong to files: for chosen tasks there is no such number */
-		if (!cpu || ((config.scope == SCOPE_TREE || config.cgroup_filter) && !config.file_filter))
+		if ((config.scope == SCOPE_TREE || config.cgroup_filter) && !config.file_filter)
 			return 0;
-		ledger = &cpu->total;
+		ledger = cpu_total();
+		if (!ledger)
+			return 0;
 	} else {
 		if (!bpf_map_lookup_elem(&files, &key.file))
 			return 0;
 		/* of what was cut off or deleted nothing comes back: other data takes its place */
-		if (mapping->host->i_nlink && lo << config.page_shift < mapping->host->i_size)
-			gone_set(mapping->host, &key.file, lo, hi);
+		if (READ(mapping, host, i_nlink) && lo << config.page_shift < READ(mapping, host, i_size))
+			gone_set(READ(mapping, host), &key.file, lo, hi);
 		ledger = row_of(&key);
 	}
 	if (task->flags & (PF_KSWAPD | PF_MEMALLOC))

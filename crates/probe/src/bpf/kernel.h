@@ -52,7 +52,9 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
+#define EAGAIN 11
 #define EEXIST 17
+#define EIOCBQUEUED 529
 
 #define S_IFMT 0170000
 #define S_ISREG(mode) (((mode) & S_IFMT) == 0100000)
@@ -118,7 +120,7 @@ struct address_space_operations {
 struct address_space {
 	struct inode *host;
 	unsigned long nrpages;
-	const struct address_space_operations *a_ops;
+	struct address_space_operations *a_ops;
 } CORE;
 struct file_ra_state;
 struct file {
@@ -211,7 +213,7 @@ struct kiocb {
 } CORE;
 struct iov_iter {
 	size_t count;
-	bool data_source;
+	u8 data_source; /* a bool */
 } CORE;
 
 struct bvec_iter {
@@ -244,6 +246,17 @@ struct io_file_table {
 } CORE;
 struct io_ring_ctx {
 	struct io_file_table file_table;
+} CORE;
+/* before 6.13 */
+struct io_fixed_file {
+	unsigned long file_ptr;
+} CORE;
+struct io_file_table___array {
+	struct io_fixed_file *files;
+} CORE;
+struct io_ring_ctx___array {
+	unsigned int nr_user_files;
+	struct io_file_table___array file_table;
 } CORE;
 struct io_cmd_data {
 	struct file *file;
@@ -278,6 +291,23 @@ struct btrfs_inode {
 	struct btrfs_root *root;
 	struct extent_io_tree io_tree;
 	struct inode vfs_inode;
+} CORE;
+
+struct readahead_control {
+	struct address_space *mapping;
+	unsigned long _index;
+} CORE;
+struct vm_area_struct {
+	struct file *vm_file;
+} CORE;
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+} CORE;
+struct iomap_dio {
+	struct kiocb *iocb;
+	loff_t i_size, size;
+	int error;
 } CORE;
 
 struct bpf_iter__task {

@@ -22,6 +22,8 @@
 #include "write.h"
 #include "direct.h"
 #include "uring.h"
+#include "function.h"
+#include "syscall.h"
 #include "process.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -116,6 +116,19 @@ struct work_id {
 	u32 opcode;
 };
 
+/* What one event adds to a reader's account. */
+struct tally {
+	u64 requests, pages, bytes;
+	u64 misses, ahead, used;
+};
+
+/* Pages start..=end that were asked for (with a tally of no pages: none), of a mapping by its address. */
+struct read {
+	u64 mapping;
+	u64 start, end;
+	struct tally tally;
+};
+
 struct task_state {
 	/* the read that is being served */
 	struct call read;
@@ -127,6 +140,7 @@ struct task_state {
 	struct call ahead;
 	u64 ahead_lo, ahead_hi;
 	u64 ahead_start; /* where the request starts, if that is known; or ~0 */
+	u64 ahead_pos;	 /* the byte that it starts at, by the registers; ~0: the kernel told the range */
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;
@@ -147,6 +161,13 @@ struct task_state {
 	u32 epoch;
 	u32 uring_counted;
 	struct work_id work;
+	/* the call that is under way, where functions are hooked into and not tracepoints; mapping 0: none */
+	u64 call_mapping, call_index, call_last;
+	u64 device_inode, device_bytes;
+	u32 device_write, padding_of_device;
+	/* What a program is about to count. It is here because older kernels give a program and all that it
+	 * calls 512 bytes of stack. */
+	struct read counting;
 	/* booked in the process table so far; or, before the first time, as it was when the probe came */
 	u32 settled;
 	u32 padding;
@@ -186,6 +207,7 @@ struct cpu {
 	u64 requests, pages, bytes; /* DETAIL_TOTALS: reads that went the short way */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */
+	struct ledger fresh;	    /* a row that is being made; guarded by `busy` */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -208,8 +230,49 @@ struct {
  * it trusts the verifier searches the kernel's type information by name: most of a second for these
  * programs.) The cast costs nothing at run time; a read through a bad pointer gives 0.
  */
-extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
-#define PLAIN(type, pointer) ((struct type *)bpf_rdonly_cast(pointer, kernel_types.type))
+extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
+#define PLAIN(type, pointer)                                                                       \
+	((struct type *)(config.probe_reads ? (void *)(pointer) :                                  \
+					      bpf_rdonly_cast(pointer, kernel_types.type)))
+
+/* A word of kernel memory; 0: there is none at that address. In a function of its own, so that its memory
+ * is taken once and not with each use: all the programs' functions together have 512 bytes. */
+static __noinline u64 peek(u64 address)
+{
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)address);
+	return word;
+}
+
+/*
+ * READ(pointer, a, b) is pointer->a->b, for a pointer from PLAIN. Before 6.2 there is no such cast, and each
+ * step is a call. The verifier knows config's values and leaves out the other way. Of a member that is
+ * smaller than a word, the word that begins with it is read, and the rest cut off: this machine is a
+ * little-endian one.
+ */
+#define PEEK(p, a) ((typeof((p)->a))peek((u64)&(p)->a))
+#define PEEK1(p, a) PEEK(p, a)
+#define PEEK2(p, a, b) PEEK(PEEK(p, a), b)
+#define PEEK3(p, a, b, c) PEEK(PEEK2(p, a, b), c)
+#define PEEK4(p, a, b, c, d) PEEK(PEEK3(p, a, b, c), d)
+#define STEPS1(p, a) (p)->a
+#define STEPS2(p, a, b) (p)->a->b
+#define STEPS3(p, a, b, c) (p)->a->b->c
+#define STEPS4(p, a, b, c, d) (p)->a->b->c->d
+#define BY_COUNT(p, a, b, c, d, name, ...) name
+#define READ(pointer, ...)                                                                         \
+	({                                                                                         \
+		typeof(BY_COUNT(pointer, __VA_ARGS__, STEPS4, STEPS3, STEPS2,                      \
+				STEPS1)(pointer, __VA_ARGS__)) found;                              \
+		if (config.probe_reads)                                                            \
+			found = BY_COUNT(pointer, __VA_ARGS__, PEEK4, PEEK3, PEEK2,                \
+					 PEEK1)(pointer, __VA_ARGS__);                             \
+		else                                                                               \
+			found = BY_COUNT(pointer, __VA_ARGS__, STEPS4, STEPS3, STEPS2,             \
+					 STEPS1)(pointer, __VA_ARGS__);                            \
+		found;                                                                             \
+	})
 
 /*
  * A function that is not static is verified once for each program, and not again on every path that
@@ -228,6 +291,17 @@ static __always_inline struct cpu *this_cpu(void)
 	u32 zero = 0;
 
 	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+/* The CPU's sum of everything (DETAIL_TOTALS). Older verifiers want to see the check before the addition. */
+static __always_inline struct ledger *cpu_total(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return NULL;
+	barrier_var(cpu);
+	return &cpu->total;
 }
 
 static __always_inline struct task_state *state_of(struct task_struct *task)
@@ -265,14 +339,14 @@ static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 			      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
 				      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
 					      sizeof(css));
-	return css ? BPF_CORE_READ(css, cgroup) : NULL;
+	return css ? PEEK1(css, cgroup) : NULL;
 }
 
 static __always_inline u64 cgroup_id_of(struct task_struct *task)
 {
 	struct cgroup *cgroup = cgroup_of(task);
 
-	return cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
+	return cgroup ? PEEK2(cgroup, kn, id) : 0;
 }
 
 static __always_inline bool under_cgroup(struct task_struct *task)
@@ -280,12 +354,12 @@ static __always_inline bool under_cgroup(struct task_struct *task)
 	struct cgroup *cgroup = cgroup_of(task), *ancestor = NULL;
 	u32 level = config.cgroup_level;
 
-	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)level)
+	if (!cgroup || PEEK1(cgroup, level) < (int)level)
 		return false;
 	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
 			      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
 				      level * sizeof(ancestor));
-	return ancestor && BPF_CORE_READ(ancestor, kn, id) == config.cgroup_id;
+	return ancestor && PEEK2(ancestor, kn, id) == config.cgroup_id;
 }
 
 /* Is what this task does to be counted? */

@@ -136,7 +136,7 @@ ONCE u64 ahead_take_range(struct ahead_range *range)
 /* Notes that pages lo..=hi were brought in ahead. */
 static __always_inline void ahead_set(struct address_space *mapping, u64 lo, u64 hi)
 {
-	struct ahead_range range = { (u64)mapping, mapping->host->i_ino, lo, hi, 0 };
+	struct ahead_range range = { (u64)mapping, READ(mapping, host, i_ino), lo, hi, 0 };
 
 	ahead_set_range(&range);
 }
@@ -144,7 +144,7 @@ static __always_inline void ahead_set(struct address_space *mapping, u64 lo, u64
 /* Forgets pages lo..=hi; returns how many of them had been brought in ahead and not touched. */
 static __always_inline u64 ahead_take(struct address_space *mapping, u64 lo, u64 hi)
 {
-	struct ahead_range range = { (u64)mapping, mapping->host->i_ino, lo, hi, 0 };
+	struct ahead_range range = { (u64)mapping, READ(mapping, host, i_ino), lo, hi, 0 };
 
 	return *watch_of(range.inode_number) ? ahead_take_range(&range) : 0;
 }
@@ -213,7 +213,7 @@ ONCE u64 gone_take_range(struct gone_range *range)
 /* Notes that pages lo..=hi have left the cache. */
 static __always_inline void gone_set(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
-	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
+	struct gone_range range = { *file, READ(inode, i_ino), lo, hi, 0 };
 
 	gone_set_range(&range);
 }
@@ -221,7 +221,7 @@ static __always_inline void gone_set(struct inode *inode, struct file_id *file, 
 /* How many of pages lo..=hi had been in the cache before; they are in it again. */
 static __always_inline u64 gone_take(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
-	struct gone_range range = { *file, inode->i_ino, lo, hi, 0 };
+	struct gone_range range = { *file, READ(inode, i_ino), lo, hi, 0 };
 
 	/* never counted down: the table forgets the oldest without a word */
 	return gone_watch[watch_slot(range.inode_number)] ? gone_take_range(&range) : 0;

@@ -87,10 +87,11 @@ int BPF_PROG(on_fork, struct task_struct *raw_parent, struct task_struct *raw_ch
 	struct task_struct *parent = PLAIN(task_struct, raw_parent);
 	struct task_struct *child = PLAIN(task_struct, raw_child);
 
-	if (child->tgid == parent->tgid)
+	u32 of_child = READ(child, tgid), of_parent = READ(parent, tgid);
+
+	if (of_child == of_parent)
 		return 0; /* a thread: its group's bit is its own */
-	follow(child->tgid, is_followed(parent->tgid) ||
-				    (config.children && parent->tgid == owner.tgid));
+	follow(of_child, is_followed(of_parent) || (config.children && of_parent == owner.tgid));
 	return 0;
 }
 

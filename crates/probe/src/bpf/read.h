@@ -12,31 +12,23 @@
 
 static __always_inline u64 last_page(struct inode *inode)
 {
-	u64 size = inode->i_size;
+	u64 size = READ(inode, i_size);
 
 	return size ? (size - 1) >> config.page_shift : 0;
 }
-
-struct read {
-	u64 mapping; /* its address */
-	u64 start, end;
-	struct tally tally;
-};
 
 /* Counts pages start..=end as asked for (none: only what was brought in). */
 ONCE int count_read(struct read *read)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping;
-	struct tally tally;
 
 	if (!read)
 		return 0;
 	mapping = PLAIN(address_space, (void *)read->mapping);
-	tally = read->tally;
-	if (tally.pages)
-		tally.used = ahead_take(mapping, read->start, read->end);
-	book_read(task, mapping, &tally);
+	if (read->tally.pages)
+		read->tally.used = ahead_take(mapping, read->start, read->end);
+	book_read(task, mapping, &read->tally);
 	return 0;
 }
 
@@ -107,11 +99,11 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	CURRENT(trusted, task);
 	struct task_state *state = state_at_request(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-	struct inode *inode = mapping->host;
+	struct inode *inode = READ(mapping, host);
 	struct range range = {};
-	struct read read = {};
+	struct read *read;
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
-	u64 eof = inode->i_size, start = index, end = last, bytes = 0, pos, len;
+	u64 eof = READ(inode, i_size), start = index, end = last, bytes = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
@@ -119,6 +111,8 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 
 	if (!state)
 		return 0;
+	read = &state->counting;
+	__builtin_memset(read, 0, sizeof(*read));
 	same = same_call(&state->read, m, serial, nr, state->epoch);
 	if (end > last_page(inode))
 		end = last_page(inode);
@@ -188,11 +182,11 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	if (requests)
 		state->read_pages = state->read_misses = 0;
 	if (end >= start) {
-		read.start = start;
-		read.end = end;
-		read.tally.requests = requests;
-		read.tally.pages = end - start + 1;
-		read.tally.bytes = bytes;
+		read->start = start;
+		read->end = end;
+		read->tally.requests = requests;
+		read->tally.pages = end - start + 1;
+		read->tally.bytes = bytes;
 		state->read_pages += end - start + 1;
 	}
 done:
@@ -203,17 +197,16 @@ done:
 	state->read_pos = range.pos;
 commit:
 	if (state->pending.mapping == m)
-		pending_commit(state, &read.tally);
-	if (read.tally.pages | read.tally.misses | read.tally.ahead) {
-		read.mapping = m;
-		count_read(&read);
+		pending_commit(state, &read->tally);
+	if (read->tally.pages | read->tally.misses | read->tally.ahead) {
+		read->mapping = m;
+		count_read(read);
 	}
 	return 0;
 }
 
-SEC("raw_tp/mm_filemap_get_pages")
-int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long index,
-	     unsigned long last)
+/* Pages index..=last of a mapping are asked for, or are the rest of what was. */
+static __always_inline int get_pages(struct address_space *raw_mapping, u64 index, u64 last)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping = PLAIN(address_space, raw_mapping);
@@ -228,7 +221,7 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 	 * The short way: a request for one page, with nothing pending for its mapping. It is complete
 	 * with this event, so no state of the task is needed.
 	 */
-	if (index != last || *watch_of(mapping->host->i_ino))
+	if (index != last || *watch_of(READ(mapping, host, i_ino)))
 		goto full;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
@@ -238,12 +231,12 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 		file = file_of_fd(task, ARG1(regs));
 		if (!reads_or_writes(file, (u64)mapping))
 			goto full;
-		pos = file->f_pos;
+		pos = READ(file, f_pos);
 	} else {
 		goto full;
 	}
 	len = ARG3(regs);
-	eof = mapping->host->i_size;
+	eof = READ(mapping, host, i_size);
 	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
 		goto full;
 	struct tally tally = { 1, 1, len < eof - pos ? len : eof - pos };
@@ -252,6 +245,12 @@ int BPF_PROG(on_get_pages, struct address_space *raw_mapping, unsigned long inde
 	return 0;
 full:
 	return read_event(mapping, index, last);
+}
+
+SEC("raw_tp/mm_filemap_get_pages")
+int BPF_PROG(on_get_pages, struct address_space *mapping, unsigned long index, unsigned long last)
+{
+	return get_pages(mapping, index, last);
 }
 
 /* The range that the kernel's read-ahead is told of ends where the request ends (6.18 and later). */
@@ -264,7 +263,8 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 
 	if (!in_scope(task) || !(state = state_at_request(trusted, task)))
 		return;
-	mapping = (u64)PLAIN(inode, inode)->i_mapping;
+	inode = PLAIN(inode, inode);
+	mapping = (u64)READ(inode, i_mapping);
 	serial = task->ioac.syscr;
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 	/* same call, same end, earlier start: another request of a worker, whose calls have no serial */
@@ -276,6 +276,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	}
 	set_call(&state->ahead, mapping, serial, nr, state->epoch);
 	state->ahead_hi = last;
+	state->ahead_pos = ~0ULL;
 }
 
 SEC("raw_tp/page_cache_sync_ra")

@@ -24,12 +24,12 @@ static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
  */
 static __always_inline bool is_stacked(struct file *file)
 {
-	return file->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+	return READ(file, f_inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC;
 }
 
 static __always_inline bool reads_or_writes(struct file *file, u64 mapping)
 {
-	return file && ((u64)file->f_mapping == mapping || is_stacked(file));
+	return file && ((u64)READ(file, f_mapping) == mapping || is_stacked(file));
 }
 
 #define IOV_SEEN 16
@@ -75,9 +75,9 @@ static __always_inline int find_read_range(u32 nr, struct range *range)
 	file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
 	if (!file)
 		return KNOWN_NOTHING;
-	range->mapping = is_stacked(file) ? 0 : (u64)file->f_mapping;
+	range->mapping = is_stacked(file) ? 0 : (u64)READ(file, f_mapping);
 	range->len = ARG3(regs);
-	range->pos = file->f_pos;
+	range->pos = READ(file, f_pos);
 	switch (nr) {
 	case NR_pread:
 		range->pos = ARG4(regs);
@@ -181,7 +181,7 @@ static __always_inline struct io_kiocb *request_at_work(struct task_struct *task
 
 	if (!(task->flags & PF_IO_WORKER) || !worker)
 		return NULL;
-	work = BPF_CORE_READ(worker, cur_work);
+	work = PEEK1(worker, cur_work);
 	if (!work)
 		return NULL;
 	return PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
@@ -198,17 +198,17 @@ ONCE int find_direct_write(struct range *range)
 	struct io_rw *rw;
 	struct file *file;
 
-	if (!range || !req || !is_uring_write(req->opcode))
+	if (!range || !req || !is_uring_write(READ(req, opcode)))
 		return 0;
 	rw = (void *)&req->cmd;
-	file = BPF_CORE_READ(rw, kiocb.ki_filp);
-	if (!file || !(BPF_CORE_READ(file, f_flags) & O_DIRECT))
+	file = PEEK1(rw, kiocb.ki_filp);
+	if (!file || !(PEEK1(file, f_flags) & O_DIRECT))
 		return 0;
-	range->mapping = (u64)BPF_CORE_READ(file, f_mapping);
-	range->pos = BPF_CORE_READ(rw, kiocb.ki_pos);
-	range->len = BPF_CORE_READ(rw, len);
-	if (req->opcode == IORING_OP_WRITEV)
-		range->len = iov_length(BPF_CORE_READ(rw, addr), range->len);
+	range->mapping = (u64)PEEK1(file, f_mapping);
+	range->pos = PEEK1(rw, kiocb.ki_pos);
+	range->len = PEEK1(rw, len);
+	if (READ(req, opcode) == IORING_OP_WRITEV)
+		range->len = iov_length(PEEK1(rw, addr), range->len);
 	return 1;
 }
 
@@ -229,13 +229,13 @@ ONCE int enter_request(struct task_state *state)
 	if (!state || !req)
 		return 0;
 	rw = (void *)&req->cmd;
-	file = BPF_CORE_READ(rw, kiocb.ki_filp);
-	inode = BPF_CORE_READ(file, f_mapping, host);
+	file = PEEK1(rw, kiocb.ki_filp);
+	inode = PEEK2(file, f_mapping, host);
 	id.request = (u64)req;
 	id.file = (u64)file;
-	id.opcode = req->opcode;
-	id.inode = BPF_CORE_READ(inode, i_ino);
-	id.generation = BPF_CORE_READ(inode, i_generation);
+	id.opcode = READ(req, opcode);
+	id.inode = PEEK1(inode, i_ino);
+	id.generation = PEEK1(inode, i_generation);
 	if (id.request == state->work.request && id.opcode == state->work.opcode &&
 	    id.file == state->work.file && id.inode == state->work.inode &&
 	    id.generation == state->work.generation)

@@ -12,15 +12,23 @@ static __always_inline struct file *file_of_request(struct task_struct *task, st
 {
 	struct io_rsrc_node *node = NULL;
 	u64 file = 0;
-	u32 fd = req->cqe.fd;
+	u32 fd = READ(req, cqe.fd);
 
-	if (!(req->flags & REQ_F_FIXED_FILE))
+	if (!(READ(req, flags) & REQ_F_FIXED_FILE))
 		return file_of_fd(task, fd);
-	/* the table's layout changes with the kernel: this one is 6.13 and later */
+	if (bpf_core_field_exists(struct io_ring_ctx___array, file_table.files)) {
+		struct io_ring_ctx___array *ring = (void *)READ(req, ctx);
+
+		if (fd >= PEEK1(ring, nr_user_files))
+			return NULL;
+		file = peek((u64)PEEK1(ring, file_table.files) + fd * sizeof(file)) & ~7ULL;
+		return file ? PLAIN(file, (void *)file) : NULL;
+	}
+	/* 6.13 and later */
 	if (!bpf_core_field_exists(struct io_ring_ctx, file_table.data.nodes) ||
-	    fd >= req->ctx->file_table.data.nr)
+	    fd >= READ(req, ctx, file_table.data.nr))
 		return NULL;
-	bpf_probe_read_kernel(&node, sizeof(node), req->ctx->file_table.data.nodes + fd);
+	bpf_probe_read_kernel(&node, sizeof(node), READ(req, ctx, file_table.data.nodes) + fd);
 	if (node)
 		bpf_core_read(&file, sizeof(file), &node->file_ptr);
 	file &= ~7ULL;
@@ -40,7 +48,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	struct row_key key;
 	struct file *file;
 	u64 pos, len, eof;
-	u8 op = req->opcode;
+	u8 op = READ(req, opcode);
 	bool write = is_uring_write(op);
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
@@ -52,33 +60,33 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	file = file_of_request(task, req);
 	if (!file)
 		return 0;
-	mapping = file->f_mapping;
-	inode = mapping->host;
-	if ((!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode)) || !mapping->a_ops->read_folio)
+	mapping = READ(file, f_mapping);
+	inode = READ(mapping, host);
+	if ((!S_ISREG(READ(inode, i_mode)) && !S_ISBLK(READ(inode, i_mode))) || !READ(mapping, a_ops, read_folio))
 		return 0;
-	pos = BPF_CORE_READ(rw, kiocb.ki_pos);
-	len = BPF_CORE_READ(rw, len);
+	pos = PEEK1(rw, kiocb.ki_pos);
+	len = PEEK1(rw, len);
 	if (op == IORING_OP_READV || op == IORING_OP_WRITEV)
-		len = iov_length(BPF_CORE_READ(rw, addr), len);
+		len = iov_length(PEEK1(rw, addr), len);
 	if ((s64)pos < 0)
-		pos = file->f_pos;
+		pos = READ(file, f_pos);
 	if (len > MAX_RW_COUNT)
 		len = MAX_RW_COUNT;
-	eof = inode->i_size;
+	eof = READ(inode, i_size);
 	if (!len || (!write && pos >= eof))
 		return 0;
 	if (!write && len > eof - pos)
 		len = eof - pos;
-	if (file->f_flags & O_DIRECT) {
+	if (READ(file, f_flags) & O_DIRECT) {
 		/* files are counted by iomap; one that falls back to buffered, by its events */
-		if (S_ISBLK(inode->i_mode)) {
+		if (S_ISBLK(READ(inode, i_mode))) {
 			ledger = ledger_of(task, inode, 0, &key);
 			count_direct(ledger, write, 1, len);
 		}
 		return 0;
 	}
 	if (write) {
-		if (file->f_flags & O_APPEND)
+		if (READ(file, f_flags) & O_APPEND)
 			pos = eof;
 		struct write request = { (u64)inode, 1, pos, pos + len, pos >> config.page_shift };
 
@@ -87,16 +95,16 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 		return 0;
 	}
 	state->uring_counted = 1;
-	struct read read = {
-		.mapping = (u64)mapping,
-		.start = pos >> config.page_shift,
-		.end = (pos + len - 1) >> config.page_shift,
-	};
+	struct read *read = &state->counting;
 
-	read.tally.requests = 1;
-	read.tally.pages = read.end - read.start + 1;
-	read.tally.bytes = len;
-	count_read(&read);
+	__builtin_memset(read, 0, sizeof(*read));
+	read->mapping = (u64)mapping;
+	read->start = pos >> config.page_shift;
+	read->end = (pos + len - 1) >> config.page_shift;
+	read->tally.requests = 1;
+	read->tally.pages = read->end - read->start + 1;
+	read->tally.bytes = len;
+	count_read(read);
 	if (state->pending.mapping)
 		pending_flush(state);
 	set_call(&state->ahead, (u64)mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);

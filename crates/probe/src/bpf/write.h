@@ -35,7 +35,7 @@ ONCE int count_write(struct write *write)
 static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_len)
 {
 	CURRENT(trusted, task);
-	struct address_space *mapping = inode->i_mapping;
+	struct address_space *mapping = READ(inode, i_mapping);
 	struct task_state *state;
 	struct pt_regs *regs;
 	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
@@ -98,7 +98,8 @@ SEC("raw_tp/xfs_file_buffered_write")
 int BPF_PROG(on_xfs_write, struct kiocb *iocb, struct iov_iter *from)
 {
 	iocb = PLAIN(kiocb, iocb);
-	return write_event(iocb->ki_filp->f_inode, iocb->ki_pos, PLAIN(iov_iter, from)->count);
+	from = PLAIN(iov_iter, from);
+	return write_event(READ(iocb, ki_filp, f_inode), READ(iocb, ki_pos), READ(from, count));
 }
 
 /* A write call on a file of btrfs has reached the cache. */
@@ -107,10 +108,10 @@ static __always_inline int btrfs_write_event(struct file *file, struct pt_regs *
 	u64 pos = ARG4(regs);
 
 	if (nr == NR_write || nr == NR_writev || (nr == NR_pwritev2 && (s64)pos < 0))
-		pos = file->f_pos;
-	if (file->f_flags & O_APPEND)
-		pos = file->f_mapping->host->i_size;
-	return write_event(file->f_mapping->host, pos, 1);
+		pos = READ(file, f_pos);
+	if (READ(file, f_flags) & O_APPEND)
+		pos = READ(file, f_mapping, host, i_size);
+	return write_event(READ(file, f_mapping, host), pos, 1);
 }
 
 /*
@@ -134,9 +135,9 @@ int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 l
 	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
-	if (!file || file->f_flags & O_DIRECT)
+	if (!file || READ(file, f_flags) & O_DIRECT)
 		return 0;
-	inode = file->f_mapping->host;
+	inode = READ(file, f_mapping, host);
 	if ((void *)tree != (void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode) +
 				    bpf_core_field_offset(struct btrfs_inode, io_tree))
 		return 0;
@@ -152,7 +153,8 @@ int BPF_PROG(on_dirty, struct folio *folio, struct address_space *mapping)
 
 	if (!mapping || !in_scope(task))
 		return 0;
-	ledger = ledger_of(task, PLAIN(address_space, mapping)->host, 0, &key);
+	mapping = PLAIN(address_space, mapping);
+	ledger = ledger_of(task, READ(mapping, host), 0, &key);
 	ADD(ledger, dirtied_pages, folio_pages(PLAIN(folio, folio)));
 	return 0;
 }
@@ -171,16 +173,16 @@ int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_
 	u32 nr;
 
 	if (!raw_mapping || !in_scope(task) ||
-	    mapping->host->i_sb->s_magic != BTRFS_SUPER_MAGIC)
+	    READ(mapping, host, i_sb, s_magic) != BTRFS_SUPER_MAGIC)
 		return 0;
 	if (find_direct_write(&direct)) {
-		start = folio->index << config.page_shift;
+		start = READ(folio, index) << config.page_shift;
 		end = start + ((u64)folio_pages(folio) << config.page_shift);
 		if (start < direct.pos)
 			start = direct.pos;
 		if (end > direct.pos + direct.len)
 			end = direct.pos + direct.len;
-		struct write fallen = { (u64)mapping->host, start == direct.pos, start, end,
+		struct write fallen = { (u64)READ(mapping, host), start == direct.pos, start, end,
 					start >> config.page_shift };
 
 		if (direct.mapping == (u64)mapping && start < end)
@@ -192,7 +194,7 @@ int BPF_PROG(on_btrfs_dirty, struct folio *raw_folio, struct address_space *raw_
 	if (!(call_kind(nr) & CALL_WRITE))
 		return 0;
 	file = file_of_fd(task, ARG1(regs));
-	if (file && file->f_flags & O_DIRECT && file->f_mapping == mapping)
+	if (file && READ(file, f_flags) & O_DIRECT && READ(file, f_mapping) == mapping)
 		btrfs_write_event(file, regs, nr);
 	return 0;
 }

@@ -56,6 +56,11 @@ impl<'a> Blob<'a> {
     }
 }
 
+/// The names in a description, each ended by NUL; none where it cannot be read.
+pub(super) fn strings(bytes: &[u8]) -> &[u8] {
+    Blob::parse(bytes).map_or(&[], |blob| blob.strings)
+}
+
 fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(WORD)?)?;
     Some(u32::from_ne_bytes(word.try_into().ok()?))

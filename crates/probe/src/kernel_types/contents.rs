@@ -9,10 +9,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A file's bytes: the kernel's own pages where it lets them be mapped (6.16 and later), which saves
 /// copying 5 MiB; or a copy.
+#[derive(Debug)]
 pub(super) enum Contents {
     Mapped { start: *mut u8, length: usize },
     Copied(Vec<u8>),
 }
+
+// SAFETY: the mapping is owned by this value alone, and nobody writes to it.
+unsafe impl Send for Contents {}
+// SAFETY: as above.
+unsafe impl Sync for Contents {}
 
 impl Contents {
     pub(super) fn of(path: &Path) -> io::Result<Self> {

@@ -38,6 +38,8 @@ const MODULES: [&str; 1] = ["btrfs"];
 pub(crate) struct KernelTypes {
     description: Vec<u8>,
     ids: HashMap<&'static str, u32>,
+    /// What it was read from.
+    blobs: Vec<Contents>,
 }
 
 impl KernelTypes {
@@ -58,10 +60,26 @@ impl KernelTypes {
                 blobs.push(read(&path)?);
             }
         }
-        cut(&blobs).map_err(|what| Error::KernelTypes {
+        let mut types = cut(&blobs).map_err(|what| Error::KernelTypes {
             path: kernel,
             source: io::Error::new(io::ErrorKind::InvalidData, what),
-        })
+        })?;
+        types.blobs = blobs;
+        Ok(types)
+    }
+
+    /// Whether anything in the kernel has this name. A function that has it is not sure to be one that can be
+    /// hooked into: that is tried.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let wanted = [b"\0", name.as_bytes(), b"\0"].concat();
+        self.blobs
+            .iter()
+            .any(|blob| memchr::memmem::find(btf::strings(blob), &wanted).is_some())
+    }
+
+    /// Whether the kernel proper, or one of the modules read, has this tracepoint.
+    pub(crate) fn has_tracepoint(&self, name: &str) -> bool {
+        self.has_name(&format!("btf_trace_{name}"))
     }
 
     /// The kernel's own number for a type; 0 where it has no such type.
@@ -237,5 +255,6 @@ fn cut(blobs: &[Contents]) -> Result<KernelTypes, &'static str> {
     Ok(KernelTypes {
         ids,
         description: cut.finish(),
+        blobs: Vec::new(),
     })
 }

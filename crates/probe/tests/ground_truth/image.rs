@@ -4,6 +4,7 @@
 //! process has, the loop devices let go of their file when the last mount goes, and the image has no
 //! name any more once it is mounted. An ordinary end, a panic included, undoes all of it in `Drop`.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -155,10 +156,16 @@ fn is_installed(program: &str) -> bool {
     !matches!(started, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
+/// Block devices of this size or more that may be overwritten, by their paths: file systems are made on
+/// them, and not on loop devices. For a kernel without cachestat(2) they are to be RAM disks (brd).
+pub const DISKS: &str = "CACHEWISE_TEST_DISKS";
+
 /// The directory on a disk under which everything is made.
 #[derive(Debug)]
 pub struct Workshop {
     directory: TempDir,
+    /// Those that no file system is on.
+    disks: RefCell<Vec<PathBuf>>,
 }
 
 impl Workshop {
@@ -183,7 +190,12 @@ impl Workshop {
             .prefix(&format!("cachewise-ground-truth-{}-", process::id()))
             .tempdir_in(&parent)
             .context(format_args!("make a directory in {}", parent.display()))?;
-        Ok(Workshop { directory })
+        let disks = std::env::var(DISKS).unwrap_or_default();
+        let disks = disks.split_whitespace().map(PathBuf::from).collect();
+        Ok(Workshop {
+            directory,
+            disks: RefCell::new(disks),
+        })
     }
 
     /// Makes and mounts a file system.
@@ -209,6 +221,24 @@ impl Workshop {
             return Err(NotMounted::Missing(format!(
                 "{mkfs} is not installed (apt-get install {package})"
             )));
+        }
+        if kind == FileSystem::Btrfs && !crate::oracle::has_cachestat() {
+            return Err(NotMounted::Missing(
+                "its reads end later than they return, and without cachestat(2) pages on their way \
+                 cannot be seen"
+                    .into(),
+            ));
+        }
+        let disk = self.disks.borrow_mut().pop();
+        if let Some(disk) = disk {
+            let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();
+            arguments.push(&disk);
+            run(mkfs, &arguments)?;
+            run(
+                "mount",
+                &["-t".as_ref(), kind.name().as_ref(), &disk, &directory],
+            )?;
+            return Ok(Mounted { directory });
         }
         let image = self.sparse_file(kind.name(), IMAGE_BYTES)?;
         let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();

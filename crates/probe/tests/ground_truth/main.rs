@@ -6,7 +6,8 @@
 //! what tells the truth.
 //!
 //! `CACHEWISE_TABLE=FILE.md` writes every case down; `CACHEWISE_TEST_DIR` says where the images of
-//! the file systems go. Without root nothing is run, and one line says so.
+//! the file systems go, `CACHEWISE_TEST_DISKS` which block devices to take instead, `CACHEWISE_BACK_ENDS` by
+//! what is counted, `CACHEWISE_TEST_ONLY` parts of the names of the trials that are to be run. Without root nothing is run, and one line says so.
 //!
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
@@ -46,6 +47,12 @@ fn main() -> ExitCode {
     // What is counted belongs to the process: two cases at once would be counted as one.
     arguments.test_threads = Some(1);
     let mut trials = trials();
+    if let Ok(only) = std::env::var("CACHEWISE_TEST_ONLY") {
+        trials.retain(|trial| {
+            only.split_whitespace()
+                .any(|part| trial.name().contains(part))
+        });
+    }
 
     if arguments.list {
         return libtest_mimic::run(&arguments, trials).exit_code();
@@ -123,15 +130,15 @@ fn why_not() -> Option<String> {
     if !missing.is_empty() {
         return Some(format!("needs root ({})", missing.join(", ")));
     }
-    if !oracle::has_cachestat() {
-        return Some("needs cachestat(2), Linux 6.5 or later".to_owned());
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Some("needs BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
     }
-    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    let hook = b"btf_trace_mm_filemap_get_pages";
-    if !types.windows(hook.len()).any(|window| window == hook) {
-        return Some(
-            "needs the tracepoint mm_filemap_get_pages, Linux 6.12 or later, and BTF".to_owned(),
-        );
+    let no_loop = !oracle::has_cachestat() && std::env::var_os(image::DISKS).is_none();
+    if no_loop {
+        return Some(format!(
+            "needs cachestat(2), Linux 6.5 or later, or RAM disks ({})",
+            image::DISKS
+        ));
     }
     None
 }

@@ -20,7 +20,13 @@ use crate::reader::{Access, At, Call, Mapping, Reader, Tools};
 use crate::stand::{Evictions, Room, trial};
 use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES};
 
-const FILE_BYTES: u64 = 8 << 20;
+/// A slow machine, as one that is emulated, does with less: CACHEWISE_TEST_SMALL.
+fn file_bytes() -> u64 {
+    match std::env::var_os("CACHEWISE_TEST_SMALL") {
+        Some(_) => 2 << 20,
+        None => 8 << 20,
+    }
+}
 
 const SIZES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 
@@ -45,7 +51,7 @@ impl Order {
 
 /// How many random requests of a size: enough that they meet each other.
 fn random_requests(size: u64) -> u64 {
-    (2 * FILE_BYTES / size).min(400)
+    (2 * file_bytes() / size).min(400)
 }
 
 /// A trial for every call on every file system.
@@ -64,7 +70,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// All cases of a call on a file system with a cache.
 fn cached(room: &mut Room, call: Call) -> Result<()> {
-    let subject = room.file("data", FILE_BYTES)?;
+    let subject = room.file("data", file_bytes())?;
     for folios in [Folios::Large, Folios::Small] {
         for state in [State::Cold, State::Half, State::Warm] {
             // A warm file stays as it is from case to case.
@@ -180,7 +186,7 @@ fn touch(
 
 /// The same calls on tmpfs, whose pages are no cache of anything: nothing is to be counted.
 fn in_memory(room: &mut Room, call: Call) -> Result<()> {
-    let subject = room.file("data", FILE_BYTES)?;
+    let subject = room.file("data", file_bytes())?;
     for size in SIZES {
         for order in [Order::Sequential, Order::Random] {
             let label = Label::new(room.kind.name(), call.name())

@@ -106,11 +106,63 @@ fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     }
 }
 
-/// Whether this kernel has the oracle at all.
+/// Whether this kernel has the better oracle. Before 6.5 there is mincore(2), which does not tell of pages on
+/// their way from the disk: then file systems stand on memory (see `image.rs`), where none are.
 pub fn has_cachestat() -> bool {
     let here = File::open("/proc/self/exe");
     here.and_then(|file| cachestat(file.as_raw_fd(), &(0..1)))
         .is_ok()
+}
+
+/// What is resident of a range of a file, by cachestat(2), or else by mincore(2).
+fn resident(file: &File, bytes: &Range<u64>) -> Result<Residency> {
+    match cachestat(file.as_raw_fd(), bytes) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
+        found => return found.context("cachestat"),
+    }
+    let end = file
+        .try_clone()
+        .and_then(|mut file| file.seek(SeekFrom::End(0)))
+        .context("seek to the end")?;
+    let pages = if bytes.is_empty() {
+        pages_of(&(0..end))
+    } else {
+        pages_of(&(bytes.start..bytes.end.min(end)))
+    };
+    let mut found = Residency::default();
+    if !pages.is_empty() {
+        found.cached = mincore(file, &pages).context("mincore")?;
+    }
+    Ok(found)
+}
+
+/// Pages of a file that are in the cache and up to date.
+fn mincore(file: &File, pages: &Range<u64>) -> io::Result<u64> {
+    let count = (pages.end - pages.start) as usize;
+    let length = count * page_size() as usize;
+    let mut flags = vec![0_u8; count];
+    // SAFETY: a new mapping at a place of the kernel's choice, which is never read or written: mincore only
+    // asks about it, and writes one byte a page to `flags`, which has so many.
+    unsafe {
+        let start = libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_NONE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            (pages.start * page_size()) as libc::off_t,
+        );
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let asked = libc::mincore(start, length, flags.as_mut_ptr());
+        let error = io::Error::last_os_error();
+        libc::munmap(start, length);
+        if asked != 0 {
+            return Err(error);
+        }
+    }
+    Ok(flags.iter().filter(|flag| **flag & 1 != 0).count() as u64)
 }
 
 /// How many faults this thread has had.
@@ -249,7 +301,7 @@ impl Subject {
 
     /// What of the file is in the cache; also what was appended to it.
     pub fn residency(&self) -> Result<Residency> {
-        cachestat(self.file.as_raw_fd(), &(0..0)).context("cachestat")
+        resident(&self.file, &(0..0))
     }
 
     /// Cuts the file off. The kernel's entries of what it took there go too: they are kept count of.
@@ -276,6 +328,9 @@ impl Subject {
 
     /// The most pages that reclaim can have taken since: each left an entry, and is back where that is gone.
     pub fn taken_since(&self, before: Taken) -> Result<u64> {
+        if !has_cachestat() {
+            return Ok(u64::MAX); // nobody knows
+        }
         let now = self.taken()?;
         Ok((now.shadows + now.refaults).saturating_sub(before.shadows + before.refaults))
     }
@@ -288,11 +343,7 @@ impl Subject {
     /// asked again at once it was always right.
     fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
         let pages = pages_of(bytes);
-        let ask = || {
-            Ok(cachestat(self.file.as_raw_fd(), bytes)
-                .context("cachestat")?
-                .cached)
-        };
+        let ask = || Ok(resident(&self.file, bytes)?.cached);
         let mut most = ask()?;
         while most < pages.end - pages.start {
             let again = ask()?;

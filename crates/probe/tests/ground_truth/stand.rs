@@ -71,6 +71,11 @@ impl Stand {
         let tools = Tools::new()?;
         let options = Options::new(Scope::Process(std::process::id()), Detail::Rows);
         let probe = Probe::attach(&options).context("attach the probe")?;
+        println!("\nground truth by {}", probe.back_end().id());
+        for part in probe.groups() {
+            let by = part.back_end.map_or("nothing", |by| by.id());
+            println!("by {by}: {}", part.name);
+        }
         let (mounted, report) = (HashMap::new(), Report::default());
         Ok(Stand {
             probe,

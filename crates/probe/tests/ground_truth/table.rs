@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use cachewise_model::{Counter, Ledger};
+use cachewise_model::{Count, Counter, Ledger};
 
 use crate::oracle::{Expected, Folios, State};
 use crate::problem::{Context, Result};
@@ -177,7 +177,7 @@ impl Comparison {
             .exact("read-ahead", ahead, ledger[Counter::ReadaheadPages])
             .exact("used", expected.used, ledger[Counter::ReadaheadUsedPages])
             .silently("reuse", reuse, known(ledger.reuse_pages()))
-            .silently("inserted", inserted, known(ledger.inserted_pages()))
+            .silently("inserted", inserted, inserted_pages(ledger, inserted))
             .nothing_else(ledger, &NOT_READS)
             .nothing_else(ledger, &FAULTS)
     }
@@ -195,7 +195,7 @@ impl Comparison {
                 ledger[Counter::FaultMissPages],
             )
             .exact("read-ahead", ahead, ledger[Counter::FaultReadaheadPages])
-            .silently("inserted", inserted, known(ledger.inserted_pages()))
+            .silently("inserted", inserted, inserted_pages(ledger, inserted))
             .nothing_else(ledger, &NOT_READS)
             .nothing_else(ledger, &READS)
     }
@@ -276,6 +276,14 @@ const NOT_READS: [Counter; 13] = [
 /// A derived number of an exact ledger; one that is missing is as wrong as can be.
 pub fn known(count: cachewise_model::Count) -> u64 {
     count.known().unwrap_or(u64::MAX)
+}
+
+/// The pages that came in. By a back-end that does not see faults that sum is not known, and must say so.
+fn inserted_pages(ledger: &Ledger, expected: u64) -> u64 {
+    match ledger.get(Counter::FaultMissPages) {
+        Count::Missing(_) if ledger.inserted_pages().known().is_none() => expected,
+        _ => known(ledger.inserted_pages()),
+    }
 }
 
 /// "5", or "5 to 7" with a margin.
@@ -421,9 +429,9 @@ impl Group {
         {
             match self.checks.iter_mut().find(|sum| sum.what == check.what) {
                 Some(sum) => {
-                    sum.expected.0 += check.expected.0;
-                    sum.expected.1 += check.expected.1;
-                    sum.counted += check.counted;
+                    sum.expected.0 = sum.expected.0.saturating_add(check.expected.0);
+                    sum.expected.1 = sum.expected.1.saturating_add(check.expected.1);
+                    sum.counted = sum.counted.saturating_add(check.counted);
                 }
                 None => self.checks.push(check.clone()),
             }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reads where the kernel has neither the tracepoint nor lets functions be hooked into: from the end of
+ * each system call, which every call of the machine pays for. What a call inserted has waited for this.
+ * Not seen: page faults, and reads of io_uring's workers but for their pages.
+ */
+#ifndef CACHEWISE_SYSCALL_H
+#define CACHEWISE_SYSCALL_H
+
+/* The range of the read-class call `nr` that ended with `result`, of which nothing is left to do. */
+static __always_inline int finished_range(struct task_struct *task, struct pt_regs *regs, u32 nr,
+					  u64 result, struct range *range)
+{
+	struct file *file = file_of_fd(task, nr == NR_sendfile ? ARG2(regs) : ARG1(regs));
+	u64 address = 0;
+
+	if (!file || READ(file, f_flags) & O_DIRECT)
+		return 0;
+	range->mapping = (u64)READ(file, f_mapping);
+	range->len = result;
+	range->pos = READ(file, f_pos) - result; /* it has moved on */
+	switch (nr) {
+	case NR_read:
+		range->len = ARG3(regs);
+		break;
+	case NR_pread:
+		range->len = ARG3(regs);
+		range->pos = ARG4(regs);
+		break;
+	case NR_preadv:
+	case NR_preadv2:
+		if ((s64)ARG4(regs) >= 0) /* preadv2(-1) is readv */
+			range->pos = ARG4(regs);
+		/* fallthrough */
+	case NR_readv:
+		range->len = iov_length(ARG2(regs), ARG3(regs)) ?: result;
+		break;
+	case NR_sendfile:
+		address = ARG3(regs);
+		break;
+	case NR_copy_file_range:
+	case NR_splice:
+		address = ARG2(regs);
+		break;
+	}
+	if (address) {
+		if (bpf_probe_read_user(&range->pos, sizeof(range->pos), (void *)address))
+			return 0;
+		range->pos -= result;
+	}
+	return 1;
+}
+
+SEC("raw_tp/sys_exit")
+int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	struct address_space *mapping;
+	struct task_state *state;
+	struct inode *inode;
+	struct range range = {};
+	struct read *read;
+	u64 eof, end, shift = config.page_shift;
+	u32 nr = regs->orig_ax;
+
+	if (result <= 0 || !(call_kind(nr) & (CALL_READ | CALL_SPLICE)) || !in_scope(task) ||
+	    task->thread_info.status & TS_COMPAT)
+		return 0;
+	if (!finished_range(task, regs, nr, result, &range))
+		return 0;
+	mapping = PLAIN(address_space, (void *)range.mapping);
+	inode = READ(mapping, host);
+	if ((!S_ISREG(READ(inode, i_mode)) && !S_ISBLK(READ(inode, i_mode))) ||
+	    !READ(mapping, a_ops, read_folio) || !(state = state_of(trusted)))
+		return 0;
+	if (range.len > MAX_RW_COUNT)
+		range.len = MAX_RW_COUNT;
+	eof = READ(inode, i_size);
+	end = range.pos + range.len;
+	if (end > eof)
+		end = eof;
+	if (end <= range.pos)
+		return 0;
+	read = &state->counting;
+	__builtin_memset(read, 0, sizeof(*read));
+	read->mapping = range.mapping;
+	read->start = range.pos >> shift;
+	read->end = (end - 1) >> shift;
+	read->tally.requests = 1;
+	read->tally.pages = read->end - read->start + 1;
+	read->tally.bytes = end - range.pos;
+	state->read_pages = read->tally.pages;
+	state->read_misses = 0;
+	if (state->pending.mapping == range.mapping)
+		pending_commit(state, &read->tally);
+	if (state->pending.mapping)
+		pending_flush(state);
+	/* what is inserted later is not for this call */
+	state->ahead.mapping = 0;
+	count_read(read);
+	return 0;
+}
+
+#endif

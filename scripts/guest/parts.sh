@@ -1,0 +1,204 @@
+# The parts of a guest's plan. `say` writes to the report; a line that begins with FAILED fails the run.
+
+# The release binary does its everyday work.
+smoke() {
+    dd if=/dev/urandom of=/work/data bs=1M count=64 2>/dev/null
+    sync
+    for command in "run --json -- dd if=/work/data of=/dev/null bs=64k" "stat --json 0.5 2" "files --all --json" \
+        "doctor --json --seconds 0"; do
+        name="$(echo "$command" | cut -d' ' -f1)"
+        # shellcheck disable=SC2086  # words
+        cachewise $command >"$out/smoke-$name.json" 2>"$out/smoke-$name.err"
+        status=$?
+        [ "$status" = 0 ] || say "FAILED: smoke $name: exit $status: $(cat "$out/smoke-$name.err")"
+        ! grep -q "estimates" "$out/smoke-$name.err" || say "FAILED: smoke $name: $(cat "$out/smoke-$name.err")"
+    done
+    cachewise run -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-run.txt" 2>&1
+    grep -q "exact to the page" "$out/smoke-run.txt" || say "FAILED: smoke run: not exact"
+    grep -E "counted by|pages asked for$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
+    cachewise doctor --seconds 0 >"$out/smoke-doctor.txt" 2>&1
+    cachewise files --all >"$out/smoke-files.txt" 2>&1
+    cachewise stat 0.5 2 >"$out/smoke-stat.txt" 2>&1
+    rm /work/data
+}
+
+# truth_by BACK-ENDS [TRIAL...]: the ground-truth tests, by these back-ends only.
+truth_by() {
+    by="$1"
+    shift
+    # Without cachestat(2) the oracle is mincore(2), which wants disks that answer at once.
+    if [ "$series" = 6.1 ] && [ -z "$disks" ]; then
+        modprobe brd rd_nr=3 rd_size=327680
+        disks="/dev/ram0 /dev/ram1 /dev/ram2"
+    fi
+    [ "$extent" = all ] || export CACHEWISE_TEST_SMALL=1
+    CACHEWISE_TEST_DIR=/work CACHEWISE_TEST_DISKS="$disks" CACHEWISE_TABLE="$out/truth-$by.md" \
+        CACHEWISE_BACK_ENDS="$by" CACHEWISE_TEST_ONLY="${*:-::}" timeout "${limit:-3600}" ground_truth >"$out/truth-$by.txt" 2>&1
+    status=$?
+    say "truth by $by: exit $status"
+    sed -n '/^ground truth/,$p' "$out/truth-$by.txt" >>"$out/report"
+    grep -E '^test result' "$out/truth-$by.txt" >>"$out/report"
+    [ "$status" = 0 ] || say "FAILED: ground truth by $by: see truth-$by.txt"
+    save
+}
+
+# What `make test` has the time for.
+truth_part() {
+    if [ "$series" = 6.1 ]; then
+        truth_by tracepoints,fentry,kprobes ext4::readv ext4::mmap ext4::io_uring_forms ext4::direct_reads device::
+        truth_by tracepoints,kprobes xfs::sendfile
+        truth_by tracepoints,sys_exit ext4::preadv2
+    else
+        truth_by tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async btrfs::readv ext4::direct_reads
+        truth_by fentry,kprobes ext4::splice
+    fi
+}
+
+# Every case by the back-end that is chosen here, and by each of the others what touches all of its programs.
+truth() {
+    truth_by tracepoints,fentry,kprobes
+    few="::readv ::sendfile ::splice ::mmap ::io_uring_forms ::racing_threads ::direct_reads device::"
+    # shellcheck disable=SC2086  # several
+    [ "$series" = 6.1 ] || truth_by tracepoints,fentry $few
+    # shellcheck disable=SC2086
+    truth_by tracepoints,kprobes $few
+    if [ "$series" = 6.1 ]; then
+        # It sees neither faults nor what is not a system call.
+        truth_by tracepoints,sys_exit ext4::readv ext4::sendfile ext4::splice ext4::copy_file_range xfs::preadv2
+    else
+        truth_by fentry,kprobes ext4::splice xfs::readv
+    fi
+}
+
+# said NAME PATTERN FILE WHAT: FAILED unless the file has a line with the pattern.
+said() {
+    if grep -qE "$2" "$3"; then
+        say "$1: $4"
+    else
+        say "FAILED: $1: not said: $4"
+        head -c 2000 "$3" >>"$out/report"
+    fi
+}
+
+# blind NAME COMMAND...: what the program tells where it may not count. COMMAND goes before it.
+blind() {
+    name="$1"
+    shift
+    dd if=/dev/zero of=/tmp/small bs=4k count=16 2>/dev/null
+    chmod 644 /tmp/small
+    for command in "run --json -- cat /tmp/small" "stat --json 0.3 1" "files --json /tmp/small" "files --all" \
+        "doctor --json --seconds 0"; do
+        what="$(echo "$command" | cut -d' ' -f1)"
+        case "$command" in "files --all") what=census ;; esac
+        # shellcheck disable=SC2086  # words
+        timeout 60 "$@" cachewise $command >"/tmp/blind" 2>"/tmp/blind.err"
+        status=$?
+        { cat /tmp/blind.err /tmp/blind; } >"$out/blind-$name-$what.txt"
+        # The bytes of the file are in what cat prints; the report is what follows.
+        tr -d '\000' </tmp/blind >/tmp/blind.text
+        cat /tmp/blind.err >>/tmp/blind.text
+        [ "$status" -lt 126 ] || say "FAILED: $name, $what: exit $status"
+        case "$what" in
+        run | stat | census)
+            said "$name, $what (exit $status)" 'estimates|this is a walk of' /tmp/blind.text "$(
+                grep -oE '(these are estimates|this is a walk)[^"]*' /tmp/blind.text | head -1
+            )"
+            ;;
+        doctor)
+            said "$name, $what (exit $status)" '"missing"' /tmp/blind.text "what is missing"
+            ;;
+        esac
+    done
+}
+
+# Machines and users that let nothing be counted: estimates are marked and the reason is said.
+refused() {
+    if [ "$boot" = confidential ]; then
+        blind "lockdown=confidentiality" env
+        return
+    fi
+    mkdir -p /tmp/empty
+    blind "no BTF" /bin/unshare -m sh -c 'mount --bind /tmp/empty /sys/kernel/btf && exec "$@"' sh
+    for value in 0 2; do
+        # Once 1 it cannot be changed any more.
+        echo "$value" >/proc/sys/kernel/unprivileged_bpf_disabled 2>/dev/null
+        blind "nobody, unprivileged_bpf_disabled=$(cat /proc/sys/kernel/unprivileged_bpf_disabled)" \
+            /bin/setpriv --reuid 65534 --regid 65534 --clear-groups
+    done
+    blind "root of a user namespace" /bin/unshare -U -r
+}
+
+# What other tools say of the same loads, beside what was asked for and what is counted here.
+tools() {
+    [ -x /bin/libbpf-cachestat ] || { say "tools: no libbpf-tools' cachestat on the machine that booted this"; return; }
+    dd if=/dev/urandom of=/work/data bs=1M count=64 2>/dev/null
+    sync
+    say "tools: load | asked for | hits, misses by cachewise | libbpf-tools cachestat"
+    for load in "cold 1M" "warm 1M" "cold 4k" "warm 4k" "direct 1M"; do
+        size="${load#* }"
+        flags=""
+        case "$load" in
+        cold*) cachewise evict /work/data >/dev/null 2>&1 ;;
+        warm*) cat /work/data >/dev/null ;;
+        direct*) flags="iflag=direct" ;;
+        esac
+        # One interval that the load fits in.
+        libbpf-cachestat 20 1 >/tmp/theirs 2>&1 &
+        theirs=$!
+        sleep 5
+        # shellcheck disable=SC2086  # a flag or none
+        cachewise run --json -- dd if=/work/data of=/dev/null bs="$size" $flags >/dev/null 2>/tmp/ours
+        wait "$theirs"
+        cp /tmp/ours "$out/tools-$(echo "$load" | tr ' ' -).json"
+        cat /tmp/theirs >"$out/tools-$(echo "$load" | tr ' ' -).txt"
+        say "tools: dd $load | 16384 pages | $(
+            grep -oE '"(read_pages|read_hit_pages|read_miss_pages|readahead_pages|direct_read_bytes)": ?[0-9]+' /tmp/ours |
+                tr -d '" ' | sort -u | tr '\n' ' '
+        )| $(tail -n 1 /tmp/theirs)"
+    done
+    rm /work/data
+}
+
+# Multi-generational LRU on and off: the accounting is the same, what reclaim chooses is not.
+mglru() {
+    [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "mglru: this kernel has none"; return; }
+    for lru in 0 7; do
+        echo "$lru" >/sys/kernel/mm/lru_gen/enabled
+        say "mglru: lru_gen.enabled $(cat /sys/kernel/mm/lru_gen/enabled)"
+        truth_by tracepoints,fentry,kprobes ext4::mmap ext4::refaults ext4::evictions
+        mv "$out/truth-tracepoints,fentry,kprobes.txt" "$out/truth-lru_gen-$lru.txt"
+    done
+}
+
+# What that is worth, of a working set larger than what its control group may have.
+mglru_matrix() {
+    [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "mglru: this kernel has none"; return; }
+    cat >/tmp/m.toml <<'MATRIX'
+repeats = 5
+seed = 1
+[[arm]]
+name = "lru_gen on"
+[[arm]]
+name = "lru_gen off"
+settings = { "lru_gen.enabled" = 0 }
+[workload.zipf]
+file = "/work/matrix"
+size = "48M"
+bytes = "48M"
+chunk = "4K"
+access = "zipf:0.99"
+fill = "cold"
+memory-max = "24M"
+[workload.uniform]
+file = "/work/matrix"
+size = "48M"
+bytes = "48M"
+chunk = "4K"
+access = "uniform"
+fill = "cold"
+memory-max = "24M"
+MATRIX
+    timeout "${limit:-900}" cachewise bench matrix /tmp/m.toml >"$out/matrix.txt" 2>&1
+    say "mglru: bench matrix: exit $?"
+    cat "$out/matrix.txt" >>"$out/report"
+}
