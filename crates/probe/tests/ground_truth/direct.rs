@@ -43,7 +43,7 @@ pub fn trials() -> Vec<Trial> {
         trials.push(trial(kind, "direct_writes", direct_writes));
     }
     // A loop device answers when it is done: without cachestat(2) pages on their way cannot be seen.
-    if crate::oracle::has_cachestat() {
+    if crate::image::has_cachestat() {
         trials.push(device_trial("buffered", device_buffered));
     }
     trials.push(device_trial("direct", device_direct));

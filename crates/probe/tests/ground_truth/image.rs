@@ -36,6 +36,13 @@ pub enum FileSystem {
     Tmpfs,
 }
 
+/// Whether this kernel has the better oracle. Before 6.5 there is mincore(2), which does not tell of pages on
+/// their way from the disk: then file systems stand on memory, where none are.
+pub fn has_cachestat() -> bool {
+    let here = std::fs::File::open("/proc/self/exe");
+    here.is_ok_and(|file| cachewise_sys::cachestat(std::os::fd::AsFd::as_fd(&file), None).is_ok())
+}
+
 impl FileSystem {
     /// All of them.
     pub const ALL: [FileSystem; 4] = [
@@ -222,7 +229,7 @@ impl Workshop {
                 "{mkfs} is not installed (apt-get install {package})"
             )));
         }
-        if kind == FileSystem::Btrfs && !crate::oracle::has_cachestat() {
+        if kind == FileSystem::Btrfs && !has_cachestat() {
             return Err(NotMounted::Missing(
                 "its reads end later than they return, and without cachestat(2) pages on their way \
                  cannot be seen"

@@ -133,7 +133,7 @@ fn why_not() -> Option<String> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Some("needs BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
     }
-    let no_loop = !oracle::has_cachestat() && std::env::var_os(image::DISKS).is_none();
+    let no_loop = !image::has_cachestat() && std::env::var_os(image::DISKS).is_none();
     if no_loop {
         return Some(format!(
             "needs cachestat(2), Linux 6.5 or later, or RAM disks ({})",

@@ -106,14 +106,6 @@ fn cachestat(file: RawFd, bytes: &Range<u64>) -> io::Result<Residency> {
     }
 }
 
-/// Whether this kernel has the better oracle. Before 6.5 there is mincore(2), which does not tell of pages on
-/// their way from the disk: then file systems stand on memory (see `image.rs`), where none are.
-pub fn has_cachestat() -> bool {
-    let here = File::open("/proc/self/exe");
-    here.and_then(|file| cachestat(file.as_raw_fd(), &(0..1)))
-        .is_ok()
-}
-
 /// What is resident of a range of a file, by cachestat(2), or else by mincore(2).
 fn resident(file: &File, bytes: &Range<u64>) -> Result<Residency> {
     match cachestat(file.as_raw_fd(), bytes) {
@@ -328,7 +320,7 @@ impl Subject {
 
     /// The most pages that reclaim can have taken since: each left an entry, and is back where that is gone.
     pub fn taken_since(&self, before: Taken) -> Result<u64> {
-        if !has_cachestat() {
+        if !crate::image::has_cachestat() {
             return Ok(u64::MAX); // nobody knows
         }
         let now = self.taken()?;
