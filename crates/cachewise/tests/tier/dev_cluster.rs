@@ -32,12 +32,33 @@ pub fn has_redis(what: &str) -> bool {
 }
 
 /// A cluster that runs, and its document.
-pub fn start(arguments: &[&str]) -> (Started, Value) {
+fn start(arguments: &[&str]) -> (Started, Value) {
     let mut command = cachewise(["tier", "dev-cluster", "-o", "jsonl"]);
     let mut started = Started::of(command.args(arguments));
     let line = started.line().expect("a document when it is whole");
     let document = serde_json::from_slice(&line).expect("JSON");
     (started, document)
+}
+
+/// Servers for other tests: dropped, they end by themselves, and leave nothing.
+pub struct Servers(Option<Started>);
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        if let Some(started) = self.0.take() {
+            started.signal(Signal::TERM);
+            // Where a test has failed already, its own failure is told.
+            if !std::thread::panicking() {
+                started.wait();
+            }
+        }
+    }
+}
+
+/// Starts such servers, and returns their document.
+pub fn servers(arguments: &[&str]) -> (Servers, Value) {
+    let (started, document) = start(arguments);
+    (Servers(Some(started)), document)
 }
 
 fn nodes(document: &Value) -> Vec<(u32, String)> {

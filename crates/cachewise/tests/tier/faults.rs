@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::dev_cluster::{has_redis, start as start_servers};
+use crate::dev_cluster::{has_redis, servers as start_servers};
 use crate::mounted::{Mounted, bytes_of, has_fuse, origin, settle, write};
 use crate::reader;
 use crate::support::*;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::dev_cluster::{has_redis, start as start_servers};
+use crate::dev_cluster::{has_redis, servers as start_servers};
 use crate::mounted::{bytes_of, origin};
 use crate::support::*;
 

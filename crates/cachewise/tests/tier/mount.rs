@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::dev_cluster::{has_redis, start as start_servers};
+use crate::dev_cluster::{has_redis, servers as start_servers};
 use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, origin, settle, write};
 use crate::support::*;
 
