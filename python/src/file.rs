@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -73,10 +73,8 @@ fn own(py: Python<'_>, number: RawFd) -> PyResult<File> {
             "a descriptor is not negative: {number}"
         )));
     }
-    // SAFETY: it is borrowed for the length of one `fcntl(F_DUPFD_CLOEXEC)`, during which the interpreter's lock is
-    // held, so that Python closes nothing. A number that is none of an open file gives EBADF and nothing else.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
-    let owned = borrowed.try_clone_to_owned();
+    // With the interpreter's lock, so that Python closes nothing meanwhile.
+    let owned = cachewise_sys::duplicate(number);
     owned.map(File::from).map_err(|error| raise_io(py, &error))
 }
 

@@ -11,6 +11,8 @@
 //! - `stream`: work by a thread of its own, handed over piece by piece.
 //! - `look`: residency; `act`: warm and evict; `walk`: trees; `order`: orders and scans.
 
+#![forbid(unsafe_code)]
+
 mod act;
 mod file;
 mod look;

@@ -89,11 +89,11 @@ const RULES: [Rule; 16] = [
         may_import: &["units", "sys", "kstat", "control", "residency", "model"],
         may_be_unsafe: true,
     },
-    // For Python, out of the workspace: a descriptor from there is a number.
+    // For Python, out of the workspace.
     Rule {
         folder: "python",
         may_import: &["units", "sys", "residency"],
-        may_be_unsafe: true,
+        may_be_unsafe: false,
     },
     // Knows files by their origin and nothing of the kernel's caches; what is mounted where it asks kstat, and sys to
     // have servers that it starts for trying things on end with it.

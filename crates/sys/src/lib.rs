@@ -33,7 +33,7 @@
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
-//! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`].
+//! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
@@ -44,6 +44,7 @@ mod cachestat;
 mod close;
 mod counters;
 mod device;
+mod duplicate;
 mod error;
 mod mapping;
 mod memory;
@@ -59,6 +60,7 @@ pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
 pub use close::close_together;
 pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
+pub use duplicate::duplicate;
 pub use error::{Error, ErrorKind};
 pub use mapping::Mapping;
 pub use memory::lock_memory;
