@@ -185,26 +185,14 @@ impl BlockCache {
     }
 
     async fn read(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
-        let refused = |why| Error::Range {
-            path: file.path.clone(),
-            range,
-            why,
-        };
-        if file.meta.kind != Kind::File {
-            return Err(refused("only files have bytes"));
-        }
-        let whole = ByteRange {
-            start: 0,
-            len: file.meta.size,
-        };
-        let Some(range) = whole.intersection(range) else {
+        let refused = |why| refused(file, range, why);
+        let Some((range, first, last)) = self.blocks(file, range)? else {
             return Ok(Bytes::new());
         };
         if range.len > LONGEST_READ {
             return Err(refused("64 MiB are the most at once"));
         }
         let size = self.inner.settings.block_size.0;
-        let (first, last) = (range.start / size, (range.end() - 1) / size);
         if first == last {
             let block = self.block(file, first).await?;
             return cut(&block, first * size, range).ok_or_else(|| refused("the block is short"));
@@ -219,6 +207,24 @@ impl BlockCache {
             bytes.extend_from_slice(&part.ok_or_else(|| refused("the block is short"))?);
         }
         Ok(bytes.freeze())
+    }
+
+    /// What of a range lies before the object's end, its first block and its last; none where it begins behind that.
+    fn blocks(
+        &self,
+        file: &File,
+        range: ByteRange,
+    ) -> Result<Option<(ByteRange, u64, u64)>, Error> {
+        if file.meta.kind != Kind::File {
+            return Err(refused(file, range, "only files have bytes"));
+        }
+        let whole = ByteRange {
+            start: 0,
+            len: file.meta.size,
+        };
+        let size = self.inner.settings.block_size.0;
+        let within = whole.intersection(range);
+        Ok(within.map(|range| (range, range.start / size, (range.end() - 1) / size)))
     }
 
     /// Returns one block, from the nearest that has it.
@@ -306,23 +312,9 @@ impl BlockCache {
     /// # Errors
     /// As [`Self::get`].
     pub async fn refill(&self, file: &File, range: ByteRange) -> Result<(), Error> {
-        let refused = |why| Error::Range {
-            path: file.path.clone(),
-            range,
-            why,
-        };
-        if file.meta.kind != Kind::File {
-            return Err(refused("only files have bytes"));
-        }
-        let whole = ByteRange {
-            start: 0,
-            len: file.meta.size,
-        };
-        let Some(range) = whole.intersection(range) else {
+        let Some((_, first, last)) = self.blocks(file, range)? else {
             return Ok(());
         };
-        let size = self.inner.settings.block_size.0;
-        let (first, last) = (range.start / size, (range.end() - 1) / size);
         let mut blocks = stream::iter(first..=last)
             .map(|number| {
                 let key = file.key.block(number);
@@ -474,6 +466,14 @@ async fn bounded<T: Send + 'static>(
         answer
     });
     task.await.unwrap_or_else(|_| Err(died()))
+}
+
+fn refused(file: &File, range: ByteRange, why: &'static str) -> Error {
+    Error::Range {
+        path: file.path.clone(),
+        range,
+        why,
+    }
 }
 
 /// Returns what of a range lies in a block that starts at `start`, and `None` where the block ends
