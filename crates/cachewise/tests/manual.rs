@@ -109,16 +109,34 @@ fn whatis_finds_what_each_command_does() {
     }
 }
 
+/// The words of a page's command: a word may have a hyphen in it, so each begins where the page above ends.
+fn words_of<'a>(page: &'a str, pages: &[String]) -> Vec<&'a str> {
+    let above = pages.iter().filter_map(|above| {
+        let word = page.strip_prefix(above.as_str())?.strip_prefix('-')?;
+        Some((above.len(), word))
+    });
+    match above.max() {
+        Some((length, word)) => {
+            let mut words = words_of(&page[..length], pages);
+            words.push(word);
+            words
+        }
+        None => Vec::new(),
+    }
+}
+
 #[test]
 fn every_page_has_its_help_text() {
     let (_place, pages) = pages();
+    let names: Vec<String> = pages.iter().map(|page| name_of(page)).collect();
     let mut commands = 0;
     for page in &pages {
         let name = name_of(page);
         let text = fs::read_to_string(page).expect("it was written");
         let text = text.replace("\\-", "-").replace("\\*(Aq", "'");
-        if let Some(words) = name.strip_prefix("cachewise-") {
-            let words: Vec<&str> = words.split('-').chain(["--help"]).collect();
+        let mut words = words_of(&name, &names);
+        if !words.is_empty() {
+            words.push("--help");
             let help = cachewise(&words).stdout;
             let help = String::from_utf8_lossy(&help).into_owned();
             let about = help
