@@ -270,10 +270,14 @@ fn shows_nobody(without: &Without) {
             assert!(reasons.contains("read_pages: "), "{view}: {reasons}");
         }
         let metrics = rows("openmetrics").out();
-        assert!(
-            metrics.contains("\ncachewise_left_out{reason=\"") && metrics.ends_with("# EOF\n"),
-            "{view}: what is absent is absent for a reason: {metrics}"
-        );
+        assert!(metrics.ends_with("# EOF\n"), "{view}: whole: {metrics}");
+        // A machine that is quiet for a moment has no rows of groups and devices.
+        if ["process", "file"].contains(&view) || metrics.contains('{') {
+            assert!(
+                metrics.contains("\ncachewise_left_out{reason=\""),
+                "{view}: what is absent is absent for a reason: {metrics}"
+            );
+        }
     }
     let ended = Ended::of(&mut without.cachewise(&["top", "-b", "-d", "0.05", "-n", "1"]));
     let (out, err) = (ended.out(), ended.err());
