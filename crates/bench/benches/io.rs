@@ -20,6 +20,10 @@ const ROUNDS: usize = 21;
 /// How much is read each time: a part of a second.
 const READ: u64 = 2 << 30;
 
+/// The loop that does its system calls without libc's function around them: not to be reached by a program that
+/// calls libc, and so beside the limits.
+const FLOOR: &str = "bare-pread";
+
 /// At most so many times the loop's CPU time, with times of operations and without.
 const LIMITS: (f64, f64) = (1.05, 1.02);
 
@@ -57,8 +61,8 @@ fn compare() -> Result<bool, Box<dyn Error>> {
         Bytes(READ)
     );
     println!(
-        "{:10} {:>10} {:>10} {:>18} {:>18}",
-        "engine", "chunk", "C loop", "--no-latency", "with latencies"
+        "{:10} {:>10} {:>10} {:>18} {:>18} {:>18}",
+        "engine", "chunk", "C loop", "--no-latency", "with latencies", "without libc"
     );
     let mut is_well = true;
     // Arms to leave the others out: `-- mmap`.
@@ -70,19 +74,22 @@ fn compare() -> Result<bool, Box<dyn Error>> {
         {
             continue;
         }
-        let mut times = [const { Vec::new() }; 3];
+        let mut times = [const { Vec::new() }; 4];
+        let has_floor = engine == Engine::Pread;
         for round in 0..ROUNDS {
             // Not always in the same order: what comes first finds another CPU than what comes last.
-            for place in 0..3 {
-                let which = (place + round) % 3;
+            let count = if has_floor { 4 } else { 3 };
+            for place in 0..count {
+                let which = (place + round) % count;
                 let time = match which {
-                    0 => of_loop(&program, made.path(), engine, chunk)?,
+                    0 => of_loop(&program, made.path(), engine.word(), chunk)?,
+                    3 => of_loop(&program, made.path(), FLOOR, chunk)?,
                     _ => of_bench(made.path(), engine, chunk, which == 2)?,
                 };
                 times[which].push(time);
             }
         }
-        // Of each round, as its three are neighbours.
+        // Of each round, as its runs are neighbours.
         let ratio = |which: usize| {
             median(
                 (0..ROUNDS)
@@ -91,9 +98,13 @@ fn compare() -> Result<bool, Box<dyn Error>> {
             )
         };
         let (plain, timed) = (ratio(1), ratio(2));
+        let floor = match has_floor {
+            true => format!("{:>10.0} {:>6.3}", median(times[3].clone()), ratio(3)),
+            false => String::new(),
+        };
         let mark = |is_over: bool| if is_over { "!" } else { " " };
         println!(
-            "{:10} {:>10} {:>10.0} {:>10.0} {plain:>6.3}{} {:>10.0} {timed:>6.3}{}",
+            "{:10} {:>10} {:>10.0} {:>10.0} {plain:>6.3}{} {:>10.0} {timed:>6.3}{} {floor}",
             engine.word(),
             Bytes(chunk).to_string(),
             median(times[0].clone()),
@@ -128,9 +139,9 @@ fn compiled(directory: &Path) -> Result<PathBuf, Box<dyn Error>> {
     }
 }
 
-fn of_loop(program: &Path, file: &Path, engine: Engine, chunk: u64) -> Result<f64, Box<dyn Error>> {
+fn of_loop(program: &Path, file: &Path, engine: &str, chunk: u64) -> Result<f64, Box<dyn Error>> {
     let output = Command::new(program)
-        .arg(engine.word())
+        .arg(engine)
         .arg(file)
         .args([chunk, READ / chunk, 1].map(|number| number.to_string()))
         .output()?;

@@ -1,7 +1,8 @@
 /* The bare loop that `bench` is compared with: the same reads at the same sort of places, by the same calls,
  * into the same sort of memory, and nothing else.
  *
- * loop ENGINE FILE CHUNK OPERATIONS SEED: prints CPU time in nanoseconds per operation. */
+ * loop ENGINE FILE CHUNK OPERATIONS SEED: prints CPU time in nanoseconds per operation. ENGINE is `pread`, by libc as
+ * programs do it, `bare-pread`, the floor, or `mmap-copy`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -77,7 +78,7 @@ int main(int count, char **words)
 {
 	if (count != 6)
 		return 2;
-	int mapped = !strcmp(words[1], "mmap-copy");
+	int mapped = !strcmp(words[1], "mmap-copy"), bare = !strcmp(words[1], "bare-pread");
 	uint64_t chunk = strtoull(words[3], 0, 10), operations = strtoull(words[4], 0, 10);
 	state = strtoull(words[5], 0, 10);
 	int fd = open(words[2], O_RDONLY);
@@ -99,7 +100,10 @@ int main(int count, char **words)
 		if (mapped) {
 			memcpy(buffer, map + place, chunk);
 			__asm__ volatile("" : : "r"(buffer) : "memory");
-		} else if (bare_pread(fd, buffer, chunk, place) != (long)chunk) {
+		} else if (bare) {
+			if (bare_pread(fd, buffer, chunk, place) != (long)chunk)
+				return 1;
+		} else if (pread(fd, buffer, chunk, place) != (long)chunk) {
 			return 1;
 		}
 	}
