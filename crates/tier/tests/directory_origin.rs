@@ -177,6 +177,111 @@ async fn nothing_outside_and_nothing_but_files_is_read() {
     assert_eq!(listed, expected);
 }
 
+#[tokio::test]
+async fn a_time_of_writing_that_lies_ahead_keeps_nothing_from_being_kept() {
+    let files = Files::new(1, BLOCK);
+    let cache = open(&files).await;
+    let path = files.directory.path().join(name_of(0));
+    let ahead = std::time::SystemTime::now() + Duration::from_secs(1 << 20);
+    let handle = std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .expect("ours");
+    handle.set_modified(ahead).expect("ours");
+    let file = settled(&cache, &name_of(0)).await;
+    assert_eq!(file.meta().modified, Some(ahead), "shown as it is");
+    for _ in 0..2 {
+        let bytes = cache.get(&file, WHOLE).await.expect("it is there");
+        assert_eq!(bytes, bytes_of(0, files.size));
+    }
+    let origin = row(&cache.table(), Tier::Origin);
+    assert_eq!(origin.calls, 1, "the second was kept: {origin:?}");
+}
+
+#[tokio::test]
+async fn reading_leaves_the_time_of_last_access_as_it_is() {
+    let files = Files::new(2, BLOCK);
+    let cache = open(&files).await;
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let path = |number| files.directory.path().join(name_of(number));
+    for number in 0..2 {
+        let handle = std::fs::File::options()
+            .write(true)
+            .open(path(number))
+            .expect("ours");
+        let times = std::fs::FileTimes::new().set_accessed(long_ago);
+        handle.set_times(times).expect("ours");
+    }
+    let accessed = |number| {
+        let found = std::fs::metadata(path(number)).expect("there");
+        found.accessed().expect("has one")
+    };
+    std::fs::read(path(1)).expect("ours");
+    if accessed(1) == long_ago {
+        println!("skipped: times of access: this file system does not keep them");
+        return;
+    }
+    let file = settled(&cache, &name_of(0)).await;
+    let bytes = cache.get(&file, WHOLE).await.expect("it is there");
+    assert_eq!(bytes, bytes_of(0, files.size));
+    assert_eq!(accessed(0), long_ago);
+}
+
+/// Who writes under a lease: the kernel asks who comes later to wait until it is given back.
+const LEASES: &str = "import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print('held', flush=True)
+sys.stdin.read()
+";
+
+#[tokio::test]
+async fn a_file_that_somebody_has_leased_ends_in_an_error_and_is_read_later() {
+    use std::io::BufRead;
+
+    if !support::has("python3", "a leased file") {
+        return;
+    }
+    let files = Files::new(1, BLOCK);
+    let origin = files.origin();
+    let meta = origin.stat(&name_of(0)).await.expect("it is there");
+    let whole = ByteRange {
+        start: 0,
+        len: BLOCK,
+    };
+    let mut holder = std::process::Command::new("python3")
+        .args(["-c", LEASES])
+        .arg(files.directory.path().join(name_of(0)))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it is installed");
+    let mut line = String::new();
+    let said = holder.stdout.take().expect("piped");
+    std::io::BufReader::new(said)
+        .read_line(&mut line)
+        .expect("it tells");
+    // The kernel takes a lease away after 45 s by itself; by then nobody waits any more.
+    let read = tokio::time::timeout(
+        Duration::from_secs(30),
+        origin.read(&name_of(0), &meta, whole),
+    )
+    .await;
+    drop(holder.stdin.take());
+    let ended = holder.wait().expect("ours");
+    if line.trim() != "held" {
+        println!("skipped: a leased file: this file system has no leases ({ended})");
+        return;
+    }
+    let error = read
+        .expect("it ends by itself")
+        .expect_err("somebody has it");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    let bytes = origin.read(&name_of(0), &meta, whole).await;
+    assert_eq!(bytes.expect("given back"), bytes_of(0, BLOCK));
+}
+
 /// An origin whose reads never end: what a network file system does when its server is gone.
 #[derive(Debug)]
 struct Hangs(Arc<Directory>);

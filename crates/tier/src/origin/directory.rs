@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, StatxTimestamp};
 
 use super::{Entry, Kind, Meta, Origin, Version};
 use crate::Error;
@@ -22,10 +22,20 @@ const STEP: Duration = Duration::from_millis(100);
 /// The step of one that has whole seconds, or two of them.
 const COARSE_STEP: Duration = Duration::from_millis(2_500);
 
-/// An origin that is a directory. What links lead out of it is refused.
+/// How often something is opened that the kernel asks to open again: at once, and then for about a
+/// second, which is time enough for who has it leased to give it back.
+const OPENS_AT_ONCE: u32 = 8;
+const OPENS: u32 = 1_000;
+
+/// An origin that is a directory. What links lead out of it is refused. Reading leaves the time of
+/// last access as it is where the kernel lets this user do so: the owner, and root.
 ///
 /// # Kernel
 /// `openat2(2)` of Linux 5.6.
+///
+/// # Cost
+/// A look at an object asks the server of a network file system each time, whatever the kernel
+/// remembers of it; a read looks twice.
 #[derive(Debug)]
 pub struct Directory {
     inner: Arc<Inner>,
@@ -122,13 +132,25 @@ impl Inner {
         } else {
             path
         };
-        let flags = flags | OFlags::CLOEXEC;
+        let mut flags = flags | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = 0;
         loop {
             match rustix::fs::openat2(&self.root, named, flags, Mode::empty(), beneath) {
                 Ok(file) => return Ok(File::from(file)),
-                // A directory above was renamed meanwhile: the kernel asks to look again.
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INTR) => {}
+                // A directory above was renamed meanwhile, or somebody writes under a lease: the
+                // kernel asks to try again.
+                Err(rustix::io::Errno::AGAIN) if tries < OPENS => {
+                    tries += 1;
+                    if tries > OPENS_AT_ONCE {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+                // Somebody else's file: its time of access is not ours to keep.
+                Err(rustix::io::Errno::PERM) if flags.contains(OFlags::NOATIME) => {
+                    flags.remove(OFlags::NOATIME);
+                }
                 Err(rustix::io::Errno::XDEV) => {
                     return Err(Error::Path {
                         path: path.to_owned(),
@@ -147,7 +169,7 @@ impl Inner {
 
     fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
         let failed = |error| Error::of_origin(path, "list", error);
-        let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME)?;
         let reader = rustix::fs::Dir::new(directory).map_err(|error| failed(error.into()))?;
         let mut entries = Vec::new();
         for entry in reader {
@@ -179,7 +201,7 @@ impl Inner {
             what,
         };
         // A FIFO that took the file's place is not waited for.
-        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME)?;
         same(&meta(&file, path)?, expected).map_err(changed)?;
         let len = usize::try_from(range.len).map_err(|_| Error::Range {
             path: path.to_owned(),
@@ -212,46 +234,57 @@ fn same(now: &Meta, then: &Meta) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Looks at an object that is open. What a network file system remembers of it may be a second
+/// old: both looks around a read would show the old state, and the new bytes pass for it.
 fn meta(file: &File, path: &Path) -> Result<Meta, Error> {
-    let found = file
-        .metadata()
-        .map_err(|error| Error::of_origin(path, "stat", error))?;
-    let kind = match found.file_type() {
-        kind if kind.is_file() => Kind::File,
-        kind if kind.is_dir() => Kind::Directory,
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+    let found = rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)
+        .map_err(|error| Error::of_origin(path, "stat", error.into()))?;
+    let mode = u32::from(found.stx_mode);
+    let kind = match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
         _ => Kind::Other,
     };
-    let modified = found.modified().ok();
+    let modified = time(&found.stx_mtime);
     // The time of the last change of any kind is in it too: it is the one that nobody can set
     // back, as `cp -p`, `rsync -t` and `touch -r` do with the other.
     let version = Version::new(&format!(
         "{}.{:09} {}.{:09} {}",
-        found.mtime(),
-        found.mtime_nsec(),
-        found.ctime(),
-        found.ctime_nsec(),
-        found.ino(),
+        found.stx_mtime.tv_sec,
+        found.stx_mtime.tv_nsec,
+        found.stx_ctime.tv_sec,
+        found.stx_ctime.tv_nsec,
+        found.stx_ino,
     ));
-    let step = if found.ctime_nsec() == 0 {
+    let step = if found.stx_ctime.tv_nsec == 0 {
         COARSE_STEP
     } else {
         STEP
     };
-    let changed = u64::try_from(found.ctime()).ok().and_then(|seconds| {
-        let nanoseconds = u32::try_from(found.ctime_nsec()).ok()?;
-        SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
-    });
+    // The time of the last write can be set to any, also to one that lies ahead, which would be
+    // waited for and is of no write.
+    let written = modified.filter(|at| *at <= SystemTime::now());
     Ok(Meta {
         kind,
-        size: found.len(),
+        size: found.stx_size,
         version,
         modified,
-        mode: found.mode() & 0o7777,
-        // A time that lies ahead is of another clock, and waited for.
-        keep_from: modified
-            .max(changed)
+        mode: mode & 0o7777,
+        // A time of the last change that lies ahead is of another clock, and waited for.
+        keep_from: written
+            .max(time(&found.stx_ctime))
             .and_then(|last| last.checked_add(step)),
     })
+}
+
+fn time(at: &StatxTimestamp) -> Option<SystemTime> {
+    let seconds = Duration::from_secs(at.tv_sec.unsigned_abs());
+    let second = match at.tv_sec {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(seconds),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(seconds),
+    };
+    second?.checked_add(Duration::from_nanos(u64::from(at.tv_nsec)))
 }
 
 /// Returns the path where it is of plain names alone.
