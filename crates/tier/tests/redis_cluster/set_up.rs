@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cachewise_tier::remote::{Credentials, EngineSettings, Secret};
-use cachewise_tier::{BlockCache, Error, ErrorKind};
+use cachewise_tier::{BlockCache, Error, ErrorKind, Tier};
 
 use crate::support::{self, BLOCK, Files, WHOLE, ask, bytes_of, forgetful};
 
@@ -93,6 +93,39 @@ async fn a_single_server_is_no_cluster_and_is_told_from_one() {
         error.to_string().contains("redis://"),
         "what to name instead: {error}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_taken_out_of_the_cluster_is_not_believed() {
+    let _alone = support::alone().await;
+    if !support::has("redis-server", "a node without a cluster") {
+        return;
+    }
+    let files = Files::new(20, BLOCK);
+    let cluster = support::cluster(3, 0);
+    // As `redis-cli --cluster del-node` leaves it: it runs, and knows of no slots.
+    let directory = tempfile::tempdir().expect("made");
+    let alone = support::server::Server::start(std::net::Ipv4Addr::LOCALHOST, |port| {
+        let mut command = std::process::Command::new("redis-server");
+        command.args(["--bind", "127.0.0.1", "--cluster-enabled", "yes"]);
+        command.args(["--cluster-port", &support::server::free_port().to_string()]);
+        command.args(["--save", "", "--port", &port.to_string(), "--dir"]);
+        command.arg(directory.path());
+        command
+    });
+    let named = format!("redis-cluster://{},", alone.address);
+    let engine = cluster.address().replace("redis-cluster://", &named);
+    support::fill(&files, &engine).await;
+    let cache = BlockCache::open(forgetful(Some(&engine)), files.origin())
+        .await
+        .expect("it opens");
+    assert_eq!(cache.warnings(), Vec::<String>::new());
+    for (number, file) in files.settled(&cache).await.iter().enumerate() {
+        let bytes = cache.get(file, WHOLE).await.expect("the others have it");
+        assert_eq!(bytes, bytes_of(number, files.size));
+    }
+    let table = cache.table();
+    assert_eq!(support::row(&table, Tier::Remote).hits, 20, "{table:?}");
 }
 
 /// What is no Redis at all.

@@ -42,6 +42,9 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 /// How many redirections of one command are followed.
 const REDIRECTIONS: usize = 2;
 
+/// The refusals after which somebody else may have the blocks.
+const MOVES: [&str; 4] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"];
+
 /// An engine that is a Redis Cluster.
 pub(crate) struct RedisCluster {
     shared: Arc<Shared>,
@@ -124,23 +127,47 @@ impl Shared {
         }
     }
 
-    /// Asks one node after the other who has what, until one tells.
+    /// Asks one node after the other who has what, until one knows of every slot. A node that was
+    /// taken out of the cluster goes on answering, and knows of none; so the best answer counts.
     async fn look(&self) -> Result<(), RemoteError> {
-        let mut last = RemoteError::Connect("no node is known".to_owned());
+        let mut best: Option<Topology> = None;
+        let mut failed = None;
         for address in self.askable() {
-            match timeout(TELLS_WITHIN, self.ask_slots(&address)).await {
-                Ok(Ok(topology)) => {
-                    *self
-                        .topology
-                        .write()
-                        .unwrap_or_else(PoisonError::into_inner) = Arc::new(topology);
-                    return Ok(());
+            let topology = match timeout(TELLS_WITHIN, self.ask_slots(&address)).await {
+                Ok(Ok(topology)) => topology,
+                Ok(Err(why)) => {
+                    failed = Some(why);
+                    continue;
                 }
-                Ok(Err(why)) => last = why,
-                Err(_) => last = RemoteError::Deadline,
+                Err(_) => {
+                    failed = Some(RemoteError::Deadline);
+                    continue;
+                }
+            };
+            let unserved = topology.unserved();
+            if best.as_ref().is_none_or(|best| unserved < best.unserved()) {
+                best = Some(topology);
+            }
+            if unserved == 0 {
+                break;
             }
         }
-        Err(last)
+        let none = || RemoteError::Connect("no node is known".to_owned());
+        let Some(best) = best else {
+            return Err(failed.unwrap_or_else(none));
+        };
+        let mut known = self
+            .topology
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Who did not answer may know better, as somebody did before.
+        match failed {
+            Some(why) if best.unserved() > known.unserved() => Err(why),
+            _ => {
+                *known = Arc::new(best);
+                Ok(())
+            }
+        }
     }
 
     /// Returns whom to ask: the masters that are known, then those that were named.
@@ -287,8 +314,11 @@ impl Shared {
             };
             let to = match topology::redirect(&why, &pool.address) {
                 None => {
-                    // The node does not serve: who has its blocks by now?
-                    self.look_soon();
+                    // The node does not serve: who has its blocks by now? A full one, say, is
+                    // still the one that has them.
+                    if MOVES.contains(&code_of(&why)) {
+                        self.look_soon();
+                    }
                     return Err(RemoteError::Refused(why));
                 }
                 Some(Redirect::Moved(to)) => {
