@@ -83,6 +83,15 @@ impl Node {
         opened
     }
 
+    /// Notes that its time to take a block was up. Says whether that opened the breaker.
+    pub(super) fn took_nothing(&self) -> bool {
+        let opened = self.breaker.failed(Instant::now());
+        if opened {
+            self.opened.one();
+        }
+        opened
+    }
+
     /// Notes how long its first byte took.
     pub(super) fn first_byte(&self, took: std::time::Duration) {
         self.first_byte.record(took);

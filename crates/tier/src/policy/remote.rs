@@ -15,7 +15,7 @@ use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
 use super::node::Node;
 use crate::block::Block;
-use crate::counters::{BreakerState, Count, NodeRow, Totals};
+use crate::counters::{Count, NodeRow, Totals};
 use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
 use crate::settings::PolicySettings;
 use crate::{BlockKey, Error, Settings};
@@ -61,7 +61,8 @@ struct Counts {
 /// Within what time a block is brought to a node, in deadlines of a whole answer.
 const FILL_DEADLINES: u32 = 5;
 
-/// How long is waited for blocks on their way to the engine when the cache is closed.
+/// How long is waited, at the end, for blocks on their way to the engine beyond the time that one
+/// has: each then is there, or counted as dropped.
 const FINISHES_WITHIN: Duration = Duration::from_secs(2);
 
 impl Remote {
@@ -240,28 +241,49 @@ impl Remote {
         let node = self
             .candidates(&key)
             .take(if takes_over { usize::MAX } else { 1 })
-            .find(|node| node.breaker.get() == BreakerState::Closed);
+            .find(|node| self.admits(node, &key));
         let permit = Arc::clone(&self.fills).try_acquire_owned();
         let (Some(node), Ok(permit)) = (node, permit) else {
             self.counts.dropped_fills.one();
             return;
         };
         let (asker, counts) = (Arc::clone(&self.asker), Arc::clone(&self.counts));
+        let within = self.fills_within();
         tokio::spawn(async move {
-            let within = asker.settings.whole.saturating_mul(FILL_DEADLINES);
             match timeout(within, asker.engine.put(node.id, &key, &block)).await {
                 Ok(Ok(())) => counts.fills.one(),
-                _ => counts.dropped_fills.one(),
+                Ok(Err(_)) => counts.dropped_fills.one(),
+                Err(_) => {
+                    counts.dropped_fills.one();
+                    // Else a node that hangs would be waited for with each block, where blocks are
+                    // only brought.
+                    if node.took_nothing() {
+                        asker.engine.refresh();
+                    }
+                }
             }
             drop(permit);
         });
     }
 
-    /// Waits for the blocks that are on their way to the engine, for a while.
+    /// Within what time a block is at its node, or dropped.
+    fn fills_within(&self) -> Duration {
+        self.asker.settings.whole.saturating_mul(FILL_DEADLINES)
+    }
+
+    /// Waits until each block that is on its way to the engine is there, or counted as dropped.
     pub(crate) async fn finish_fills(&self) {
         let all = u32::try_from(self.fills_at_once).unwrap_or(u32::MAX);
-        // What is not there in time is lost to the engine, and to nobody else.
-        let _ = timeout(FINISHES_WITHIN, self.fills.acquire_many(all)).await;
+        let within = self.fills_within().saturating_add(FINISHES_WITHIN);
+        if timeout(within, self.fills.acquire_many(all)).await.is_err() {
+            // A machine that is too busy to end what has run out of time. Counted twice, at worst;
+            // never as if they were there.
+            let left = self
+                .fills_at_once
+                .saturating_sub(self.fills.available_permits());
+            let left = u64::try_from(left).unwrap_or(u64::MAX);
+            self.counts.dropped_fills.add(left);
+        }
     }
 
     /// Returns what of the engine's setting-up will hurt.

@@ -124,7 +124,13 @@ impl RemoteEngine for Told {
         _: &'a Block,
     ) -> BoxFuture<'a, Result<(), RemoteError>> {
         self.brought.lock().expect("unpoisoned").push(node.0);
-        Box::pin(std::future::ready(Ok(())))
+        let does = self.does.lock().expect("unpoisoned")[&node.0];
+        Box::pin(async move {
+            match does {
+                Does::Hangs => std::future::pending().await,
+                _ => Ok(()),
+            }
+        })
     }
 
     fn refresh(&self) {}
@@ -337,6 +343,45 @@ async fn blocks_go_to_the_first_or_to_who_takes_over() {
         let totals = totals(&remote);
         assert_eq!(totals.fills + totals.dropped_fills, 2, "{totals:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_a_hanging_node_does_not_take_are_dropped_and_the_node_is_left_out() {
+    let engine = Told::new(&[Does::Hangs]);
+    let patient = PolicySettings {
+        whole: Duration::from_secs(10),
+        ..PolicySettings::default()
+    };
+    let remote = before(&engine, &patient);
+    let brought = || engine.brought.lock().expect("unpoisoned").len();
+    let bring = |number| {
+        let key = BlockKey::from_bytes([number; 16]);
+        remote.fill(key, Block::seal(&key, Bytes::from_static(b"bytes")));
+    };
+    (0..5).for_each(bring);
+    let begun = Instant::now();
+    remote.finish_fills().await;
+    let took = begun.elapsed();
+    assert!(
+        took >= 5 * patient.whole,
+        "it is waited for each: {took:?} of {patient:?}"
+    );
+    assert_eq!((brought(), totals(&remote).dropped_fills), (5, 5));
+    bring(6);
+    remote.finish_fills().await;
+    assert_eq!(
+        (brought(), totals(&remote).dropped_fills),
+        (5, 6),
+        "left out"
+    );
+    engine.now(0, QUICK);
+    sleep(patient.breaker_open_max).await;
+    bring(7);
+    sleep(ms(10)).await;
+    bring(8);
+    remote.finish_fills().await;
+    let totals = totals(&remote);
+    assert_eq!((brought(), totals.fills), (6, 1), "taken back: {totals:?}");
 }
 
 #[tokio::test(start_paused = true)]
