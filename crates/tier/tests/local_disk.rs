@@ -304,3 +304,22 @@ async fn a_full_disk_is_no_error_of_a_read() {
     let closed = tokio::time::timeout(std::time::Duration::from_secs(60), cache.close()).await;
     assert!(closed.is_ok(), "closing does not hang");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_full_already_is_opened() {
+    let Some(small) = Small::new() else {
+        println!("skipped: a disk that is full: tmpfs cannot be mounted (not root?)");
+        return;
+    };
+    let directory = small.0.path().join("cache");
+    std::fs::create_dir(&directory).expect("there is room");
+    let error = std::fs::write(small.0.path().join("all"), vec![1; 4 << 20]);
+    let error = error.expect_err("2 MiB are all there is");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    let files = Files::new(4, BLOCK);
+    let cache = open(&directory, &files).await;
+    read_all(&cache, &files).await;
+    // That its blocks are written nowhere is no error of a read.
+    let closed = tokio::time::timeout(std::time::Duration::from_secs(60), cache.close()).await;
+    assert!(closed.is_ok(), "closing does not hang");
+}

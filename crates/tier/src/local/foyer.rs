@@ -1,19 +1,23 @@
 //! [`Foyer`]: memory and disk by the crate `foyer`.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use foyer::{
     BlockEngineConfig, Code, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
-    HybridCachePolicy, PsyncIoEngineConfig, RecoverMode, S3FifoConfig, Source,
+    HybridCachePolicy, PsyncIoEngineConfig, RecoverMode, S3FifoConfig, Spawner,
 };
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::LocalTier;
 use super::drops::Drops;
 use super::lock::DirectoryLock;
-use crate::block::{Block, HEADER};
+use crate::block::{Block, Corrupt, HEADER};
 use crate::settings::{DiskSettings, Settings};
 use crate::{BlockKey, Error};
 
@@ -33,12 +37,48 @@ pub(crate) struct Foyer {
 #[derive(Debug)]
 struct OnDisk {
     settings: DiskSettings,
+    /// The threads that wait for the disk: where it hangs, they are the only ones.
+    threads: Spawner,
+    /// One permit for each read that is under way.
+    reads: Arc<Semaphore>,
     _lock: DirectoryLock,
 }
 
-/// A block as foyer has it.
-#[derive(Clone, Debug)]
-struct Kept(Block);
+/// How many reads of the disk are under way at once. The others wait, within its deadline; while
+/// it hangs, there are so many threads that hang with it, and not more.
+const READS_AT_ONCE: usize = 64;
+
+/// How long is waited at the end for what has to be written: 256 MiB of it are there by then, if
+/// the disk writes at all.
+const CLOSES_WITHIN: Duration = Duration::from_secs(120);
+
+/// A block as foyer has it. What comes from the disk is in memory, for all to see, before anybody
+/// could check it.
+#[derive(Debug)]
+struct Kept {
+    block: Block,
+    /// Whether somebody has.
+    is_checked: AtomicBool,
+}
+
+impl Kept {
+    fn new(block: Block, is_checked: bool) -> Self {
+        Self {
+            block,
+            is_checked: AtomicBool::new(is_checked),
+        }
+    }
+
+    /// The block, checked the first time that it is asked for.
+    fn checked(&self, key: &BlockKey) -> Result<Block, Corrupt> {
+        // Nothing else is told by it than what is in the same place: the bytes never change.
+        if !self.is_checked.load(Ordering::Relaxed) {
+            self.block.check(key)?;
+            self.is_checked.store(true, Ordering::Relaxed);
+        }
+        Ok(self.block.clone())
+    }
+}
 
 impl Foyer {
     /// Opens the directory, if there is to be a disk, and finds what is in it.
@@ -57,7 +97,7 @@ impl Foyer {
             .with_shards(shards(settings))
             // A scan of a large file passes by without putting out what is used again and again.
             .with_eviction_config(S3FifoConfig::default())
-            .with_weighter(|_: &BlockKey, kept: &Kept| kept.0.sealed_len());
+            .with_weighter(|_: &BlockKey, kept: &Kept| kept.block.sealed_len());
         let Some(disk) = &settings.disk else {
             let cache = builder.storage().build().await;
             return Ok(Self {
@@ -79,8 +119,14 @@ impl Foyer {
             // By default what is above 16 MiB is dropped in silence: four blocks of five, in a burst.
             .with_buffer_pool_size(queue)
             .with_submit_queue_size_threshold(queue);
+        let threads = threads().map_err(|source| Error::Directory {
+            path: disk.directory.clone(),
+            operation: "start the threads of the disk",
+            source: Arc::new(source),
+        })?;
         let cache = builder
             .storage()
+            .with_spawner(threads.clone())
             .with_io_engine_config(PsyncIoEngineConfig::new())
             .with_engine_config(engine)
             // What a killed process left half written is passed over.
@@ -93,10 +139,22 @@ impl Foyer {
             drops,
             on_disk: Some(OnDisk {
                 settings: disk.clone(),
+                threads,
+                reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 _lock: lock,
             }),
         })
     }
+}
+
+/// A runtime of the disk's own: the threads of the one that the cache is opened in read the origin.
+fn threads() -> io::Result<Spawner> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(FLUSHERS)
+        .thread_name("cache-disk")
+        .enable_all()
+        .build()?;
+    Ok(Spawner::from(runtime))
 }
 
 /// How many write side by side.
@@ -119,16 +177,18 @@ fn on_disk(disk: &DiskSettings, operation: &'static str, error: &foyer::Error) -
     Error::Directory {
         path: disk.directory.clone(),
         operation,
-        source: Arc::new(std::io::Error::other(error.to_string())),
+        source: Arc::new(io::Error::other(error.to_string())),
     }
 }
 
 impl LocalTier for Foyer {
     fn memory(&self, key: &BlockKey) -> Option<Block> {
-        self.cache
-            .memory()
-            .get(key)
-            .map(|entry| entry.value().0.clone())
+        let entry = self.cache.memory().get(key)?;
+        let checked = entry.value().checked(key).ok();
+        if checked.is_none() {
+            self.cache.remove(key);
+        }
+        checked
     }
 
     fn has_disk(&self) -> bool {
@@ -140,25 +200,33 @@ impl LocalTier for Foyer {
             let Some(on_disk) = &self.on_disk else {
                 return Ok(None);
             };
-            match tokio::time::timeout(on_disk.settings.deadline, self.cache.get(key)).await {
-                Ok(Ok(None)) => Ok(None),
-                Ok(Ok(Some(entry))) => {
-                    let block = entry.value().0.clone();
-                    if entry.source() == Source::Disk && block.check(key).is_err() {
-                        // It is in memory by now.
-                        self.cache.remove(key);
-                        return Err(CORRUPT.to_owned());
-                    }
-                    Ok(Some(block))
-                }
-                Ok(Err(error)) => Err(error.to_string()),
+            let read = async {
+                // Never closed.
+                let permit = Arc::clone(&on_disk.reads).acquire_owned().await.ok();
+                let get = self.cache.get(key);
+                let read = on_disk.threads.spawn(async move {
+                    let read = get.await;
+                    // Not when nobody waits any more: the call goes on until the disk answers.
+                    drop(permit);
+                    read
+                });
+                read.await
+            };
+            match timeout(on_disk.settings.deadline, read).await {
+                Ok(Ok(Ok(None))) => Ok(None),
+                Ok(Ok(Ok(Some(entry)))) => entry.value().checked(key).map(Some).map_err(|_| {
+                    // It is in memory by now.
+                    self.cache.remove(key);
+                    CORRUPT.to_owned()
+                }),
+                Ok(Ok(Err(error)) | Err(error)) => Err(error.to_string()),
                 Err(_) => Err("the disk did not answer in time".to_owned()),
             }
         })
     }
 
     fn keep(&self, key: BlockKey, block: Block) {
-        self.cache.insert(key, Kept(block));
+        self.cache.insert(key, Kept::new(block, true));
     }
 
     fn dropped(&self) -> u64 {
@@ -167,11 +235,14 @@ impl LocalTier for Foyer {
 
     fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let closed = self.cache.close().await;
-            match &self.on_disk {
-                Some(disk) => closed.map_err(|error| on_disk_close(disk, &error)),
-                None => Ok(()),
-            }
+            let closed = timeout(CLOSES_WITHIN, self.cache.close()).await;
+            let Some(disk) = &self.on_disk else {
+                return Ok(());
+            };
+            let late = || foyer::Error::io_error(io::Error::from(io::ErrorKind::TimedOut));
+            closed
+                .unwrap_or_else(|_| Err(late()))
+                .map_err(|error| on_disk_close(disk, &error))
         })
     }
 }
@@ -214,8 +285,8 @@ impl Code for BlockKey {
 impl Code for Kept {
     fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
         writer
-            .write_all(self.0.header())
-            .and_then(|()| writer.write_all(self.0.bytes()))
+            .write_all(self.block.header())
+            .and_then(|()| writer.write_all(self.block.bytes()))
             .map_err(foyer::Error::io_error)
     }
 
@@ -226,11 +297,33 @@ impl Code for Kept {
             .read_to_end(&mut sealed)
             .map_err(foyer::Error::io_error)?;
         Block::unchecked(&Bytes::from(sealed))
-            .map(Self)
-            .map_err(|corrupt| foyer::Error::io_error(std::io::Error::other(corrupt)))
+            .map(|block| Self::new(block, false))
+            .map_err(|corrupt| foyer::Error::io_error(io::Error::other(corrupt)))
     }
 
     fn estimated_size(&self) -> usize {
-        self.0.sealed_len()
+        self.block.sealed_len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_came_from_the_disk_is_checked_before_anybody_gets_it() {
+        let local = Foyer::open(&Settings::default()).await.unwrap();
+        let (right, wrong) = (BlockKey::from_bytes([1; 16]), BlockKey::from_bytes([2; 16]));
+        let block = Block::seal(&right, Bytes::from_static(b"bytes"));
+        for key in [right, wrong] {
+            // As foyer has it in memory, when it has read it.
+            local.cache.insert(key, Kept::new(block.clone(), false));
+        }
+        for _ in 0..2 {
+            assert_eq!(local.memory(&right), Some(block.clone()));
+            assert_eq!(local.memory(&wrong), None, "another key's");
+        }
+        let entry = local.cache.memory().get(&right).expect("kept");
+        assert!(entry.value().is_checked.load(Ordering::Relaxed), "once");
     }
 }

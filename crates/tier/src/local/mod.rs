@@ -21,7 +21,7 @@ pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
     /// Says whether there is a disk.
     fn has_disk(&self) -> bool;
 
-    /// Looks on the disk. What it returns is not checked yet.
+    /// Looks on the disk, within the disk's deadline.
     fn disk<'a>(&'a self, key: &'a BlockKey) -> BoxFuture<'a, Result<Option<Block>, String>>;
 
     /// Keeps a block, in memory at once, on the disk soon. Never waits: what is too much for the
