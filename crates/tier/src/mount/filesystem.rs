@@ -145,9 +145,11 @@ impl Shared {
         }
     }
 
-    /// The object is not what it was: who asks for its name next, asks the origin.
-    fn outdated(self: &Arc<Self>, path: &Path) {
-        self.inodes.outdated(path);
+    /// The object is not what this number stands for: who asks for its name next, asks the origin.
+    fn outdated(self: &Arc<Self>, path: &Path, number: u64) {
+        if !self.inodes.outdated(path, number) {
+            return;
+        }
         let name = path.file_name().map(OsStr::to_owned);
         let parent = path.parent().and_then(|path| self.inodes.number_of(path));
         let (Some(name), Some(parent)) = (name, parent) else {
@@ -364,7 +366,7 @@ impl fuser::Filesystem for Filesystem {
                     reply.attr(&shared.revalidate, &shared.attributes(&inode));
                 }
                 Ok(_) => {
-                    shared.outdated(&path);
+                    shared.outdated(&path, number.0);
                     reply.error(Errno::ESTALE);
                 }
                 Err(error) => reply.error(errno(&error)),
@@ -428,7 +430,7 @@ impl fuser::Filesystem for Filesystem {
                 Err(error) => {
                     reply.error(errno(&error));
                     if error.kind() == ErrorKind::Changed {
-                        shared.outdated(file.path());
+                        shared.outdated(file.path(), number.0);
                     }
                 }
             }

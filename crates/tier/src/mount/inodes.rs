@@ -176,9 +176,15 @@ impl Inodes {
         self.state().newest.get(path).map(|(number, _)| *number)
     }
 
-    /// The origin has changed under a path: the next look asks it again.
-    pub(super) fn outdated(&self, path: &Path) {
-        self.state().newest.remove(path);
+    /// The origin has changed under a path of which this number is a state: the next look asks it again. Says whether
+    /// that is news, which it is not where a newer state is known: who holds an old one meets that it changed for ever.
+    pub(super) fn outdated(&self, path: &Path, number: u64) -> bool {
+        let mut state = self.state();
+        let newest = state.newest.get(path).map(|(newest, _)| *newest);
+        if newest == Some(number) {
+            state.newest.remove(path);
+        }
+        newest.is_none_or(|newest| newest == number)
     }
 
     /// The kernel gives back what it was told so often.
@@ -272,9 +278,11 @@ mod tests {
         assert_eq!(again.number, another, "the newest");
         assert!(left <= hour, "{left:?}");
         assert!(inodes.again(name, Duration::ZERO).is_none(), "never good");
-        inodes.outdated(name);
+        assert!(!inodes.outdated(name, one), "of an old state");
+        assert!(inodes.again(name, hour).is_some(), "which is no news");
+        assert!(inodes.outdated(name, another), "of the newest");
         assert!(inodes.again(name, hour).is_none(), "asked again");
-        inodes.forget(another, 2);
+        inodes.forget(another, 3);
         assert_eq!(inodes.len(), 0, "nothing is kept of what nobody holds");
 
         let soon = SystemTime::now() + hour;
