@@ -195,7 +195,7 @@ impl BlockCache {
         let size = self.inner.settings.block_size.0;
         if first == last {
             let block = self.block(file, first).await?;
-            return cut(&block, first * size, range).ok_or_else(|| refused("the block is short"));
+            return cut(&block, first * size, size, range).ok_or_else(|| refused(SHORT));
         }
         let mut blocks = stream::iter(first..=last)
             .map(|number| async move { (number, self.block(file, number).await) })
@@ -203,8 +203,8 @@ impl BlockCache {
         let mut bytes = BytesMut::with_capacity(usize::try_from(range.len).unwrap_or(0));
         while let Some((number, block)) = blocks.next().await {
             let block = block?;
-            let part = cut(&block, number * size, range);
-            bytes.extend_from_slice(&part.ok_or_else(|| refused("the block is short"))?);
+            let part = cut(&block, number * size, size, range);
+            bytes.extend_from_slice(&part.ok_or_else(|| refused(SHORT))?);
         }
         Ok(bytes.freeze())
     }
@@ -328,7 +328,7 @@ impl BlockCache {
         Ok(())
     }
 
-    /// Waits until what is on its way to the engine is there, or lost.
+    /// Waits until what is on its way to the engine is there, or counted as dropped.
     pub async fn filled(&self) {
         if let Some(remote) = &self.inner.remote {
             remote.finish_fills().await;
@@ -374,7 +374,13 @@ impl Inner {
         }
         if let Some(remote) = &self.remote {
             let begun = Instant::now();
-            let found = remote.get(&key).await;
+            let found = match remote.get(&key).await {
+                // Whoever can write to the engine can make a check sum too.
+                Found::Hit(block) if length(block.bytes()) != self.range(file, number).len => {
+                    Found::Corrupt
+                }
+                found => found,
+            };
             let (counters, took) = (&self.counters.remote, begun.elapsed());
             match found {
                 Found::Hit(block) => {
@@ -399,12 +405,7 @@ impl Inner {
         number: u64,
         key: BlockKey,
     ) -> Result<Block, Error> {
-        let size = self.settings.block_size.0;
-        let start = number.saturating_mul(size);
-        let range = ByteRange {
-            start,
-            len: size.min(file.meta.size.saturating_sub(start)),
-        };
+        let range = self.range(file, number);
         let begun = Instant::now();
         // Looked at before the read: the clock goes on meanwhile.
         let keep = file.is_settled();
@@ -438,6 +439,16 @@ impl Inner {
             }
         }
         Ok(block)
+    }
+
+    /// Which bytes of an object are its block of this number.
+    fn range(&self, file: &File, number: u64) -> ByteRange {
+        let size = self.settings.block_size.0;
+        let start = number.saturating_mul(size);
+        ByteRange {
+            start,
+            len: size.min(file.meta.size.saturating_sub(start)),
+        }
     }
 
     fn late(&self, path: &Path, waiting_for: &'static str) -> Error {
@@ -476,13 +487,16 @@ fn refused(file: &File, range: ByteRange, why: &'static str) -> Error {
     }
 }
 
-/// Returns what of a range lies in a block that starts at `start`, and `None` where the block ends
-/// before it should.
-fn cut(block: &Bytes, start: u64, range: ByteRange) -> Option<Bytes> {
-    let from = usize::try_from(range.start.saturating_sub(start)).ok()?;
-    let to = usize::try_from(range.end().saturating_sub(start)).ok()?;
-    let to = to.min(block.len());
-    (from < to).then(|| block.slice(from..to))
+/// Why a range cannot be read where a block is not as long as its place in the object says.
+const SHORT: &str = "the block is short";
+
+/// Returns what of a range lies in a block of so many bytes that starts at `start`, and `None` where
+/// the block ends before it should.
+fn cut(block: &Bytes, start: u64, size: u64, range: ByteRange) -> Option<Bytes> {
+    let from = range.start.saturating_sub(start);
+    let to = range.end().saturating_sub(start).min(size);
+    let (from, to) = (usize::try_from(from).ok()?, usize::try_from(to).ok()?);
+    (from < to && to <= block.len()).then(|| block.slice(from..to))
 }
 
 fn length(bytes: &Bytes) -> u64 {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -112,7 +112,14 @@ impl<P: Protocol> Connection<P> {
         loop {
             let needs = match P::measure(&self.buffer, self.longest)? {
                 Frame::Whole(len) => {
-                    let frame = self.buffer.split_to(len.min(self.buffer.len())).freeze();
+                    let frame = self.buffer.split_to(len.min(self.buffer.len()));
+                    // A slice keeps the whole buffer, which has room for the longest block: a
+                    // short one would take as much memory as that, and count as short.
+                    let frame = if len < self.longest / 2 {
+                        Bytes::copy_from_slice(&frame)
+                    } else {
+                        frame.freeze()
+                    };
                     let reply = P::reply(frame)?;
                     self.used = true;
                     return Ok(reply);
