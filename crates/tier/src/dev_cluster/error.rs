@@ -74,6 +74,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Says whether a node knows of slots that nobody gave it here.
+    pub(super) fn is_of_another(&self) -> bool {
+        matches!(self, Self::Answer { problem, .. } if problem.contains("already busy"))
+    }
+
     pub(super) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
             operation,

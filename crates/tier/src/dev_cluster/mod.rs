@@ -43,6 +43,9 @@ use server::Server;
 /// The most nodes, replicas included: a cluster's gossip goes between all pairs.
 pub const MOST_NODES: usize = 100;
 
+/// How often other ports are tried.
+const TRIES: u32 = 3;
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -149,6 +152,20 @@ impl DevCluster {
             patience: options.patience,
             interrupted,
         };
+        let mut tries = 0;
+        loop {
+            match Self::try_start(options, &until) {
+                // A free port may be one that a node of another cluster had a moment ago: its peers
+                // still speak to it, and tell the new node of their slots.
+                Err(error) if options.port.is_none() && error.is_of_another() && tries < TRIES => {
+                    tries += 1;
+                }
+                started => return started,
+            }
+        }
+    }
+
+    fn try_start(options: &Options, until: &Until) -> Result<Self, Error> {
         let (directory, temporary) = directory(options)?;
         let lock = lock(&directory)?;
         let keeper = Keeper::new()?;
@@ -167,12 +184,12 @@ impl DevCluster {
                 None => Role::Master,
                 Some(replica) => Role::ReplicaOf(replica % masters),
             };
-            servers.push(cluster.add(options, role, &until)?);
+            servers.push(cluster.add(options, role, until)?);
         }
         if options.topology == Topology::Cluster {
             let roles = cluster.nodes.iter().map(|node| node.role);
             let servers: Vec<_> = servers.into_iter().zip(roles).collect();
-            form::form(&servers, &until)?;
+            form::form(&servers, until)?;
         }
         Ok(cluster)
     }
