@@ -1,8 +1,10 @@
 //! A block cache from what was typed: settings, the origin, and the runtime that it works in.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_tier::remote::{Credentials, Secret, TlsSettings};
@@ -155,13 +157,47 @@ impl Wanted {
     }
 }
 
-/// The runtime that a cache works in.
-pub fn runtime() -> Result<Runtime> {
-    Builder::new_multi_thread()
+/// The runtime that a cache works in. Its end waits for nobody: a call of an origin that hangs would be waited for as
+/// long as that does.
+#[derive(Debug)]
+pub struct Threads(Option<Runtime>);
+
+impl Threads {
+    /// Ends it, when what is under way has ended or this time is over.
+    pub fn end_within(mut self, time: Duration) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(time);
+        }
+    }
+}
+
+impl Deref for Threads {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        match &self.0 {
+            Some(runtime) => runtime,
+            None => unreachable!("it is taken by what takes this"),
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Starts the runtime that a cache works in.
+pub fn runtime() -> Result<Threads> {
+    let runtime = Builder::new_multi_thread()
         .enable_all()
         .thread_name("cache")
         .build()
-        .context("cannot start the threads of the cache")
+        .context("cannot start the threads of the cache")?;
+    Ok(Threads(Some(runtime)))
 }
 
 /// Opens the origin that was named.

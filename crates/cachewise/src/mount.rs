@@ -69,7 +69,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     runtime
         .block_on(cache.close())
         .context("cannot write what waits to be written to the disk")?;
-    runtime.shutdown_timeout(PATIENCE);
+    runtime.end_within(PATIENCE);
     Ok(ExitCode::SUCCESS)
 }
 
