@@ -289,6 +289,12 @@ fn totals_text(all: &Totals) -> String {
     text
 }
 
+/// As the value of a label is written: an engine says what its nodes are called.
+fn in_quotes(value: &str) -> String {
+    let value = value.replace('\\', r"\\").replace('"', r#"\""#);
+    value.replace('\n', r"\n")
+}
+
 /// A family for each column that is a number, a sample for each row that has it.
 fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
     let rows = sheet.json();
@@ -311,6 +317,7 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
             let (Some(of), Some(name)) = (row["of"].as_str(), row["name"].as_str()) else {
                 continue;
             };
+            let (of, name) = (in_quotes(of), in_quotes(name));
             if let Json::Number(value) = &row[column.id] {
                 let _ = writeln!(
                     text,
@@ -330,4 +337,15 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
     }
     text.push_str("# EOF\n");
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_s_name_ends_no_label() {
+        assert_eq!(in_quotes("10.0.0.1:6379"), "10.0.0.1:6379");
+        assert_eq!(in_quotes("a\"} 1\n\\"), r#"a\"} 1\n\\"#);
+    }
 }
