@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table};
+use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table, Version};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::{Map, Value as Json};
+use tokio::time::{sleep, timeout};
 
 use super::stat;
 use crate::act::Interrupt;
@@ -55,6 +58,22 @@ const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
 /// How many bytes are read before what was read is waited for at the engine.
 const STEP: u64 = 8 << 20;
 
+/// How long a file that was written a moment ago is waited for: until the next write would be told from the last.
+const SETTLES_WITHIN: Duration = Duration::from_secs(3);
+
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long is waited after Ctrl-C for what is on its way to the disk and to the engine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is still to be done.
+struct Left {
+    path: PathBuf,
+    /// The directories above it, as they were met.
+    above: Rc<Vec<Version>>,
+}
+
 /// What came of one file.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -87,9 +106,13 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
         named => named.to_vec(),
     };
     // Newest first, so that a tree comes in its own order.
-    let mut left: Vec<PathBuf> = named.into_iter().rev().collect();
-    while let Some(path) = left.pop() {
-        if interrupt.flag().load(std::sync::atomic::Ordering::Acquire) {
+    let named = named.into_iter().rev().map(|path| Left {
+        path,
+        above: Rc::default(),
+    });
+    let mut left: Vec<Left> = named.collect();
+    while let Some(Left { path, above }) = left.pop() {
+        if interrupt.flag().load(Ordering::Acquire) {
             break;
         }
         let file = match runtime.block_on(cache.stat(&path)) {
@@ -100,13 +123,31 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
             }
         };
         match file.meta().kind {
+            // A link back to what it is in: all that is below is done already, or about to be.
+            Kind::Directory if above.contains(&file.meta().version) => {}
             Kind::Directory => match runtime.block_on(below(&cache, &path)) {
-                Ok(below) => left.extend(below),
+                Ok(below) => {
+                    let mut above = above.to_vec();
+                    above.push(file.meta().version.clone());
+                    let above = Rc::new(above);
+                    left.extend(below.into_iter().map(|path| Left {
+                        path,
+                        above: Rc::clone(&above),
+                    }));
+                }
                 Err(error) => failures.add(&error.to_string(), tell),
             },
             Kind::File => {
                 let began = Instant::now();
-                let outcome = runtime.block_on(one(&cache, &*origin, &file, act));
+                let done = runtime.block_on(async {
+                    tokio::select! {
+                        done = one(&cache, &*origin, file, act) => Some(done),
+                        () = raised(interrupt.flag()) => None,
+                    }
+                });
+                let Some((file, outcome)) = done else {
+                    break;
+                };
                 if let Some(why) = &outcome.why {
                     failures.add(&why.to_string(), tell);
                 }
@@ -116,7 +157,12 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
             _ => {}
         }
     }
-    runtime.block_on(cache.close())?;
+    if interrupt.flag().load(Ordering::Acquire) {
+        // What is not there by then is lost to the cache, and to nobody else.
+        let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
+    } else {
+        runtime.block_on(cache.close())?;
+    }
     let table = cache.table();
     if act != Act::Verify && table.totals.dropped_fills > 0 {
         let dropped = table.totals.dropped_fills;
@@ -157,8 +203,58 @@ async fn below(cache: &BlockCache, path: &Path) -> Result<Vec<PathBuf>, Error> {
         .collect())
 }
 
-/// Does it with one file.
-async fn one(cache: &BlockCache, origin: &dyn Origin, file: &File, act: Act) -> Outcome {
+/// Ends when the flag is raised.
+async fn raised(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        sleep(LOOK).await;
+    }
+}
+
+/// Looks again at a file that was written a moment ago, when what is read of it can be kept.
+async fn settled(cache: &BlockCache, file: File) -> Result<File, Error> {
+    if file.is_settled() {
+        return Ok(file);
+    }
+    let from = file.meta().keep_from;
+    let left = from.and_then(|from| from.duration_since(SystemTime::now()).ok());
+    sleep(left.unwrap_or_default().min(SETTLES_WITHIN)).await;
+    cache.stat(file.path()).await
+}
+
+/// Does it with one file, and returns the state that it was done with.
+async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (File, Outcome) {
+    let none = |file: &File, why| {
+        let blocks = file.meta().size.div_ceil(cache.settings().block_size.0);
+        Outcome {
+            blocks,
+            failed: blocks,
+            different: 0,
+            why: Some(why),
+        }
+    };
+    let file = match settled(cache, file.clone()).await {
+        Ok(file) => file,
+        Err(why) => {
+            let outcome = none(&file, why);
+            return (file, outcome);
+        }
+    };
+    if !file.is_settled() && act != Act::Verify {
+        let outcome = none(
+            &file,
+            Error::Changed {
+                path: file.path().to_owned(),
+                what: "its last change is of this moment, or of one that lies ahead, so that nothing of it can be kept",
+            },
+        );
+        return (file, outcome);
+    }
+    let outcome = each_range(cache, origin, &file, act).await;
+    (file, outcome)
+}
+
+/// Does it with one file, range by range.
+async fn each_range(cache: &BlockCache, origin: &dyn Origin, file: &File, act: Act) -> Outcome {
     let block = cache.settings().block_size.0;
     let size = file.meta().size;
     let mut outcome = Outcome {
@@ -203,7 +299,13 @@ async fn differs(
     range: ByteRange,
 ) -> Result<bool, Error> {
     let given = cache.get(file, range).await?;
-    let true_bytes = origin.read(file.path(), file.meta(), range).await?;
+    let within = cache.settings().deadline;
+    let read = origin.read(file.path(), file.meta(), range);
+    let true_bytes = timeout(within, read).await.map_err(|_| Error::Deadline {
+        path: file.path().to_owned(),
+        after: within,
+        waiting_for: "the origin",
+    })??;
     Ok(given != true_bytes)
 }
 

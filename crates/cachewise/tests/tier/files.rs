@@ -1,18 +1,28 @@
 //! `tier get`, `put`, `warm` and `verify`.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers as start_servers};
-use crate::mounted::{bytes_of, origin};
+use crate::mounted::{Mounted, bytes_of, has_fuse, origin, write};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         plain("files::get_writes_what_was_asked_for", get),
         plain("files::put_and_warm_and_verify", put_warm_verify),
+        plain(
+            "files::what_was_written_a_moment_ago_is_brought_too",
+            just_written,
+        ),
+        plain("files::links_to_what_they_are_in_end", links),
+        plain("files::an_origin_that_hangs_ends_in_an_error", origin_hangs),
         plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
     ]
 }
@@ -106,6 +116,96 @@ fn put_warm_verify() {
     tier("put", &[], &origin, &[])
         .expect(2, "no engine")
         .says("--engine URL", "what is missing");
+}
+
+fn just_written() {
+    if !has_redis("a new file brought to an engine") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1000);
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json"];
+    for (number, command) in ["put", "warm"].into_iter().enumerate() {
+        let name = format!("f/new{number}");
+        write(&origin.join(&name), &bytes_of(number, 300_000));
+        let ended = tier(command, &with, &origin, &[&name]).expect(0, "it is waited for");
+        let brought: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(brought["cache"]["totals"]["fills"], 3, "{brought}");
+        let ended = tier("verify", &with, &origin, &[&name]).expect(0, "it is right");
+        let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(calls(&verified, "remote", "hits"), 3, "{verified}");
+    }
+}
+
+fn links() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1000);
+    for (to, name) in [(".", "x"), (".", "y"), ("..", "f/up"), ("../f", "f/same")] {
+        std::os::unix::fs::symlink(to, origin.join(name)).expect("made");
+    }
+    for (paths, expected) in [(&[][..], "f/0"), (&["f/up/x"][..], "f/up/x/f/0")] {
+        let ended = tier("warm", &["-o", "json"], &origin, paths).expect(0, "it ends");
+        let warmed: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        let files = warmed["files"].as_array().expect("files");
+        let files: Vec<&Value> = files.iter().map(|file| &file["path"]).collect();
+        assert_eq!(files, [expected], "once: {warmed}");
+    }
+}
+
+/// The process under a mount is stopped: whoever reads there waits for it.
+fn origin_hangs() {
+    if !has_fuse("an origin that hangs") {
+        return;
+    }
+    const SIZE: usize = 16 << 20;
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, SIZE);
+    let mounted = Mounted::new(&scratch, &origin, &[]);
+    let mut get = cachewise(["tier", "get", "--read-deadline", "1"]);
+    let mut get = get
+        .args([mounted.directory.as_os_str(), "f/0".as_ref()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut out = get.stdout.take().expect("piped");
+    let mut first = [0];
+    out.read_exact(&mut first).expect("it has begun");
+    // The pipe is full, and nobody asks the mount any more: what is read ahead ends.
+    let mut reads = 0;
+    until("nothing is under way", || {
+        let before = std::mem::replace(&mut reads, mounted.of_operation("read", "calls"));
+        (before == reads).then_some(())
+    });
+    let pid = mounted.started.as_ref().expect("it runs").pid();
+    signal(pid, Signal::STOP);
+    let mut rest = Vec::new();
+    // Ends with the process, or with the mount's that it waits for.
+    let reader = std::thread::spawn(move || out.read_to_end(&mut rest).map(|_| rest));
+    let end = Instant::now() + Duration::from_secs(30);
+    let ended = loop {
+        match get.try_wait().expect("ours") {
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            ended => break ended,
+        }
+    };
+    signal(pid, Signal::CONT);
+    let status = get.wait().expect("ours");
+    let rest = reader.join().expect("it reads").expect("a pipe");
+    let mut said = String::new();
+    let mut err = get.stderr.take().expect("piped");
+    err.read_to_string(&mut said).expect("text");
+    assert!(ended.is_some(), "it waited for the origin: {said}");
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("no answer within 1000 ms"), "{said}");
+    let got = 1 + rest.len();
+    assert!(got < SIZE, "{got} bytes");
+    assert!(
+        [&first[..], &rest].concat() == bytes_of(0, got),
+        "what it gave was right"
+    );
 }
 
 /// Whoever can write to the servers can write what they like: it is not believed.
