@@ -115,7 +115,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let ended = self.session.take().map(BackgroundSession::umount_and_join);
-        if !ended.is_some_and(|ended| ended.is_ok()) {
+        if ended.is_none_or(|ended| ended.is_err()) {
             let _ = Command::new("umount")
                 .arg("-l")
                 .arg(self.directory.path())
