@@ -45,7 +45,7 @@ pub struct DiskSettings {
 /// How a slow node is dealt with. The defaults are what `make bench-tier` measures.
 #[derive(Clone, Debug)]
 pub struct PolicySettings {
-    /// Within what time a connection stands.
+    /// Within what time a connection stands, the look-up of its name included.
     pub connect: Duration,
     /// Within what time the first byte of an answer is there; then the node has missed it. Where
     /// all nodes are slow it is twice their live 99th percentile, up to [`Self::whole`].
