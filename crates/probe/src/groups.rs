@@ -166,8 +166,9 @@ pub(crate) const GROUPS: [Group; 9] = [
                 ("on_splice_kretprobe", "filemap_splice_read"),
             ]),
             Means::new(BackEnd::SysExit, &[("on_sys_exit", "sys_exit")]).noting(
-                "reads are counted at the end of system calls: those of 32-bit programs, on overlayfs, and \
-                 misses of io_uring's worker threads are not seen",
+                "reads are counted at the end of system calls: those by libaio, of 32-bit programs, on \
+                 overlayfs, direct ones that fall back to the cache, and misses of io_uring's worker threads \
+                 are not seen",
             ),
         ],
         counters: &[],

@@ -544,6 +544,8 @@ fn configure(
         config.cgroup_id = cgroup.id;
     }
     config.probe_reads = (!kernel.has_name("bpf_rdonly_cast")).into();
+    let by_sys_exit = |chosen: &Chosen| chosen.means.back_end == BackEnd::SysExit;
+    config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
     config.stretches = (rows && options.stretches).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())

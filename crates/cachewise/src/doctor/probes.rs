@@ -134,20 +134,16 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
         }
     };
     let back_end = probe.back_end();
-    let mut loaded = Check::ok(
-        AREA,
-        "probe",
-        format!(
-            "loaded and attached, by {}: numbers are exact to the page",
-            back_end.id()
-        ),
-    );
-    if back_end == BackEnd::SysExit {
-        loaded = loaded
+    let attached = format!("loaded and attached, by {}", back_end.id());
+    let loaded = if back_end == BackEnd::SysExit {
+        Check::ok(AREA, "probe", attached)
             .is(State::Limited)
-            .means(back_end.lacks())
-            .by("Linux 6.12, or one that lets functions be hooked into (fentry, kprobes)");
-    }
+            .means(format!("not told: {}", back_end.lacks()))
+            .by("Linux 6.12, or one that lets functions be hooked into (fentry, kprobes)")
+    } else {
+        let exact = format!("{attached}: numbers are exact to the page");
+        Check::ok(AREA, "probe", exact)
+    };
     let mut checks = vec![loaded];
     checks.extend(probe.groups().map(|part| {
         let id = part.name.to_lowercase().replace("i/o", "io");

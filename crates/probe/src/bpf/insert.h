@@ -66,8 +66,11 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	if (state->pending_hi > last_page(inode))
 		state->pending_hi = last_page(inode);
 	state->pending_chunks = kind & CALL_CHUNKED;
-	/* only plain reads, and only if this request was not counted before */
-	state->pending_counts = kind & CALL_READ &&
+	/*
+	 * Only plain reads, and only if this request was not counted before. By the end of system calls none:
+	 * there a hit of such a request has no event either, and misses alone would be a wrong ratio.
+	 */
+	state->pending_counts = !config.by_sys_exit && kind & CALL_READ &&
 				!(state->read.mapping == m && state->read.serial == serial);
 }
 

@@ -107,6 +107,8 @@ struct config {
 	u32 file_filter; /* only files in the map `wanted` */
 	u32 stretches;	 /* rows are in one of two tables by turns: the other is read and emptied */
 	u32 probe_reads; /* no bpf_rdonly_cast (6.2): kernel memory is read by a helper */
+	u32 by_sys_exit; /* reads are counted at the end of system calls */
+	u32 padding;
 	u64 cgroup_id;
 };
 

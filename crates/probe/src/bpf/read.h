@@ -83,7 +83,7 @@ ONCE int pending_flush(struct task_state *state)
 		ADD(ledger, read_bytes, pages << config.page_shift);
 		ADD(ledger, read_miss_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
-	} else if (state->uring_counted) {
+	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
 		ADD(ledger, read_miss_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else {

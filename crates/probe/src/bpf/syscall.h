@@ -2,7 +2,9 @@
 /*
  * Reads where the kernel has neither the tracepoint nor lets functions be hooked into: from the end of
  * each system call, which every call of the machine pays for. What a call inserted has waited for this.
- * Not seen: page faults, and reads of io_uring's workers but for their pages.
+ * Not seen: page faults, reads by other calls than those for reading (libaio's, the kernel's own), reads of
+ * io_uring's workers but for their pages, and reads whose descriptor is not that of the file with the pages
+ * (overlayfs) or says that they go around the cache, and that then do not.
  */
 #ifndef CACHEWISE_SYSCALL_H
 #define CACHEWISE_SYSCALL_H
@@ -81,6 +83,9 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	if (end > eof)
 		end = eof;
 	if (end <= range.pos)
+		return 0;
+	/* nothing was brought in, and nothing is there: not through the cache (sysfs, FUSE around it) */
+	if (!READ(mapping, nrpages) && state->pending.mapping != range.mapping)
 		return 0;
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));

@@ -266,7 +266,7 @@ impl Workshop {
         );
         fs::remove_file(&image).context("take the image's name away")?;
         if let Err(problem) = mounted {
-            return Err(if is_known_to_kernel(kind) {
+            return Err(if is_known_to_kernel(kind.name()) {
                 NotMounted::Failed(problem)
             } else {
                 NotMounted::Missing(format!("this kernel has no {kind}"))
@@ -317,11 +317,11 @@ fn is_on_disk(place: &Path) -> bool {
     rustix::fs::statfs(place).is_ok_and(|found| !in_memory(found))
 }
 
-fn is_known_to_kernel(kind: FileSystem) -> bool {
+fn is_known_to_kernel(kind: &str) -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     known
         .lines()
-        .any(|line| line.split_whitespace().last() == Some(kind.name()))
+        .any(|line| line.split_whitespace().last() == Some(kind))
 }
 
 /// A mounted file system; dropping it takes it down.
@@ -331,6 +331,33 @@ pub struct Mounted {
 }
 
 impl Mounted {
+    /// Mounts an overlay of two layers.
+    pub fn overlay(
+        lower: &Path,
+        upper: &Path,
+        work: &Path,
+        directory: &Path,
+    ) -> Result<Mounted, NotMounted> {
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            lower.display(),
+            upper.display(),
+            work.display()
+        );
+        let kind = "overlay".as_ref();
+        let arguments = ["-t".as_ref(), kind, "-o".as_ref(), options.as_ref(), kind];
+        run("mount", &[&arguments[..], &[directory]].concat()).map_err(|problem| {
+            if is_known_to_kernel("overlay") {
+                NotMounted::Failed(problem)
+            } else {
+                NotMounted::Missing("this kernel has no overlayfs".into())
+            }
+        })?;
+        Ok(Mounted {
+            directory: directory.to_owned(),
+        })
+    }
+
     /// Where it is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory

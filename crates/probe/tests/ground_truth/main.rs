@@ -12,10 +12,11 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `names`: the cases.
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `names`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
 mod direct;
+mod elsewhere;
 mod fallback;
 mod forms;
 mod image;
@@ -102,6 +103,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(writes::trials());
     trials.extend(lifetimes::trials());
     trials.extend(names::trials());
+    trials.extend(elsewhere::trials());
     // A file system at a time.
     let by_place = |trial: &Trial| trial.name().split("::").next().map(str::to_owned);
     trials.sort_by_key(by_place);

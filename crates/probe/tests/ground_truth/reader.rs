@@ -1,14 +1,14 @@
 //! The calls by which a program can read a file: each asks for one range in one request.
 
 use std::fs::File;
-use std::io::{IoSliceMut, Read, Seek, SeekFrom};
+use std::io::{self, IoSliceMut, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fs::Advice;
-use rustix::io::ReadWriteFlags;
+use rustix::io::{Errno, ReadWriteFlags};
 use rustix::mm::{Advice as MapAdvice, MapFlags, ProtFlags};
 use rustix::pipe::SpliceFlags;
 
@@ -433,6 +433,15 @@ impl Mapping {
     pub fn write(&mut self, page: u64) {
         // SAFETY: the page is mapped writable by the caller's choice, nobody else uses the mapping.
         unsafe { ptr::write_volatile(self.page(page), 1) }
+    }
+
+    /// Has the kernel read a byte of a page, for a pipe. Unlike a program it is told where there is none.
+    pub fn write_out(&self, page: u64) -> rustix::io::Result<usize> {
+        let (_out, pipe) = rustix::pipe::pipe()?;
+        // SAFETY: it only reads memory, of this mapping, and checks by itself whether it may.
+        let written = unsafe { libc::write(pipe.as_raw_fd(), self.page(page).cast(), 1) };
+        usize::try_from(written)
+            .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
     }
 
     /// A part of the mapping as memory to read into; it must be private, for a file is not to change

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{Counter, Ledger};
-use cachewise_probe::{Detail, Options, Probe, Scope, Snapshot};
+use cachewise_probe::{BackEnd, Detail, Options, Probe, Scope, Snapshot};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::image::{Device, FileSystem, Mounted, NotMounted, Workshop};
@@ -189,6 +189,11 @@ impl Stand {
                 snapshot.lost
             )))
         }
+    }
+
+    /// What reads are counted by.
+    pub fn back_end(&self) -> BackEnd {
+        self.probe.back_end()
     }
 
     /// Buffer and pipe.
