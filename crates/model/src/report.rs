@@ -203,6 +203,10 @@ impl Lost {
                 "fewer rows: watch less, with -p PID or --cgroup PATH; `run` takes --max-rows"
             }
             "names" => "sums hold: a file without a name is shown by its device and inode number",
+            "returns" => {
+                "numbers are lower bounds; a kernel with tracepoints for reads (6.12), or one that lets fentry be \
+                 used, loses none"
+            }
             "tasks" => "memory is short: free some, or watch less, with -p PID or --cgroup PATH",
             _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
         }

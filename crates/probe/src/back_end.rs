@@ -82,10 +82,13 @@ impl BackEnd {
                 "before 6.18 alone: misses of io_uring's workers (fentry or kprobes add them)"
             }
             BackEnd::Fentry => "before 6.6 direct I/O on files, unless kprobes are there too",
-            BackEnd::Kprobes => "nothing",
+            BackEnd::Kprobes => {
+                "the ends of calls, where more than two a CPU (10 at least) sleep at once: said as lost"
+            }
             BackEnd::SysExit => {
-                "faults on mapped files; reads of 32-bit programs and on overlayfs; io_uring's workers; \
-                 copy_file_range that shares blocks counts as a read"
+                "faults on mapped files; reads by libaio, of 32-bit programs and on overlayfs; direct reads \
+                 that fall back to the cache; io_uring's workers; copy_file_range that shares blocks counts \
+                 as a read"
             }
             BackEnd::Procfs => {
                 "hits and misses; anything by file; mapped files; which reads went around the cache"

@@ -333,11 +333,14 @@ impl Programs {
 
     fn attach(&mut self) -> Result<(), Error> {
         let objects = [Some(&mut self.most), self.beside.as_mut()];
-        for program in objects
+        let mut programs: Vec<_> = objects
             .into_iter()
             .flatten()
             .flat_map(|loaded| loaded.skeleton.object().progs_mut())
-        {
+            .collect();
+        // Of a function its return first: a call between the two would be seen to begin and not to end.
+        programs.sort_by_key(|program| !is_at_return(&program.name().to_string_lossy()));
+        for program in programs {
             let name = program.name().to_string_lossy().into_owned();
             if RUN_ON_DEMAND.contains(&name.as_str()) || !program.autoload() {
                 continue;
@@ -395,6 +398,10 @@ impl Programs {
     pub(crate) fn skeleton_mut(&mut self) -> &mut LedgerSkel<'static> {
         &mut self.most.skeleton
     }
+}
+
+fn is_at_return(program: &str) -> bool {
+    program.ends_with("_fexit") || program.ends_with("_kretprobe")
 }
 
 fn refused(operation: &str) -> impl Fn(libbpf_rs::Error) -> Error {

@@ -390,6 +390,7 @@ impl Probe {
             lost.prefetch_pages = counted.prefetch;
             lost.direct_requests = counted.direct;
             lost.processes = counted.processes;
+            lost.returns = counted.returns;
         }
         lost
     }

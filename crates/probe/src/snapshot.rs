@@ -163,6 +163,9 @@ pub struct Lost {
     /// Events during which a program was already running on that CPU, so that the kernel skipped it; and
     /// CPUs that were so busy that what they hold back could not be booked.
     pub skipped: u64,
+    /// Calls that were seen to begin and not to end, of kprobes: reads whose hits, and direct requests
+    /// whose bytes, are not counted.
+    pub returns: u64,
 }
 
 impl Lost {
@@ -182,6 +185,7 @@ impl Lost {
             direct_requests: self.direct_requests.saturating_sub(earlier.direct_requests),
             processes: self.processes.saturating_sub(earlier.processes),
             skipped: self.skipped.saturating_sub(earlier.skipped),
+            returns: self.returns.saturating_sub(earlier.returns),
         }
     }
 }

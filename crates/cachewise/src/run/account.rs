@@ -425,6 +425,11 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
             "not counted, a program running on that CPU already",
         ),
         (
+            "returns",
+            lost.returns,
+            "calls whose end was not seen, too many having slept at once: hits of these reads, or bytes of these direct requests, are not counted",
+        ),
+        (
             "forgotten",
             lost.forgotten,
             "files unused for long gave up their place: what of them is evicted is not counted until they are used again",

@@ -8,6 +8,16 @@
 #ifndef CACHEWISE_FUNCTION_H
 #define CACHEWISE_FUNCTION_H
 
+/*
+ * What the task had begun before is still open, so that its end was not seen: a kretprobe has places for
+ * two calls a CPU (10 at least), and calls that sleep keep theirs.
+ */
+static __always_inline void check_ended(u64 open)
+{
+	if (open)
+		__sync_fetch_and_add(&lost.returns, 1);
+}
+
 /* A read of `count` bytes at `pos` begins. */
 static __always_inline int read_begins(struct file *file, u64 pos, u64 count)
 {
@@ -18,6 +28,7 @@ static __always_inline int read_begins(struct file *file, u64 pos, u64 count)
 
 	if (!in_scope(task) || !(state = state_at_request(trusted, task)))
 		return 0;
+	check_ended(state->call_mapping);
 	state->call_mapping = 0;
 	mapping = READ(file, f_mapping);
 	if (!count || pos >= READ(mapping, host, i_size))
@@ -230,6 +241,7 @@ static __always_inline int device_begins(struct kiocb *iocb, struct iov_iter *it
 	iocb = PLAIN(kiocb, iocb);
 	iter = PLAIN(iov_iter, iter);
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
+	check_ended(state->device_inode);
 	state->device_inode = 0;
 	file = READ(iocb, ki_filp);
 	/* io_uring's are counted when they are submitted */

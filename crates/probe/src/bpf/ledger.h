@@ -120,6 +120,7 @@ struct lost {
 	u64 prefetch;	 /* pages whose read-ahead state could not be kept */
 	u64 direct;	 /* direct requests whose completion cannot be matched */
 	u64 processes;	 /* times that a process found no room in the process table */
+	u64 returns;	 /* calls that were seen to begin, and not to end */
 };
 
 #endif

@@ -108,6 +108,8 @@ int BPF_PROG(on_exit)
 	state = state_of(trusted);
 	if (!state)
 		return 0;
+	check_ended(state->call_mapping);
+	check_ended(state->device_inode);
 	pending_flush(state);
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
