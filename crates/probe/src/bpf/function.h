@@ -166,22 +166,34 @@ static __always_inline struct address_space *mapping_of_fault(struct vm_fault *f
 	return PEEK3(fault, vma, vm_file, f_mapping);
 }
 
+/* Beyond the end there is nothing to bring in: SIGBUS. */
+static __always_inline bool is_beyond_end(struct address_space *mapping, u64 index)
+{
+	return index << config.page_shift >= READ(mapping, host, i_size);
+}
+
 static __always_inline int fault_begins(struct vm_fault *fault)
 {
 	struct address_space *mapping = PLAIN(address_space, mapping_of_fault(fault));
-	u64 index = PEEK1(fault, pgoff), size = READ(mapping, host, i_size);
+	u64 index = PEEK1(fault, pgoff);
 
-	/* beyond the end there is nothing to bring in: SIGBUS */
-	if (index << config.page_shift >= size)
-		return 0;
-	return fault_on(mapping, index);
+	return is_beyond_end(mapping, index) ? 0 : fault_on(mapping, index);
+}
+
+/* The kernel looks around the page for others that are there. */
+static __always_inline int fault_looks_around(struct vm_fault *fault)
+{
+	struct address_space *mapping = PLAIN(address_space, mapping_of_fault(fault));
+
+	if (!is_beyond_end(mapping, PEEK1(fault, pgoff)))
+		fault_event(mapping);
+	return 0;
 }
 
 SEC("fentry/filemap_map_pages")
 int BPF_PROG(on_map_pages_fentry, struct vm_fault *fault)
 {
-	fault_event(mapping_of_fault(fault));
-	return 0;
+	return fault_looks_around(fault);
 }
 
 SEC("fentry/filemap_fault")
@@ -193,8 +205,7 @@ int BPF_PROG(on_fault_fentry, struct vm_fault *fault)
 SEC("kprobe/filemap_map_pages")
 int BPF_KPROBE(on_map_pages_kprobe, struct vm_fault *fault)
 {
-	fault_event(mapping_of_fault(fault));
-	return 0;
+	return fault_looks_around(fault);
 }
 
 SEC("kprobe/filemap_fault")
