@@ -178,23 +178,34 @@ impl Programs {
             return Err(Error::NoBackEnd);
         }
         let everything = match Self::load_chosen(options, &kernel, best) {
-            Ok(programs) => return Ok(programs),
-            Err(error) => error,
+            // What was refused when it was attached may be had by another way, where there is one.
+            Ok(programs) => {
+                let mut missing = programs.missing.iter().copied();
+                if !missing.any(|group| offer.means(group).nth(1).is_some()) {
+                    return Ok(programs);
+                }
+                None
+            }
+            Err(error) => Some(error),
         };
         // Is it some of them that are refused, or BPF as a whole?
         let mut chosen: Vec<Chosen> = Vec::new();
         for group in &GROUPS {
-            for means in offer.means(group) {
+            let mut ways = offer.means(group).peekable();
+            while let Some(means) = ways.next() {
                 let mut more = chosen.clone();
                 more.push(Chosen { group, means });
-                if Self::load_chosen(options, &kernel, more.clone()).is_ok() {
+                let Ok(programs) = Self::load_chosen(options, &kernel, more.clone()) else {
+                    continue;
+                };
+                if ways.peek().is_none() || !programs.is_missing(group) {
                     chosen = more;
                     break;
                 }
             }
             if chosen.is_empty() {
                 // Without reads, which come first, there is nothing to add to.
-                return Err(everything);
+                return Err(everything.unwrap_or(Error::NoBackEnd));
             }
         }
         Self::load_chosen(options, &kernel, chosen)
@@ -377,6 +388,10 @@ impl Programs {
             }
         }
         Ok(())
+    }
+
+    fn is_missing(&self, group: &Group) -> bool {
+        self.missing.iter().any(|known| known.name == group.name)
     }
 
     /// Events that the kernel left out because a program of ours was running on that CPU.
