@@ -87,7 +87,11 @@ static const u8 call_kinds[CALLS] = {
 
 static __always_inline u32 call_kind(u32 nr)
 {
-	return nr < CALLS ? call_kinds[nr] : 0;
+	if (nr >= CALLS)
+		return 0;
+	/* again, for verifiers that have forgotten it: the number may have been put by in the meantime */
+	barrier_var(nr);
+	return call_kinds[nr & (CALLS - 1)];
 }
 
 #endif
