@@ -22,10 +22,19 @@ smoke() {
     rm /work/data
 }
 
-# truth_by BACK-ENDS [TRIAL...]: the ground-truth tests, by these back-ends only.
+# What reads are counted by where every way is allowed.
+best() { if [ "$series" = 6.1 ]; then echo fentry; else echo tracepoints; fi; }
+
+# truth_by NAME BACK-ENDS [TRIAL...]: the ground-truth tests, by these back-ends only, of which NAME is to be
+# the one that reads are counted by.
 truth_by() {
-    by="$1"
-    shift
+    name="$1"
+    by="$2"
+    shift 2
+    if [ -n "$trials_until" ] && [ "$(cut -d. -f1 /proc/uptime)" -ge "$trials_until" ]; then
+        say "skipped: Linux $series: ground truth by $by: no time is left for it (scripts/test-kernels --all)"
+        return
+    fi
     # Without cachestat(2) the oracle is mincore(2), which wants disks that answer at once.
     if [ "$series" = 6.1 ] && [ -z "$disks" ]; then
         modprobe brd rd_nr=3 rd_size=327680
@@ -39,35 +48,60 @@ truth_by() {
     sed -n '/^ground truth/,$p' "$out/truth-$by.txt" >>"$out/report"
     grep -E '^test result' "$out/truth-$by.txt" >>"$out/report"
     [ "$status" = 0 ] || say "FAILED: ground truth by $by: see truth-$by.txt"
+    grep -qE '^test result: ok\. [1-9]' "$out/truth-$by.txt" || say "FAILED: ground truth by $by: no trial has passed: $*"
+    grep -qx "ground truth by $name" "$out/truth-$by.txt" || say "FAILED: ground truth by $by: reads were not counted by $name"
     save
 }
 
 # What `make test` has the time for.
 truth_part() {
     if [ "$series" = 6.1 ]; then
-        truth_by tracepoints,fentry,kprobes ext4::readv ext4::mmap ext4::io_uring_forms ext4::direct_reads device::
-        truth_by tracepoints,kprobes xfs::sendfile
-        truth_by tracepoints,sys_exit ext4::preadv2
+        truth_by fentry tracepoints,fentry,kprobes ext4::readv ext4::mmap ext4::io_uring_forms ext4::direct_reads device::
+        truth_by kprobes tracepoints,kprobes xfs::sendfile
+        truth_by sys_exit tracepoints,sys_exit ext4::preadv2 ext4::overlay ext4::around_the_cache
+        sleepers
     else
-        truth_by tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async btrfs::readv ext4::direct_reads
-        truth_by fentry,kprobes ext4::splice
+        truth_by tracepoints tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async btrfs::readv ext4::direct_reads
+        truth_by fentry fentry,kprobes ext4::splice
     fi
 }
 
 # Every case by the back-end that is chosen here, and by each of the others what touches all of its programs.
 truth() {
-    truth_by tracepoints,fentry,kprobes
+    truth_by "$(best)" tracepoints,fentry,kprobes
     few="::readv ::sendfile ::splice ::mmap ::io_uring_forms ::racing_threads ::direct_reads device::"
-    # shellcheck disable=SC2086  # several
-    [ "$series" = 6.1 ] || truth_by tracepoints,fentry $few
-    # shellcheck disable=SC2086
-    truth_by tracepoints,kprobes $few
     if [ "$series" = 6.1 ]; then
+        # shellcheck disable=SC2086  # several
+        truth_by kprobes tracepoints,kprobes $few
         # It sees neither faults nor what is not a system call.
-        truth_by tracepoints,sys_exit ext4::readv ext4::sendfile ext4::splice ext4::copy_file_range xfs::preadv2
+        truth_by sys_exit tracepoints,sys_exit ext4::readv ext4::sendfile ext4::splice ext4::copy_file_range xfs::preadv2 \
+            ext4::overlay ext4::around_the_cache
     else
-        truth_by fentry,kprobes ext4::splice xfs::readv
+        # shellcheck disable=SC2086
+        truth_by tracepoints tracepoints,fentry $few
+        # shellcheck disable=SC2086
+        truth_by tracepoints tracepoints,kprobes $few
+        truth_by fentry fentry,kprobes ext4::splice xfs::readv
     fi
+    sleepers
+}
+
+# By kprobes, more readers asleep at once than the kernel keeps places for: what is lost of them is said. The disk
+# gives them a block now and then, so that they wait for each other.
+sleepers() {
+    dd if=/dev/urandom of=/work/data bs=1M count=64 2>/dev/null
+    sync
+    cachewise evict /work/data >/dev/null 2>&1
+    mkdir -p /sys/fs/cgroup/slow
+    echo "$(cat /sys/class/block/vda/dev) riops=5" >/sys/fs/cgroup/slow/io.max || say "FAILED: sleepers: io.max"
+    # shellcheck disable=SC2016  # for the shell inside
+    CACHEWISE_BACK_ENDS=kprobes timeout 60 cachewise run --json -- sh -c '
+        echo $$ >/sys/fs/cgroup/slow/cgroup.procs
+        for i in $(seq 40); do dd if=/work/data of=/dev/null bs=4k count=1 skip=$((i * 400)) 2>/dev/null & done
+        wait' >/dev/null 2>"$out/sleepers.json"
+    say "sleepers: exit $?: $(tr -d '\n' <"$out/sleepers.json" | grep -o '"lost": *\[[^]]*\]')"
+    tr -d ' \n' <"$out/sleepers.json" | grep -oE '[{][^{}]*"id":"returns"[^{}]*[}]' | grep -qE '"count":[1-9]' || say "FAILED: sleepers: nothing is said to be lost"
+    rm /work/data
 }
 
 # said NAME PATTERN FILE WHAT: FAILED unless the file has a line with the pattern.
@@ -97,7 +131,8 @@ blind() {
         # The bytes of the file are in what cat prints; the report is what follows.
         tr -d '\000' </tmp/blind >/tmp/blind.text
         cat /tmp/blind.err >>/tmp/blind.text
-        [ "$status" -lt 126 ] || say "FAILED: $name, $what: exit $status"
+        # 124: it hung.
+        [ "$status" -lt 124 ] || say "FAILED: $name, $what: exit $status"
         case "$what" in
         run | stat | census)
             said "$name, $what (exit $status)" 'estimates|this is a walk of' /tmp/blind.text "$(
@@ -165,7 +200,7 @@ mglru() {
     for lru in 0 7; do
         echo "$lru" >/sys/kernel/mm/lru_gen/enabled
         say "mglru: lru_gen.enabled $(cat /sys/kernel/mm/lru_gen/enabled)"
-        truth_by tracepoints,fentry,kprobes ext4::mmap ext4::refaults ext4::evictions
+        truth_by "$(best)" tracepoints,fentry,kprobes ext4::mmap ext4::refaults ext4::evictions
         mv "$out/truth-tracepoints,fentry,kprobes.txt" "$out/truth-lru_gen-$lru.txt"
     done
 }
