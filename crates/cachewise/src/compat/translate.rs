@@ -159,8 +159,9 @@ impl<'t> Reading<'t> {
                     .extend(words.iter().map(|word| (*word).to_owned()));
             }
             (How::Value(ours), value) => {
-                self.words.push((*ours).to_owned());
-                self.words.extend(value);
+                // In one word: what begins with a dash would be another option.
+                let value = value.unwrap_or_default();
+                self.words.push(format!("{ours}={value}"));
             }
             (How::Made(_, make), value) => {
                 let made = make(&value.unwrap_or_default());
@@ -233,16 +234,20 @@ mod tests {
             ("cachestat", "stat"),
             ("cachestat -T 1 5", "stat -- 1 5"),
             ("cachetop", "top -- 5"),
-            ("/usr/bin/cachewise-cachetop -p 12 1", "top --pid 12 -- 1"),
+            ("/usr/bin/cachewise-cachetop -p 12 1", "top --pid=12 -- 1"),
             ("pcstat -json -pps a", "files --json --map -- a"),
-            ("pcstat --pid=7", "files --pid 7"),
+            ("pcstat --pid=7", "files --pid=7"),
             ("pcstat a -json", "files -- a -json"),
             ("vmtouch -v a", "files --histogram -- a"),
             ("vmtouch -vt a", "warm -- a"),
             ("vmtouch -tl a", "lock -- a"),
             ("vmtouch -lt a", "lock -- a"),
             ("vmtouch a -e -p 4k-8k", "evict --range 4096:4096 -- a"),
-            ("vmtouch -e -i*.log -- -a", "evict --exclude *.log -- -a"),
+            ("vmtouch -e -i*.log -- -a", "evict --exclude=*.log -- -a"),
+            (
+                "vmtouch -i -x -I --e a",
+                "files --exclude=-x --include=--e -- a",
+            ),
             (
                 "fincore a",
                 "files --columns resident_bytes,resident_pages,file_size_bytes,path -- a",
@@ -260,7 +265,7 @@ mod tests {
             ("pcstat -h", "Help"),
             (
                 "cache-bench -f x -w 4 -b 1",
-                "bench --format cache-bench -f x -w 4 --keep-reads 1",
+                "bench --format cache-bench -f x -w 4 --keep-reads=1",
             ),
         ] {
             assert_eq!(ours(theirs).as_deref(), Ok(expected), "`{theirs}`");
