@@ -1,10 +1,12 @@
 //! Where a program's variables are: from its symbols and its mappings.
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::demangle_auto;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use rustix::fs::OFlags;
 
 use crate::Error;
 
@@ -26,6 +28,38 @@ struct Mapping {
     end: u64,
     offset: u64,
     path: PathBuf,
+}
+
+impl Mapping {
+    /// What is mapped here; nothing where that is no file, or cannot be had. The process may see other files by these
+    /// names than we do, so it is asked for the file itself: by the mapping, which is for root, or by its own root.
+    fn open(&self, pid: u32, is_program: bool) -> Option<fs::File> {
+        let mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
+        // Though its name may be another one's in the meantime.
+        let program = is_program.then(|| format!("/proc/{pid}/exe"));
+        let name = self.path.strip_prefix("/").ok()?;
+        let of_process = Path::new(&format!("/proc/{pid}/root")).join(name);
+        let places = program
+            .into_iter()
+            .chain([mapping])
+            .map(PathBuf::from)
+            .chain([of_process, self.path.clone()]);
+        places.into_iter().find_map(|place| regular(&place))
+    }
+}
+
+/// Opens a regular file. A device or a pipe would do something, or wait.
+fn regular(path: &Path) -> Option<fs::File> {
+    let is_file = |found: fs::Metadata| found.is_file().then_some(());
+    is_file(fs::metadata(path).ok()?)?;
+    // It may be another one in the meantime.
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = file.open(path).ok()?;
+    is_file(file.metadata().ok()?)?;
+    Some(file)
 }
 
 fn mappings(text: &str) -> Vec<Mapping> {
@@ -77,15 +111,13 @@ pub fn find_variable(pid: u32, name: &str) -> Result<Option<Variable>, Error> {
     let own = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     objects.sort_by_key(|path| *path != own);
     for object in objects {
-        // The program's own file, though its name may be another one's in the meantime.
-        let file = match object == own {
-            true => PathBuf::from(format!("/proc/{pid}/exe")),
-            false => object.to_owned(),
-        };
-        let Ok(file) = fs::File::open(file) else {
+        let of_object = mappings.iter().filter(|mapping| mapping.path == object);
+        let Some(file) = of_object
+            .clone()
+            .find_map(|one| one.open(pid, object == own))
+        else {
             continue;
         };
-        let of_object = mappings.iter().filter(|mapping| mapping.path == object);
         if let Some((address, size)) = in_object(file, of_object, name) {
             return Ok(Some(Variable {
                 address,
@@ -179,6 +211,33 @@ mod tests {
             "not there"
         );
         assert!(!is_mapped(own, 8).unwrap(), "the first page is nobody's");
+    }
+
+    #[test]
+    fn only_files_are_opened() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+        for no_file in [
+            pipe.as_path(),
+            place.path(),
+            Path::new("/dev/zero"),
+            Path::new("/nowhere"),
+        ] {
+            assert!(regular(no_file).is_none(), "{}", no_file.display());
+        }
+        assert!(regular(Path::new("/proc/self/exe")).is_some(), "a file");
+        let own = Mapping {
+            start: 0,
+            end: 4096,
+            offset: 0,
+            path: std::env::current_exe().unwrap(),
+        };
+        // No such mapping: by the process's own root.
+        let opened = own.open(std::process::id(), false);
+        assert!(opened.is_some(), "{own:?}");
     }
 
     #[test]
