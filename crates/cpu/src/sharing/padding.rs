@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{Endianness, ReadCache, elf};
+use object::{Endianness, Object as _, ObjectSection as _, ReadCache, elf};
 
 use crate::Error;
 
@@ -32,6 +32,8 @@ pub struct Padded {
     pub programs: usize,
     /// What CPU time those took that have ended in the usual way.
     pub cpu: Duration,
+    /// What of that those took that have their heap from it. One with an allocator of its own never asks for memory.
+    pub used: Duration,
 }
 
 impl Padding {
@@ -79,6 +81,12 @@ impl Padding {
         Ok(parse(&text))
     }
 
+    /// The directory that it is in.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        self.place.path()
+    }
+
     fn library(&self) -> PathBuf {
         self.place.path().join("padded.so")
     }
@@ -89,16 +97,27 @@ impl Padding {
 }
 
 fn parse(text: &str) -> Padded {
-    let times = text
-        .lines()
-        .filter_map(|line| line.trim_start_matches('+').parse::<u64>().ok());
-    Padded {
+    let mut padded = Padded {
         programs: text.bytes().filter(|byte| *byte == b'+').count(),
-        cpu: Duration::from_micros(times.sum()),
+        cpu: Duration::ZERO,
+        used: Duration::ZERO,
+    };
+    for line in text.lines() {
+        let line = line.trim_start_matches('+');
+        let digits = line.trim_start_matches('*');
+        let Ok(micros) = digits.parse() else {
+            continue;
+        };
+        let cpu = Duration::from_micros(micros);
+        padded.cpu = padded.cpu.saturating_add(cpu);
+        if digits.len() < line.len() {
+            padded.used = padded.used.saturating_add(cpu);
+        }
     }
+    padded
 }
 
-/// Why a program takes no preloaded library.
+/// Why a program takes no preloaded library, or takes none of its memory from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CannotPreload {
     /// It has all libraries in itself.
@@ -109,13 +128,37 @@ pub enum CannotPreload {
     OtherMachine,
     /// It runs as another user or with capabilities, to whom the loader's variables do not apply.
     OtherUser,
+    /// Its C library is musl, with which memory that is asked for here would be asked for here again, without end.
+    Musl,
+    /// It has an allocator of its own, which does not ask the C library's.
+    OwnHeap(&'static str),
     /// None of these.
     NotKnown,
 }
 
+/// Allocators that are linked into programs, and words that all of them bring along, without symbols too.
+const ALLOCATORS: [(&str, &[u8]); 3] = [
+    ("jemalloc", b"<jemalloc>: "),
+    ("mimalloc", b"mimalloc: "),
+    ("tcmalloc", b"tcmalloc: "),
+];
+
+/// More of a section is not looked through.
+const MOST_TEXT: usize = 64 << 20;
+
 impl fmt::Display for CannotPreload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            CannotPreload::Musl => {
+                "its C library is musl, which gets aligned memory from the very functions that would be replaced"
+            }
+            CannotPreload::OwnHeap(whose) => {
+                return write!(
+                    f,
+                    "it has a heap of its own ({whose}), which does not ask the C library's allocator: nothing of it \
+                     can be padded"
+                );
+            }
             CannotPreload::Static => "it is linked statically, so nothing can be preloaded",
             CannotPreload::OtherWidth => "it is a 32-bit program, and the library is a 64-bit one",
             CannotPreload::OtherMachine => "it is for another kind of CPU",
@@ -131,6 +174,30 @@ impl fmt::Display for CannotPreload {
 }
 
 impl CannotPreload {
+    /// What can be told before it runs: nothing, if it is to be tried. Told of the program itself, not of what it
+    /// starts.
+    #[must_use]
+    pub fn foreseen(program: &Path) -> Option<CannotPreload> {
+        let cache = ReadCache::new(fs::File::open(program).ok()?);
+        let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        let endian = file.endian();
+        let headers = file.elf_program_headers().iter();
+        let loader = headers
+            .filter_map(|header| header.interpreter(endian, &cache).ok()?)
+            .next();
+        if loader.is_some_and(|loader| has(loader, b"musl")) {
+            return Some(CannotPreload::Musl);
+        }
+        if file.section_by_name(".gopclntab").is_some() {
+            return Some(CannotPreload::OwnHeap("Go's"));
+        }
+        let text = file.section_by_name(".rodata")?.data().ok()?;
+        let text = text.get(..MOST_TEXT).unwrap_or(text);
+        let mut allocators = ALLOCATORS.iter();
+        let (name, _) = allocators.find(|(_, words)| has(text, words))?;
+        Some(CannotPreload::OwnHeap(name))
+    }
+
     /// Why this one did not; what is found out is only the reason, that it did not is seen when it runs.
     #[must_use]
     pub fn of(program: &Path) -> CannotPreload {
@@ -156,6 +223,12 @@ impl CannotPreload {
             _ => CannotPreload::NotKnown,
         }
     }
+}
+
+fn has(text: &[u8], part: &[u8]) -> bool {
+    let first = part.first();
+    text.windows(part.len())
+        .any(|window| window.first() == first && window == part)
 }
 
 fn of_elf(cache: &ReadCache<fs::File>) -> CannotPreload {
@@ -206,8 +279,8 @@ mod tests {
         let seen = padding.padded().unwrap();
         assert_eq!(seen.programs, 1, "and has told: {seen:?}");
         assert!(
-            seen.cpu > Duration::ZERO,
-            "with the time that it took: {seen:?}"
+            seen.cpu > Duration::ZERO && seen.used == seen.cpu,
+            "with the time that it took, and its heap is padded: {seen:?}"
         );
         assert_eq!(padding.padded().unwrap().programs, 0, "each is told once");
     }
@@ -215,12 +288,133 @@ mod tests {
     #[test]
     fn what_programs_tell_is_added_up() {
         assert_eq!(
-            parse("+\n1500\n++\n20\n\n+"),
+            parse("+\n*1500\n++\n20\n\n+"),
             Padded {
                 programs: 4,
-                cpu: Duration::from_micros(1520)
+                cpu: Duration::from_micros(1520),
+                used: Duration::from_micros(1500),
             },
-            "two of four have ended in the usual way"
+            "two of four have ended in the usual way, one of which has a padded heap"
+        );
+    }
+
+    /// A program that is compiled here.
+    fn compiled(place: &Path, source: &str) -> PathBuf {
+        let (file, program) = (place.join("program.rs"), place.join("program"));
+        fs::write(&file, source).unwrap();
+        let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut command = Command::new(compiler);
+        command.args(["--edition=2024", "-O", "-o"]);
+        let done = command.args([&program, &file]).output().unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        program
+    }
+
+    #[test]
+    fn a_heap_of_its_own_is_seen() {
+        // Its `malloc` comes before a preloaded one; memory is asked for, as words are joined.
+        let source = r#"
+            use std::sync::atomic::{AtomicUsize, Ordering};
+            static mut PLACE: [u128; 1 << 16] = [0; 1 << 16];
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            #[unsafe(no_mangle)]
+            pub extern "C" fn malloc(size: usize) -> *mut u8 {
+                let at = NEXT.fetch_add(size.div_ceil(16) * 16, Ordering::Relaxed);
+                unsafe { (&raw mut PLACE).cast::<u8>().add(at) }
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn calloc(count: usize, size: usize) -> *mut u8 { malloc(count * size) }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn realloc(old: *mut u8, size: usize) -> *mut u8 {
+                let new = malloc(size);
+                if !old.is_null() { unsafe { std::ptr::copy(old, new, size) } }
+                new
+            }
+            #[unsafe(no_mangle)]
+            pub extern "C" fn free(_: *mut u8) {}
+            fn main() {
+                println!("{}", std::env::args().collect::<Vec<_>>().join(" "));
+            }
+        "#;
+        let place = tempfile::tempdir().unwrap();
+        let program = compiled(place.path(), source);
+        let padding = Padding::new().unwrap();
+        let mut command = Command::new(&program);
+        let output = command.envs(padding.environment()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let seen = padding.padded().unwrap();
+        assert_eq!(seen.programs, 1, "it was loaded: {seen:?}");
+        assert_eq!(seen.used, Duration::ZERO, "and is not asked: {seen:?}");
+    }
+
+    #[test]
+    fn a_heap_that_shrinks_gives_back() {
+        // 256 MiB that become 1 MiB, and are not there any more: of a limit of 400 MiB there is room for as many again.
+        let source = r#"
+            fn main() {
+                for _ in 0..3 {
+                    let mut all: Vec<u8> = Vec::with_capacity(256 << 20);
+                    std::hint::black_box(&mut all).resize(1 << 20, 7);
+                    all.shrink_to_fit();
+                    assert!(std::hint::black_box(&all).iter().all(|one| *one == 7));
+                    std::mem::forget(all);
+                }
+            }
+        "#;
+        let place = tempfile::tempdir().unwrap();
+        let program = compiled(place.path(), source);
+        let padding = Padding::new().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -v 460800 && exec \"$0\""]);
+        let output = command
+            .arg(&program)
+            .envs(padding.environment())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    #[test]
+    fn what_can_be_told_before_it_runs() {
+        let place = tempfile::tempdir().unwrap();
+        for (words, expected) in [
+            ("<jemalloc>: %s", Some(CannotPreload::OwnHeap("jemalloc"))),
+            ("its own words", None),
+        ] {
+            let source = format!("fn main() {{ std::hint::black_box({words:?}); }}");
+            let program = compiled(place.path(), &source);
+            assert_eq!(CannotPreload::foreseen(&program), expected, "{words}");
+        }
+        for program in ["/bin/sh", "/nowhere", "/etc/passwd"] {
+            assert_eq!(
+                CannotPreload::foreseen(Path::new(program)),
+                None,
+                "{program}"
+            );
+        }
+        // The same program, as one of musl would be: its loader's name, and nothing else, is another one.
+        let shell = fs::read("/bin/sh").unwrap();
+        let name = b"/ld-linux";
+        let Some(at) = shell.windows(name.len()).position(|window| window == name) else {
+            println!("skipped: musl: /bin/sh here has another loader");
+            return;
+        };
+        let mut musl = shell;
+        musl[at..at + name.len()].copy_from_slice(b"/ld-musl-");
+        let program = place.path().join("musl");
+        fs::write(&program, musl).unwrap();
+        assert_eq!(
+            CannotPreload::foreseen(&program),
+            Some(CannotPreload::Musl),
+            "it would never end"
         );
     }
 

@@ -12,6 +12,7 @@ mod show;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use cachewise_cpu::Topology;
@@ -31,6 +32,9 @@ pub use show::COLUMNS;
 
 /// Lines of most machines, where sysfs does not tell.
 const USUAL_LINE: u64 = 64;
+
+/// The part of the CPU time that has to be padded programs', or nothing is compared.
+const MOST: f64 = 0.8;
 
 /// What was found out.
 struct Sharing {
@@ -210,6 +214,9 @@ fn compare(
 
 /// Why the program does not take the padding allocator; nothing if it does.
 fn takes_padding(runner: &Runner<'_>, program: &Path, padding: &Padding) -> Result<Option<String>> {
+    if let Some(reason) = CannotPreload::foreseen(program) {
+        return Ok(Some(reason.to_string()));
+    }
     let ended = runner.once(&padding.environment(), None)?;
     let padded = padding.padded()?;
     if padded.programs == 0 {
@@ -221,14 +228,28 @@ fn takes_padding(runner: &Runner<'_>, program: &Path, padding: &Padding) -> Resu
             ended.exit
         )));
     }
-    // What it starts may be linked statically, or end without telling.
+    // What it starts may be linked statically, end without telling, or have another allocator.
     let all = ended.run.cpu.as_secs_f64();
-    let part = padded.cpu.as_secs_f64() / all.max(1e-9);
-    Ok((part < 0.8).then(|| {
+    let is_most = |part: Duration| part.as_secs_f64() >= MOST * all;
+    let of_all = |part: Duration| {
         format!(
-            "the allocator was in programs that took {:.2} of {all:.2} s of CPU time: what else is started is linked \
-             statically, clears its environment, or ends without saying so",
-            padded.cpu.as_secs_f64()
+            "in programs that took {:.2} of {all:.2} s of CPU time",
+            part.as_secs_f64()
         )
-    }))
+    };
+    Ok(if !is_most(padded.cpu) {
+        Some(format!(
+            "the allocator was {}: what else is started is linked statically, clears its environment, or ends without \
+             saying so",
+            of_all(padded.cpu)
+        ))
+    } else if !is_most(padded.used) {
+        Some(format!(
+            "memory was asked of the allocator {}: what else ran has a heap of its own, as an allocator that is linked \
+             into it, or Java's",
+            of_all(padded.used)
+        ))
+    } else {
+        None
+    })
 }
