@@ -4,8 +4,9 @@
 //! written. The kernel takes the probe away.
 
 use std::fs;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,6 +24,36 @@ const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]
 /// Signals closer together than this are one wish: timeout(1) sends each twice, systemd a SIGHUP with
 /// its SIGTERM, and no hand is as fast.
 const APART: Duration = Duration::from_millis(100);
+
+/// Directories that a second ending signal takes away, as nobody else has the time for it.
+static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A directory for temporary files, as long as somebody keeps it who takes it away by himself.
+pub struct Leftover(PathBuf);
+
+impl Leftover {
+    /// From now on.
+    pub fn at(place: &Path) -> Leftover {
+        let mut all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(place.to_owned());
+        Leftover(place.to_owned())
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        let mut all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|place| *place != self.0);
+    }
+}
+
+fn remove_leftovers() {
+    let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    for place in all.iter() {
+        // There is nobody left to be told.
+        let _ = fs::remove_dir_all(place);
+    }
+}
 
 /// What is ended by a signal gives this and the signal's number as its status.
 pub const BY_SIGNAL: i32 = 128;
@@ -87,6 +118,7 @@ fn catch<T: From<Caught> + Send + 'static>(
                 }
                 let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
                 if again && (second == Second::Ours || !heard) {
+                    remove_leftovers();
                     // Nothing is flushed: the writer may be what hangs.
                     signal_hook::low_level::exit(BY_SIGNAL + signal);
                 }

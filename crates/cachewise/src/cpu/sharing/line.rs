@@ -97,15 +97,16 @@ pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool)
     };
     lines.notes.extend(note);
     let last = address.saturating_add(size - 1);
-    let starts = (Watch::of(pid, address, wanted.line_size).line()..=last)
-        .step_by(wanted.line_size as usize);
-    let all = starts.clone().count();
-    if all > MOST_LINES {
+    let first = Watch::of(pid, address, wanted.line_size).line();
+    let line_size = wanted.line_size.max(1);
+    let all = (last.saturating_sub(first) / line_size).saturating_add(1);
+    if all > MOST_LINES as u64 {
         lines.notes.push(format!(
             "the first {MOST_LINES} of its {all} lines were watched: --address for another"
         ));
     }
     let lines_of = |start: u64| Watch::of(pid, start, wanted.line_size);
+    let starts = (first..=last).step_by(line_size as usize);
     let mut watched: Vec<Watch> = starts.take(MOST_LINES).map(lines_of).collect();
     let mut names: HashMap<u32, String> = HashMap::new();
     let begin = Instant::now();

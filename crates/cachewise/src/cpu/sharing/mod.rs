@@ -27,6 +27,7 @@ use super::{Found, check_format, line_of, startable, write};
 use crate::cli::CpuSharing;
 use crate::output::{NO, Sink, Stream, tell};
 use crate::run::not_started;
+use crate::signals;
 use runs::Runner;
 pub use show::COLUMNS;
 
@@ -181,6 +182,7 @@ fn compare(
     // Not counted: it brings the program into memory, and shows whether it succeeds at all.
     runner.succeed(&runner.first()?, "the first run")?;
     let padding = Padding::new()?;
+    let _kept = signals::Leftover::at(padding.place());
     let environment = padding.environment();
     let refused = takes_padding(runner, program, &padding)?;
     for round in 1..=rounds {

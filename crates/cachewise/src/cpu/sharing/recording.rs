@@ -10,6 +10,7 @@ use cachewise_cpu::sharing::{Answer, Proof, recorded, recorded_proof};
 use super::Touched;
 use super::runs::Runner;
 use crate::doctor::tools;
+use crate::signals;
 
 /// What it says.
 pub struct Recording {
@@ -37,6 +38,7 @@ pub fn record(runner: &Runner<'_>, line_size: u64) -> Result<Recording> {
     };
     let place = tempfile::Builder::new().prefix("cachewise-").tempdir();
     let place = place.context("cannot make a temporary directory for perf")?;
+    let _kept = signals::Leftover::at(place.path());
     let file = place.path().join("recording");
     let record = |command: &mut Command| {
         let options = ["c2c", "record", "-q", "-o"].map(OsString::from);

@@ -1,8 +1,9 @@
 //! The program, run again and again: its output is that of the first run, and its input is empty.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,12 @@ pub struct Runner<'a> {
     cpus: CpuList,
     sender: Sender<Event>,
     events: Receiver<Event>,
+    /// Whether its output was shown: it is that of one run.
+    has_shown: Cell<bool>,
 }
+
+/// How long a program may take to end when it is asked to, before it is made to.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A run that has ended.
 pub struct Ended {
@@ -48,6 +54,7 @@ impl<'a> Runner<'a> {
             cpus: allowed()?,
             sender,
             events,
+            has_shown: Cell::new(false),
         })
     }
 
@@ -70,8 +77,11 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// With its output where it goes.
+    /// With its output where it goes, unless that was shown already.
     pub fn first(&self) -> Result<Ended> {
+        if self.has_shown.replace(true) {
+            return self.once(&[], None);
+        }
         self.go(self.command(), None, |_| Ok(()))
             .map(|(ended, ())| ended)
     }
@@ -87,6 +97,7 @@ impl<'a> Runner<'a> {
     /// By another program, which gets it as its last arguments.
     pub fn by(&self, mut other: Command) -> Result<Ended> {
         other.args(self.command).stdin(Stdio::null());
+        self.has_shown.set(true);
         self.go(other, None, |_| Ok(())).map(|(ended, ())| ended)
     }
 
@@ -124,6 +135,10 @@ impl<'a> Runner<'a> {
         cpu: Option<u32>,
         during: impl FnOnce(u32) -> Result<T>,
     ) -> Result<(Ended, T)> {
+        // One that came between two runs, or while perf wrote.
+        if let Ok(Event::Signal(caught)) = self.events.try_recv() {
+            bail!(stopped(caught.signal));
+        }
         // What it starts inherits that.
         let pinned = cpu.map(Pinned::to).transpose()?;
         let used = cachewise_sys::children_usage();
@@ -136,24 +151,36 @@ impl<'a> Runner<'a> {
         let pid = child.id();
         child::watch(self.sender.clone(), move || child::wait_unreaped(process))?;
         let done = during(pid);
+        let mut deadline = None;
         if done.is_err() {
             // It may have ended this moment.
             let _ = kill_process(process, Signal::TERM);
+            deadline = Some(Instant::now() + PATIENCE);
         }
         let mut signal = None;
         loop {
-            match self.events.recv() {
-                Ok(Event::Ended) | Err(_) => break,
+            let left = deadline.map(|at: Instant| at.saturating_duration_since(Instant::now()));
+            let event = match left {
+                Some(left) => self.events.recv_timeout(left),
+                None => self.events.recv().map_err(RecvTimeoutError::from),
+            };
+            match event {
+                Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Event::Signal(caught)) => {
                     child::pass_on(caught, process);
                     signal = Some(caught.signal);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    // It does not heed what it was asked for.
+                    let _ = kill_process(process, Signal::KILL);
+                    deadline = None;
                 }
             }
         }
         let wall = begin.elapsed();
         let status = child.wait().context("cannot learn how the program ended")?;
         if let Some(signal) = signal {
-            bail!("stopped by signal {signal}: nothing was found out");
+            bail!(stopped(signal));
         }
         let now = cachewise_sys::children_usage();
         let cpu = (now.user + now.system).saturating_sub(used.user + used.system);
@@ -166,4 +193,8 @@ impl<'a> Runner<'a> {
         let exit = child::exit(status);
         Ok((Ended { run, exit }, done?))
     }
+}
+
+fn stopped(signal: i32) -> String {
+    format!("stopped by signal {signal}: nothing was found out")
 }
