@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::line::{Seen, Touch, judge};
-use super::{Answer, Proof};
+use super::{Answer, PERF_C2C, Proof};
 
 /// A load, a store: bits 0 to 4.
 const LOAD: u64 = 1 << 1;
@@ -16,11 +16,35 @@ const STORE: u64 = 1 << 2;
 /// bit 1 of the two from 38 on.
 const CHANGED: u64 = 1 << 23 | 1 << 39;
 
+/// Any answer to whether others had the line, but that there is none: of the five bits all but the first, or one of
+/// the two. A load without one says nothing.
+const ANSWERED: u64 = 0x1e << 19 | 3 << 38;
+
+/// Fewer loads that could have found a changed line are too few to say that there is none.
+const FEWEST_LOADS: u64 = 1000;
+
 /// Fewer such loads of a line are chance.
 const FEWEST: u64 = 10;
 
 /// Lines that are told.
 const MOST_LINES: usize = 10;
+
+/// What was recorded of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Loads of its memory of which it is known whether another core had changed the line.
+    pub loads: u64,
+    /// The lines that went to and fro, the worst first.
+    pub lines: Vec<Recorded>,
+}
+
+impl Recording {
+    /// The lines that are told.
+    #[must_use]
+    pub fn worst(&self) -> &[Recorded] {
+        self.lines.get(..MOST_LINES).unwrap_or(&self.lines)
+    }
+}
 
 /// A line that went from core to core.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,21 +58,19 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What its touches say.
+    /// What its touches say, if they say anything.
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Option<Seen> {
         judge(&self.touches)
     }
 }
 
-/// The lines that went to and fro, the worst first, of lines of this many bytes. What is no sample of user memory is left out; `None`
-/// if there is no sample at all.
+/// What was recorded, of lines of this many bytes. What is no sample of user memory is left out.
 #[must_use]
-pub fn recorded(text: &str, line_size: u64) -> Option<Vec<Recorded>> {
+pub fn recorded(text: &str, line_size: u64) -> Recording {
     let mut lines: HashMap<u64, Recorded> = HashMap::new();
-    let mut samples = 0u64;
+    let mut loads = 0u64;
     for (thread, address, source) in text.lines().filter_map(sample) {
-        samples += 1;
         let is_kernel = address >> 63 == 1;
         if is_kernel || address == 0 {
             continue;
@@ -63,6 +85,7 @@ pub fn recorded(text: &str, line_size: u64) -> Option<Vec<Recorded>> {
             u64::from(source & STORE != 0),
             u64::from(source & LOAD != 0),
         );
+        loads += u64::from(reads == 1 && source & ANSWERED != 0);
         entry.changed += u64::from(reads == 1 && source & CHANGED != 0);
         let known = entry
             .touches
@@ -87,11 +110,10 @@ pub fn recorded(text: &str, line_size: u64) -> Option<Vec<Recorded>> {
         .filter(|line| line.changed > 0)
         .collect();
     lines.sort_by_key(|line| (std::cmp::Reverse(line.changed), line.line));
-    lines.truncate(MOST_LINES);
     for line in &mut lines {
         line.touches.sort_by_key(|touch| (touch.at, touch.thread));
     }
-    (samples > 0).then_some(lines)
+    Recording { loads, lines }
 }
 
 /// Thread, address and data source of a sample.
@@ -103,37 +125,67 @@ fn sample(line: &str) -> Option<(u32, u64, u64)> {
     Some((thread, hex()?, hex()?))
 }
 
-/// What recorded lines say; `None` is a recording without samples.
+/// What that says. That there is none is said only of enough loads, and if each line that went to and fro often was
+/// shared in truth.
 #[must_use]
-pub fn proof(lines: Option<&[Recorded]>) -> Proof {
-    let (answer, says) = match lines {
-        None => (
+pub fn proof(recording: &Recording) -> Proof {
+    let lines = &recording.lines;
+    let (often, rarely) = lines.split_at(lines.partition_point(|line| line.changed >= FEWEST));
+    let has = |wanted| often.iter().find(|line| line.seen() == wanted);
+    let not_clear = often
+        .iter()
+        .find(|line| line.seen() != Some(Seen::TrueSharing));
+    let rare: u64 = rarely.iter().map(|line| line.changed).sum();
+    let (answer, says) = if let Some(line) = has(Some(Seen::FalseSharing)) {
+        (
+            Answer::Found,
+            format!(
+                "line {:#x}: {} loads found it changed by another core, and threads use different bytes of it",
+                line.line, line.changed
+            ),
+        )
+    } else if recording.loads < FEWEST_LOADS {
+        (
             Answer::Unknown,
-            "it recorded no sample of memory: is the program too short?".into(),
-        ),
-        Some(lines) => {
-            let often = || lines.iter().filter(|line| line.changed >= FEWEST);
-            match often().find(|line| line.seen() == Seen::FalseSharing) {
-                Some(line) => (
-                    Answer::Found,
-                    format!(
-                        "line {:#x}: {} loads found it changed by another core, and threads use different bytes of it",
-                        line.line, line.changed
-                    ),
-                ),
-                None if often().next().is_some() => (
-                    Answer::NotFound,
-                    "lines go from core to core, and threads use the same bytes of them: true sharing".into(),
-                ),
-                None => (
-                    Answer::NotFound,
-                    format!("no line of which {FEWEST} loads or more found it changed by another core"),
-                ),
-            }
-        }
+            format!(
+                "it recorded {} loads of which it is known where they found their line; {FEWEST_LOADS} are needed: is \
+                 the program too short?",
+                recording.loads
+            ),
+        )
+    } else if let Some(line) = not_clear {
+        (
+            Answer::Unknown,
+            format!(
+                "line {:#x}: {} loads found it changed by another core; who uses which bytes of it was seen too rarely",
+                line.line, line.changed
+            ),
+        )
+    } else if rare >= FEWEST {
+        (
+            Answer::Unknown,
+            format!(
+                "{rare} loads found {} lines changed by another core, each too rarely to tell why",
+                rarely.len()
+            ),
+        )
+    } else if often.is_empty() {
+        (
+            Answer::NotFound,
+            format!(
+                "fewer than {FEWEST} of {} loads found their line changed by another core",
+                recording.loads
+            ),
+        )
+    } else {
+        (
+            Answer::NotFound,
+            "lines go from core to core, and threads use the same bytes of them: true sharing"
+                .into(),
+        )
     };
     Proof {
-        name: "perf c2c",
+        name: PERF_C2C,
         answer,
         ratio: None,
         says,
@@ -172,10 +224,27 @@ mod tests {
         text
     }
 
+    /// So many loads of the first thread that found nothing changed.
+    fn loads(count: u64) -> String {
+        (0..count)
+            .map(|at| {
+                format!(
+                    " 4711 {:>16x} 100142 |OP LOAD|LVL L1 hit|SNP None\n",
+                    0x5590_0000_0000 + at * 64
+                )
+            })
+            .collect()
+    }
+
+    fn answer(text: &str) -> Answer {
+        proof(&recorded(text, 64)).answer
+    }
+
     #[test]
     fn a_line_that_goes_to_and_fro_is_found() {
-        let lines = recorded(&recording(0x5581_0000_1048), 64).unwrap();
-        assert_eq!(lines.len(), 1, "one line: {lines:?}");
+        let side = recorded(&recording(0x5581_0000_1048), 64);
+        let lines = &side.lines;
+        assert_eq!((lines.len(), side.loads), (1, 20), "one line: {side:?}");
         assert_eq!(
             (lines[0].line, lines[0].changed),
             (0x5581_0000_1040, 20),
@@ -187,16 +256,64 @@ mod tests {
             (4712, 20, 20),
             "{lines:?}"
         );
-        assert_eq!(proof(Some(&lines)).answer, Answer::Found, "different bytes");
-        let same = recorded(&recording(0x5581_0000_1040), 64).unwrap();
+        assert_eq!(proof(&side).answer, Answer::Found, "different bytes");
+        let same = recording(0x5581_0000_1040);
         assert_eq!(
-            proof(Some(&same)).answer,
-            Answer::NotFound,
-            "the same bytes"
+            answer(&same),
+            Answer::Unknown,
+            "the same bytes, of few loads"
         );
+        let same = recorded(&(same + &loads(FEWEST_LOADS)), 64);
+        assert_eq!(proof(&same).answer, Answer::NotFound, "the same bytes");
         assert!(
-            proof(Some(&same)).says.contains("true sharing"),
-            "which is said"
+            proof(&same).says.contains("true sharing"),
+            "which is said: {same:?}"
+        );
+    }
+
+    #[test]
+    fn that_there_is_none_needs_enough_loads_and_clear_lines() {
+        assert_eq!(
+            answer(&loads(FEWEST_LOADS)),
+            Answer::NotFound,
+            "nothing was changed"
+        );
+        assert_eq!(answer(&loads(FEWEST_LOADS - 1)), Answer::Unknown, "too few");
+        let changed = |thread: u32, at: u64, count: usize| {
+            format!(" {thread} {at:>16x} 629800842 |OP LOAD|LVL L3 hit|SNP HitM\n").repeat(count)
+        };
+        // Each line of many is changed now and then.
+        let many: String = (0..20).map(|at| changed(1, 0x5000 + at * 64, 3)).collect();
+        assert_eq!(
+            answer(&(loads(FEWEST_LOADS) + &many)),
+            Answer::Unknown,
+            "rarely, but many"
+        );
+        let few = loads(FEWEST_LOADS) + &changed(1, 0x5000, 3);
+        assert_eq!(answer(&few), Answer::NotFound, "that is chance");
+        // The one who writes was never caught.
+        let alone = loads(FEWEST_LOADS) + &changed(1, 0x5000, 30);
+        assert_eq!(
+            answer(&alone),
+            Answer::Unknown,
+            "who changed it is not known"
+        );
+    }
+
+    #[test]
+    fn false_sharing_behind_worse_lines_is_found() {
+        let mut text = recording(0x5581_0000_1048);
+        for line in 0..20u64 {
+            let at = 0x6000_0000 + line * 64;
+            let one = format!(" 1 {at:x} 629800842 |OP LOAD\n 2 {at:x} 288100144 |OP STORE\n");
+            text += &one.repeat(40);
+        }
+        let recording = recorded(&text, 64);
+        assert_eq!(recording.worst().len(), MOST_LINES, "few are told");
+        assert_eq!(
+            proof(&recording).answer,
+            Answer::Found,
+            "and all are looked at"
         );
     }
 
@@ -204,35 +321,25 @@ mod tests {
     fn what_says_nothing_is_left_out() {
         // A page fault, as perf writes one on a machine without samples of memory.
         let faults = " 3290     7f16d5481b70      1e05080021 |OP N/A|LVL N/A or N/A|SNP N/A|TLB N/A|LCK N/A|BLK  N/A\n";
-        assert_eq!(
-            recorded(faults, 64),
-            Some(Vec::new()),
-            "a sample, and no line changed"
-        );
+        // No answer; the kernel's own lines, which are not the program's; what is no sample.
+        let unknown = " 1 5581000 1e05080022 |OP LOAD|LVL N/A|SNP N/A\n";
         let kernel = " 1 ffff888812345678 629800842 |OP LOAD|LVL L3 hit|SNP HitM|TLB L1 hit\n";
-        assert_eq!(
-            recorded(kernel, 64),
-            Some(Vec::new()),
-            "the kernel's own lines are not the program's"
-        );
         for text in [
+            faults,
+            unknown,
+            kernel,
             "",
             "nothing here\n",
             " x 1 2 |OP\n",
             "1 zz 2 |OP\n",
             "1 2 |OP\n",
         ] {
-            assert_eq!(recorded(text, 64), None, "{text:?} has no sample");
+            assert_eq!(
+                recorded(text, 64),
+                Recording::default(),
+                "{text:?} says nothing"
+            );
+            assert_eq!(answer(&text.repeat(2000)), Answer::Unknown, "however often");
         }
-        assert_eq!(
-            proof(None).answer,
-            Answer::Unknown,
-            "no sample is no answer"
-        );
-        assert_eq!(
-            proof(Some(&[])).answer,
-            Answer::NotFound,
-            "samples, and no line"
-        );
     }
 }

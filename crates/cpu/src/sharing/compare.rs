@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, Proof};
+use super::{Answer, ONE_CPU, PADDED_HEAP, Proof};
 use crate::measure::estimate::{Estimate, quantile};
 
 /// On which CPUs.
@@ -94,13 +94,17 @@ pub struct Comparison {
     pub rounds: Vec<Round>,
     /// How many CPUs there are for all of them.
     pub cpus: usize,
+    /// Whether all of those are threads of one core.
+    pub is_one_core: bool,
 }
 
 /// Fewer rounds say nothing.
 const FEWEST: usize = 3;
 
 /// A ratio counts if a quarter of the rounds at most is below this.
-const MATTERS: f64 = 1.2;
+pub(super) const MATTERS: f64 = 1.2;
+
+const DISAGREE: &str = "rounds do not agree";
 
 /// Fewer CPUs at once than this are one thread after the other.
 const AT_ONCE: f64 = 1.2;
@@ -186,8 +190,16 @@ impl Comparison {
         })
     }
 
-    /// Why that nothing was seen says nothing: others took the CPUs, so that threads hardly ran at the same time.
-    fn crowded(&self) -> Option<String> {
+    /// Why that nothing was seen says nothing: no line could go to and fro, or others took the CPUs, so that threads
+    /// hardly ran at the same time.
+    fn blind(&self) -> Option<String> {
+        if self.is_one_core {
+            return Some(
+                "its CPUs are threads of one core, which has one first cache: a line does not go to and fro between \
+                 them"
+                    .into(),
+            );
+        }
         let runs = self.runs(Arm::new(Cpus::All, Heap::Plain));
         let at_once = quantile(&runs.iter().map(Run::at_once).collect::<Vec<f64>>(), 0.5)?;
         let others: Vec<f64> = runs.iter().filter_map(|run| run.others).collect();
@@ -222,46 +234,69 @@ impl Comparison {
                 "running at the same time costs: by sharing, false or true, or by locks, memory or a shared core"
                     .into(),
             ),
-            (None, Some(ratio)) if ratio.high < MATTERS => match self.crowded() {
+            (None, Some(ratio)) if is_same(ratio) => match self.blind() {
                 Some(reason) => (Answer::Unknown, reason),
                 None => (Answer::NotFound, "running at the same time costs nothing".into()),
             },
-            (None, Some(_)) => (Answer::Unknown, "rounds do not agree".into()),
+            (None, Some(ratio)) if ratio.high < MATTERS => (
+                Answer::Unknown,
+                "on one CPU it costs more than on all, as where threads wait busily or one cache is too small for \
+                 all: that may hide what they cost each other"
+                    .into(),
+            ),
+            (None, Some(_)) => (Answer::Unknown, DISAGREE.into()),
         };
         Proof {
-            name: "one cpu",
+            name: ONE_CPU,
             answer,
             ratio,
             says,
         }
     }
 
-    /// Padded against plain: whether heap objects share lines, and what that costs.
+    /// Padded against plain: whether heap objects share lines, and what that costs. A padded heap is also larger,
+    /// which may cost more on one CPU than on all or the other way round: so found is only what really got cheaper.
     #[must_use]
     pub fn padded_heap(&self) -> Proof {
         let ratio = self.saved();
+        let is_cheaper = self
+            .padded(Cpus::All)
+            .is_some_and(|on_all| on_all.low >= MATTERS);
         let (answer, says) = match (self.unusable(), ratio) {
             (Some(reason), _) => (Answer::Unknown, reason),
             (None, None) => (Answer::Unknown, "there were no padded runs".into()),
-            (None, Some(ratio)) if ratio.low >= MATTERS => (
+            (None, Some(ratio)) if ratio.low >= MATTERS && is_cheaper => (
                 Answer::Found,
                 "heap objects of different threads share lines: apart from each other they cost less, on one CPU \
                  they do not"
                     .into(),
             ),
-            (None, Some(ratio)) if ratio.high < MATTERS => match self.crowded() {
+            (None, Some(ratio)) if is_same(ratio) => match self.blind() {
                 Some(reason) => (Answer::Unknown, reason),
                 None => (Answer::NotFound, "heap objects apart from each other cost the same".into()),
             },
-            (None, Some(_)) => (Answer::Unknown, "rounds do not agree".into()),
+            (None, Some(ratio)) if ratio.low >= MATTERS => (
+                Answer::Unknown,
+                "padding costs more on one CPU than on all, and saves too little there to tell what of".into(),
+            ),
+            (None, Some(ratio)) if ratio.high < MATTERS => (
+                Answer::Unknown,
+                "padding costs more on all CPUs than on one: that may hide what it saves".into(),
+            ),
+            (None, Some(_)) => (Answer::Unknown, DISAGREE.into()),
         };
         Proof {
-            name: "padded heap",
+            name: PADDED_HEAP,
             answer,
             ratio,
             says,
         }
     }
+}
+
+/// Whether a ratio says that there is no difference that counts, either way.
+fn is_same(ratio: Estimate) -> bool {
+    ratio.high < MATTERS && ratio.low > 1.0 / MATTERS
 }
 
 /// The middle, and the quarters below and above.
@@ -297,6 +332,7 @@ mod tests {
         Comparison {
             rounds: times.iter().map(round).collect(),
             cpus: 2,
+            is_one_core: false,
         }
     }
 
@@ -345,6 +381,40 @@ mod tests {
         assert!(
             one.one_cpu().says.contains("costs"),
             "but that it costs is said"
+        );
+    }
+
+    #[test]
+    fn what_padding_costs_is_neither_found_nor_not_found() {
+        // It saves nothing on all CPUs: it costs on one.
+        let dear = rounds(&[[1.0, 1.0, 1.5, 1.0]; 4], 2.0, 0.0);
+        assert_eq!(dear.padded_heap().answer, Answer::Unknown, "{dear:?}");
+        // It saves on all CPUs, though it costs on one.
+        let both = rounds(&[[1.0, 3.0, 1.2, 1.3]; 4], 2.0, 0.0);
+        assert_eq!(both.padded_heap().answer, Answer::Found, "{both:?}");
+        // It costs on all CPUs only.
+        let hidden = rounds(&[[1.0, 1.0, 1.0, 1.5]; 4], 2.0, 0.0);
+        assert_eq!(hidden.padded_heap().answer, Answer::Unknown, "{hidden:?}");
+    }
+
+    #[test]
+    fn what_costs_more_on_one_cpu_is_no_control() {
+        let spins = rounds(&[[3.0, 1.0, 3.0, 1.0]; 4], 2.0, 0.0);
+        assert_eq!(spins.one_cpu().answer, Answer::Unknown, "{spins:?}");
+    }
+
+    #[test]
+    fn threads_of_one_core_show_nothing() {
+        let mut same = rounds(&[[1.0; 4]; 4], 2.0, 0.0);
+        same.is_one_core = true;
+        assert_eq!(
+            answers(&same),
+            (Answer::Unknown, Answer::Unknown),
+            "{same:?}"
+        );
+        assert!(
+            same.padded_heap().says.contains("one core"),
+            "which is said: {same:?}"
         );
     }
 

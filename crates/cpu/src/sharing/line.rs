@@ -1,6 +1,6 @@
 //! Who touches which bytes of a line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread did to some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,45 +47,61 @@ impl Seen {
     }
 }
 
-/// What touches of one line in the same moment say. Pieces of the line do not overlap.
+/// Samples of a thread in a word: fewer say nothing of where else it is not.
+const FEWEST: u64 = 10;
+
+/// Of how wide an access was a sample tells nothing: what is in one word may overlap.
+const WORD: u64 = 8;
+
+/// What sampled touches of one line say; nothing where they are too few to tell false from true sharing.
+///
+/// A sample shows one access of thousands, so that a thread was not seen in a word says little: a lock's holder was
+/// perhaps never caught at what the lock protects. It counts only of threads that were seen often elsewhere in the line.
 #[must_use]
-pub fn judge(touches: &[Touch]) -> Seen {
-    let touched: Vec<&Touch> = touches
-        .iter()
-        .filter(|touch| touch.writes + touch.reads > 0)
-        .collect();
-    let threads: BTreeSet<u32> = touched.iter().map(|touch| touch.thread).collect();
+pub fn judge(touches: &[Touch]) -> Option<Seen> {
+    let mut words: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
+    let mut places: BTreeMap<u64, (BTreeSet<u32>, u64)> = BTreeMap::new();
+    let touched = |touch: &&Touch| touch.writes > 0 || touch.reads > 0;
+    for touch in touches.iter().filter(touched) {
+        let (writes, all) = words.entry((touch.thread, touch.at / WORD)).or_default();
+        *writes = writes.saturating_add(touch.writes);
+        *all = all.saturating_add(touch.writes).saturating_add(touch.reads);
+        let (threads, writes) = places.entry(touch.at).or_default();
+        threads.insert(touch.thread);
+        *writes = writes.saturating_add(touch.writes);
+    }
+    let threads: BTreeSet<u32> = words.keys().map(|(thread, _)| *thread).collect();
     match threads.len() {
-        0 => return Seen::Nothing,
-        1 => return Seen::OneThread,
+        0 => return Some(Seen::Nothing),
+        1 => return Some(Seen::OneThread),
         _ => {}
     }
-    let pieces = |thread: u32| -> BTreeSet<u64> {
-        touched
-            .iter()
-            .filter(|touch| touch.thread == thread)
-            .map(|touch| touch.at)
-            .collect()
-    };
-    let is_false = touched
-        .iter()
-        .filter(|touch| touch.writes > 0)
-        .any(|write| {
-            let own = pieces(write.thread);
-            threads
-                .iter()
-                .filter(|other| **other != write.thread)
-                .any(|other| {
-                    let theirs = pieces(*other);
-                    !theirs.contains(&write.at) && theirs.difference(&own).next().is_some()
-                })
-        });
-    let has_writes = touched.iter().any(|touch| touch.writes > 0);
-    match (is_false, has_writes) {
-        (true, _) => Seen::FalseSharing,
-        (false, true) => Seen::TrueSharing,
-        (false, false) => Seen::OnlyReads,
+    if words.values().all(|(writes, _)| *writes == 0) {
+        return Some(Seen::OnlyReads);
     }
+    // Whether one of a writer and another thread, each with a word where the other was never seen, was seen often.
+    let mut is_open = false;
+    for ((writer, own), (writes, of_writer)) in &words {
+        if *writes == 0 {
+            continue;
+        }
+        for ((user, theirs), (_, of_user)) in &words {
+            let is_apart = user != writer
+                && !words.contains_key(&(*user, *own))
+                && !words.contains_key(&(*writer, *theirs));
+            if !is_apart {
+                continue;
+            }
+            if *of_writer.min(of_user) >= FEWEST {
+                return Some(Seen::FalseSharing);
+            }
+            is_open |= *of_writer.max(of_user) >= FEWEST;
+        }
+    }
+    let is_shared = places
+        .values()
+        .any(|(threads, writes)| threads.len() > 1 && *writes > 0);
+    (is_shared && !is_open).then_some(Seen::TrueSharing)
 }
 
 #[cfg(test)]
@@ -106,22 +122,22 @@ mod tests {
     fn adjacent_counters_share_falsely() {
         assert_eq!(
             judge(&[touch(1, 0, 9, 9), touch(2, 8, 9, 9)]),
-            Seen::FalseSharing,
+            Some(Seen::FalseSharing),
             "two that write"
         );
         assert_eq!(
-            judge(&[touch(1, 0, 9, 0), touch(2, 56, 0, 9)]),
-            Seen::FalseSharing,
+            judge(&[touch(1, 0, 19, 0), touch(2, 56, 0, 19)]),
+            Some(Seen::FalseSharing),
             "who only reads waits for the one who writes beside it"
         );
         assert_eq!(
             judge(&[
-                touch(1, 0, 9, 0),
+                touch(1, 0, 19, 0),
                 touch(1, 8, 1, 0),
                 touch(2, 8, 1, 0),
-                touch(2, 16, 9, 0)
+                touch(2, 16, 19, 0)
             ]),
-            Seen::FalseSharing,
+            Some(Seen::FalseSharing),
             "also beside something that is shared in truth"
         );
     }
@@ -130,32 +146,58 @@ mod tests {
     fn what_is_shared_in_truth_is_not_false() {
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(2, 0, 9, 0)]),
-            Seen::TrueSharing,
+            Some(Seen::TrueSharing),
             "one counter"
         );
         assert_eq!(
-            judge(&[touch(1, 0, 9, 0), touch(1, 8, 9, 0), touch(2, 8, 0, 9)]),
-            Seen::TrueSharing,
+            judge(&[touch(1, 0, 9, 0), touch(1, 8, 90, 0), touch(2, 8, 0, 9)]),
+            Some(Seen::TrueSharing),
             "all that the second one uses is the first one's too"
         );
     }
 
     #[test]
+    fn who_was_not_caught_somewhere_may_be_there_all_the_same() {
+        let lock = [touch(1, 0, 90, 9), touch(2, 0, 90, 9)];
+        let with = |more: &[Touch]| judge(&[&lock, more].concat());
+        assert_eq!(
+            with(&[touch(1, 8, 3, 0), touch(2, 16, 4, 0)]),
+            Some(Seen::TrueSharing),
+            "a lock, and what it protects, of which little was seen"
+        );
+        assert_eq!(
+            with(&[touch(1, 8, 30, 0), touch(2, 16, 4, 0)]),
+            None,
+            "one was seen often, the other one was not"
+        );
+        assert_eq!(
+            judge(&[touch(1, 0, 3, 0), touch(2, 8, 3, 0)]),
+            None,
+            "a few samples side by side"
+        );
+        assert_eq!(
+            judge(&[touch(1, 0, 90, 0), touch(2, 4, 90, 0)]),
+            None,
+            "in one word, of which nobody knows how wide the accesses are"
+        );
+    }
+
+    #[test]
     fn without_a_second_thread_or_a_write_there_is_nothing() {
-        assert_eq!(judge(&[]), Seen::Nothing, "untouched");
+        assert_eq!(judge(&[]), Some(Seen::Nothing), "untouched");
         assert_eq!(
             judge(&[touch(1, 0, 0, 0)]),
-            Seen::Nothing,
+            Some(Seen::Nothing),
             "a count of none is no touch"
         );
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(1, 8, 9, 0)]),
-            Seen::OneThread,
+            Some(Seen::OneThread),
             "alone"
         );
         assert_eq!(
-            judge(&[touch(1, 0, 0, 9), touch(2, 8, 0, 9)]),
-            Seen::OnlyReads,
+            judge(&[touch(1, 0, 0, 19), touch(2, 8, 0, 19)]),
+            Some(Seen::OnlyReads),
             "readers"
         );
     }

@@ -18,7 +18,7 @@ mod padding;
 mod symbol;
 mod watch;
 
-pub use c2c::{Recorded, proof as recorded_proof, recorded};
+pub use c2c::{Recorded, Recording, proof as recorded_proof, recorded};
 pub use compare::{Arm, Comparison, Cpus, Heap, Round, Run};
 pub use line::{Seen, Touch, judge};
 pub use padding::{CannotPreload, Padded, Padding};
@@ -50,10 +50,19 @@ impl Answer {
     }
 }
 
+/// The names of proofs.
+pub const ONE_CPU: &str = "one cpu";
+/// By an allocator that pads.
+pub const PADDED_HEAP: &str = "padded heap";
+/// By the CPU's debug registers.
+pub const BREAKPOINTS: &str = "breakpoints";
+/// By samples of memory.
+pub const PERF_C2C: &str = "perf c2c";
+
 /// One proof.
 #[derive(Debug, Clone)]
 pub struct Proof {
-    /// `one cpu`, `padded heap`, `breakpoints`, `perf c2c`.
+    /// [`ONE_CPU`], [`PADDED_HEAP`], [`BREAKPOINTS`] or [`PERF_C2C`].
     pub name: &'static str,
     /// What it says.
     pub answer: Answer,
@@ -63,14 +72,32 @@ pub struct Proof {
     pub says: String,
 }
 
-/// What all proofs together say: one that found some is enough; that none was found needs one that could have.
+/// Whether runs show that the program's threads cost each other something, of whatever.
+#[must_use]
+pub fn costs(proofs: &[Proof]) -> bool {
+    proofs.iter().any(|proof| {
+        proof.name == ONE_CPU
+            && proof
+                .ratio
+                .is_some_and(|ratio| ratio.low >= compare::MATTERS)
+    })
+}
+
+/// What all proofs together say: one that found some is enough; that none was found needs one that could have. Where
+/// threads cost each other something, it needs one that saw who uses which bytes: that it is not the heap leaves all else.
 #[must_use]
 pub fn verdict(proofs: &[Proof]) -> Answer {
-    let says = |answer: Answer| proofs.iter().any(|proof| proof.answer == answer);
-    match (says(Answer::Found), says(Answer::NotFound)) {
-        (true, _) => Answer::Found,
-        (false, true) => Answer::NotFound,
-        (false, false) => Answer::Unknown,
+    let costs = costs(proofs);
+    let saw_none = |proof: &Proof| {
+        proof.answer == Answer::NotFound
+            && (!costs || [BREAKPOINTS, PERF_C2C].contains(&proof.name))
+    };
+    if proofs.iter().any(|proof| proof.answer == Answer::Found) {
+        Answer::Found
+    } else if proofs.iter().any(saw_none) {
+        Answer::NotFound
+    } else {
+        Answer::Unknown
     }
 }
 
@@ -81,7 +108,7 @@ mod tests {
     #[test]
     fn one_proof_is_enough_and_none_is_no_answer() {
         let proof = |answer| Proof {
-            name: "breakpoints",
+            name: BREAKPOINTS,
             answer,
             ratio: None,
             says: String::new(),
@@ -100,5 +127,38 @@ mod tests {
         );
         assert_eq!(of(&[Answer::Unknown]), Answer::Unknown, "nobody could look");
         assert_eq!(of(&[]), Answer::Unknown, "nobody looked");
+    }
+
+    #[test]
+    fn where_threads_cost_each_other_something_the_heap_alone_is_no_answer() {
+        let ratio = |low| {
+            Some(Estimate {
+                value: 3.0,
+                low,
+                high: 3.2,
+            })
+        };
+        let proof = |name, answer, ratio| Proof {
+            name,
+            answer,
+            ratio,
+            says: String::new(),
+        };
+        let dear = proof(ONE_CPU, Answer::Unknown, ratio(2.9));
+        let of =
+            |first: &Proof, name| verdict(&[first.clone(), proof(name, Answer::NotFound, None)]);
+        assert_eq!(of(&dear, PADDED_HEAP), Answer::Unknown, "it may be statics");
+        assert_eq!(
+            of(&dear, BREAKPOINTS),
+            Answer::NotFound,
+            "that line was seen"
+        );
+        assert_eq!(of(&dear, PERF_C2C), Answer::NotFound, "all was seen");
+        let wild = proof(ONE_CPU, Answer::Unknown, ratio(0.9));
+        assert_eq!(
+            of(&wild, PADDED_HEAP),
+            Answer::NotFound,
+            "it does not cost each time"
+        );
     }
 }

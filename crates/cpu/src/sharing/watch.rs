@@ -19,7 +19,7 @@ use perf_event::{Builder, Counter, Group};
 use rustix::io::Errno;
 
 use super::line::{Seen, Touch};
-use super::{Answer, Proof};
+use super::{Answer, BREAKPOINTS, Proof};
 use crate::program::NoCounter;
 
 /// The largest piece that a register can watch.
@@ -36,6 +36,9 @@ const MOST_THREADS: usize = 64;
 
 /// So many rounds have to show the same.
 const FEWEST: usize = 2;
+
+/// A thread that ran in one of so many rounds at most was hardly there, whatever it did.
+const RARELY: usize = 10;
 
 /// A thread that ran for so long while a piece was watched would have touched it, if it did at all.
 const RAN: Duration = Duration::from_micros(500);
@@ -84,6 +87,10 @@ pub struct Watch {
     rounds: usize,
     /// By the first byte: pieces that make up the line.
     pieces: BTreeMap<u64, Piece>,
+    /// The rounds in which each thread ran while any piece was watched.
+    ran: BTreeMap<u32, BTreeSet<usize>>,
+    /// How many threads there were beyond those that are watched.
+    left_out: usize,
 }
 
 /// Some bytes of a line.
@@ -141,6 +148,8 @@ impl Watch {
             line,
             rounds: 0,
             pieces: words.map(piece).collect(),
+            ran: BTreeMap::new(),
+            left_out: 0,
         }
     }
 
@@ -191,8 +200,10 @@ impl Watch {
             if writes + reads > 0 {
                 entry.touched.insert(self.rounds);
             }
+            let all = self.ran.entry(*thread).or_default();
             if *ran {
                 entry.ran.insert(self.rounds);
+                all.insert(self.rounds);
             }
         }
         self.rounds += 1;
@@ -215,9 +226,11 @@ impl Watch {
     }
 
     /// Watches a few pieces for a moment.
-    fn window(&self, pieces: &[(u64, u64)]) -> Result<Vec<Glance>, NoWatch> {
+    fn window(&mut self, pieces: &[(u64, u64)]) -> Result<Vec<Glance>, NoWatch> {
         let mut armed: Vec<Armed> = Vec::new();
-        for thread in threads(self.pid)? {
+        let (threads, left_out) = first_of(threads(self.pid)?);
+        self.left_out = self.left_out.max(left_out);
+        for thread in threads {
             match arm(thread, pieces) {
                 // It has ended since it was listed; others go on.
                 Err(NoWatch::Ended) => {}
@@ -300,13 +313,19 @@ impl Piece {
     }
 }
 
-/// The threads of a process, the first ones of too many.
+/// Those that are watched of too many, and how many are not.
+fn first_of(mut threads: Vec<u32>) -> (Vec<u32>, usize) {
+    threads.sort_unstable();
+    let left_out = threads.len().saturating_sub(MOST_THREADS);
+    threads.truncate(MOST_THREADS);
+    (threads, left_out)
+}
+
+/// The threads of a process.
 fn threads(pid: u32) -> Result<Vec<u32>, NoWatch> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| NoWatch::Ended)?;
     let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut threads: Vec<u32> = threads.collect();
-    threads.sort_unstable();
-    threads.truncate(MOST_THREADS);
+    let threads: Vec<u32> = threads.collect();
     match threads.is_empty() || is_zombie(pid) {
         true => Err(NoWatch::Ended),
         false => Ok(threads),
@@ -369,7 +388,16 @@ impl Watch {
         most
     }
 
-    /// What all rounds together say; nothing where they are too few, or threads ran too rarely.
+    /// Whether nothing that a thread does here can have been missed: of each piece it is known whether it touches it,
+    /// or it hardly ran at all.
+    fn is_known(&self, thread: u32) -> bool {
+        let ran = self.ran.get(&thread).map_or(0, BTreeSet::len);
+        let is_seen =
+            |piece: &Piece| piece.touched(thread).is_some() || piece.is_left_alone_by(thread);
+        ran.saturating_mul(RARELY) <= self.rounds || self.pieces.values().all(is_seen)
+    }
+
+    /// What all rounds together say; nothing where they are too few, threads ran too rarely, or there are too many.
     #[must_use]
     pub fn seen(&self) -> Option<Seen> {
         if self.falsely() >= FEWEST {
@@ -397,13 +425,20 @@ impl Watch {
             .pieces
             .values()
             .any(|piece| piece.len == 1 && piece.is_shared());
-        match all.len() {
-            0 => Some(Seen::Nothing),
-            1 => Some(Seen::OneThread),
-            _ if !is_written => Some(Seen::OnlyReads),
-            _ if is_shared => Some(Seen::TrueSharing),
-            _ => None,
-        }
+        let seen = match all.len() {
+            0 => return Some(Seen::Nothing),
+            1 => Seen::OneThread,
+            _ if !is_written => Seen::OnlyReads,
+            _ if is_shared => Seen::TrueSharing,
+            _ => return None,
+        };
+        // What one thread alone does is its own affair.
+        let mut others = self
+            .ran
+            .keys()
+            .filter(|thread| seen != Seen::OneThread || !all.contains(thread));
+        let is_all = self.left_out == 0 && others.all(|thread| self.is_known(*thread));
+        is_all.then_some(seen)
     }
 
     /// What threads did to bytes of it. Bytes of a word that the same threads touch are told as one.
@@ -467,6 +502,14 @@ impl Watch {
                 Answer::Unknown,
                 format!("{line}: nobody touched it in {rounds} rounds: is it the right address?"),
             ),
+            None if self.left_out > 0 => (
+                Answer::Unknown,
+                format!(
+                    "{line}: {} threads were not watched, as {MOST_THREADS} are the most: what they do here is not \
+                     known",
+                    self.left_out
+                ),
+            ),
             None => (
                 Answer::Unknown,
                 format!(
@@ -475,7 +518,7 @@ impl Watch {
             ),
         };
         Proof {
-            name: "breakpoints",
+            name: BREAKPOINTS,
             answer,
             ratio: None,
             says,
@@ -654,15 +697,81 @@ mod tests {
             Answer::Unknown,
             "it was not looked at"
         );
-        let read = |thread| Glance {
-            reads: 5,
-            ..glance(thread, 0, 0, true)
+        let read = |thread| {
+            let glance = move |at| Glance {
+                reads: u64::from(at == 0) * 5,
+                ..glance(thread, at, 0, true)
+            };
+            (0..8).map(move |word| glance(word * WORD))
         };
-        assert_eq!(
-            seen(3, &[read(1), read(2)]).seen(),
-            Some(Seen::OnlyReads),
-            "readers"
+        let both: Vec<Glance> = read(1).chain(read(2)).collect();
+        assert_eq!(seen(3, &both).seen(), Some(Seen::OnlyReads), "readers");
+    }
+
+    #[test]
+    fn whom_nobody_watched_may_do_anything() {
+        // Two count in one word, down to its bytes; a third one ran while that was watched, and not with the rest.
+        let of = |rounds: usize, ran: &dyn Fn(usize, u64) -> bool| {
+            let mut watch = Watch::of(1, 0, 64);
+            for round in 0..rounds {
+                let all: Vec<u64> = watch.pieces.keys().copied().collect();
+                let glances = |at: &u64| {
+                    let writes = u64::from(*at < WORD);
+                    [
+                        glance(1, *at, writes, true),
+                        glance(2, *at, writes, true),
+                        glance(3, *at, 0, ran(round, *at)),
+                    ]
+                };
+                watch.add(&all.iter().flat_map(glances).collect::<Vec<_>>());
+            }
+            watch
+        };
+        let known = |ran: &dyn Fn(usize, u64) -> bool| of(20, ran).seen();
+        let truly = Some(Seen::TrueSharing);
+        assert_eq!(known(&|_, _| true), truly, "it was always there");
+        assert_eq!(known(&|_, _| false), truly, "it never ran");
+        assert_eq!(known(&|round, _| round == 0), truly, "it hardly ran");
+        assert_eq!(known(&|_, at| at < WORD), None, "not where it was looked");
+        let mut many = of(20, &|_, _| true);
+        many.left_out = 3;
+        assert_eq!(many.seen(), None, "others were not watched");
+        assert!(
+            many.proof().says.contains("3 threads were not watched"),
+            "{many:?}"
         );
+    }
+
+    #[test]
+    fn one_thread_is_alone_only_if_others_were_there() {
+        let with = |others: &[Glance]| {
+            let all = [&[glance(1, 0, 5, true)], others].concat();
+            seen(3, &all).seen()
+        };
+        let other = |ran| -> Vec<Glance> {
+            let glance = |word| glance(2, word * WORD, 0, ran);
+            (0..8).map(glance).collect()
+        };
+        assert_eq!(with(&[]), Some(Seen::OneThread), "there is no other");
+        assert_eq!(
+            with(&other(true)),
+            Some(Seen::OneThread),
+            "it did nothing here"
+        );
+        assert_eq!(with(&other(false)), Some(Seen::OneThread), "it slept");
+        assert_eq!(with(&[glance(2, 8, 0, true)]), None, "it ran elsewhere");
+    }
+
+    #[test]
+    fn too_many_threads_are_counted() {
+        assert_eq!(first_of(vec![3, 1, 2]), (vec![1, 2, 3], 0), "few");
+        let (watched, left_out) = first_of((0..70).rev().collect());
+        assert_eq!(
+            (watched.len(), left_out),
+            (64, 6),
+            "the first ones are watched"
+        );
+        assert_eq!(watched.first(), Some(&0), "in order");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use cachewise_cpu::sharing::{Answer, NoWatch, Proof, Watch, find_variable, is_mapped};
+use cachewise_cpu::sharing::{
+    Answer, BREAKPOINTS, NoWatch, Proof, Watch, find_variable, is_mapped,
+};
 use cachewise_units::escaped;
 
 use super::Touched;
@@ -16,8 +18,6 @@ const MOST_LINES: usize = 8;
 
 /// A variable is not there before the program's libraries are.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-const NAME: &str = "breakpoints";
 
 /// What is to be watched.
 pub struct Wanted {
@@ -142,7 +142,7 @@ pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool)
                         .get(&touch.thread)
                         .filter(|name| !name.is_empty())
                         .cloned(),
-                    by: NAME,
+                    by: BREAKPOINTS,
                 }
             }));
     }
@@ -159,7 +159,7 @@ fn ended(mut lines: Lines, wanted: &Wanted) -> Lines {
 
 fn cannot(says: String) -> Proof {
     Proof {
-        name: NAME,
+        name: BREAKPOINTS,
         answer: Answer::Unknown,
         ratio: None,
         says,

@@ -18,7 +18,8 @@ use anyhow::{Result, bail};
 use cachewise_cpu::Topology;
 use cachewise_cpu::measure::pin::allowed;
 use cachewise_cpu::sharing::{
-    Answer, Arm, CannotPreload, Comparison, Cpus, Heap, Padding, Proof, Round, Touch, verdict,
+    Answer, Arm, CannotPreload, Comparison, Cpus, Heap, ONE_CPU, PADDED_HEAP, Padding, Proof,
+    Round, Touch, verdict,
 };
 use cachewise_kstat::Kernel;
 
@@ -165,16 +166,12 @@ fn compare(
     let Some(one) = cpus.first().filter(|_| cpus.len() > 1) else {
         let reason = format!("two CPUs are needed, and this process may use only {cpus}");
         // Its threads never run at the same time: runs would compare nothing.
-        sharing.cannot("one cpu", reason.clone());
-        sharing.cannot("padded heap", reason);
+        sharing.cannot(ONE_CPU, reason.clone());
+        sharing.cannot(PADDED_HEAP, reason);
         return Ok(());
     };
     sharing.runs.cpus = cpus.len();
-    if topology.cores_of(&cpus) == 1 {
-        sharing.notes.push(format!(
-            "CPUs {cpus} are threads of one core, which has one first cache: a line does not go to and fro between them"
-        ));
-    }
+    sharing.runs.is_one_core = topology.cores_of(&cpus) == 1;
     let pin = |cpus| match cpus {
         Cpus::One => Some(one),
         Cpus::All => None,
@@ -208,7 +205,7 @@ fn compare(
     }
     sharing.proofs.push(sharing.runs.one_cpu());
     match refused {
-        Some(reason) => sharing.cannot("padded heap", reason),
+        Some(reason) => sharing.cannot(PADDED_HEAP, reason),
         None => sharing.proofs.push(sharing.runs.padded_heap()),
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use cachewise_cpu::sharing::{Answer, Proof, recorded, recorded_proof};
+use cachewise_cpu::sharing::{Answer, PERF_C2C, Proof, recorded, recorded_proof};
 
 use super::Touched;
 use super::runs::Runner;
@@ -21,7 +21,7 @@ pub struct Recording {
 fn cannot(reason: impl Into<String>) -> Recording {
     Recording {
         proof: Proof {
-            name: "perf c2c",
+            name: PERF_C2C,
             answer: Answer::Unknown,
             ratio: None,
             says: reason.into(),
@@ -74,8 +74,8 @@ fn read(perf: &Path, file: &Path, line_size: u64) -> Result<Recording> {
             last_line(&script.stderr)
         )));
     }
-    let lines = recorded(&String::from_utf8_lossy(&script.stdout), line_size);
-    let proof = recorded_proof(lines.as_deref());
+    let found = recorded(&String::from_utf8_lossy(&script.stdout), line_size);
+    let proof = recorded_proof(&found);
     let touched = |line: &cachewise_cpu::sharing::Recorded| {
         let start = line.line;
         let touches = line.touches.clone().into_iter();
@@ -83,10 +83,10 @@ fn read(perf: &Path, file: &Path, line_size: u64) -> Result<Recording> {
             line: start,
             touch,
             name: None,
-            by: "perf c2c",
+            by: PERF_C2C,
         })
     };
-    let touches = lines.iter().flatten().flat_map(touched).collect();
+    let touches = found.worst().iter().flat_map(touched).collect();
     Ok(Recording { proof, touches })
 }
 
@@ -124,10 +124,12 @@ mod tests {
             return;
         }
         let found = read(&perf, &file, 64).unwrap();
+        let says = &found.proof.says;
+        assert!(says.contains("0 loads"), "it was read: {says}");
         assert_eq!(
             found.proof.answer,
-            Answer::NotFound,
-            "samples, none of which met a changed line: {}",
+            Answer::Unknown,
+            "samples, none of which is a load that met a line: {}",
             found.proof.says
         );
         let none = read(&perf, Path::new("/nowhere"), 64).unwrap();

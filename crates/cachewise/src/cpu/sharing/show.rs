@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use cachewise_cpu::measure::estimate::{Estimate, Trust};
-use cachewise_cpu::sharing::{Answer, Arm, Cpus, Heap, Proof, verdict};
+use cachewise_cpu::measure::estimate::Estimate;
+use cachewise_cpu::sharing::{Answer, Arm, Cpus, Heap, PADDED_HEAP, Proof, costs, verdict};
 use cachewise_model::Missing;
 use cachewise_units::escaped;
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
@@ -212,16 +212,12 @@ fn touches(touched: &[Touched]) -> Sheet {
 
 /// What there is to do about it, or where else to look.
 fn advice(sharing: &Sharing) -> Option<&'static str> {
-    let answers = |wanted: &str, answer: Answer| {
+    let padded = |answer: Answer| {
         let mut proofs = sharing.proofs.iter();
-        proofs.any(|proof| proof.name == wanted && proof.answer == answer)
+        proofs.any(|proof| proof.name == PADDED_HEAP && proof.answer == answer)
     };
-    let costs = sharing
-        .runs
-        .together()
-        .is_some_and(|ratio| ratio.trust() != Trust::Contended && ratio.low > 1.2);
     match verdict(&sharing.proofs) {
-        Answer::Found if answers("padded heap", Answer::Found) => Some(
+        Answer::Found if padded(Answer::Found) => Some(
             "give what each thread writes to lines of its own: crossbeam's CachePadded, alignas(128), or count in a \
              local variable and write it out once; `perf c2c`, where there is a PMU, tells which objects",
         ),
@@ -229,10 +225,14 @@ fn advice(sharing: &Sharing) -> Option<&'static str> {
             "put what one thread writes 128 bytes from what others use: crossbeam's CachePadded, alignas(128), or \
              count in a local variable and write it out once",
         ),
-        Answer::NotFound if costs => Some(
-            "not between heap objects. What running at the same time costs may be fields of one object or statics \
+        Answer::NotFound | Answer::Unknown
+            if costs(&sharing.proofs) && padded(Answer::NotFound) =>
+        {
+            Some(
+                "not between heap objects. What running at the same time costs may be fields of one object or statics \
              (look at them with --symbol or --address), the same bytes used by all, or locks",
-        ),
+            )
+        }
         _ => None,
     }
 }
@@ -243,6 +243,9 @@ pub fn text(sharing: &Sharing, style: Style) -> String {
     let verdict = match verdict(&sharing.proofs) {
         Answer::Found => "found",
         Answer::NotFound => "not found",
+        Answer::Unknown if costs(&sharing.proofs) => {
+            "? (running at the same time costs, and no proof could tell what of)"
+        }
         Answer::Unknown => "? (no proof could tell)",
     };
     // Writing to a string cannot fail.
