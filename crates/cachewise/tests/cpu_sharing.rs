@@ -8,7 +8,9 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
             plain("process::is_watched", process),
             plain("refused::bad_input", refused),
             plain("refused::what_cannot_be_looked_at", cannot),
+            plain("ends::who_does_not_heed_is_made_to", unheeding),
+            plain("ends::two_signals_leave_nothing", interrupted),
         ],
     )
 }
@@ -258,22 +262,9 @@ fn cannot() {
     };
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let program = counters(scratch.path(), &[]).expect("it compiles");
-    let mut pinned = Command::new("taskset");
+    let mut pinned = on_one_cpu();
     let own = sharing(&program);
-    let cpu = std::fs::read_to_string("/proc/self/status").expect("proc is there");
-    let cpu = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-        .expect("a list");
-    let first: String = cpu
-        .trim()
-        .chars()
-        .take_while(char::is_ascii_digit)
-        .collect();
-    pinned
-        .args(["-c", &first])
-        .arg(own.get_program())
-        .args(own.get_args());
+    pinned.arg(own.get_program()).args(own.get_args());
     Ended::of(&mut pinned)
         .expect(0, "one CPU is no error")
         .says("two CPUs are needed", "it says what is missing")
@@ -289,4 +280,62 @@ fn cannot() {
     Ended::of(&mut sharing(&program))
         .expect(0, "the rest is shown")
         .says("linked statically", "and why padding is not");
+}
+
+/// What follows has one CPU, so that no runs are compared.
+fn on_one_cpu() -> Command {
+    let status = fs::read_to_string("/proc/self/status").expect("proc is there");
+    let cpus = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .expect("a list");
+    let first: String = cpus
+        .trim()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &first]);
+    command
+}
+
+/// A program that ends only by itself, or by what cannot be ignored.
+fn unheeding_for(seconds: u32) -> [String; 3] {
+    let sleep = format!("trap '' TERM INT; exec /bin/sleep {seconds}");
+    ["/bin/sh".into(), "-c".into(), sleep]
+}
+
+fn unheeding() {
+    let own = cachewise(["cpu", "sharing", "--symbol", "NO_SUCH_VARIABLE", "--"]);
+    let mut command = on_one_cpu();
+    // Without perf, which would run it to its end.
+    command.args(["env", "PATH=/nowhere"]);
+    command.arg(own.get_program()).args(own.get_args());
+    command.args(unheeding_for(300));
+    let begin = Instant::now();
+    Ended::of(&mut command)
+        .expect(2, "there is no such variable")
+        .says("NO_SUCH_VARIABLE", "it says what");
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(120), "it waited: {took:?}");
+}
+
+fn interrupted() {
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let left = || fs::read_dir(scratch.path()).expect("it is there").count();
+    let mut command = cachewise(["cpu", "sharing", "--rounds", "3", "--"]);
+    command.args(unheeding_for(4));
+    command
+        .env("PATH", "/nowhere")
+        .env("TMPDIR", scratch.path());
+    let sharing = Started::of(&mut command);
+    until("a directory for the padding allocator", || {
+        (left() > 0).then_some(())
+    });
+    sharing.signal(Signal::INT);
+    // Closer together they are one wish.
+    std::thread::sleep(Duration::from_millis(300));
+    sharing.signal(Signal::INT);
+    sharing.wait().expect(130, "two of them end it");
+    assert_eq!(left(), 0, "it is taken away");
 }
