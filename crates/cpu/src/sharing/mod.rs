@@ -6,7 +6,7 @@
 //! # Layout
 //! - `compare`: CPU time on one CPU and on all, with the heap as it is and padded, and what that says
 //! - `padding`: the allocator that pads, and which programs take it
-//! - `watch`: hardware breakpoints on a line; `symbol`: where a variable is
+//! - `watch`: hardware breakpoints on a line, and what they say of it; `symbol`: where a variable is
 //! - `line`: who touches which bytes, and whether that is false sharing
 //! - `c2c`: what `perf c2c` recorded
 //! - this file: answers, and the verdict

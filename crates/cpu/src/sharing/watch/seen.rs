@@ -1,0 +1,382 @@
+//! What all rounds of a line together say.
+
+use std::collections::BTreeSet;
+
+use super::super::line::{Seen, Touch};
+use super::super::{Answer, BREAKPOINTS, Proof};
+use super::{MOST_THREADS, Piece, Use, WORD, Watch};
+
+/// So many rounds have to show the same.
+const FEWEST: usize = 2;
+
+/// A thread that ran in one of so many rounds at most was hardly there, whatever it did.
+const RARELY: usize = 10;
+
+impl Touch {
+    /// Whether the other one begins where this one ends, in the same word.
+    const fn goes_on_in(&self, other: &Touch) -> bool {
+        self.at + self.len == other.at && self.at / WORD == other.at / WORD
+    }
+}
+
+impl Piece {
+    fn touches(&self, at: u64) -> Vec<Touch> {
+        let users = self
+            .threads
+            .iter()
+            .filter(|(_, one)| !one.touched.is_empty());
+        let touch = |(thread, one): (&u32, &Use)| Touch {
+            thread: *thread,
+            at,
+            len: self.len,
+            writes: one.writes,
+            reads: one.reads,
+        };
+        users.map(touch).collect()
+    }
+
+    fn touched(&self, thread: u32) -> Option<&BTreeSet<usize>> {
+        let touched = &self.threads.get(&thread)?.touched;
+        (!touched.is_empty()).then_some(touched)
+    }
+
+    /// Whether a thread had the opportunity, and never touched it.
+    fn is_left_alone_by(&self, thread: u32) -> bool {
+        self.threads
+            .get(&thread)
+            .is_some_and(|one| one.touched.is_empty() && one.ran.len() >= FEWEST)
+    }
+}
+
+impl Watch {
+    /// The rounds in which one thread wrote to bytes that another one leaves alone, while that one used others that
+    /// the first leaves alone.
+    fn falsely(&self) -> usize {
+        let mut most = 0;
+        for own in self.pieces.values() {
+            let writers = own.threads.iter().filter(|(_, one)| one.writes > 0);
+            for (writer, writes) in writers {
+                for other in self
+                    .pieces
+                    .values()
+                    .filter(|other| other.is_left_alone_by(*writer))
+                {
+                    let users = other
+                        .threads
+                        .iter()
+                        .filter(|(user, _)| own.is_left_alone_by(**user));
+                    let both =
+                        users.map(|(_, uses)| uses.touched.intersection(&writes.touched).count());
+                    most = most.max(both.max().unwrap_or(0));
+                }
+            }
+        }
+        most
+    }
+
+    /// Whether nothing that a thread does here can have been missed: of each piece it is known whether it touches it,
+    /// or it hardly ran at all.
+    fn is_known(&self, thread: u32) -> bool {
+        let ran = self.ran.get(&thread).map_or(0, BTreeSet::len);
+        let is_seen =
+            |piece: &Piece| piece.touched(thread).is_some() || piece.is_left_alone_by(thread);
+        ran.saturating_mul(RARELY) <= self.rounds || self.pieces.values().all(is_seen)
+    }
+
+    /// What all rounds together say; nothing where they are too few, threads ran too rarely, or there are too many.
+    #[must_use]
+    pub fn seen(&self) -> Option<Seen> {
+        if self.falsely() >= FEWEST {
+            return Some(Seen::FalseSharing);
+        }
+        if self.rounds < FEWEST {
+            return None;
+        }
+        let users = |piece: &Piece| -> BTreeSet<u32> {
+            piece
+                .threads
+                .keys()
+                .copied()
+                .filter(|thread| piece.touched(*thread).is_some())
+                .collect()
+        };
+        let all: BTreeSet<u32> = self.pieces.values().flat_map(users).collect();
+        let is_written = self
+            .pieces
+            .values()
+            .flat_map(|piece| piece.threads.values())
+            .any(|one| one.writes > 0);
+        // Of single bytes there is nothing left to be told apart.
+        let is_shared = self
+            .pieces
+            .values()
+            .any(|piece| piece.len == 1 && piece.is_shared());
+        let seen = match all.len() {
+            0 => return Some(Seen::Nothing),
+            1 => Seen::OneThread,
+            _ if !is_written => Seen::OnlyReads,
+            _ if is_shared => Seen::TrueSharing,
+            _ => return None,
+        };
+        // What one thread alone does is its own affair.
+        let mut others = self
+            .ran
+            .keys()
+            .filter(|thread| seen != Seen::OneThread || !all.contains(thread));
+        let is_all = self.left_out == 0 && others.all(|thread| self.is_known(*thread));
+        is_all.then_some(seen)
+    }
+
+    /// What threads did to bytes of it. Bytes of a word that the same threads touch are told as one.
+    #[must_use]
+    pub fn touches(&self) -> Vec<Touch> {
+        let threads = |touches: &[Touch]| {
+            touches
+                .iter()
+                .map(|touch| touch.thread)
+                .collect::<Vec<u32>>()
+        };
+        let mut groups: Vec<Vec<Touch>> = Vec::new();
+        for (at, piece) in &self.pieces {
+            let touches = piece.touches(*at);
+            let Some(first) = touches.first() else {
+                continue;
+            };
+            match groups.last_mut() {
+                Some(before)
+                    if before.first().is_some_and(|one| one.goes_on_in(first))
+                        && threads(before) == threads(&touches) =>
+                {
+                    for (before, touch) in before.iter_mut().zip(touches) {
+                        before.len += touch.len;
+                        // An access to several of the bytes was counted at each of them.
+                        before.writes = before.writes.max(touch.writes);
+                        before.reads = before.reads.max(touch.reads);
+                    }
+                }
+                _ => groups.push(touches),
+            }
+        }
+        groups.concat()
+    }
+
+    /// What that says.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        let (line, rounds) = (format!("line {:#x}", self.line), self.rounds);
+        let (answer, says) = match self.seen() {
+            Some(Seen::FalseSharing) => (
+                Answer::Found,
+                format!(
+                    "{line}: in {} of {rounds} rounds one thread wrote beside what another one used, and neither ever \
+                     touched the other's bytes",
+                    self.falsely()
+                ),
+            ),
+            Some(Seen::TrueSharing) => (
+                Answer::NotFound,
+                format!(
+                    "{line}: threads use the same bytes: true sharing, which padding does not mend"
+                ),
+            ),
+            Some(Seen::OnlyReads) => (Answer::NotFound, format!("{line}: it is only read")),
+            Some(Seen::OneThread) => (
+                Answer::NotFound,
+                format!("{line}: one thread alone used it, in {rounds} rounds"),
+            ),
+            Some(Seen::Nothing) => (
+                Answer::Unknown,
+                format!("{line}: nobody touched it in {rounds} rounds: is it the right address?"),
+            ),
+            None if self.left_out > 0 => (
+                Answer::Unknown,
+                format!(
+                    "{line}: {} threads were not watched, as {MOST_THREADS} are the most: what they do here is not \
+                     known",
+                    self.left_out
+                ),
+            ),
+            None => (
+                Answer::Unknown,
+                format!(
+                    "{line}: too little was seen in {rounds} rounds: it ended too soon, or its threads hardly ran"
+                ),
+            ),
+        };
+        Proof {
+            name: BREAKPOINTS,
+            answer,
+            ratio: None,
+            says,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Glance;
+    use super::*;
+
+    fn glance(thread: u32, at: u64, writes: u64, ran: bool) -> Glance {
+        Glance {
+            thread,
+            at,
+            writes,
+            reads: 0,
+            ran,
+        }
+    }
+
+    /// Of so many equal rounds.
+    fn seen(rounds: usize, glances: &[Glance]) -> Watch {
+        let mut watch = Watch::of(1, 0, 64);
+        for _ in 0..rounds {
+            watch.add(glances);
+        }
+        watch
+    }
+
+    #[test]
+    fn who_was_not_there_left_nothing_alone() {
+        let beside = |ran| {
+            [
+                glance(1, 0, 5, true),
+                glance(2, 0, 0, ran),
+                glance(1, 8, 0, ran),
+                glance(2, 8, 5, true),
+            ]
+        };
+        assert_eq!(
+            seen(2, &beside(true)).seen(),
+            Some(Seen::FalseSharing),
+            "both had the opportunity"
+        );
+        assert_eq!(
+            seen(9, &beside(false)).seen(),
+            None,
+            "neither ran while the other's word was watched"
+        );
+        assert_eq!(seen(1, &beside(true)).seen(), None, "once is too few");
+        assert_eq!(
+            seen(2, &beside(true)).touches()[0].writes,
+            10,
+            "rounds add up"
+        );
+    }
+
+    #[test]
+    fn what_several_use_is_halved_and_looked_at_anew() {
+        let mut watch = seen(1, &[glance(1, 0, 5, true), glance(2, 0, 5, true)]);
+        let halves: Vec<(u64, u64)> = watch
+            .pieces
+            .iter()
+            .take(2)
+            .map(|(at, piece)| (*at, piece.len))
+            .collect();
+        assert_eq!(halves, [(0, 4), (4, 4)], "in two");
+        let halves = [
+            glance(1, 0, 5, true),
+            glance(2, 0, 0, true),
+            glance(1, 4, 0, true),
+            glance(2, 4, 5, true),
+        ];
+        watch.add(&halves);
+        watch.add(&halves);
+        assert_eq!(
+            watch.seen(),
+            Some(Seen::FalseSharing),
+            "each has a half of its own: {watch:?}"
+        );
+        let mut same = Watch::of(1, 0, 8);
+        for _ in 0..4 {
+            let all: Vec<u64> = same.pieces.keys().copied().collect();
+            let both = |at: &u64| [glance(1, *at, 5, true), glance(2, *at, 5, true)];
+            same.add(&all.iter().flat_map(both).collect::<Vec<_>>());
+        }
+        assert_eq!(same.seen(), Some(Seen::TrueSharing), "down to the bytes");
+        let touches = same.touches();
+        assert_eq!(
+            (touches.len(), touches[0].len),
+            (2, 8),
+            "told as one: {touches:?}"
+        );
+    }
+
+    #[test]
+    fn without_two_threads_or_a_write_there_is_nothing() {
+        assert_eq!(seen(3, &[]).proof().answer, Answer::Unknown, "nobody");
+        assert_eq!(
+            seen(3, &[glance(1, 0, 5, true)]).proof().answer,
+            Answer::NotFound,
+            "one"
+        );
+        assert_eq!(
+            seen(0, &[]).proof().answer,
+            Answer::Unknown,
+            "it was not looked at"
+        );
+        let read = |thread| {
+            let glance = move |at| Glance {
+                reads: u64::from(at == 0) * 5,
+                ..glance(thread, at, 0, true)
+            };
+            (0..8).map(move |word| glance(word * WORD))
+        };
+        let both: Vec<Glance> = read(1).chain(read(2)).collect();
+        assert_eq!(seen(3, &both).seen(), Some(Seen::OnlyReads), "readers");
+    }
+
+    #[test]
+    fn whom_nobody_watched_may_do_anything() {
+        // Two count in one word, down to its bytes; a third one ran while that was watched, and not with the rest.
+        let of = |rounds: usize, ran: &dyn Fn(usize, u64) -> bool| {
+            let mut watch = Watch::of(1, 0, 64);
+            for round in 0..rounds {
+                let all: Vec<u64> = watch.pieces.keys().copied().collect();
+                let glances = |at: &u64| {
+                    let writes = u64::from(*at < WORD);
+                    [
+                        glance(1, *at, writes, true),
+                        glance(2, *at, writes, true),
+                        glance(3, *at, 0, ran(round, *at)),
+                    ]
+                };
+                watch.add(&all.iter().flat_map(glances).collect::<Vec<_>>());
+            }
+            watch
+        };
+        let known = |ran: &dyn Fn(usize, u64) -> bool| of(20, ran).seen();
+        let truly = Some(Seen::TrueSharing);
+        assert_eq!(known(&|_, _| true), truly, "it was always there");
+        assert_eq!(known(&|_, _| false), truly, "it never ran");
+        assert_eq!(known(&|round, _| round == 0), truly, "it hardly ran");
+        assert_eq!(known(&|_, at| at < WORD), None, "not where it was looked");
+        let mut many = of(20, &|_, _| true);
+        many.left_out = 3;
+        assert_eq!(many.seen(), None, "others were not watched");
+        assert!(
+            many.proof().says.contains("3 threads were not watched"),
+            "{many:?}"
+        );
+    }
+
+    #[test]
+    fn one_thread_is_alone_only_if_others_were_there() {
+        let with = |others: &[Glance]| {
+            let all = [&[glance(1, 0, 5, true)], others].concat();
+            seen(3, &all).seen()
+        };
+        let other = |ran| -> Vec<Glance> {
+            let glance = |word| glance(2, word * WORD, 0, ran);
+            (0..8).map(glance).collect()
+        };
+        assert_eq!(with(&[]), Some(Seen::OneThread), "there is no other");
+        assert_eq!(
+            with(&other(true)),
+            Some(Seen::OneThread),
+            "it did nothing here"
+        );
+        assert_eq!(with(&other(false)), Some(Seen::OneThread), "it slept");
+        assert_eq!(with(&[glance(2, 8, 0, true)]), None, "it ran elsewhere");
+    }
+}
