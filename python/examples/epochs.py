@@ -118,8 +118,9 @@ def inside(name: str, directory: Path, group: Group, epochs: int) -> dict[str, o
 
 def in_a_child(name: str, directory: Path, group: Group, epochs: int) -> dict[str, object]:
     for path in directory.iterdir():
-        evicted = cachewise.evict(path, sync=True)
-        assert evicted.after_pages == 0, f"it begins with nothing in memory: {path}: {evicted}"
+        # A page that the kernel is looking at this very moment stays, and goes the next time.
+        tries = (cachewise.evict(path, sync=True) for _ in range(10))
+        assert any(evicted.after_pages == 0 for evicted in tries), f"it begins with nothing in memory: {path}"
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

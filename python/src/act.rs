@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use cachewise_residency::{Counts, Error, EvictOptions, Unknown, WarmOptions, Warmed, Watch};
 use cachewise_units::Pages;
@@ -12,9 +11,7 @@ use pyo3::prelude::*;
 
 use crate::file::{self, Named};
 use crate::raise::{panicked, raise};
-
-/// How often it is looked whether Ctrl-C was typed.
-const LOOK: Duration = Duration::from_millis(100);
+use crate::stream::{LOOK, wait_for};
 
 fn known(pages: Result<Pages, Unknown>) -> Option<u64> {
     pages.ok().map(|pages| pages.0)
@@ -129,7 +126,12 @@ pub fn evict(
         sync,
         holders: false,
     };
-    let done = py.detach(|| named.with(|file| cachewise_residency::evict(file, range, &options)));
+    let work = move || named.with(|file| cachewise_residency::evict(file, range, &options));
+    // Writing may take long, and needs a thread of its own to be left by Ctrl-C.
+    let done = match sync {
+        true => wait_for(py, work)?,
+        false => py.detach(work),
+    };
     let done = done.map_err(|error| raise(py, &error))?;
     let cached =
         |counts: &Result<Counts, Unknown>| counts.as_ref().ok().map(|counts| counts.cached.0);

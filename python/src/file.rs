@@ -26,7 +26,7 @@ pub enum Named {
 impl Named {
     /// Understands what Python was given.
     pub fn of(file: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if is_path(file) {
+        if is_path(file)? {
             return path(file).map(Self::Path);
         }
         let is_number = |value: &Bound<'_, PyAny>| {
@@ -34,10 +34,10 @@ impl Named {
         };
         let number = match is_number(file) {
             true => file.clone(),
-            false => match file.getattr("fileno") {
+            false => match file.getattr_opt("fileno")? {
                 // Of a closed file this raises ValueError, as every use of it does.
-                Ok(fileno) => fileno.call0()?,
-                Err(_) => return Err(no_file(file)),
+                Some(fileno) => fileno.call0()?,
+                None => return Err(no_file(file)),
             },
         };
         if !is_number(&number) {
@@ -79,17 +79,17 @@ fn own(py: Python<'_>, number: RawFd) -> PyResult<File> {
 }
 
 /// Whether `os.fspath` takes it.
-fn is_path(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PyString>()
+fn is_path(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
-        || value.hasattr("__fspath__").unwrap_or(false)
+        || value.hasattr("__fspath__")?)
 }
 
 /// A path: `str`, `bytes`, or anything with `__fspath__`.
 pub fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    let plain = match value.getattr("__fspath__") {
-        Ok(fspath) => fspath.call0()?,
-        Err(_) => value.clone(),
+    let plain = match value.getattr_opt("__fspath__")? {
+        Some(fspath) => fspath.call0()?,
+        None => value.clone(),
     };
     let path = match plain.cast::<PyBytes>() {
         Ok(bytes) => OsStr::from_bytes(bytes.as_bytes()).to_owned(),
@@ -109,7 +109,7 @@ pub fn path(value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 
 /// Paths, from anything that can be iterated over, but one path.
 pub fn paths(values: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
-    if is_path(values) {
+    if is_path(values)? {
         return Err(PyTypeError::new_err(
             "expected several paths, not one: put it into a list",
         ));

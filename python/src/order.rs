@@ -16,8 +16,7 @@ use pyo3::types::{PyAny, PyBytes};
 
 use crate::file;
 use crate::raise::raise;
-use crate::stream::Stream;
-use crate::walk::lock;
+use crate::stream::{self, Stream, lock};
 
 /// The places of paths in the list that was given, in the order that hits most. What cannot be looked at comes last.
 #[pyfunction]
@@ -189,8 +188,7 @@ impl Scan {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Part<'py>>> {
-        let mut stream = lock(&self.0, py);
-        match stream.next(py)? {
+        match stream::next(&self.0, py)? {
             None => Ok(None),
             Some(Err(error)) => Err(raise(py, &error)),
             Some(Ok(block)) => Ok(Some((
@@ -208,8 +206,8 @@ impl Scan {
 
     /// What it came to; `None` before its end.
     fn report(&self, py: Python<'_>) -> Option<ReportParts> {
-        let stream = lock(&self.0, py);
-        let report = stream.end.as_ref()?;
+        // What is made of it below runs Python, with nothing locked.
+        let report = lock(&self.0, py).end()?;
         Some((
             report.read.0,
             report.device_read.0,

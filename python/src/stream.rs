@@ -1,22 +1,31 @@
 //! [`Stream`]: work by a thread of its own, handed over piece by piece.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 
 use crate::raise::{panicked, raise_io};
 
 /// How often it is looked whether Ctrl-C was typed.
-const LOOK: Duration = Duration::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
+
+/// What came within a moment.
+enum Polled<T> {
+    Piece(T),
+    Waiting,
+    End,
+}
 
 /// Pieces of work `T`, and what it came to, `R`.
 pub struct Stream<T, R> {
     receiver: Option<Receiver<T>>,
     worker: Option<JoinHandle<R>>,
     /// What it came to, once it has ended.
-    pub end: Option<R>,
+    end: Option<Arc<R>>,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
@@ -38,29 +47,27 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
         })
     }
 
-    /// The next piece; `None` at the end.
-    pub fn next(&mut self, py: Python<'_>) -> PyResult<Option<T>> {
-        while let Some(receiver) = self.receiver.take() {
-            let (receiver, got) = py.detach(move || {
-                let got = receiver.recv_timeout(LOOK);
-                (receiver, got)
-            });
-            match got {
-                Ok(piece) => {
-                    self.receiver = Some(receiver);
-                    return Ok(Some(piece));
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.receiver = Some(receiver);
-                    py.check_signals()?;
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    drop(receiver);
-                    self.close(py)?;
-                }
+    /// The next piece, if it comes within a moment. No Python runs meanwhile: so whoever calls this may hold a lock,
+    /// but not when signals are looked at, as their handlers may want the same one.
+    fn poll(&mut self, py: Python<'_>) -> PyResult<Polled<T>> {
+        let Some(receiver) = self.receiver.take() else {
+            return Ok(Polled::End);
+        };
+        let (receiver, got) = py.detach(move || {
+            let got = receiver.recv_timeout(LOOK);
+            (receiver, got)
+        });
+        Ok(match got {
+            Err(RecvTimeoutError::Disconnected) => {
+                drop(receiver);
+                self.close(py)?;
+                Polled::End
             }
-        }
-        Ok(None)
+            got => {
+                self.receiver = Some(receiver);
+                got.map_or(Polled::Waiting, Polled::Piece)
+            }
+        })
     }
 
     /// Ends the work, if it has not ended, and waits for it.
@@ -69,9 +76,14 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
         self.receiver = None;
         if let Some(worker) = self.worker.take() {
             let end = py.detach(move || worker.join());
-            self.end = Some(end.map_err(|_| panicked())?);
+            self.end = Some(Arc::new(end.map_err(|_| panicked())?));
         }
         Ok(())
+    }
+
+    /// What it came to, once it has ended.
+    pub fn end(&self) -> Option<Arc<R>> {
+        self.end.clone()
     }
 }
 
@@ -79,8 +91,61 @@ impl<T, R> Drop for Stream<T, R> {
     fn drop(&mut self) {
         self.receiver = None;
         if let Some(worker) = self.worker.take() {
-            // It takes no lock of the interpreter, so it can be waited for with it.
-            let _ = worker.join();
+            // It ends what it reads; other threads of Python go on meanwhile.
+            let wait = move || drop(worker.join());
+            // When the interpreter ends there may be nobody to go on.
+            Python::try_attach(|py| py.detach(wait));
+        }
+    }
+}
+
+/// The next piece of a stream that several threads may ask; `None` at the end. Nothing is locked when it returns, nor
+/// when a handler of a signal runs.
+pub fn next<T: Send + 'static, R: Send + 'static>(
+    stream: &Mutex<Stream<T, R>>,
+    py: Python<'_>,
+) -> PyResult<Option<T>> {
+    loop {
+        let polled = lock(stream, py).poll(py)?;
+        match polled {
+            Polled::Piece(piece) => return Ok(Some(piece)),
+            Polled::End => return Ok(None),
+            Polled::Waiting => py.check_signals()?,
+        }
+    }
+}
+
+/// Waits for the lock without the interpreter's, which its holder may need. A panic leaves nothing half done.
+pub fn lock<'m, T>(mutex: &'m Mutex<T>, py: Python<'_>) -> MutexGuard<'m, T> {
+    mutex
+        .lock_py_attached(py)
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for work that nothing can cut short, such as writing to a disk. After Ctrl-C nobody waits any more; it ends by
+/// itself.
+pub fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (sender, mut receiver) = channel();
+    std::thread::Builder::new()
+        .name("cachewise".into())
+        .spawn(move || {
+            // Nobody waits any more after Ctrl-C.
+            let _ = sender.send(work());
+        })
+        .map_err(|error| raise_io(py, &error))?;
+    loop {
+        let (given_back, got) = py.detach(move || {
+            let got = receiver.recv_timeout(LOOK);
+            (receiver, got)
+        });
+        receiver = given_back;
+        match got {
+            Ok(done) => return Ok(done),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
         }
     }
 }

@@ -7,12 +7,11 @@ use std::sync::Mutex;
 use cachewise_residency::{Counts, Error, Found, Unknown};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 
 use crate::file;
 use crate::look::{Told, told};
 use crate::raise::raise;
-use crate::stream::Stream;
+use crate::stream::{self, Stream, lock};
 
 /// How many findings wait for Python.
 const AHEAD: usize = 1024;
@@ -86,8 +85,7 @@ impl Walk {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Item>> {
-        let mut stream = lock(&self.0, py);
-        Ok(match stream.next(py)? {
+        Ok(match stream::next(&self.0, py)? {
             None => None,
             Some(Met::Skipped(error)) => Some((None, 0, None, None, Some(raise(py, &error)))),
             Some(Met::File(path, size, counts)) => {
@@ -103,13 +101,6 @@ impl Walk {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         lock(&self.0, py).close(py)
     }
-}
-
-/// Waits for the lock without the interpreter's, which its holder may need. A panic leaves nothing half done.
-pub fn lock<'m, T>(mutex: &'m Mutex<T>, py: Python<'_>) -> std::sync::MutexGuard<'m, T> {
-    mutex
-        .lock_py_attached(py)
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn copy(error: &Error) -> Error {

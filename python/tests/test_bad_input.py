@@ -39,6 +39,18 @@ def test_what_is_no_file(call: Callable[[Any], object], wrong: object) -> None:
 
 
 @pytest.mark.parametrize("call", ONE_FILE)
+@pytest.mark.parametrize("name", ["fileno", "__fspath__"])
+def test_what_an_object_of_the_callers_raises(call: Callable[[Any], object], name: str) -> None:
+    def raises(_: object) -> object:
+        raise ConnectionError("of its own")
+
+    with pytest.raises(ConnectionError, match="of its own"):
+        call(type("Failing", (), {name: property(raises)})())
+    with pytest.raises(ConnectionError, match="of its own"):
+        call(type("Failing", (), {name: raises})())
+
+
+@pytest.mark.parametrize("call", ONE_FILE)
 def test_numbers_that_are_none_of_a_file(call: Callable[[Any], object]) -> None:
     with pytest.raises(ValueError, match="negative"):
         call(-1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,3 +114,49 @@ def test_a_file_that_is_cut_meanwhile_is_no_crash(make: Make) -> None:
     next(scan)
     os.truncate(path, PAGE_SIZE)
     assert sum(len(block.data) for block in scan) < 2048 * PAGE_SIZE, "what is left of it"
+
+
+def in_a_process_of_its_own(program: str, *arguments: object) -> str:
+    """Runs it, for what may hang; says what it wrote."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+
+
+def test_a_handler_of_a_signal_may_close_what_is_waited_for(tmp_path: Path) -> None:
+    # Signals come all the time, in the midst of whatever is done for the next block.
+    program = """
+import signal, sys, time
+import cachewise
+from pathlib import Path
+
+paths = [Path(sys.argv[1]) / str(number) for number in range(64)]
+for path in paths:
+    path.write_bytes(bytes(1 << 20))
+scan = cachewise.scan(paths, block=1 << 12)
+calls = 0
+
+def handler(*_):
+    global calls
+    calls += 1
+    scan.report
+    if calls >= 50:
+        scan.close()
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+blocks = sum(1 for _ in scan)
+while calls < 50:
+    time.sleep(0.001)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("ended", blocks <= 64 * 256, scan.report is not None)
+"""
+    assert in_a_process_of_its_own(program, tmp_path) == "ended True True\n"
+
+
+def test_what_is_dropped_stops_nobody(make: Make) -> None:
+    path = make("file", 4096, 4096)
+    for _ in range(50):
+        scan = cachewise.scan([path], block=1 << 12)
+        next(scan)
+        del scan
+    assert len(list(cachewise.scan([path]))) > 0, "and again"

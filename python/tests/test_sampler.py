@@ -55,6 +55,16 @@ def test_an_epoch_that_is_left_is_no_harm(make: Make) -> None:
     assert sorted(CacheAwareSampler(paths)) == list(range(8)), "the next one is whole"
 
 
+def test_a_file_that_goes_meanwhile_does_not_end_the_epoch(make: Make) -> None:
+    paths = [make(f"{number}", 512, 512 if number == 0 else 0) for number in range(8)]
+    sampler = CacheAwareSampler(paths, shuffle=False, keep=True, behind=1)
+    seen = []
+    for number in sampler:
+        seen.append(number)
+        paths[number].unlink()
+    assert sorted(seen) == list(range(8)), "all of it"
+
+
 def test_a_missing_sample_is_said(make: Make, tmp_path: Path) -> None:
     sampler = CacheAwareSampler([make("a", 1, 1), tmp_path / "missing"])
     with pytest.raises(FileNotFoundError):

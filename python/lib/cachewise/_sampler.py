@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -112,7 +113,9 @@ class CacheAwareSampler:
     def _put_out(self, number: int) -> None:
         sample = self._samples[number]
         path, offset, length = sample if isinstance(sample, tuple) else (sample, 0, None)
-        _native.evict(path, offset, length, False)
+        # A file that is gone has nothing in the cache; the epoch goes on, whatever the reason.
+        with contextlib.suppress(OSError):
+            _native.evict(path, offset, length, False)
 
 
 def _share(size: int, known: int | None) -> float:
