@@ -112,7 +112,7 @@ struct Opened {
 /// The loaded programs with their links. Dropping it removes everything from the kernel.
 pub(crate) struct Programs {
     // Fields are dropped in this order: links before what they link.
-    links: Vec<Link>,
+    links: Vec<(Option<&'static str>, Link)>,
     most: Loaded,
     beside: Option<Loaded>,
     /// What each group is had by.
@@ -177,7 +177,7 @@ impl Programs {
         if !best.iter().any(Chosen::is_reads) {
             return Err(Error::NoBackEnd);
         }
-        let everything = match Self::load_chosen(options, &kernel, best) {
+        let everything = match Self::load_chosen(options, &kernel, best.clone()) {
             // What was refused when it was attached may be had by another way, where there is one.
             Ok(programs) => {
                 let mut missing = programs.missing.iter().copied();
@@ -204,8 +204,12 @@ impl Programs {
                 }
             }
             if chosen.is_empty() {
-                // Without reads, which come first, there is nothing to add to.
-                return Err(everything.unwrap_or(Error::NoBackEnd));
+                // Without reads, which come first, there is nothing to add to. Where all was loaded a moment
+                // ago, that is better than nothing.
+                return match everything {
+                    Some(error) => Err(error),
+                    None => Self::load_chosen(options, &kernel, best),
+                };
             }
         }
         Self::load_chosen(options, &kernel, chosen)
@@ -363,7 +367,7 @@ impl Programs {
                 })
             };
             let Some(chosen) = self.chosen.iter().find(|chosen| chosen.means.has(&name)) else {
-                self.links.push(link(program.attach())?);
+                self.links.push((None, link(program.attach())?));
                 continue;
             };
             for target in chosen.means.targets(&name) {
@@ -375,7 +379,7 @@ impl Programs {
                     BackEnd::Fentry | BackEnd::Kprobes | BackEnd::Procfs => program.attach(),
                 };
                 match link(attached) {
-                    Ok(link) => self.links.push(link),
+                    Ok(link) => self.links.push((Some(chosen.group.name), link)),
                     Err(error) if chosen.is_reads() => return Err(error),
                     // This kernel does not have it, or keeps it to itself.
                     Err(_)
@@ -387,6 +391,11 @@ impl Programs {
                 }
             }
         }
+        // Half of a group is worse than nothing of it: calls would be seen to begin and not to end.
+        let missing = &self.missing;
+        self.links.retain(|(group, _)| {
+            !group.is_some_and(|group| missing.iter().any(|known| known.name == group))
+        });
         Ok(())
     }
 
