@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_tier::remote::{Credentials, Secret, TlsSettings};
-use cachewise_tier::{BlockCache, Directory, DiskSettings, Origin, Settings};
+use cachewise_tier::{
+    BlockCache, Directory, DiskSettings, Http, NetworkOptions, Origin, S3, Settings,
+};
 use cachewise_units::{Bytes, escaped};
 use tokio::runtime::{Builder, Runtime};
 
@@ -17,6 +19,9 @@ use crate::output::tell;
 
 /// Where a password is looked for.
 const PASSWORD: &str = "CACHEWISE_ENGINE_PASSWORD";
+
+/// Where it is looked for what a server of HTTP is told of who asks.
+const AUTHORIZATION: &str = "CACHEWISE_ORIGIN_AUTHORIZATION";
 
 /// How a cache is to be set up.
 #[derive(Debug, Clone)]
@@ -200,20 +205,38 @@ pub fn runtime() -> Result<Threads> {
     Ok(Threads(Some(runtime)))
 }
 
-/// Opens the origin that was named.
+/// Opens the origin that was named. Who asks an origin on a network is in the environment; a name may have a password
+/// in it, and is in no error before it was looked at.
 pub fn origin(name: &str, wanted: &Wanted) -> Result<Arc<dyn Origin>> {
-    if let Some((scheme, _)) = name.split_once("://") {
-        bail!(
-            "{}: no origin of this build is a {scheme}; name a directory",
-            escaped(name)
-        );
-    }
-    let path = Path::new(name);
-    let origin = match &wanted.identity {
+    let Some((scheme, _)) = name.split_once("://") else {
+        return directory(Path::new(name), wanted.identity.as_deref());
+    };
+    let options = || -> Result<NetworkOptions> {
+        Ok(NetworkOptions {
+            identity: wanted.identity.clone(),
+            deadline: wanted.settings.deadline,
+            authorization: match std::env::var_os(AUTHORIZATION) {
+                Some(_) => Some(Secret::from_environment(AUTHORIZATION)?),
+                None => None,
+            },
+        })
+    };
+    Ok(match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" => Arc::new(Http::open(name, &options()?)?),
+        "s3" => Arc::new(S3::open(name, &options()?)?),
+        _ => bail!(
+            "no origin is a {}; name a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX",
+            escaped(scheme)
+        ),
+    })
+}
+
+fn directory(path: &Path, identity: Option<&str>) -> Result<Arc<dyn Origin>> {
+    let origin = match identity {
         Some(identity) => Directory::open_as(path, &format!("named:{identity}")),
         None => Directory::open(path),
     };
-    let origin = origin.with_context(|| format!("cannot open the origin {}", escaped(name)))?;
+    let origin = origin.with_context(|| format!("cannot open the origin {}", escaped(path)))?;
     Ok(Arc::new(origin))
 }
 

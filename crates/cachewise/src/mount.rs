@@ -34,6 +34,9 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     // Before anything is there to be undone.
     let interrupt = Interrupt::catch()?;
     let runtime = cache::runtime()?;
+    if let Some(lacks) = runtime.block_on(origin.check())? {
+        tell(&format!("warning: {lacks}"));
+    }
     let cache = cache::open(&runtime, &wanted, origin)?;
     let options = Options {
         name: arguments.origin.clone(),

@@ -31,6 +31,19 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The origin has names, and no lists of them.
+    #[error(
+        "{}the origin does not list directories ({why}); name files by their paths, or serve them by \
+         WebDAV or S3, which list",
+        before(path)
+    )]
+    NotListed {
+        /// The directory, relative to the origin.
+        path: PathBuf,
+        /// What it lacks.
+        why: &'static str,
+    },
+
     /// The object is not what it was when it was looked at: no bytes are mixed.
     #[error(
         "{}: changed at the origin while it was read ({what}); stat it again, and read that",
@@ -151,6 +164,8 @@ pub enum ErrorKind {
     Changed,
     /// Not in time.
     Deadline,
+    /// The origin cannot do it.
+    Unsupported,
     /// Somebody else has it.
     Busy,
     /// Origin, disk or engine failed.
@@ -166,6 +181,7 @@ impl Error {
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Path { .. } | Self::Range { .. } | Self::Setting { .. } => ErrorKind::Invalid,
             Self::Changed { .. } => ErrorKind::Changed,
+            Self::NotListed { .. } => ErrorKind::Unsupported,
             Self::Deadline { .. } => ErrorKind::Deadline,
             Self::Locked { .. } => ErrorKind::Busy,
             Self::Origin { .. }
@@ -187,6 +203,14 @@ impl Error {
                 source: Arc::new(source),
             },
         }
+    }
+}
+
+/// A path as the head of a sentence; nothing for the origin itself.
+fn before(path: &Path) -> String {
+    match path.as_os_str().is_empty() {
+        true => String::new(),
+        false => format!("{}: ", escaped(path)),
     }
 }
 

@@ -31,7 +31,7 @@
 //! # Layout
 //! - `cache`: [`BlockCache`], [`File`]: the way of a block; `flight`: one fetch for all who wait.
 //! - `key`: [`BlockKey`]; `block`: a block and its check sum.
-//! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`].
+//! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
 //! - `policy`: deadlines, hedges, breakers, what is under way.
@@ -55,12 +55,13 @@ mod origin;
 mod policy;
 pub mod remote;
 mod settings;
+mod tls;
 
 pub use block::Block;
 pub use cache::{BlockCache, File, LONGEST_READ};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
-pub use origin::{Directory, Entry, Kind, Meta, Origin, Version};
+pub use origin::{Directory, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version};
 pub use policy::Started;
 pub use settings::{DiskSettings, PolicySettings, Settings};

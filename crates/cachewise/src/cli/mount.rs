@@ -19,10 +19,11 @@ use super::cache::CacheFlags;
     Examples:\n  \
     cachewise mount /srv/data /mnt\n  \
     cachewise mount /srv/data /mnt --disk /var/cache/blocks --disk-size 50G\n  \
+    cachewise mount s3://bucket/data /mnt --disk /var/cache/blocks\n  \
     cachewise mount /srv/data /mnt --engine redis-cluster://10.0.0.1:6379,10.0.0.2:6379"
 )]
 pub struct Mount {
-    /// Where the bytes are at home: a directory.
+    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// Where to mount it: an empty directory.

@@ -82,10 +82,11 @@ pub struct DevCluster {
     after_help = "Exit status: 0 all bytes were written; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise tier get /srv/data model/weights.bin >weights.bin\n  \
+    cachewise tier get https://example.org/data model/weights.bin >weights.bin\n  \
     cachewise tier get --offset 1M --length 4K --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin | xxd"
 )]
 pub struct Get {
-    /// Where the bytes are at home: a directory.
+    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// The file, relative to the origin.
@@ -105,13 +106,14 @@ const ON_FILES: &str = "Exit status: 0 done; 1 bytes differ (verify); 2 somethin
     Examples:\n  \
     cachewise tier warm --engine redis-cluster://10.0.0.1:6379 /srv/data model\n  \
     cachewise tier put --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin\n  \
+    cachewise tier warm --disk /var/cache/blocks s3://bucket/data\n  \
     cachewise tier verify --engine redis-cluster://10.0.0.1:6379 /srv/data";
 
 /// `cachewise tier put`, `warm` and `verify`.
 #[derive(Debug, Args)]
 #[command(after_help = ON_FILES)]
 pub struct OnFiles {
-    /// Where the bytes are at home: a directory.
+    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// Files and directories, relative to the origin; all of it unless said.

@@ -237,6 +237,7 @@ fn errno(error: &Error) -> Errno {
         ErrorKind::Invalid => Errno::EINVAL,
         ErrorKind::Changed => Errno::ESTALE,
         ErrorKind::Deadline => Errno::ETIMEDOUT,
+        ErrorKind::Unsupported => Errno::EOPNOTSUPP,
         ErrorKind::Busy => Errno::EBUSY,
         ErrorKind::Failed => Errno::EIO,
     }

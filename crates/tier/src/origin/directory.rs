@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, StatxTimestamp};
 
-use super::{Entry, Kind, Meta, Origin, Version};
+use super::{Entry, Kind, Meta, Origin, Version, checked};
 use crate::Error;
 
 /// The step of a file system's clock, generously: Linux takes the time of its timer's last tick,
@@ -285,19 +285,4 @@ fn time(at: &StatxTimestamp) -> Option<SystemTime> {
         _ => SystemTime::UNIX_EPOCH.checked_sub(seconds),
     };
     second?.checked_add(Duration::from_nanos(u64::from(at.tv_nsec)))
-}
-
-/// Returns the path where it is of plain names alone.
-fn checked(path: &Path) -> Result<&Path, Error> {
-    if path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)))
-    {
-        Ok(path)
-    } else {
-        Err(Error::Path {
-            path: PathBuf::from(path),
-            why: "a path of an origin is relative to it, of plain names, without `.` and `..`",
-        })
-    }
 }

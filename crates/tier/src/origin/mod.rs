@@ -1,9 +1,12 @@
 //! [`Origin`]: where the bytes come from when nobody has them.
 
 mod directory;
+mod http;
+mod network;
+mod s3;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,6 +15,9 @@ use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 
 pub use directory::Directory;
+pub use http::Http;
+pub use network::NetworkOptions;
+pub use s3::S3;
 
 use crate::Error;
 
@@ -94,6 +100,15 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// different identities, and machines that see the same origin name it alike.
     fn identity(&self) -> &str;
 
+    /// Looks whether the origin is there, and says what it cannot do: for who is about to stay. Asks
+    /// nobody where opening it did.
+    ///
+    /// # Errors
+    /// [`Error::Denied`], [`Error::Deadline`], [`Error::Origin`].
+    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Looks at an object.
     ///
     /// # Errors
@@ -103,7 +118,7 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// Lists a directory, in no particular order, without `.` and `..`.
     ///
     /// # Errors
-    /// As [`Self::stat`].
+    /// As [`Self::stat`], and [`Error::NotListed`] of an origin without lists.
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
 
     /// Reads exactly `range`, which lies within `meta.size`, of the state that `meta` describes.
@@ -117,4 +132,19 @@ pub trait Origin: Send + Sync + fmt::Debug {
         meta: &'a Meta,
         range: ByteRange,
     ) -> BoxFuture<'a, Result<Bytes, Error>>;
+}
+
+/// Returns the path where it is of plain names alone.
+fn checked(path: &Path) -> Result<&Path, Error> {
+    if path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+    {
+        Ok(path)
+    } else {
+        Err(Error::Path {
+            path: path.to_owned(),
+            why: "a path of an origin is relative to it, of plain names, without `.` and `..`",
+        })
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod http;
 pub mod server;
 
 use std::io::{Read, Write};

@@ -1,0 +1,425 @@
+//! [`Http`]: an origin that a server gives out over HTTP.
+
+mod address;
+mod listing;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use futures_util::future::BoxFuture;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, RANGE,
+};
+use reqwest::{Method, StatusCode, Url};
+
+use super::network::{Client, NetworkOptions, Reply, Request, State, Want, directory, within};
+use super::{Entry, Kind, Meta, Origin, checked};
+use crate::Error;
+
+/// How often a server may send on to another place.
+const REDIRECTS: u32 = 5;
+
+/// How long the list of a directory may be, in bytes of XML: some 100,000 entries.
+const LONGEST_LIST: usize = 32 << 20;
+
+/// An origin that a server gives out over HTTP: any server of files, or one that speaks WebDAV,
+/// which can list directories too.
+///
+/// What it needs of the server: a size, and an ETag or a time of the last change. Reads are
+/// conditional on that state, and the state that the answer is of is looked at.
+///
+/// # Cost
+/// A look and a read are one request each. Of a server that ignores `Range` each read is a
+/// transfer of all that lies before it.
+pub struct Http {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    base: Url,
+    identity: String,
+    deadline: Duration,
+    authorization: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Http");
+        debug.field("identity", &self.inner.identity).finish()
+    }
+}
+
+/// What came of a request, redirects followed.
+enum Answer {
+    Reply(Reply),
+    /// The server says that it is a directory, by sending on to the same name with a slash.
+    Directory,
+}
+
+impl Http {
+    /// Takes a URL; asks nobody yet. Paths are below it.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a URL that is none, that has a password in it, or a query; and where
+    /// the system has no certificates to know a server of https by.
+    pub fn open(url: &str, options: &NetworkOptions) -> Result<Self, Error> {
+        let base = address::base(url)?;
+        let authorization = match &options.authorization {
+            Some(secret) => Some(address::authorization(secret)?),
+            None => None,
+        };
+        let identity = match &options.identity {
+            Some(name) => format!("named:{name}"),
+            None => base.to_string(),
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client: Client::new(options.deadline, base.scheme() == "https")?,
+                base,
+                identity,
+                deadline: options.deadline,
+                authorization,
+            }),
+        })
+    }
+}
+
+impl Origin for Http {
+    fn identity(&self) -> &str {
+        &self.inner.identity
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
+        let root = Path::new("");
+        Box::pin(within(self.inner.deadline, root, self.inner.check(root)))
+    }
+
+    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        Box::pin(within(self.inner.deadline, path, self.inner.stat(path)))
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        Box::pin(within(self.inner.deadline, path, self.inner.list(path)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
+        let read = self.inner.read(path, meta, range);
+        Box::pin(within(self.inner.deadline, path, read))
+    }
+}
+
+impl Inner {
+    /// Sends a request on to where it is sent on.
+    async fn follow(
+        &self,
+        path: &Path,
+        operation: &'static str,
+        mut request: Request,
+    ) -> Result<Answer, Error> {
+        let failed = |error| Error::of_origin(path, operation, error);
+        for _ in 0..=REDIRECTS {
+            let mut asked = request.clone();
+            // Nobody else is told the password.
+            if let Some(value) = &self.authorization
+                && request.url.origin() == self.base.origin()
+            {
+                asked.headers.insert(AUTHORIZATION, value.clone());
+            }
+            let reply = self.client.send(&asked).await.map_err(failed)?;
+            if !reply.status.is_redirection() || reply.status == StatusCode::NOT_MODIFIED {
+                return Ok(Answer::Reply(reply));
+            }
+            let to = text(&reply.headers, &LOCATION).and_then(|to| request.url.join(to).ok());
+            let Some(to) = to else {
+                return Err(failed(io::Error::other("the server sends on to nowhere")));
+            };
+            if to.path().strip_suffix('/') == Some(request.url.path()) {
+                return Ok(Answer::Directory);
+            }
+            let is_open = request.url.scheme() == "https" && to.scheme() != "https";
+            if is_open || !matches!(to.scheme(), "http" | "https") {
+                return Err(failed(io::Error::other(
+                    "the server sends on from https to something else, which is not followed",
+                )));
+            }
+            request.url = to;
+        }
+        Err(failed(io::Error::other(format!(
+            "the server sends on and on: {REDIRECTS} redirects were followed"
+        ))))
+    }
+
+    fn request(&self, path: &Path, method: Method, want: Want) -> Result<Request, Error> {
+        Ok(Request {
+            method,
+            url: address::below(&self.base, checked(path)?),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            want,
+        })
+    }
+
+    async fn stat(&self, path: &Path) -> Result<Meta, Error> {
+        const STAT: &str = "stat";
+        if path.as_os_str().is_empty() {
+            return Ok(directory(path));
+        }
+        let request = self.request(path, Method::HEAD, Want::Nothing)?;
+        let reply = match self.follow(path, STAT, request).await? {
+            Answer::Directory => return Ok(directory(path)),
+            Answer::Reply(reply) => reply,
+        };
+        let knows_no_head = [StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_IMPLEMENTED];
+        if !reply.status.is_success() && !knows_no_head.contains(&reply.status) {
+            return Err(refused(path, STAT, reply.status));
+        }
+        if reply.status == StatusCode::OK
+            && let (Some(state), Some(size)) = (State::of(&reply.headers), size(&reply.headers))
+        {
+            return Ok(meta(&state, size, &reply.headers));
+        }
+        // Some servers say more of a byte than of nothing.
+        let byte = ByteRange { start: 0, len: 1 };
+        let mut request = self.request(path, Method::GET, Want::Part(byte))?;
+        request.headers.insert(RANGE, header(&part(byte)));
+        let reply = match self.follow(path, STAT, request).await? {
+            Answer::Directory => return Ok(directory(path)),
+            Answer::Reply(reply) => reply,
+        };
+        let size = match reply.status {
+            StatusCode::OK => size(&reply.headers),
+            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+                sent(&reply.headers).and_then(|sent| sent.of)
+            }
+            status => return Err(refused(path, STAT, status)),
+        };
+        if let (Some(state), Some(size)) = (State::of(&reply.headers), size) {
+            return Ok(meta(&state, size, &reply.headers));
+        }
+        // Some servers of WebDAV have a page for a directory, which is no file.
+        if let Ok(Some(listed)) = self.properties(path, STAT, "0").await
+            && listed.is_collection
+        {
+            return Ok(directory(path));
+        }
+        let missing = match size {
+            None => "size",
+            Some(_) => "ETag that stands for its bytes, nor when it was written last",
+        };
+        Err(Error::of_origin(
+            path,
+            STAT,
+            io::Error::other(format!(
+                "the server tells no {missing}: without it nobody can say whether bytes are old"
+            )),
+        ))
+    }
+
+    async fn read(&self, path: &Path, meta: &Meta, range: ByteRange) -> Result<Bytes, Error> {
+        const READ: &str = "read";
+        let failed = |why| Error::of_origin(path, READ, io::Error::other(why));
+        let changed = |what| Error::Changed {
+            path: path.to_owned(),
+            what,
+        };
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let Some(state) = State::of_version(&meta.version) else {
+            return Err(changed("it is not of this origin"));
+        };
+        let mut request = self.request(path, Method::GET, Want::Part(range))?;
+        request.headers.insert(RANGE, header(&part(range)));
+        state.require(&mut request.headers);
+        let reply = match self.follow(path, READ, request).await? {
+            Answer::Directory => return Err(changed("it is not the same kind of object")),
+            Answer::Reply(reply) => reply,
+        };
+        match reply.status {
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => {}
+            StatusCode::PRECONDITION_FAILED => {
+                return Err(changed("it was written or replaced"));
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE => return Err(changed("it shrank")),
+            status => return Err(refused(path, READ, status)),
+        }
+        // A server may not know conditions: what it answers is looked at too.
+        match State::of(&reply.headers) {
+            Some(found) if found == state => {}
+            Some(_) => return Err(changed("it was written or replaced")),
+            None => {
+                return Err(failed(
+                    "the server does not tell which state its answer is of",
+                ));
+            }
+        }
+        if reply.status == StatusCode::PARTIAL_CONTENT {
+            let Some(sent) = sent(&reply.headers) else {
+                return Err(failed("the server does not tell which bytes it sends"));
+            };
+            if sent.of.is_some_and(|size| size != meta.size) {
+                return Err(changed("its size is another"));
+            }
+            if sent.range != Some(range) {
+                return Err(failed("the server sends other bytes than were asked for"));
+            }
+        } else if size(&reply.headers).is_some_and(|size| size != meta.size) {
+            return Err(changed("its size is another"));
+        }
+        match u64::try_from(reply.body.len()) {
+            Ok(len) if len == range.len => Ok(reply.body),
+            _ => Err(changed("it shrank")),
+        }
+    }
+
+    /// What WebDAV says of a path: itself, or what is in it too; none where the server does not speak it.
+    async fn properties(
+        &self,
+        path: &Path,
+        operation: &'static str,
+        depth: &'static str,
+    ) -> Result<Option<listing::Listed>, Error> {
+        let method = Method::from_bytes(b"PROPFIND")
+            .map_err(|error| Error::of_origin(path, operation, io::Error::other(error)))?;
+        let mut request = self.request(path, method, Want::Whole(LONGEST_LIST))?;
+        if !request.url.path().ends_with('/') {
+            let with_slash = format!("{}/", request.url.path());
+            request.url.set_path(&with_slash);
+        }
+        request.headers.insert(
+            HeaderName::from_static("depth"),
+            HeaderValue::from_static(depth),
+        );
+        let xml = HeaderValue::from_static("application/xml; charset=utf-8");
+        request.headers.insert(CONTENT_TYPE, xml);
+        request.body = Bytes::from_static(listing::QUESTION);
+        let of = request.url.clone();
+        match self.follow(path, operation, request).await? {
+            Answer::Reply(reply) if reply.status == StatusCode::MULTI_STATUS => {
+                let listed = listing::parse(&reply.body, &of)
+                    .map_err(|error| Error::of_origin(path, operation, error))?;
+                Ok(Some(listed))
+            }
+            Answer::Reply(reply) => {
+                let status = reply.status;
+                match status {
+                    StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
+                        Err(refused(path, operation, status))
+                    }
+                    _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+                        Err(refused(path, operation, status))
+                    }
+                    // It knows no such method, or takes it for a form that was sent.
+                    _ => Ok(None),
+                }
+            }
+            Answer::Directory => Ok(None),
+        }
+    }
+
+    async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
+        let unlisted = || Error::NotListed {
+            path: path.to_owned(),
+            why: "it does not speak WebDAV, and plain HTTP has no lists",
+        };
+        match self.properties(path, "list", "1").await? {
+            Some(listed) if listed.is_collection => Ok(listed.entries),
+            Some(_) => Err(Error::of_origin(
+                path,
+                "list",
+                io::Error::from(io::ErrorKind::NotADirectory),
+            )),
+            None => Err(unlisted()),
+        }
+    }
+
+    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
+        match self.properties(root, "look", "0").await {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) => Ok(Some(
+                "the origin does not list directories, as it does not speak WebDAV: names are found, and cannot be listed"
+                    .to_owned(),
+            )),
+            // Servers of files take a question that they do not know for one after a file.
+            Err(Error::NotFound { .. }) => Ok(Some(
+                "the origin lists nothing here: names are found if they are there".to_owned(),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn meta(state: &State, size: u64, headers: &HeaderMap) -> Meta {
+    Meta {
+        kind: Kind::File,
+        size,
+        version: state.version(),
+        modified: state.modified(),
+        mode: 0o444,
+        keep_from: state.keep_from(headers),
+    }
+}
+
+/// What an answer that is an error means.
+fn refused(path: &Path, operation: &'static str, status: StatusCode) -> Error {
+    let kind = match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => io::ErrorKind::NotFound,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    let error = io::Error::new(kind, format!("the server answers {status}"));
+    Error::of_origin(path, operation, error)
+}
+
+/// A range as the header says it: with its last byte.
+fn part(range: ByteRange) -> String {
+    format!("bytes={}-{}", range.start, range.end().saturating_sub(1))
+}
+
+/// A header of digits and letters.
+fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn size(headers: &HeaderMap) -> Option<u64> {
+    text(headers, &CONTENT_LENGTH)?.trim().parse().ok()
+}
+
+/// Which bytes an answer has, of how many.
+struct Sent {
+    range: Option<ByteRange>,
+    of: Option<u64>,
+}
+
+/// Reads `bytes 0-99/1000`, `bytes 0-99/*` and `bytes */1000`.
+fn sent(headers: &HeaderMap) -> Option<Sent> {
+    let text = text(headers, &CONTENT_RANGE)?
+        .trim()
+        .strip_prefix("bytes ")?;
+    let (range, of) = text.split_once('/')?;
+    let range = range.split_once('-').and_then(|(first, last)| {
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        let len = last.checked_sub(first)?.checked_add(1)?;
+        Some(ByteRange { start: first, len })
+    });
+    Some(Sent {
+        range,
+        of: of.parse().ok(),
+    })
+}

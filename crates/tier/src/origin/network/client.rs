@@ -1,0 +1,240 @@
+//! [`Client`]: requests over HTTP, bounded in time, in number, and in what is held of an answer.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use cachewise_units::ByteRange;
+use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url, redirect};
+
+use crate::{Error, tls};
+
+/// How often something is asked that failed in a way that may pass.
+const ATTEMPTS: u32 = 3;
+
+/// How long is waited before it is asked again, the first time; then twice as long.
+const BACKOFF: Duration = Duration::from_millis(100);
+
+/// How much is read and thrown away where a server sends all of an object when asked for a part.
+const MOST_SKIPPED: u64 = 16 << 20;
+
+/// How much is held of an answer that is an error.
+const MOST_OF_ERROR: usize = 8 << 10;
+
+/// What is taken of an answer's body.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::origin) enum Want {
+    /// Nothing: the head says it all.
+    Nothing,
+    /// All of it, which may be so long.
+    Whole(usize),
+    /// This part of the object, whether the server sends the part or all of it.
+    Part(ByteRange),
+}
+
+/// What is asked of a server. Asking twice is as good as once: nothing is ever written.
+#[derive(Clone, Debug)]
+pub(in crate::origin) struct Request {
+    pub method: Method,
+    pub url: Url,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub want: Want,
+}
+
+/// What a server answered.
+#[derive(Clone, Debug)]
+pub(in crate::origin) struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    /// What was wanted of the body, or less where it is shorter; of an error its beginning.
+    pub body: Bytes,
+}
+
+/// Keeps connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(in crate::origin) struct Client {
+    http: reqwest::Client,
+    /// How long the first attempt may wait for the head of its answer.
+    first: Duration,
+}
+
+impl Client {
+    /// Makes one for an origin of which each call has so much time. `needs_tls` is an error where
+    /// the system has no certificates of authorities.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub(in crate::origin) fn new(deadline: Duration, needs_tls: bool) -> Result<Self, Error> {
+        let config = match needs_tls {
+            true => tls::config(None)?,
+            false => tls::config_if_any()?,
+        };
+        // A third of the time: what hangs once may answer over another connection, and what is only
+        // slow has the rest.
+        let first = deadline / ATTEMPTS;
+        let mut headers = HeaderMap::new();
+        // Bytes as they lie at the origin.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("cachewise/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .tls_backend_preconfigured(config)
+            // Where it leads is looked at first.
+            .redirect(redirect::Policy::none())
+            .connect_timeout(first)
+            .build()
+            .map_err(|error| Error::Setting {
+                setting: "proxy",
+                why: told(error).to_string(),
+            })?;
+        Ok(Self { http, first })
+    }
+
+    /// Asks, and asks again where the failure may pass. The time as a whole is the caller's to
+    /// bound; dropping this ends the request.
+    ///
+    /// # Errors
+    /// No whole answer. An answer that is an error is an answer.
+    pub(in crate::origin) async fn send(&self, request: &Request) -> io::Result<Reply> {
+        let mut wait = BACKOFF;
+        let mut attempt = 1;
+        loop {
+            let is_last = attempt == ATTEMPTS;
+            let first = (attempt == 1).then_some(self.first);
+            match self.attempt(request, first).await {
+                Ok(reply) if is_last || !may_pass(reply.status) => return Ok(reply),
+                Err(error) if is_last || !may_be_mended(&error) => return Err(error),
+                _ => {}
+            }
+            attempt += 1;
+            tokio::time::sleep(jittered(wait)).await;
+            wait *= 2;
+        }
+    }
+
+    async fn attempt(&self, request: &Request, first: Option<Duration>) -> io::Result<Reply> {
+        let mut asked = reqwest::Request::new(request.method.clone(), request.url.clone());
+        *asked.headers_mut() = request.headers.clone();
+        if !request.body.is_empty() {
+            *asked.body_mut() = Some(request.body.clone().into());
+        }
+        let answer = self.http.execute(asked);
+        let mut answer = match first {
+            Some(time) => tokio::time::timeout(time, answer).await.map_err(|_| {
+                io::Error::new(io::ErrorKind::TimedOut, "the server does not answer")
+            })?,
+            None => answer.await,
+        }
+        .map_err(told)?;
+        let body = taken(&mut answer, request.want).await?;
+        Ok(Reply {
+            status: answer.status(),
+            headers: std::mem::take(answer.headers_mut()),
+            body,
+        })
+    }
+}
+
+/// Takes of a body what is wanted, and holds no more. What is left over is not read: the connection
+/// is closed.
+async fn taken(answer: &mut Response, want: Want) -> io::Result<Bytes> {
+    let (skip, most, is_exact) = match (want, answer.status()) {
+        (Want::Nothing, _) => return Ok(Bytes::new()),
+        (Want::Part(part), StatusCode::PARTIAL_CONTENT) => (0, length(part.len)?, true),
+        (Want::Part(part), StatusCode::OK) if part.start > MOST_SKIPPED => {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "the server ignores Range and sends all of the file each time, which is done up to {} MiB \
+                     of it: use a server that knows Range",
+                    MOST_SKIPPED >> 20
+                ),
+            ));
+        }
+        (Want::Part(part), StatusCode::OK) => (part.start, length(part.len)?, false),
+        (Want::Whole(most), status) if status.is_success() => (0, most, true),
+        _ => (0, MOST_OF_ERROR, false),
+    };
+    let mut skip = skip;
+    let mut body = BytesMut::new();
+    // One byte more than is wanted is enough to know that there is more.
+    while let Some(mut chunk) = answer.chunk().await.map_err(told)? {
+        let skipped = chunk.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
+        let mut rest = chunk.split_off(skipped);
+        skip = skip.saturating_sub(u64::try_from(skipped).unwrap_or(u64::MAX));
+        let room = most.saturating_sub(body.len());
+        if rest.len() > room && is_exact {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the server sends more than {most} bytes"),
+            ));
+        }
+        rest.truncate(room);
+        body.extend_from_slice(&rest);
+        if !is_exact && body.len() == most {
+            break;
+        }
+    }
+    Ok(body.freeze())
+}
+
+fn length(bytes: u64) -> io::Result<usize> {
+    usize::try_from(bytes).map_err(io::Error::other)
+}
+
+/// Whether a server that says this may say something else a moment later.
+fn may_pass(status: StatusCode) -> bool {
+    let later = [
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ];
+    later.contains(&status)
+}
+
+/// Whether another attempt may do better.
+fn may_be_mended(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        io::ErrorKind::Unsupported | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
+    )
+}
+
+/// Between a half and all of it, so that machines that failed together do not come back together.
+fn jittered(wait: Duration) -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let share = now.map_or(0, |now| now.subsec_nanos() % 1_000);
+    wait / 2 + wait * share / 2_000
+}
+
+/// What went wrong, with its causes, and without the URL, which the caller knows.
+fn told(error: reqwest::Error) -> io::Error {
+    let kind = if error.is_timeout() {
+        io::ErrorKind::TimedOut
+    } else if error.is_connect() {
+        io::ErrorKind::NotConnected
+    } else if error.is_builder() {
+        io::ErrorKind::InvalidInput
+    } else {
+        io::ErrorKind::Other
+    };
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            // Writing to a String does not fail.
+            let _ = write!(text, ": {said}");
+        }
+        cause = inner.source();
+    }
+    io::Error::new(kind, text)
+}

@@ -1,0 +1,165 @@
+//! [`State`]: which state of an object an answer is of.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{
+    DATE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
+};
+
+use crate::origin::Version;
+
+/// After how long a second write gets another `Last-Modified`, which has whole seconds: what it was
+/// cut off, and what clocks of file systems lag behind.
+const STEP: Duration = Duration::from_secs(2);
+
+/// What servers tell states apart by, as they write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::origin) struct State {
+    etag: String,
+    modified: String,
+}
+
+impl State {
+    /// Takes it from the head of an answer; none where nothing there tells one state from the next.
+    /// A weak ETag alone does not: the server says that bytes may differ under it.
+    pub(in crate::origin) fn of(headers: &HeaderMap) -> Option<Self> {
+        let state = Self {
+            etag: text(headers, &ETAG).trim().to_owned(),
+            modified: text(headers, &LAST_MODIFIED).trim().to_owned(),
+        };
+        (state.is_strong() || state.modified().is_some()).then_some(state)
+    }
+
+    /// Takes an ETag and a time from who has read the head already.
+    pub(in crate::origin) fn new(etag: &str, modified: Option<SystemTime>) -> Option<Self> {
+        let state = Self {
+            etag: etag.trim().to_owned(),
+            modified: modified.map(httpdate::fmt_http_date).unwrap_or_default(),
+        };
+        (state.is_strong() || modified.is_some()).then_some(state)
+    }
+
+    /// Takes it out of a version that was made of one.
+    pub(in crate::origin) fn of_version(version: &Version) -> Option<Self> {
+        let (etag, modified) = version.as_str().split_once('\n')?;
+        Some(Self {
+            etag: etag.to_owned(),
+            modified: modified.to_owned(),
+        })
+    }
+
+    /// What of it goes into keys. No header has a line break in it.
+    pub(in crate::origin) fn version(&self) -> Version {
+        Version::new(&format!("{}\n{}", self.etag, self.modified))
+    }
+
+    /// The ETag, if it stands for bytes.
+    pub(in crate::origin) fn etag(&self) -> Option<&str> {
+        self.is_strong().then_some(self.etag.as_str())
+    }
+
+    pub(in crate::origin) fn modified(&self) -> Option<SystemTime> {
+        httpdate::parse_http_date(&self.modified).ok()
+    }
+
+    fn is_strong(&self) -> bool {
+        self.etag.len() > 2 && self.etag.starts_with('"') && self.etag.ends_with('"')
+    }
+
+    /// Has the server answer only of this state.
+    pub(in crate::origin) fn require(&self, headers: &mut HeaderMap) {
+        let (name, value) = match self.etag() {
+            Some(etag) => (IF_MATCH, etag),
+            None => (IF_UNMODIFIED_SINCE, self.modified.as_str()),
+        };
+        // It came out of a header, so that it can be one.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    }
+
+    /// From when on a write shows, by this machine's clock.
+    ///
+    /// Also where there is a strong ETag: nginx makes it of the time in seconds and the size. The
+    /// server's own clock decides, as `Last-Modified` is of it.
+    pub(in crate::origin) fn keep_from(&self, headers: &HeaderMap) -> Option<SystemTime> {
+        let shows_from = self.modified()?.checked_add(STEP)?;
+        let now = SystemTime::now();
+        match httpdate::parse_http_date(&text(headers, &DATE)) {
+            Ok(there) => match shows_from.duration_since(there) {
+                Ok(left) => now.checked_add(left),
+                Err(_) => None,
+            },
+            Err(_) => (shows_from > now).then_some(shows_from),
+        }
+    }
+}
+
+/// A header as text; empty where there is none, or none that is text.
+fn text(headers: &HeaderMap, name: &HeaderName) -> String {
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()))
+            .collect()
+    }
+
+    const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+    #[test]
+    fn what_does_not_tell_states_apart_is_no_state() {
+        assert_eq!(State::of(&head(&[])), None);
+        assert_eq!(State::of(&head(&[(ETAG, "W/\"1\"")])), None, "weak alone");
+        assert_eq!(State::of(&head(&[(ETAG, "\"\"")])), None, "of nothing");
+        assert_eq!(State::of(&head(&[(LAST_MODIFIED, "once")])), None);
+        for told in [
+            head(&[(ETAG, "\"1\"")]),
+            head(&[(LAST_MODIFIED, WRITTEN)]),
+            head(&[(ETAG, "W/\"1\""), (LAST_MODIFIED, WRITTEN)]),
+        ] {
+            let state = State::of(&told).unwrap();
+            assert_eq!(State::of_version(&state.version()), Some(state), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn the_strongest_that_there_is_is_required() {
+        let required = |told: &[(HeaderName, &str)]| {
+            let mut headers = HeaderMap::new();
+            State::of(&head(told)).unwrap().require(&mut headers);
+            headers
+        };
+        let both = required(&[(ETAG, "\"1\""), (LAST_MODIFIED, WRITTEN)]);
+        assert_eq!(both, head(&[(IF_MATCH, "\"1\"")]));
+        // A weak ETag never matches, by the rules of If-Match.
+        let weak = required(&[(ETAG, "W/\"1\""), (LAST_MODIFIED, WRITTEN)]);
+        assert_eq!(weak, head(&[(IF_UNMODIFIED_SINCE, WRITTEN)]));
+    }
+
+    #[test]
+    fn what_was_written_within_the_step_is_not_settled_by_the_servers_clock() {
+        let left = |told: &[(HeaderName, &str)]| {
+            let told = head(told);
+            let from = State::of(&told).unwrap().keep_from(&told);
+            from.map(|from| from.duration_since(SystemTime::now()).unwrap_or_default())
+        };
+        let (written, etag) = ((LAST_MODIFIED, WRITTEN), (ETAG, "\"1\""));
+        let same = left(&[written.clone(), etag.clone(), (DATE, WRITTEN)]).unwrap();
+        assert!(same > Duration::from_secs(1), "{same:?}");
+        let later = (DATE, "Sun, 06 Nov 1994 08:49:39 GMT");
+        assert_eq!(
+            left(&[written.clone(), later]).unwrap_or_default(),
+            Duration::ZERO
+        );
+        assert_eq!(left(&[written]), None, "by our own clock, long ago");
+        assert_eq!(left(&[etag]), None, "the ETag is all that there is");
+    }
+}

@@ -1,0 +1,334 @@
+//! [`S3`]: an origin that is a bucket of S3, or of a store that speaks its protocol.
+
+mod service;
+mod set_up;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use cachewise_units::ByteRange;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use object_store::aws::AmazonS3;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path as Key;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
+
+use super::network::{NetworkOptions, State, directory, within};
+use super::{Entry, Kind, Meta, Origin, checked};
+use crate::Error;
+
+/// How many entries a directory may have.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// How long a time of the last change, which has whole seconds, may be that of another write too.
+const STEP: Duration = Duration::from_secs(2);
+
+/// An origin that is a bucket of S3, or of a store that speaks its protocol, or what in it has a
+/// prefix. Directories are what lies before the slashes in keys.
+///
+/// Where it is and who asks is in the environment, in the variables that the tools of AWS have:
+/// `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+/// `AWS_SESSION_TOKEN`, those of containers and of web identities; without any of them nothing is
+/// signed. `AWS_ALLOW_HTTP=true` allows what is not encrypted.
+///
+/// # Cost
+/// A look at an object and a read are one request each, a look at a directory two; a list is one
+/// for each 1,000 entries.
+pub struct S3 {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: AmazonS3,
+    /// What all keys begin with; empty, or with a slash at its end.
+    prefix: String,
+    identity: String,
+    deadline: Duration,
+}
+
+impl fmt::Debug for S3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("S3");
+        debug.field("identity", &self.inner.identity).finish()
+    }
+}
+
+impl S3 {
+    /// Takes `s3://BUCKET/PREFIX`; asks nobody yet.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for what is no bucket, and for an environment that cannot be used.
+    pub fn open(url: &str, options: &NetworkOptions) -> Result<Self, Error> {
+        let found = set_up::open(url, options)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store: found.store,
+                prefix: found.prefix,
+                identity: found.identity,
+                deadline: options.deadline,
+            }),
+        })
+    }
+}
+
+impl Origin for S3 {
+    fn identity(&self) -> &str {
+        &self.inner.identity
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
+        let root = Path::new("");
+        Box::pin(within(self.inner.deadline, root, self.inner.check(root)))
+    }
+
+    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        Box::pin(within(self.inner.deadline, path, self.inner.stat(path)))
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        Box::pin(within(self.inner.deadline, path, self.inner.list(path)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
+        let read = self.inner.read(path, meta, range);
+        Box::pin(within(self.inner.deadline, path, read))
+    }
+}
+
+impl Inner {
+    /// The key of a path.
+    fn key(&self, path: &Path) -> Result<Key, Error> {
+        let wrong = |why| Error::Path {
+            path: path.to_owned(),
+            why,
+        };
+        let name = checked(path)?.to_str();
+        let name = name.ok_or_else(|| wrong("keys of S3 are text in UTF-8, and this is none"))?;
+        Key::parse(format!("{}{name}", self.prefix)).map_err(|_| {
+            wrong("a control character or an empty name: no key that can be asked for")
+        })
+    }
+
+    /// What the keys below a directory begin with.
+    fn below(&self, path: &Path) -> Result<String, Error> {
+        match path.as_os_str().is_empty() {
+            true => Ok(self.prefix.clone()),
+            false => Ok(format!("{}/", self.key(path)?)),
+        }
+    }
+
+    /// A page of what begins so: all of it, or up to the next slash.
+    async fn page(
+        &self,
+        path: &Path,
+        operation: &'static str,
+        prefix: &str,
+        options: PaginatedListOptions,
+    ) -> Result<object_store::list::PaginatedListResult, Error> {
+        let prefix = (!prefix.is_empty()).then_some(prefix);
+        let page = self.store.list_paginated(prefix, options).await;
+        page.map_err(|error| match error {
+            // Of a list, this is about the bucket.
+            object_store::Error::NotFound { .. } => Error::of_origin(
+                path,
+                operation,
+                io::Error::other("there is no such bucket, or it is in another region"),
+            ),
+            error => failed(path, operation, error),
+        })
+    }
+
+    async fn stat(&self, path: &Path) -> Result<Meta, Error> {
+        const STAT: &str = "stat";
+        if path.as_os_str().is_empty() {
+            return Ok(directory(path));
+        }
+        let key = self.key(path)?;
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        match self.store.get_opts(&key, options).await {
+            Ok(found) => meta(path, &found.meta),
+            Err(object_store::Error::NotFound { .. }) => {
+                let one = PaginatedListOptions {
+                    max_keys: Some(1),
+                    ..PaginatedListOptions::default()
+                };
+                let below = self.below(path)?;
+                let page = self.page(path, STAT, &below, one).await?.result;
+                match page.objects.is_empty() && page.common_prefixes.is_empty() {
+                    true => Err(Error::NotFound {
+                        path: path.to_owned(),
+                    }),
+                    false => Ok(directory(path)),
+                }
+            }
+            Err(error) => Err(failed(path, STAT, error)),
+        }
+    }
+
+    async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
+        const LIST: &str = "list";
+        let below = self.below(path)?;
+        let wrong = |why: &'static str| Error::of_origin(path, LIST, io::Error::other(why));
+        let mut kinds: HashMap<OsString, Kind> = HashMap::new();
+        let mut is_there = false;
+        let mut next: Option<String> = None;
+        loop {
+            let options = PaginatedListOptions {
+                delimiter: Some("/".into()),
+                page_token: next.clone(),
+                ..PaginatedListOptions::default()
+            };
+            let page = self.page(path, LIST, &below, options).await?;
+            is_there |= !page.result.objects.is_empty();
+            for found in &page.result.common_prefixes {
+                if let Some(name) = name(found, &below) {
+                    kinds.entry(name).or_insert(Kind::Directory);
+                }
+            }
+            for found in &page.result.objects {
+                // A key that ends with a slash stands for the directory, and is no file of it.
+                if let Some(name) = name(&found.location, &below) {
+                    // Where both are there, the path is the object's.
+                    kinds.insert(name, Kind::File);
+                }
+            }
+            if kinds.len() > MOST_ENTRIES {
+                return Err(wrong("more than a million entries in one directory"));
+            }
+            match page.page_token {
+                None => break,
+                token if token == next => return Err(wrong("the server's list does not go on")),
+                token => next = token,
+            }
+        }
+        if kinds.is_empty() && !is_there && !path.as_os_str().is_empty() {
+            return Err(Error::NotFound {
+                path: path.to_owned(),
+            });
+        }
+        let entries = kinds.into_iter();
+        Ok(entries.map(|(name, kind)| Entry { name, kind }).collect())
+    }
+
+    async fn read(&self, path: &Path, meta: &Meta, range: ByteRange) -> Result<Bytes, Error> {
+        const READ: &str = "read";
+        let changed = |what| Error::Changed {
+            path: path.to_owned(),
+            what,
+        };
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let Some(state) = State::of_version(&meta.version) else {
+            return Err(changed("it is not of this origin"));
+        };
+        let options = GetOptions {
+            if_match: state.etag().map(str::to_owned),
+            range: Some(GetRange::Bounded(range.start..range.end())),
+            ..GetOptions::default()
+        };
+        let found = match self.store.get_opts(&self.key(path)?, options).await {
+            Ok(found) => found,
+            Err(object_store::Error::Precondition { .. }) => {
+                return Err(changed("it was written or replaced"));
+            }
+            Err(error) => return Err(failed(path, READ, error)),
+        };
+        if found.meta.size != meta.size {
+            return Err(changed("its size is another"));
+        }
+        if state_of(&found.meta).as_ref() != Some(&state) {
+            return Err(changed("it was written or replaced"));
+        }
+        let wanted = usize::try_from(range.len).unwrap_or(usize::MAX);
+        let mut bytes = BytesMut::new();
+        let mut parts = found.into_stream();
+        while let Some(part) = parts.next().await {
+            let part = part.map_err(|error| failed(path, READ, error))?;
+            if part.len() > wanted.saturating_sub(bytes.len()) {
+                let why = "the server sends more than was asked for";
+                return Err(Error::of_origin(path, READ, io::Error::other(why)));
+            }
+            bytes.extend_from_slice(&part);
+        }
+        match bytes.len() == wanted {
+            true => Ok(bytes.freeze()),
+            false => Err(changed("the read was short")),
+        }
+    }
+
+    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
+        let one = PaginatedListOptions {
+            max_keys: Some(1),
+            ..PaginatedListOptions::default()
+        };
+        match self.page(root, "list", &self.prefix, one).await {
+            Ok(_) => Ok(None),
+            Err(Error::Denied { .. }) => Ok(Some(
+                "the bucket does not let this user list it: names of files are found, directories are not \
+                 (keys are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"
+                    .to_owned(),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The name in a directory of what a key stands for, if it stands for something right in it.
+fn name(key: &Key, below: &str) -> Option<OsString> {
+    let name = key.as_ref().strip_prefix(below)?;
+    let is_plain = !name.is_empty() && !name.contains('/');
+    is_plain.then(|| OsString::from(name))
+}
+
+fn state_of(found: &ObjectMeta) -> Option<State> {
+    // A store that tells no time has this one.
+    let modified = SystemTime::from(found.last_modified);
+    let modified = (modified > SystemTime::UNIX_EPOCH).then_some(modified);
+    State::new(found.e_tag.as_deref().unwrap_or_default(), modified)
+}
+
+fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
+    let Some(state) = state_of(found) else {
+        let why = "the store tells no ETag, nor when it was written: nobody could say whether bytes are old";
+        return Err(Error::of_origin(path, "stat", io::Error::other(why)));
+    };
+    // An ETag of S3 is made of the bytes, or of that write alone.
+    let keep_from = match state.etag() {
+        Some(_) => None,
+        None => state.modified().and_then(|at| at.checked_add(STEP)),
+    };
+    Ok(Meta {
+        kind: Kind::File,
+        size: found.size,
+        version: state.version(),
+        modified: state.modified(),
+        mode: 0o444,
+        keep_from,
+    })
+}
+
+fn failed(path: &Path, operation: &'static str, error: object_store::Error) -> Error {
+    let kind = match &error {
+        object_store::Error::NotFound { .. } => io::ErrorKind::NotFound,
+        object_store::Error::PermissionDenied { .. }
+        | object_store::Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    Error::of_origin(path, operation, io::Error::new(kind, error.to_string()))
+}

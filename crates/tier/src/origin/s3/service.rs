@@ -1,0 +1,138 @@
+//! [`Service`]: how the client of S3 reaches servers: by the same means as other origins, so that
+//! answers are bounded, and what fails is asked again in one place.
+
+use std::io;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use object_store::ClientOptions;
+use object_store::client::{
+    ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
+    HttpResponse, HttpService,
+};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, RANGE};
+use reqwest::{Method, Url};
+
+use crate::origin::network::{Client, Reply, Request, Want};
+
+/// How long a list of 1,000 keys of 1,024 letters may be, each written as an entity.
+const LONGEST_ANSWER: usize = 16 << 20;
+
+/// How much of an error is told.
+const LONGEST_ERROR: usize = 300;
+
+/// Makes one for each purpose.
+#[derive(Debug)]
+pub(super) struct Connector(pub Client);
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let allows = options.get_config_value(&ClientConfigKey::AllowHttp);
+        Ok(HttpClient::new(Service {
+            client: self.0.clone(),
+            allows_http: allows.as_deref() == Some("true"),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Service {
+    client: Client,
+    allows_http: bool,
+}
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let wrong = |why: &str| {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, why);
+            HttpError::new(HttpErrorKind::Unknown, error)
+        };
+        let (parts, body) = request.into_parts();
+        let url = Url::parse(&parts.uri.to_string());
+        let url = url.map_err(|error| wrong(&format!("not a URL: {error}")))?;
+        if url.scheme() != "https" && !self.allows_http {
+            return Err(wrong("not encrypted, and AWS_ALLOW_HTTP is not true"));
+        }
+        let want = match parts.method {
+            Method::HEAD => Want::Nothing,
+            _ => match range(&parts.headers) {
+                Some(range) => Want::Part(range),
+                None => Want::Whole(LONGEST_ANSWER),
+            },
+        };
+        let request = Request {
+            method: parts.method,
+            url,
+            headers: parts.headers,
+            // Nothing is ever uploaded: what there is, is a short form.
+            body: body.as_bytes().cloned().unwrap_or_default(),
+            want,
+        };
+        let reply = self.client.send(&request).await.map_err(|error| {
+            let kind = match error.kind() {
+                io::ErrorKind::TimedOut => HttpErrorKind::Timeout,
+                io::ErrorKind::NotConnected => HttpErrorKind::Connect,
+                _ => HttpErrorKind::Unknown,
+            };
+            HttpError::new(kind, error)
+        })?;
+        Ok(response(reply))
+    }
+}
+
+fn response(reply: Reply) -> HttpResponse {
+    let is_error = !reply.status.is_success();
+    let body = match is_error {
+        true => Bytes::from(told(&reply.body)),
+        false => reply.body,
+    };
+    let mut response = HttpResponse::new(body.into());
+    *response.status_mut() = reply.status;
+    *response.headers_mut() = reply.headers;
+    if is_error {
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+    response
+}
+
+/// What an error says, on a line: `<Code>` and `<Message>` of S3.
+fn told(body: &[u8]) -> String {
+    let body = String::from_utf8_lossy(body);
+    let element = |name: &str| {
+        let (_, rest) = body.split_once(&format!("<{name}>"))?;
+        let (text, _) = rest.split_once(&format!("</{name}>"))?;
+        Some(text.trim())
+    };
+    let said: Vec<&str> = [element("Code"), element("Message")]
+        .into_iter()
+        .flatten()
+        .collect();
+    let letters = said.join(": ");
+    let letters = letters.chars().filter(|letter| !letter.is_control());
+    letters.take(LONGEST_ERROR).collect()
+}
+
+/// Which part is asked for: `bytes=0-99`.
+fn range(headers: &HeaderMap) -> Option<ByteRange> {
+    let text = headers.get(RANGE)?.to_str().ok()?;
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    let len = last.checked_sub(first)?.checked_add(1)?;
+    Some(ByteRange { start: first, len })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_in_a_line_and_bounded() {
+        let body = b"<?xml?><Error><Code>NoSuchKey</Code><Message>It is\n gone</Message><X>secret</X></Error>";
+        assert_eq!(told(body), "NoSuchKey: It is gone");
+        assert_eq!(told(b"<html>nonsense"), "");
+        let long = format!("<Code>{}</Code>", "x".repeat(10_000));
+        assert_eq!(told(long.as_bytes()).len(), LONGEST_ERROR);
+    }
+}

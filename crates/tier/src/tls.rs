@@ -1,0 +1,78 @@
+//! How TLS is spoken: with whom, and who vouches for them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cachewise_units::escaped;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+use crate::Error;
+
+/// Reads the certificates of authorities: of a file, or the system's.
+///
+/// # Errors
+/// [`Error::Setting`] where there are none.
+pub(crate) fn config(authority: Option<&Path>) -> Result<ClientConfig, Error> {
+    let roots = match authority {
+        Some(path) => of_file(path)?,
+        None => {
+            let roots = of_system();
+            if roots.is_empty() {
+                return Err(wrong(
+                    "this system has no certificates of authorities: name a file of them"
+                        .to_owned(),
+                ));
+            }
+            roots
+        }
+    };
+    with(roots)
+}
+
+/// The same, where nobody may be spoken to by TLS at all: without authorities nobody is believed.
+///
+/// # Errors
+/// [`Error::Setting`], which is a defect.
+pub(crate) fn config_if_any() -> Result<ClientConfig, Error> {
+    with(of_system())
+}
+
+fn of_file(path: &Path) -> Result<RootCertStore, Error> {
+    let name = escaped(path);
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| wrong(format!("certificates of {name}: {error}")))?;
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(certificates);
+    match taken {
+        0 => Err(wrong(format!("{name} has no certificate in PEM"))),
+        _ => Ok(roots),
+    }
+}
+
+/// The system's; `SSL_CERT_FILE` and `SSL_CERT_DIR` in the environment name others.
+fn of_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(found.certs);
+    roots
+}
+
+fn with(roots: RootCertStore) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}
+
+fn wrong(why: String) -> Error {
+    Error::Setting {
+        setting: "TLS",
+        why,
+    }
+}
