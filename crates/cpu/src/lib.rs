@@ -20,6 +20,7 @@
 //! - [`lab`]: experiments, each with a control and checks.
 //! - [`measure`]: latency by size, its levels, address translation, on a machine that others use too.
 //! - [`sharing`]: false sharing in a program, with its proofs.
+//! - `mapping`: what a process has mapped, and the files behind it.
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
 
@@ -27,6 +28,7 @@ mod cpu_list;
 mod error;
 mod hierarchy;
 pub mod lab;
+mod mapping;
 pub mod measure;
 pub mod program;
 pub mod sharing;

@@ -5,11 +5,13 @@
 //!
 //! # Layout
 //! - this file: rates; `counters`: the hardware's, each tried by opening it
+//! - [`sampling`]: where in the program events happen, by the hardware or the kernel
 //! - `simulation`: a run under valgrind's callgrind; `profile`: what that wrote; `source`: from addresses to the
 //!   lines that one has written oneself
 
 mod counters;
 mod profile;
+pub mod sampling;
 mod simulation;
 mod source;
 

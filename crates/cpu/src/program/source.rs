@@ -13,6 +13,9 @@ use super::{Costs, Profile};
 /// More addresses than this have next to nothing each.
 const MOST_ADDRESSES: usize = 50_000;
 
+/// What callgrind calls a function without a symbol.
+const UNNAMED: &str = "???";
+
 /// Whose sources are not the user's own.
 const LIBRARIES: [&str; 6] = [
     "/rustc/",
@@ -25,38 +28,68 @@ const LIBRARIES: [&str; 6] = [
 
 /// Where a cost arises.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The function, by debug information, or by symbols where there is none.
-    pub function: String,
+pub struct Place<C = Costs> {
+    /// The function, by debug information, or by symbols where there is none; nothing where there are no symbols, either.
+    pub function: Option<String>,
     /// The file and line; nothing without debug information.
     pub line: Option<(String, u32)>,
     /// The program or library.
     pub object: String,
     /// What it costs.
-    pub costs: Costs,
+    pub costs: C,
 }
 
 /// A place's name: what is the same is added up.
-type Name = (String, Option<(String, u32)>, String);
+pub(super) type Name = (Option<String>, Option<(String, u32)>, String);
+
+/// What can be added up, and says how much it is.
+pub(super) trait Cost: Default {
+    fn add(&mut self, other: &Self);
+    fn weight(&self) -> u64;
+}
+
+impl Cost for Costs {
+    fn add(&mut self, other: &Costs) {
+        Costs::add(self, other);
+    }
+
+    fn weight(&self) -> u64 {
+        self.misses()
+    }
+}
 
 /// The places with the most misses of data, the worst first.
 #[must_use]
 pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
     let mut loaders: HashMap<&str, Option<Loader>> = HashMap::new();
-    let mut places: HashMap<Name, Costs> = HashMap::new();
-    for (object, address, costs, function) in profile.costliest(MOST_ADDRESSES) {
+    let spots = profile.costliest(MOST_ADDRESSES).into_iter();
+    let named = spots.map(|(object, address, costs, function)| {
         let loader = loaders
             .entry(object)
             .or_insert_with(|| Loader::new(object).ok());
         let own = loader
             .as_ref()
             .and_then(|loader| own_frame(loader, address));
-        let (function, line) = own.unwrap_or_else(|| (function.to_owned(), None));
-        let name = (function, line, object.to_owned());
-        places.entry(name).or_default().add(costs);
+        let (function, line) = match own {
+            Some((function, line)) => (Some(function), line),
+            None => ((function != UNNAMED).then(|| function.to_owned()), None),
+        };
+        ((function, line, object.to_owned()), *costs)
+    });
+    ranked(named, most)
+}
+
+/// What costs something by place, the costliest first.
+pub(super) fn ranked<C: Cost>(
+    named: impl Iterator<Item = (Name, C)>,
+    most: usize,
+) -> Vec<Place<C>> {
+    let mut places: HashMap<Name, C> = HashMap::new();
+    for (name, costs) in named {
+        places.entry(name).or_default().add(&costs);
     }
-    places.retain(|_, costs| costs.misses() > 0);
-    let mut places: Vec<Place> = places
+    places.retain(|_, costs| costs.weight() > 0);
+    let mut places: Vec<Place<C>> = places
         .into_iter()
         .map(|((function, line, object), costs)| Place {
             function,
@@ -66,15 +99,16 @@ pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
         })
         .collect();
     places.sort_by(|one, other| {
-        let misses = other.costs.misses().cmp(&one.costs.misses());
-        misses.then_with(|| (&one.function, &one.line).cmp(&(&other.function, &other.line)))
+        let name = |place: &Place<C>| (place.function.clone(), place.line.clone());
+        let weight = other.costs.weight().cmp(&one.costs.weight());
+        weight.then_with(|| name(one).cmp(&name(other)))
     });
     places.truncate(most);
     places
 }
 
 /// The innermost frame that is not a library's; the outermost if all are.
-fn own_frame(loader: &Loader, address: u64) -> Option<(String, Option<(String, u32)>)> {
+pub(super) fn own_frame(loader: &Loader, address: u64) -> Option<(String, Option<(String, u32)>)> {
     let mut frames = loader.find_frames(address).ok()?;
     let mut last = None;
     while let Ok(Some(frame)) = frames.next() {

@@ -1,14 +1,13 @@
 //! Where a program's variables are: from its symbols and its mappings.
 
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::demangle_auto;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
-use rustix::fs::OFlags;
 
 use crate::Error;
+use crate::mapping::{Mapping, mappings_of};
 
 /// A variable of a program that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,69 +18,6 @@ pub struct Variable {
     pub size: u64,
     /// The program or library that has it.
     pub object: PathBuf,
-}
-
-/// One line of a process's maps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    path: PathBuf,
-}
-
-impl Mapping {
-    /// What is mapped here; nothing where that is no file, or cannot be had. The process may see other files by these
-    /// names than we do, so it is asked for the file itself: by the mapping, which is for root, or by its own root.
-    fn open(&self, pid: u32, is_program: bool) -> Option<fs::File> {
-        let mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
-        // Though its name may be another one's in the meantime.
-        let program = is_program.then(|| format!("/proc/{pid}/exe"));
-        let name = self.path.strip_prefix("/").ok()?;
-        let of_process = Path::new(&format!("/proc/{pid}/root")).join(name);
-        let places = program
-            .into_iter()
-            .chain([mapping])
-            .map(PathBuf::from)
-            .chain([of_process, self.path.clone()]);
-        places.into_iter().find_map(|place| regular(&place))
-    }
-}
-
-/// Opens a regular file. A device or a pipe would do something, or wait.
-fn regular(path: &Path) -> Option<fs::File> {
-    let is_file = |found: fs::Metadata| found.is_file().then_some(());
-    is_file(fs::metadata(path).ok()?)?;
-    // It may be another one in the meantime.
-    let mut options = fs::OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32);
-    let file = file.open(path).ok()?;
-    is_file(file.metadata().ok()?)?;
-    Some(file)
-}
-
-fn mappings(text: &str) -> Vec<Mapping> {
-    let parse = |line: &str| {
-        let mut words = line.splitn(6, ' ');
-        let (start, end) = words.next()?.split_once('-')?;
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let offset = words.nth(1)?;
-        Some(Mapping {
-            start: hex(start)?,
-            end: hex(end)?,
-            offset: hex(offset)?,
-            path: words.nth(2).unwrap_or_default().trim_start().into(),
-        })
-    };
-    text.lines().filter_map(parse).collect()
-}
-
-fn mappings_of(pid: u32) -> Result<Vec<Mapping>, Error> {
-    let path = format!("/proc/{pid}/maps");
-    let text = fs::read_to_string(&path).map_err(Error::io("read", path))?;
-    Ok(mappings(&text))
 }
 
 /// Whether a process has memory at this address.
@@ -214,59 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn only_files_are_opened() {
-        let place = tempfile::tempdir().unwrap();
-        let pipe = place.path().join("pipe");
-        let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
-        for no_file in [
-            pipe.as_path(),
-            place.path(),
-            Path::new("/dev/zero"),
-            Path::new("/nowhere"),
-        ] {
-            assert!(regular(no_file).is_none(), "{}", no_file.display());
-        }
-        assert!(regular(Path::new("/proc/self/exe")).is_some(), "a file");
-        let own = Mapping {
-            start: 0,
-            end: 4096,
-            offset: 0,
-            path: std::env::current_exe().unwrap(),
-        };
-        // No such mapping: by the process's own root.
-        let opened = own.open(std::process::id(), false);
-        assert!(opened.is_some(), "{own:?}");
-    }
-
-    #[test]
     fn names_are_those_of_the_source() {
         let mangled = "_ZN7program8COUNTERS17h0123456789abcdefE";
         assert!(is_called(mangled, "COUNTERS"), "its last part");
         assert!(is_called(mangled, "program::COUNTERS"), "all of it");
         assert!(is_called("counters", "counters"), "as in C");
         assert!(!is_called(mangled, "OUNTERS"), "not a part of a word");
-    }
-
-    #[test]
-    fn maps_are_read() {
-        let text = "\
-55d0c0000000-55d0c0002000 r-xp 00001000 fe:00 1234                       /bin/with space
-7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0
-nonsense
-";
-        let found = mappings(text);
-        assert_eq!(found.len(), 2, "what is no mapping is left out: {found:?}");
-        assert_eq!(
-            found[0].path,
-            Path::new("/bin/with space"),
-            "names may have spaces"
-        );
-        assert_eq!(
-            (found[0].offset, found[1].end),
-            (0x1000, 0x7ffd_0002_1000),
-            "{found:?}"
-        );
     }
 }

@@ -1,0 +1,255 @@
+//! Where in a program something happens: every so many events the kernel notes the address of the instruction.
+//!
+//! Misses need hardware counters; page faults and CPU time are the kernel's own, and go the same way. An address
+//! becomes a line by what its process had mapped then, so that libraries, programs that are moved, children and
+//! what they become by exec(3) are told apart. Where that is not known (code that a program wrote into its memory, files
+//! that are gone) the place is unknown, and is counted as that.
+//!
+//! # Layout
+//! - `event`: what can be sampled; `open`: opening it on each CPU, with the least skid that there is
+//! - `record`: what the kernel says; `collect`: emptying its buffers meanwhile, and adding up
+//! - `space`: what processes have mapped; `object`: the files of that, and their lines
+//! - this file: beginning, ending, and what came of it
+//!
+//! # Kernel
+//! 3.16 and later. From 5.12 on files are known by their build ID, before by their inode; from 6.0 on the kernel counts
+//! what was lost by itself.
+
+mod collect;
+mod event;
+mod object;
+mod open;
+mod record;
+mod space;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+pub use event::{EVENTS, Event, Unit};
+pub use open::Skid;
+
+use super::NoCounter;
+use super::source::{Cost, Place, ranked};
+use crate::mapping::mappings_of;
+use collect::{Collected, collect};
+use object::Code;
+use open::{Opened, Whose};
+use space::Spaces;
+
+/// Samples, and how many events they stand for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many samples.
+    pub samples: u64,
+    /// In the unit of the event.
+    pub events: u64,
+}
+
+impl Tally {
+    const fn of(samples: u64, period: u64) -> Tally {
+        let events = samples.saturating_mul(period);
+        Tally { samples, events }
+    }
+}
+
+impl Cost for Tally {
+    fn add(&mut self, other: &Tally) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.events = self.events.saturating_add(other.events);
+    }
+
+    fn weight(&self) -> u64 {
+        self.events
+    }
+}
+
+/// Sampling that goes on.
+#[derive(Debug)]
+pub struct Sampling {
+    event: &'static Event,
+    period: u64,
+    skid: Skid,
+    left_out: usize,
+    /// Written to, it ends.
+    stop: Arc<OwnedFd>,
+    collector: Option<JoinHandle<Collected>>,
+}
+
+impl Sampling {
+    /// Samples the programs that this thread starts next, from when they are executed, and what they start.
+    ///
+    /// # Errors
+    /// If the event cannot be had here.
+    pub fn of_children(event: &'static Event, period: Option<u64>) -> Result<Sampling, NoCounter> {
+        Sampling::start(event, period, &Whose::Children, Spaces::default)
+    }
+
+    /// Samples these threads of a process from now on, and what they start.
+    ///
+    /// # Errors
+    /// If the event cannot be had here, or of this process.
+    pub fn of_process(
+        event: &'static Event,
+        period: Option<u64>,
+        pid: u32,
+        threads: Vec<u32>,
+    ) -> Result<Sampling, NoCounter> {
+        let count = threads.len();
+        Sampling::start(event, period, &Whose::Threads(threads), || {
+            // After sampling has begun: what is mapped meanwhile is told twice, and not missed.
+            let mut spaces = Spaces::default();
+            spaces.running(pid, &mappings_of(pid).unwrap_or_default(), count);
+            spaces
+        })
+    }
+
+    fn start(
+        event: &'static Event,
+        period: Option<u64>,
+        whose: &Whose,
+        spaces: impl FnOnce() -> Spaces,
+    ) -> Result<Sampling, NoCounter> {
+        let period = period.unwrap_or(event.period).max(1);
+        let Opened {
+            rings,
+            others,
+            skid,
+            counts_lost,
+            left_out,
+        } = open::open(event, period, whose)?;
+        let spaces = spaces();
+        let failed = |errno: rustix::io::Errno| NoCounter::Failed(errno.raw_os_error());
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?);
+        let ending = Arc::clone(&stop);
+        let collector = std::thread::Builder::new()
+            .name("samples".into())
+            .spawn(move || collect(rings, others, counts_lost, spaces, &ending))?;
+        Ok(Sampling {
+            event,
+            period,
+            skid,
+            left_out,
+            stop,
+            collector: Some(collector),
+        })
+    }
+
+    fn end(&mut self) -> Option<Collected> {
+        let collector = self.collector.take()?;
+        // A counter of eight bytes takes them.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        collector.join().ok()
+    }
+
+    /// Ends it.
+    #[must_use]
+    pub fn finish(mut self) -> Samples {
+        let collected = self.end().unwrap_or_default();
+        let taken = collected
+            .sites
+            .values()
+            .fold(collected.beyond, |sum, samples| {
+                sum.saturating_add(*samples)
+            });
+        Samples {
+            event: self.event,
+            period: self.period,
+            skid: self.skid,
+            left_out: self.left_out,
+            taken: Tally::of(taken, self.period),
+            collected,
+        }
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Samples of a program.
+#[derive(Debug)]
+pub struct Samples {
+    /// What was sampled.
+    pub event: &'static Event,
+    /// Every so many there is a sample.
+    pub period: u64,
+    /// How far addresses may be from where it happened.
+    pub skid: Skid,
+    /// Threads that were not sampled, as this process may not open more files.
+    pub left_out: usize,
+    /// All samples together.
+    pub taken: Tally,
+    collected: Collected,
+}
+
+impl Samples {
+    /// How many events there were by the counter, whether sampled or not; nothing if it cannot be read.
+    #[must_use]
+    pub const fn happened(&self) -> Option<u64> {
+        self.collected.happened
+    }
+
+    /// Records that were lost, as the buffers were full: samples, mostly.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.collected.lost
+    }
+
+    /// How often the kernel stopped sampling for a while, as it took too much time.
+    #[must_use]
+    pub const fn throttled(&self) -> u64 {
+        self.collected.throttled
+    }
+
+    /// Records that are not understood.
+    #[must_use]
+    pub const fn garbled(&self) -> u64 {
+        self.collected.garbled
+    }
+
+    /// Samples in places beyond the most that are told apart.
+    #[must_use]
+    pub const fn beyond(&self) -> Tally {
+        Tally::of(self.collected.beyond, self.period)
+    }
+
+    /// The part of the time in which the counter had a place in the hardware, 0 to 1.
+    #[must_use]
+    pub const fn counted_ratio(&self) -> Option<f64> {
+        self.collected.counted_ratio
+    }
+
+    /// The places with the most events, the first ones first: by line, else by function, else by file. What has no place
+    /// at all is one of them, in `?`.
+    ///
+    /// # Cost
+    /// Reads the debug information of each file that a sample is in.
+    #[must_use]
+    pub fn hottest(&self, most: usize) -> Vec<Place<Tally>> {
+        let objects = &self.collected.spaces.objects;
+        let mut code: HashMap<usize, (String, Option<Code>)> = HashMap::new();
+        let named = self
+            .collected
+            .sites
+            .iter()
+            .map(|((object, offset), samples)| {
+                let tally = Tally::of(*samples, self.period);
+                let Some(object) = object else {
+                    return ((None, None, "?".to_owned()), tally);
+                };
+                let (name, code) = code
+                    .entry(*object)
+                    .or_insert_with(|| (objects.name(*object), objects.code(*object)));
+                let place = code.as_ref().map(|code| code.place(*offset));
+                let (function, line) = place.unwrap_or_default();
+                ((function, line, name.clone()), tally)
+            });
+        ranked(named, most)
+    }
+}

@@ -1,0 +1,331 @@
+//! Opening a sampled event: on each CPU, as the kernel gives a buffer to none that is inherited and on all CPUs; and
+//! with as much as this kernel and this hardware can do.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use perf_event::{Builder, Counter, ReadFormat, SampleFlag, SampleSkid, Sampler};
+use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, Opcode, ioctl, opcode};
+
+use super::event::Event;
+use crate::measure::pin::allowed;
+use crate::program::NoCounter;
+use crate::{CpuList, Error};
+
+/// The largest buffer of a CPU, in bytes: with its head as much as users may lock for each CPU unless told otherwise
+/// (`kernel.perf_event_mlock_kb`).
+const LARGEST_RING: usize = 512 << 10;
+
+/// Less than this holds no burst.
+const SMALLEST_RING: usize = 32 << 10;
+
+/// Whose events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Of the programs that this thread starts next, from when they are executed.
+    Children,
+    /// Of these threads, from now on.
+    Threads(Vec<u32>),
+}
+
+/// How far the address of a sample may be from where the event happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skid {
+    /// The instruction itself: the hardware says so, or the kernel was there.
+    None,
+    /// The hardware was asked for it, and promises nothing.
+    Asked,
+    /// Always the same distance, some instructions.
+    Constant,
+    /// Some instructions, by chance.
+    Any,
+}
+
+impl Skid {
+    /// From the best to what every hardware has.
+    const HARDWARE: [(Skid, SampleSkid); 4] = [
+        (Skid::None, SampleSkid::RequireZero),
+        (Skid::Asked, SampleSkid::RequestZero),
+        (Skid::Constant, SampleSkid::Constant),
+        (Skid::Any, SampleSkid::Arbitrary),
+    ];
+
+    /// The level of the kernel's `precise_ip`, 0 to 3.
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        match self {
+            Skid::None => 3,
+            Skid::Asked => 2,
+            Skid::Constant => 1,
+            Skid::Any => 0,
+        }
+    }
+}
+
+/// What kernels have learnt: from 6.0 on to count what was lost, from 5.12 on to tell a file by its build ID.
+const KNOWN: [(bool, bool); 3] = [(true, true), (false, true), (false, false)];
+
+/// Events that are open, with their buffers.
+pub(super) struct Opened {
+    /// One for each CPU.
+    pub(super) rings: Vec<Sampler>,
+    /// Those of other threads, which write into the buffers of the first one.
+    pub(super) others: Vec<Counter>,
+    pub(super) skid: Skid,
+    /// Whether the kernel counts by itself what was lost.
+    pub(super) counts_lost: bool,
+    /// Threads for which there was no place.
+    pub(super) left_out: usize,
+}
+
+/// A way to open it that works.
+#[derive(Clone, Copy)]
+struct Way {
+    skid: (Skid, SampleSkid),
+    counts_lost: bool,
+    build_id: bool,
+}
+
+fn builder<'a>(event: &Event, period: u64, way: Way) -> Builder<'a> {
+    let mut builder = event.builder();
+    builder
+        .inherit(true)
+        .mmap(true)
+        .mmap2(true)
+        .comm(true)
+        .comm_exec(true)
+        .task(true)
+        .sample_id_all(true)
+        // Not the period: asked for that, the kernel samples each of its own events.
+        .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME)
+        .sample_period(period)
+        .wakeup_watermark(SMALLEST_RING / 2)
+        .build_id(way.build_id);
+    if !event.is_software() {
+        builder.precise_ip(way.skid.1);
+    }
+    let mut format = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING;
+    format.set(ReadFormat::LOST, way.counts_lost);
+    builder.read_format(format);
+    builder
+}
+
+fn counter(
+    event: &Event,
+    period: u64,
+    way: Way,
+    thread: Option<u32>,
+    cpu: u32,
+) -> io::Result<Counter> {
+    let mut builder = builder(event, period, way);
+    builder.one_cpu(cpu as usize);
+    match thread {
+        Some(thread) => builder
+            .observe_pid(i32::try_from(thread).unwrap_or(i32::MAX))
+            .enabled(true),
+        None => builder.enable_on_exec(true),
+    };
+    builder.build()
+}
+
+/// The CPUs that programs may run on; those of this process where sysfs does not tell.
+fn online() -> Result<CpuList, Error> {
+    let told = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    match told.ok().and_then(|text| text.trim().parse().ok()) {
+        Some(cpus) => Ok(cpus),
+        None => allowed(),
+    }
+}
+
+/// Why it is not open.
+enum Failed {
+    /// For another reason than its buffers.
+    Open(NoCounter),
+    /// There is not so much memory for them, or it may not be locked.
+    Ring(io::Error),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Open(error.into())
+    }
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    Errno::from_io_error(error) == Some(errno)
+}
+
+/// Opens it for all CPUs.
+pub(super) fn open(event: &Event, period: u64, whose: &Whose) -> Result<Opened, NoCounter> {
+    let cpus = online().map_err(|_| NoCounter::Failed(Errno::NODEV.raw_os_error()))?;
+    let threads: Vec<Option<u32>> = match whose {
+        Whose::Children => vec![None],
+        Whose::Threads(threads) => threads.iter().copied().map(Some).collect(),
+    };
+    let way = way(event, period, &threads, &cpus)?;
+    let mut ring = LARGEST_RING;
+    loop {
+        match all(event, period, way, &threads, &cpus, ring) {
+            Ok(opened) => return Ok(opened),
+            Err(Failed::Open(reason)) => return Err(reason),
+            Err(Failed::Ring(_)) if ring > SMALLEST_RING => ring /= 2,
+            Err(Failed::Ring(error)) => return Err(error.into()),
+        }
+    }
+}
+
+/// The best way that works, tried on the first thread and CPU that there are.
+fn way(
+    event: &Event,
+    period: u64,
+    threads: &[Option<u32>],
+    cpus: &CpuList,
+) -> Result<Way, NoCounter> {
+    // The kernel was there itself.
+    let skids = match event.is_software() {
+        true => &Skid::HARDWARE[..1],
+        false => &Skid::HARDWARE,
+    };
+    let mut last = NoCounter::Failed(Errno::SRCH.raw_os_error());
+    for thread in threads {
+        for cpu in cpus.iter() {
+            let mut is_elsewhere = false;
+            for skid in skids {
+                for (counts_lost, build_id) in KNOWN {
+                    let way = Way {
+                        skid: *skid,
+                        counts_lost,
+                        build_id,
+                    };
+                    match counter(event, period, way, *thread, cpu) {
+                        Ok(_) => return Ok(way),
+                        Err(error) => {
+                            is_elsewhere |= is(&error, Errno::SRCH) || is(&error, Errno::NODEV);
+                            last = error.into();
+                        }
+                    }
+                }
+            }
+            if !is_elsewhere {
+                return Err(last);
+            }
+        }
+    }
+    Err(last)
+}
+
+fn all(
+    event: &Event,
+    period: u64,
+    way: Way,
+    threads: &[Option<u32>],
+    cpus: &CpuList,
+    ring: usize,
+) -> Result<Opened, Failed> {
+    let mut opened = Opened {
+        rings: Vec::new(),
+        others: Vec::new(),
+        skid: way.skid.0,
+        counts_lost: way.counts_lost,
+        left_out: 0,
+    };
+    let mut ring_of: Vec<Option<usize>> = vec![None; cpus.len()];
+    for thread in threads {
+        let counters: io::Result<Vec<_>> = cpus
+            .iter()
+            .map(|cpu| match counter(event, period, way, *thread, cpu) {
+                Ok(counter) => Ok(Some(counter)),
+                // It was taken offline.
+                Err(error) if is(&error, Errno::NODEV) => Ok(None),
+                Err(error) => Err(error),
+            })
+            .collect();
+        let counters = match counters {
+            Ok(counters) => counters,
+            // It has ended.
+            Err(error) if is(&error, Errno::SRCH) => continue,
+            Err(error) if is(&error, Errno::MFILE) && !opened.rings.is_empty() => {
+                opened.left_out += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for (counter, place) in counters.into_iter().zip(&mut ring_of) {
+            let Some(counter) = counter else { continue };
+            match place.and_then(|place| opened.rings.get(place)) {
+                Some(ring) => {
+                    write_into(&counter, ring)?;
+                    opened.others.push(counter);
+                }
+                None => {
+                    *place = Some(opened.rings.len());
+                    opened
+                        .rings
+                        .push(counter.sampled(ring).map_err(Failed::Ring)?);
+                }
+            }
+        }
+    }
+    match opened.rings.is_empty() {
+        true => Err(Failed::Open(NoCounter::Failed(Errno::SRCH.raw_os_error()))),
+        false => Ok(opened),
+    }
+}
+
+/// Has a counter write into the buffer of another one on the same CPU.
+fn write_into(counter: &Counter, ring: &Sampler) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_SET_OUTPUT`.
+    const SET_OUTPUT: Opcode = opcode::none(b'$', 5);
+    let (counter, ring) = (counter.as_raw_fd(), ring.as_raw_fd());
+    // SAFETY: both descriptors are those of counters that are borrowed here, and so open; this request of theirs takes
+    // a descriptor, as an integer, and touches no memory of ours.
+    unsafe {
+        let request = IntegerSetter::<SET_OUTPUT>::new_usize(ring as usize);
+        ioctl(BorrowedFd::borrow_raw(counter), request)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_a_process_share_the_buffers() {
+        let own = std::process::id();
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || wait.recv());
+        let threads: Vec<u32> = std::fs::read_dir("/proc/self/task")
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        assert!(threads.len() > 1, "this one and another: {threads:?}");
+        let event = Event::named("page-faults").unwrap();
+        match open(event, 1, &Whose::Threads(threads.clone())) {
+            Ok(opened) => {
+                assert_eq!(opened.skid, Skid::None, "the kernel was there");
+                assert!(opened.rings.len() <= online().unwrap().len(), "one a CPU");
+                assert!(
+                    opened.others.len() >= opened.rings.len(),
+                    "the others of {own} write into the same"
+                );
+            }
+            Err(reason) => println!("skipped: sampling: {reason}"),
+        }
+        drop(stop);
+        let _ = other.join();
+    }
+
+    #[test]
+    fn who_has_ended_is_not_sampled() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let event = Event::named("page-faults").unwrap();
+        assert!(
+            open(event, 1, &Whose::Threads(vec![pid])).is_err(),
+            "it is gone"
+        );
+    }
+}
