@@ -22,6 +22,9 @@ fn main() -> ExitCode {
             plain("lab::tells_effects_and_controls", lab),
             plain("lab::bad_input", lab_refused),
             plain("run::names_the_line_through_inlined_code", program),
+            plain("run::samples_what_the_kernel_counts", sampled),
+            plain("run::follows_by_samples", sampled_process),
+            plain("run::samples::bad_input", sampled_refused),
             plain("run::bad_input", program_refused),
         ],
     )
@@ -300,6 +303,198 @@ fn program() {
         !columns.to_string().contains("seconds\""),
         "no simulated time: {columns}"
     );
+}
+
+/// Compiles a program of Rust, with lines.
+fn compiled(place: &std::path::Path, name: &str, text: &str) -> String {
+    let (source, program) = (place.join(format!("{name}.rs")), place.join(name));
+    fs::write(&source, text).expect("it is ours");
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let compiled = Command::new(compiler)
+        .args(["-O", "-g", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(
+        compiled.is_ok_and(|status| status.success()),
+        "rustc, which built this, compiles it"
+    );
+    let program = program.to_str().expect("a temporary name is text");
+    program.to_owned()
+}
+
+/// Touches a hundred pages a line of input has, by an iterator, which is inlined; ends as the first argument says.
+const TOUCHING: &str = r#"
+use std::hint::black_box;
+fn touched(pages: usize) -> Vec<u8> {
+    let mut memory: Vec<u8> = Vec::with_capacity(pages * 4096);
+    memory.spare_capacity_mut().iter_mut().step_by(4096).for_each(|byte| { byte.write(1); });
+    memory
+}
+fn main() {
+    println!("ready");
+    for _ in std::io::stdin().lines() {
+        black_box(touched(100));
+    }
+    let status = std::env::args().nth(1).map_or(0, |status| status.parse().unwrap());
+    std::process::exit(status);
+}
+"#;
+
+/// Whether page faults can be sampled here; a line if not.
+fn can_sample() -> bool {
+    let mut command = cpu(&["run", "--sample", "page-faults", "--", "true"]);
+    let ended = Ended::of(&mut command);
+    let text = String::from_utf8_lossy(&ended.err).into_owned();
+    let cannot = text.contains("cannot be sampled");
+    if cannot {
+        println!("skipped: cpu run --sample: {}", text.trim());
+    }
+    !cannot
+}
+
+fn sampled() {
+    if !can_sample() {
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let program = compiled(scratch.path(), "touching", TOUCHING);
+    let input = scratch.path().join("input");
+    fs::write(&input, "\n\n\n").expect("it is ours");
+    let run = |options: &[&str]| {
+        let mut command = cpu(&["run", "--sample", "page-faults"]);
+        let input = fs::File::open(&input).expect("it is there");
+        command
+            .args(options)
+            .args(["--", &program, "7"])
+            .stdin(input);
+        Ended::of(&mut command).expect(7, "the program's own status")
+    };
+    let ended = run(&["--json"]);
+    let json: Value = serde_json::from_slice(&ended.err).expect("the report is on standard error");
+    assert_eq!(ended.out(), "ready\n", "its own output goes where it goes");
+    assert_eq!(json["simulated"], false, "{json}");
+    let sampled = &json["sampled"];
+    assert_eq!(sampled["event"], "page-faults", "{json}");
+    assert_eq!(sampled["period"], 1, "each: {json}");
+    let happened = sampled["happened"].as_u64().expect("it is counted");
+    let taken = sampled["samples"].as_u64().expect("they are counted");
+    let lost = sampled["lost_records"].as_u64().expect("they are counted");
+    assert!(taken <= happened && happened <= taken + lost, "{sampled}");
+    let lines = sampled["lines"].as_array().expect("a list");
+    let own = lines.iter().find(|line| line["line"] == 5);
+    let own = own.unwrap_or_else(|| panic!("a line of one's own: {sampled}"));
+    let file = own["file"].as_str().unwrap_or_default();
+    assert!(file.ends_with("touching.rs"), "not the library's: {own}");
+    if lost == 0 {
+        // A freed block may come back as it is, and huge pages need fewer.
+        let events = own["events"].as_u64().unwrap_or_default();
+        assert!(
+            (1..=310).contains(&events),
+            "about a hundred each time: {own}"
+        );
+    }
+    for cache in json["caches"].as_array().expect("a list") {
+        assert!(
+            cache["misses"].is_u64() || cache["reasons"]["misses"].is_string(),
+            "a figure or a reason: {cache}"
+        );
+    }
+
+    let ended = run(&["-n", "1"]);
+    let text = String::from_utf8_lossy(&ended.err).into_owned();
+    for part in [
+        "page faults, by line",
+        "EVENTS",
+        "SAMPLES",
+        "page faults, each one",
+    ] {
+        assert!(text.contains(part), "{part} is told: {text}");
+    }
+    let ended = run(&["--period", "7"]);
+    let text = String::from_utf8_lossy(&ended.err).into_owned();
+    assert!(text.contains("one of 7"), "{text}");
+}
+
+fn sampled_process() {
+    if !can_sample() {
+        return;
+    }
+    use std::io::{BufRead, Write};
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let program = compiled(scratch.path(), "touching", TOUCHING);
+    let mut child = Command::new(program)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let mut input = child.stdin.take().expect("it is ours");
+    let mut ready = String::new();
+    let out = child.stdout.take().expect("it is ours");
+    let _ = std::io::BufReader::new(out).read_line(&mut ready);
+    let pid = child.id().to_string();
+    // It goes on for as long as it is looked at.
+    let fed = std::thread::spawn(move || while input.write_all(b"\n").is_ok() {});
+    let arguments = [
+        "run",
+        "--json",
+        "--sample",
+        "cpu-clock",
+        "-p",
+        &pid,
+        "-d",
+        "1",
+    ];
+    let mut command = cpu(&arguments);
+    let ended = Ended::of(&mut command);
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    fed.join().expect("it ends with the program");
+    let ended = ended.expect(0, "the time is over");
+    let json: Value = serde_json::from_slice(&ended.err).expect("the report is on standard error");
+    let sampled = &json["sampled"];
+    assert!(sampled["samples"].as_u64() > Some(0), "it ran: {json}");
+    assert!(sampled["lines"][0]["cpu_seconds"].is_f64(), "time: {json}");
+    assert!(sampled["period"].is_null(), "of time: {json}");
+    assert!(sampled["period_seconds"].is_f64(), "in seconds: {json}");
+}
+
+fn sampled_refused() {
+    for (arguments, says) in [
+        (
+            &["run", "--sample", "page-fault", "--", "true"][..],
+            "page-faults",
+        ),
+        (&["run", "--period", "0", "--", "true"], "0 is not in"),
+        (
+            &["run", "--simulate", "--sample", "L1d", "--", "true"],
+            "cannot be used",
+        ),
+        (
+            &["run", "--sample", "page-faults", "-p", "4194304"],
+            "does not exist",
+        ),
+    ] {
+        Ended::of(&mut cpu(arguments))
+            .expect(2, "that cannot be sampled")
+            .says(says, "it says what");
+    }
+    Ended::of(&mut cpu(&[
+        "run",
+        "--sample",
+        "cpu-clock",
+        "--",
+        "/nowhere/program",
+    ]))
+    .expect(127, "there is no such program")
+    .says("/nowhere/program", "it says which");
+    let mut command = cpu(&["run", "--sample", "L1d", "--", "true"]);
+    let ended = Ended::of(&mut command);
+    // Where there is no such counter it says so, and what there is.
+    if String::from_utf8_lossy(&ended.err).contains("cannot be sampled") {
+        ended
+            .expect(2, "it was asked for by name")
+            .says("--sample page-faults", "it says what needs no hardware");
+    }
 }
 
 fn program_refused() {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cachewise_cpu::program::sampling::{EVENTS, Event};
 use cachewise_units::{Bytes, Interval};
 use clap::{Args, Subcommand};
 
@@ -121,8 +122,8 @@ const RUN_USAGE: &str = "cachewise cpu run [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[derive(Debug, Args)]
 #[command(
     override_usage = RUN_USAGE,
-    after_help = "Hardware counters are tried by opening them. Where there are none, as in most virtual machines, a command is \
-    simulated by valgrind's callgrind with this machine's caches: exact in what it counts, 20 to 100 times slower, one \
+    after_help = "Hardware counters are tried by opening them, and samples tell the lines that miss. Where there are none, as in most \
+    virtual machines, a command is simulated by valgrind's callgrind with this machine's caches: exact in what it counts, 20 to 100 times slower, one \
     thread at a time, without prefetching. It tells misses, and no time: how long a miss takes it does not know.\n\n\
     Lines are those of the innermost function that is not a library's, through what was inlined; they need debug \
     information (cc -g; for Rust: [profile.release] debug = true).\n\n\
@@ -131,7 +132,8 @@ const RUN_USAGE: &str = "cachewise cpu run [OPTIONS] [--] COMMAND [ARGUMENT]...
     Examples:\n  \
     cachewise cpu run -- ./program --option\n  \
     cachewise cpu run --simulate -o report.json -- ./program\n  \
-    cachewise cpu run -p 1234 -d 10"
+    cachewise cpu run --sample page-faults -- ./program\n  \
+    cachewise cpu run --sample cpu-clock -p 1234 -d 10"
 )]
 pub struct CpuRun {
     /// The program and its arguments.
@@ -142,15 +144,22 @@ pub struct CpuRun {
         conflicts_with = "pid"
     )]
     pub command: Vec<OsString>,
-    /// Follow this process instead: needs hardware counters.
+    /// Follow this process instead: needs hardware counters, or --sample page-faults or cpu-clock.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
     pub pid: Option<u32>,
     /// With -p: report after so long instead of when the process ends.
     #[arg(short, long, value_name = "SECONDS", requires = "pid")]
     pub duration: Option<Interval>,
-    /// Simulate also where there are counters: only that tells lines.
-    #[arg(long, conflicts_with = "pid")]
+    /// Simulate also where there are counters: each miss is seen, and how many bytes were fetched for nothing.
+    #[arg(long, conflicts_with_all = ["pid", "sample", "period"])]
     pub simulate: bool,
+    /// Tell the lines of this event instead of those of missed data: L1d, LLC, dTLB, L1i, branches; or page-faults or
+    /// cpu-clock, which need no hardware counters.
+    #[arg(long, value_name = "EVENT", value_parser = parse_event)]
+    pub sample: Option<&'static Event>,
+    /// Take a sample every so many events (of cpu-clock: nanoseconds), instead of what suits the event.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=PERIODS))]
+    pub period: Option<u64>,
     /// How many lines to name.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
@@ -221,6 +230,17 @@ pub struct CpuSharing {
     pub sys: PathBuf,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// The longest period: the kernel takes no more than 63 bits.
+const PERIODS: u64 = i64::MAX as u64;
+
+/// An event that can be sampled.
+fn parse_event(name: &str) -> Result<&'static Event, String> {
+    Event::named(name).ok_or_else(|| {
+        let names: Vec<&str> = EVENTS.iter().map(|event| event.name).collect();
+        format!("no such event; there are {}", names.join(", "))
+    })
 }
 
 /// An address: hexadecimal with 0x, or decimal.

@@ -46,12 +46,7 @@ impl std::fmt::Display for NoCounter {
             NoCounter::NotAllowed => {
                 let path = "/proc/sys/kernel/perf_event_paranoid";
                 let level = std::fs::read_to_string(path).unwrap_or_else(|_| "?".into());
-                write!(
-                    f,
-                    "not allowed: kernel.perf_event_paranoid is {}; as root: sysctl kernel.perf_event_paranoid=2, or \
-                     run with CAP_PERFMON",
-                    level.trim()
-                )
+                f.write_str(&not_allowed(level.trim()))
             }
             NoCounter::Failed(errno) => write!(
                 f,
@@ -59,6 +54,22 @@ impl std::fmt::Display for NoCounter {
                 io::Error::from_raw_os_error(*errno)
             ),
         }
+    }
+}
+
+/// What forbids it, by the value of kernel.perf_event_paranoid, and what helps.
+fn not_allowed(level: &str) -> String {
+    // Up to this one, users may look at what their own programs do in user space, which is all that is counted here.
+    let is_own_allowed = level.parse::<i32>().is_ok_and(|level| level <= 2);
+    match is_own_allowed {
+        true => format!(
+            "not allowed, though kernel.perf_event_paranoid is {level}, which lets users look at their own programs: is \
+             it somebody else's, or does a container's filter forbid perf_event_open(2)? Run as root or with CAP_PERFMON"
+        ),
+        false => format!(
+            "not allowed: kernel.perf_event_paranoid is {level}; as root: sysctl kernel.perf_event_paranoid=2, or \
+             run with CAP_PERFMON"
+        ),
     }
 }
 
@@ -234,6 +245,22 @@ mod tests {
         assert!(done.success(), "`true` is true");
         let counted = faults.read().unwrap();
         assert!((1..2000).contains(&counted), "the child's do: {counted}");
+    }
+
+    #[test]
+    fn what_forbids_it_is_named_with_what_helps() {
+        for level in ["3", "4", "?"] {
+            let text = not_allowed(level);
+            assert!(
+                text.contains(&format!("is {level};")) && text.contains("sysctl"),
+                "{text}"
+            );
+        }
+        for level in ["2", "-1"] {
+            let text = not_allowed(level);
+            assert!(!text.contains("sysctl"), "that would not help: {text}");
+            assert!(text.contains("CAP_PERFMON"), "this would: {text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Event {
     pub unit: Unit,
     /// Every so many of them there is a sample, unless asked for otherwise.
     pub period: u64,
+    /// The kernel does not do it more often than that, whatever it is asked for.
+    pub(super) shortest: u64,
     source: Source,
 }
 
@@ -63,6 +65,7 @@ pub const EVENTS: [Event; 7] = [
         what: "branches that were guessed wrong",
         unit: Unit::Times,
         period: 10_007,
+        shortest: 1,
         source: Source::BranchMisses,
     },
     Event {
@@ -70,6 +73,7 @@ pub const EVENTS: [Event; 7] = [
         what: "page faults",
         unit: Unit::Times,
         period: 1,
+        shortest: 1,
         source: Source::PageFaults,
     },
     Event {
@@ -77,6 +81,7 @@ pub const EVENTS: [Event; 7] = [
         what: "CPU time",
         unit: Unit::Nanoseconds,
         period: 1_000_003,
+        shortest: 10_000,
         source: Source::CpuClock,
     },
 ];
@@ -88,6 +93,7 @@ impl Event {
             what,
             unit: Unit::Times,
             period,
+            shortest: 1,
             source: Source::Misses(cache),
         }
     }

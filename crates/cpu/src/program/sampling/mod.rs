@@ -113,7 +113,7 @@ impl Sampling {
         whose: &Whose,
         spaces: impl FnOnce() -> Spaces,
     ) -> Result<Sampling, NoCounter> {
-        let period = period.unwrap_or(event.period).max(1);
+        let period = period.unwrap_or(event.period).max(event.shortest);
         let Opened {
             rings,
             others,

@@ -109,8 +109,13 @@ impl Objects {
         };
         let path = same(&object.name)
             .unwrap_or_else(|| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())));
+        // Distributions have the names and lines of what they strip in packages of their own.
+        let has_lines = parsed.section_by_name(".debug_info").is_some();
+        let build_id = parsed.build_id().ok().flatten().filter(|_| !has_lines);
+        let apart = build_id.and_then(debug_file);
+        let loader = apart.and_then(|path| Loader::new(path).ok());
         Some(Code {
-            loader: Loader::new(path).ok()?,
+            loader: loader.or_else(|| Loader::new(path).ok())?,
             segments,
         })
     }
@@ -138,6 +143,14 @@ impl Object {
             }
         }
     }
+}
+
+/// Where debuggers look for the debug information of a file that is without.
+fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_first()?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug");
+    Some(PathBuf::from(path)).filter(|path| path.is_file())
 }
 
 /// What an address in a file is.

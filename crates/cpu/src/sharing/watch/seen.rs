@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::line::{Seen, Touch};
 use super::super::{Answer, BREAKPOINTS, Proof};
-use super::{MOST_THREADS, Piece, Use, WORD, Watch};
+use super::arm::MOST_THREADS;
+use super::{Piece, Use, WORD, Watch};
 
 /// So many rounds have to show the same.
 const FEWEST: usize = 2;

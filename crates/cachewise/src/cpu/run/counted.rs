@@ -1,0 +1,251 @@
+//! A program's misses, counted by the hardware, and their lines by samples.
+
+use std::ffi::OsString;
+use std::fs;
+
+use anyhow::{Result, bail};
+use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Unit};
+use cachewise_cpu::program::{Counters, NoCounter, Place, Rate};
+use cachewise_kstat::Kernel;
+use cachewise_units::{Interval, Ratio};
+
+use super::{How, Lines, Usage, course, no_debug_note, notes_of};
+use crate::cli::CpuRun;
+use crate::cpu::line_of;
+use crate::run::child;
+
+/// Those that need no hardware, for who has none.
+const BY_KERNEL: &str = "--sample page-faults and --sample cpu-clock need no hardware";
+
+/// Which event the lines are of: what was asked for, else the first one of data that can be had. If that is none, why.
+fn sampling(
+    asked: Option<&'static Event>,
+    begin: impl Fn(&'static Event) -> Result<Sampling, NoCounter>,
+) -> Result<Result<Sampling, String>> {
+    if let Some(event) = asked {
+        return match begin(event) {
+            Ok(sampling) => Ok(Ok(sampling)),
+            Err(reason) if event.is_software() => {
+                bail!("{} cannot be sampled: {reason}", event.name)
+            }
+            Err(reason) => bail!("{} cannot be sampled: {reason}; {BY_KERNEL}", event.name),
+        };
+    }
+    let mut why = String::new();
+    for event in Event::of_data() {
+        match begin(event) {
+            Ok(sampling) => return Ok(Ok(sampling)),
+            Err(reason) => {
+                why = format!("no lines, as {} cannot be sampled: {reason}", event.name);
+            }
+        }
+    }
+    Ok(Err(why))
+}
+
+/// Runs a command to its end.
+pub fn counted(arguments: &CpuRun, counters: &mut Counters) -> Result<Usage> {
+    let sampling = sampling(arguments.sample, |event| {
+        Sampling::of_children(event, arguments.period)
+    })?;
+    let command: &[OsString] = &arguments.command;
+    let exit = course(command)?;
+    let sampled = sampling.map(|sampling| Sampled::of(sampling.finish()));
+    let rates = counters.read();
+    let scope = "in user space, with all that it started";
+    Ok(Usage {
+        head: line_of(command),
+        exit,
+        how: how(&rates),
+        notes: notes(&rates, &sampled, scope),
+        rates,
+        lines: lines(sampled, arguments.top),
+    })
+}
+
+/// Follows a process until it ends or the time is over.
+pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
+    let kernel = Kernel::new();
+    if !kernel.process_exists(pid) {
+        bail!("process {pid} does not exist");
+    }
+    let threads: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    let mut counters: Vec<Counters> = threads.iter().copied().map(Counters::of_thread).collect();
+    let Some(none) = counters.first().map(Counters::none) else {
+        bail!("process {pid} has ended");
+    };
+    if let Some(reason) = none
+        && arguments.sample.is_none()
+    {
+        bail!(
+            "process {pid} cannot be followed: no hardware counters: {reason}. {BY_KERNEL}; or simulate a program from \
+             its start: cachewise cpu run -- COMMAND"
+        );
+    }
+    let sampling = sampling(arguments.sample, |event| {
+        Sampling::of_process(event, arguments.period, pid, threads.clone())
+    })?;
+    let course = child::follow(&kernel, pid, arguments.duration.map(Interval::get), false)?;
+    let sampled = sampling.map(|sampling| Sampled::of(sampling.finish()));
+    let mut rates: Vec<Rate> = Vec::new();
+    for thread in &mut counters {
+        for rate in thread.read() {
+            match rates.iter_mut().find(|sum| sum.name == rate.name) {
+                Some(sum) => {
+                    if let (Ok(sum), Ok(more)) = (&mut sum.counts, &rate.counts) {
+                        *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
+                    }
+                }
+                None => rates.push(rate),
+            }
+        }
+    }
+    let scope = "in user space, of the threads that were there and what they started";
+    Ok(Usage {
+        head: format!("process {pid}"),
+        exit: course.exit,
+        how: how(&rates),
+        notes: notes(&rates, &sampled, scope),
+        rates,
+        lines: lines(sampled, arguments.top),
+    })
+}
+
+fn how(rates: &[Rate]) -> How {
+    match rates.iter().any(|rate| rate.counts.is_ok()) {
+        true => How::Counters,
+        false => How::Kernel,
+    }
+}
+
+/// Samples, and all places that they are in.
+struct Sampled {
+    samples: Samples,
+    places: Vec<Place<Tally>>,
+}
+
+impl Sampled {
+    fn of(samples: Samples) -> Sampled {
+        let places = samples.hottest(usize::MAX);
+        Sampled { samples, places }
+    }
+}
+
+fn lines(sampled: Result<Sampled, String>, top: usize) -> Lines {
+    match sampled {
+        Ok(mut sampled) => {
+            sampled.places.truncate(top);
+            Lines::Sampled {
+                places: sampled.places,
+                samples: Box::new(sampled.samples),
+            }
+        }
+        Err(_) => Lines::None,
+    }
+}
+
+fn notes(rates: &[Rate], sampled: &Result<Sampled, String>, scope: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    if how(rates) == How::Counters {
+        notes.push(format!("counted by hardware, {scope}"));
+    }
+    match sampled {
+        Ok(sampled) => {
+            notes.push(how_sampled(&sampled.samples, scope));
+            notes.extend(caveats(&sampled.samples));
+            notes.extend(no_debug_note(&sampled.places));
+        }
+        Err(why) => notes.push(format!("{why}; --simulate tells lines")),
+    }
+    notes_of(rates, &notes.join("\n"))
+}
+
+/// How many samples, of what, and how near.
+fn how_sampled(samples: &Samples, scope: &str) -> String {
+    let event = samples.event;
+    let every = match (samples.period, event.unit) {
+        (1, _) => "each one".to_owned(),
+        (period, Unit::Times) => format!("one of {period}"),
+        (period, Unit::Nanoseconds) => format!("one for {:.3} ms", period as f64 / 1e6),
+    };
+    let near = match samples.skid {
+        Skid::None => "at the instruction itself",
+        Skid::Asked => "at the instruction itself as far as the hardware can",
+        Skid::Constant => "a fixed few instructions behind, maybe on the next line",
+        Skid::Any => "some instructions behind, maybe on a later line",
+    };
+    let level = match event.is_software() {
+        true => String::new(),
+        false => format!(" (precise_ip {})", samples.skid.level()),
+    };
+    format!(
+        "{} samples of {}, {every}, {scope}; taken {near}{level}",
+        samples.taken.samples, event.what
+    )
+}
+
+/// What is missing in them.
+fn caveats(samples: &Samples) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let mut say = |is_so: bool, text: String| {
+        if is_so {
+            caveats.push(text);
+        }
+    };
+    let lost = samples.lost();
+    say(
+        lost > 0,
+        format!(
+            "{lost} records were lost, as they came faster than they were read: shares are those of the rest; a \
+             longer --period loses less"
+        ),
+    );
+    let throttled = samples.throttled();
+    let path = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let most = fs::read_to_string(path).unwrap_or_else(|_| "?".into());
+    say(
+        throttled > 0,
+        format!(
+            "the kernel held sampling up {throttled} times (kernel.perf_event_max_sample_rate is {}): some are \
+             missing; a longer --period does without",
+            most.trim()
+        ),
+    );
+    let counted = samples.counted_ratio().filter(|ratio| *ratio < 0.95);
+    say(
+        counted.is_some(),
+        format!(
+            "the counter had a place in the hardware {:.0} % of the time: samples are of that",
+            100.0 * counted.unwrap_or(1.0)
+        ),
+    );
+    let left_out = samples.left_out;
+    say(
+        left_out > 0,
+        format!("{left_out} threads were not sampled: too many open files; ulimit -n raises that"),
+    );
+    let garbled = samples.garbled();
+    say(
+        garbled > 0,
+        format!("{garbled} records of the kernel were not understood and are left out"),
+    );
+    let beyond = samples.beyond().samples;
+    let share = Ratio::of(beyond, samples.taken.samples);
+    say(
+        beyond > 0,
+        format!(
+            "{beyond} samples ({}) are in more places than are told apart",
+            share.map_or_else(|| "?".to_owned(), |share| share.to_string())
+        ),
+    );
+    let none = samples.taken.samples == 0;
+    let had = samples.happened() > Some(0);
+    say(
+        none && had,
+        "no samples: there was less than one period; a shorter --period takes more".into(),
+    );
+    say(none && !had, "no samples: there was nothing to take".into());
+    caveats
+}

@@ -1,0 +1,264 @@
+//! What `cpu run` found, as tables, text and documents.
+
+use std::fmt::Write;
+
+use cachewise_cpu::program::sampling::{Samples, Tally, Unit};
+use cachewise_cpu::program::{Place, Rate};
+use cachewise_model::{Exit, Missing};
+use cachewise_units::{Bytes, Ratio};
+use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
+use serde_json::{Map, Value as Json, json};
+
+use super::{How, Lines, Usage};
+
+/// A row is a cache.
+pub const COLUMNS: [SheetColumn; 4] = [
+    SheetColumn::new("cache", "CACHE", false, "The cache, or branches"),
+    SheetColumn::new("accesses", "ACCESSES", true, "How often it was asked"),
+    SheetColumn::new(
+        "misses",
+        "MISSES",
+        true,
+        "How often it did not have what was wanted",
+    ),
+    SheetColumn::new("miss_ratio", "MISS%", true, "Misses over accesses"),
+];
+
+const SHARE: (&str, &str) = ("share_ratio", "SHARE");
+const FUNCTION: SheetColumn = SheetColumn::new("function", "FUNCTION", false, "The function");
+const FILE: SheetColumn = SheetColumn::new("file", "", false, "The file");
+const LINE: SheetColumn = SheetColumn::new("line", "", true, "The line");
+const OBJECT: SheetColumn = SheetColumn::new("object", "WHERE", false, "The program or library");
+
+/// A row is a line of source; in JSON only.
+const LINES: [SheetColumn; 9] = [
+    SheetColumn::new(
+        "misses",
+        "MISSES",
+        true,
+        "Accesses to data that the first level did not have",
+    ),
+    SheetColumn::new(
+        SHARE.0,
+        SHARE.1,
+        true,
+        "Its part of all misses of the program",
+    ),
+    SheetColumn::new("reads", "READS", true, "Reads of data"),
+    SheetColumn::new(
+        "read_miss_ratio",
+        "MISS%",
+        true,
+        "Reads that the first level did not have, over reads",
+    ),
+    SheetColumn::new(
+        "wasted_bytes",
+        "WASTED",
+        true,
+        "Bytes that were fetched into the first level and thrown out unused",
+    ),
+    FUNCTION,
+    FILE,
+    LINE,
+    OBJECT,
+];
+
+/// A row is a line of source that was sampled; first what it has of the event.
+const fn sampled(first: SheetColumn) -> [SheetColumn; 7] {
+    let samples = SheetColumn::new("samples", "SAMPLES", true, "Samples on the line");
+    let share = SheetColumn::new(SHARE.0, SHARE.1, true, "Its part of all samples");
+    [first, samples, share, FUNCTION, FILE, LINE, OBJECT]
+}
+
+const COUNTED: [SheetColumn; 7] = sampled(SheetColumn::new(
+    "events",
+    "EVENTS",
+    true,
+    "Of what was sampled: samples times the period",
+));
+
+const TIMED: [SheetColumn; 7] = sampled(SheetColumn::new(
+    "cpu_seconds",
+    "CPU TIME",
+    true,
+    "The CPU's time: samples times the period",
+));
+
+const NO_COUNT: Missing = Missing::NotOffered("see the notes");
+const NO_DEBUG: Missing = Missing::Unknown("no debug information");
+const NO_SYMBOL: Missing = Missing::Unknown("no symbol");
+const NO_ACCESS: Missing = Missing::NotOffered("there were none");
+
+fn ratio(part: u64, whole: u64) -> SheetCell {
+    SheetCell::or_missing(Ratio::of(part, whole), NO_ACCESS, |ratio| {
+        SheetCell::number(ratio.get(), ratio.to_string())
+    })
+}
+
+fn number(count: u64) -> SheetCell {
+    SheetCell::number(count, count.to_string())
+}
+
+pub(super) fn rates(rates: &[Rate]) -> Sheet {
+    let mut sheet = Sheet::new(&COLUMNS);
+    for rate in rates {
+        let mut row = vec![SheetCell::text(rate.name)];
+        row.extend(match &rate.counts {
+            Ok((accesses, misses)) => [
+                number(*accesses),
+                number(*misses),
+                ratio(*misses, *accesses),
+            ],
+            Err(_) => [(); 3].map(|()| SheetCell::missing(NO_COUNT)),
+        });
+        sheet.rows.push(row);
+    }
+    sheet
+}
+
+/// Where a place is, in the cells of the columns that all tables of lines end with.
+fn place_cells<C>(place: &Place<C>) -> [SheetCell; 4] {
+    let at = match &place.line {
+        Some((file, line)) => format!("{file}:{line}"),
+        None => place.object.clone(),
+    };
+    let line = place.line.as_ref();
+    [
+        SheetCell::or_missing(place.function.as_ref(), NO_SYMBOL, |name| {
+            SheetCell::text(name.clone())
+        }),
+        SheetCell::or_missing(line, NO_DEBUG, |(file, _)| SheetCell::text(file.clone())),
+        SheetCell::or_missing(line, NO_DEBUG, |(_, line)| number((*line).into())),
+        SheetCell::number(place.object.clone(), at),
+    ]
+}
+
+/// Lines by the misses that callgrind counted there.
+fn simulated_lines(places: &[Place], misses: u64) -> Sheet {
+    let mut sheet = Sheet::new(&LINES);
+    for place in places {
+        let costs = &place.costs;
+        let mut row = vec![
+            number(costs.misses()),
+            ratio(costs.misses(), misses),
+            number(costs.reads()),
+            ratio(costs.read_misses(), costs.reads()),
+            SheetCell::number(costs.wasted(), Bytes(costs.wasted()).to_string()),
+        ];
+        row.extend(place_cells(place));
+        sheet.rows.push(row);
+    }
+    sheet
+}
+
+/// Lines by their samples.
+fn sampled_lines(places: &[Place<Tally>], samples: &Samples) -> Sheet {
+    let unit = samples.event.unit;
+    let mut sheet = Sheet::new(match unit {
+        Unit::Times => &COUNTED,
+        Unit::Nanoseconds => &TIMED,
+    });
+    for place in places {
+        let tally = place.costs;
+        let mut row = vec![
+            match unit {
+                Unit::Times => number(tally.events),
+                Unit::Nanoseconds => {
+                    let seconds = seconds(tally.events);
+                    SheetCell::number(seconds, format!("{seconds:.3} s"))
+                }
+            },
+            number(tally.samples),
+            ratio(tally.samples, samples.taken.samples),
+        ];
+        row.extend(place_cells(place));
+        sheet.rows.push(row);
+    }
+    sheet
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+pub(super) fn text(usage: &Usage, style: Style) -> String {
+    let mut text = String::new();
+    let end = match usage.exit {
+        Exit::Running => "it goes on".to_owned(),
+        Exit::Unknown(_) => "it has ended".to_owned(),
+        exit => format!("ended with {exit}"),
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}\n{end}", style.bold(&usage.head));
+    // Of counters that are not there the notes say all there is to say.
+    if usage.how != How::Kernel {
+        let _ = write!(text, "\n{}", rates(&usage.rates).table(style));
+    }
+    match &usage.lines {
+        Lines::Simulated { places, misses } if !places.is_empty() => {
+            text += "\nwhere data was missed\n";
+            text += &simulated_lines(places, *misses).table(style);
+        }
+        Lines::Sampled { places, samples } if !places.is_empty() => {
+            let _ = writeln!(text, "\n{}, by line", samples.event.what);
+            text += &sampled_lines(places, samples).table(style);
+        }
+        _ => {}
+    }
+    text.push('\n');
+    for note in &usage.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+pub(super) fn members(usage: &Usage) -> Map<String, Json> {
+    let lines = match &usage.lines {
+        Lines::Simulated { places, misses } => simulated_lines(places, *misses).json(),
+        _ => json!([]),
+    };
+    let sampled = match &usage.lines {
+        Lines::Sampled { places, samples } => sampled_member(places, samples),
+        _ => Json::Null,
+    };
+    Map::from_iter([
+        ("program".to_owned(), usage.head.clone().into()),
+        ("exit".to_owned(), usage.exit.to_string().into()),
+        ("counted_by".to_owned(), usage.how.id().into()),
+        ("simulated".to_owned(), json!(usage.how == How::Callgrind)),
+        ("caches".to_owned(), rates(&usage.rates).json()),
+        ("lines".to_owned(), lines),
+        ("sampled".to_owned(), sampled),
+        ("notes".to_owned(), usage.notes.clone().into()),
+    ])
+}
+
+/// What was sampled, how well, and the lines.
+fn sampled_member(places: &[Place<Tally>], samples: &Samples) -> Json {
+    let event = samples.event;
+    // Machine formats have time in seconds.
+    let (unit, amount): (_, fn(u64) -> Json) = match event.unit {
+        Unit::Times => ("", |count| count.into()),
+        Unit::Nanoseconds => ("_seconds", |time| seconds(time).into()),
+    };
+    let mut member = json!({
+        "event": event.name,
+        "what": event.what,
+        "precise_ip": (!event.is_software()).then(|| samples.skid.level()),
+        "samples": samples.taken.samples,
+        "lost_records": samples.lost(),
+        "throttled": samples.throttled(),
+        "counted_ratio": samples.counted_ratio(),
+        "threads_left_out": samples.left_out,
+        "samples_in_further_places": samples.beyond().samples,
+        "lines": sampled_lines(places, samples).json(),
+    });
+    if let Some(member) = member.as_object_mut() {
+        member.insert(format!("period{unit}"), amount(samples.period));
+        member.insert(
+            format!("happened{unit}"),
+            json!(samples.happened().map(amount)),
+        );
+    }
+    member
+}

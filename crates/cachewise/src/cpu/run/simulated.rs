@@ -1,0 +1,63 @@
+//! A program's misses, simulated where they cannot be counted.
+
+use anyhow::{Result, bail};
+use cachewise_cpu::Topology;
+use cachewise_cpu::program::{Simulation, hottest};
+use cachewise_units::Bytes;
+
+use super::{How, Lines, Usage, course, no_debug_note, notes_of};
+use crate::cli::CpuRun;
+use crate::cpu::line_of;
+use crate::doctor::tools;
+use crate::run::status_of;
+
+/// Runs it under callgrind; `no_counters` is why it is not counted.
+pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usage> {
+    let why =
+        no_counters.map(|reason| format!("no hardware counters: {reason}; so it was simulated"));
+    let Some(valgrind) = tools::find("valgrind") else {
+        let why = why.unwrap_or_else(|| "--simulate was asked for".into());
+        bail!("{why}, but valgrind is not installed: apt-get install valgrind");
+    };
+    let topology = Topology::read(&arguments.sys)?;
+    let simulation = Simulation::of(&topology, &valgrind, &arguments.command)?;
+    let exit = course(&simulation.command)?;
+    let profile = match simulation.profile() {
+        Ok(profile) => profile,
+        Err(error) => {
+            let status = status_of(exit);
+            bail!(
+                "{}: {error} (it ended with {status})",
+                line_of(&arguments.command)
+            );
+        }
+    };
+    let places = hottest(&profile, arguments.top);
+    let mut notes: Vec<String> = why.into_iter().collect();
+    let caches = ["L1d", "L1i", "last level"].iter().zip(&simulation.caches);
+    let caches = caches.map(|(name, cache)| match cache {
+        Some(cache) => format!("{name} {} of {} ways", Bytes(cache.size), cache.ways),
+        None => format!("{name} as callgrind guesses, for sysfs does not tell"),
+    });
+    let caches: Vec<String> = caches.collect();
+    notes.push(format!(
+        "simulated by callgrind: {}; no prefetching, one thread at a time. Misses are told, and no time",
+        caches.join(", ")
+    ));
+    if arguments.period.is_some() {
+        notes.push("--period has no effect: each miss is simulated".into());
+    }
+    notes.extend(no_debug_note(&places));
+    let rates = profile.rates();
+    Ok(Usage {
+        head: line_of(&arguments.command),
+        exit,
+        how: How::Callgrind,
+        lines: Lines::Simulated {
+            places,
+            misses: profile.total.misses(),
+        },
+        notes: notes_of(&rates, &notes.join("\n")),
+        rates,
+    })
+}
