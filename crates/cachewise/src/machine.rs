@@ -20,6 +20,10 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 /// may not get all of them.
 pub const ENOUGH_FILES: u64 = 128;
 
+/// What is needed where the kernel says that it does not know the call.
+pub const BPF: &str =
+    "a kernel with bpf(2) (CONFIG_BPF_SYSCALL), and no seccomp profile that says there is none";
+
 /// What to say where numbers are estimated, and how to get exact ones.
 pub fn why_estimates(error: Error) -> String {
     format!(
@@ -37,6 +41,7 @@ pub fn why_no_probe(error: Error) -> String {
         (Some(limit), kind) if kind != ErrorKind::Denied => {
             format!("allow more open files than {limit} (ulimit -n {ENOUGH_FILES})")
         }
+        _ if error.lacks_bpf() => format!("it needs {BPF}"),
         (_, ErrorKind::Denied) => what_lets_in().into(),
         (_, ErrorKind::Unsupported) => {
             "it needs a kernel of 6.1 or later with BTF; CACHEWISE_BPF_LOG=1 shows what the kernel said".into()
@@ -71,6 +76,9 @@ pub fn what_lets_in() -> &'static str {
          hindrance"
     } else if in_namespace {
         "run it as root outside of this user namespace, whose capabilities do not count for this"
+    } else if may_load_programs() && has_seccomp_filter() {
+        "allow bpf(2) and perf_event_open(2) in the seccomp profile of this container or service: the capabilities are \
+         there"
     } else if may_load_programs() {
         "see what the kernel said with CACHEWISE_BPF_LOG=1: the rights are there"
     } else {
@@ -83,6 +91,14 @@ fn is_locked_down() -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     read("/sys/kernel/security/lockdown").contains("[confidentiality]")
         || read("/proc/cmdline").contains("lockdown=confidentiality")
+}
+
+/// Whether system calls of this process go through a filter.
+fn has_seccomp_filter() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .any(|line| line.strip_prefix("Seccomp:").map(str::trim) == Some("2"))
 }
 
 /// Whether this process has the capabilities to load the probe's programs.

@@ -12,6 +12,9 @@ use serde_json::Value;
 use support::*;
 
 fn main() -> ExitCode {
+    if let Some(errno) = std::env::var_os(REFUSE_BPF) {
+        return without_bpf(&errno.to_string_lossy());
+    }
     run(
         "refused half-way, and root without the right",
         vec![
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
                 "capabilities::show_others_files",
                 capabilities_show_others_files,
             ),
+            plain("seccomp::no_bpf_at_all", no_bpf_at_all),
+            needs_root("seccomp::bpf_is_forbidden", bpf_is_forbidden),
             needs_root("half_way::run", half_way_run),
             needs_root("half_way::stat", half_way_stat),
         ],
@@ -549,6 +554,81 @@ fn answered(ended: &Ended, limit: u32) {
             "{limit} descriptors: it says why not: {err}"
         ),
         code => panic!("{limit} descriptors: done, or not and said so, not {code}: {err}"),
+    }
+}
+
+/// What seccomp answers in the place of bpf(2), a number of errno: for this program when it is run again, which then
+/// becomes the binary.
+const REFUSE_BPF: &str = "CACHEWISE_REFUSE_BPF";
+
+fn without_bpf(errno: &str) -> ExitCode {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    use std::os::unix::process::CommandExt;
+    #[cfg(target_arch = "x86_64")]
+    const BPF: i64 = 321;
+    #[cfg(not(target_arch = "x86_64"))]
+    const BPF: i64 = 280;
+    let filter = SeccompFilter::new(
+        [(BPF, vec![])].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.parse().expect("a number")),
+        std::env::consts::ARCH.try_into().expect("a known machine"),
+    );
+    let program: BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");
+    apply_filter(&program).expect("anybody may limit himself");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cachewise"));
+    let error = command
+        .env_remove(REFUSE_BPF)
+        .args(std::env::args_os().skip(1))
+        .exec();
+    panic!("{error}");
+}
+
+/// The commands that would count, each with what it says on both its outputs, where bpf(2) is refused.
+fn refused_bpf(errno: i32) -> Vec<String> {
+    let commands: [&[&str]; 4] = [
+        &["run", "--", "true"],
+        &["stat", "0.02", "1"],
+        &["files", "--all"],
+        &["doctor", "--seconds", "0"],
+    ];
+    let said = commands.map(|arguments| {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command
+            .env(REFUSE_BPF, errno.to_string())
+            .env_remove("CACHEWISE_BPF_LOG");
+        let ended = Ended::of(command.args(arguments));
+        let text = format!("{}{}", ended.out(), ended.err());
+        assert!(
+            [0, 2].contains(&ended.code()) && !text.contains("panicked"),
+            "{arguments:?}: {text}"
+        );
+        text
+    });
+    for (text, mark) in said.iter().zip([
+        "these are estimates",
+        "these are estimates",
+        "this is a walk of what is mounted",
+    ]) {
+        assert!(text.contains(mark), "{mark}: {text}");
+        assert!(!text.contains("exact to the page"), "nothing is: {text}");
+    }
+    said.into()
+}
+
+/// A kernel without it (CONFIG_BPF_SYSCALL), as a filter can pretend.
+fn no_bpf_at_all() {
+    const ENOSYS: i32 = 38;
+    for text in refused_bpf(ENOSYS) {
+        assert!(text.contains("CONFIG_BPF_SYSCALL"), "it says so: {text}");
+    }
+}
+
+/// A container whose profile forbids it, to root too.
+fn bpf_is_forbidden() {
+    const EPERM: i32 = 1;
+    for text in refused_bpf(EPERM) {
+        assert!(text.contains("seccomp profile"), "it says so: {text}");
     }
 }
 

@@ -100,9 +100,9 @@ impl Error {
         match self {
             Error::Refused { source, .. } => match source.kind() {
                 libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Denied,
-                libbpf_rs::ErrorKind::NotFound | libbpf_rs::ErrorKind::InvalidInput => {
-                    ErrorKind::Unsupported
-                }
+                libbpf_rs::ErrorKind::NotFound
+                | libbpf_rs::ErrorKind::InvalidInput
+                | libbpf_rs::ErrorKind::Unsupported => ErrorKind::Unsupported,
                 _ => ErrorKind::Other,
             },
             Error::TooManyFiles(_) | Error::NoProcess(_) => ErrorKind::Invalid,
@@ -115,6 +115,17 @@ impl Error {
             | Error::Shape { .. }
             | Error::Memory(_)
             | Error::Thread(_) => ErrorKind::Other,
+        }
+    }
+
+    /// Whether there is no bpf(2) at all: it is not in this kernel (`CONFIG_BPF_SYSCALL`), or a seccomp filter says so.
+    #[must_use]
+    pub fn lacks_bpf(&self) -> bool {
+        match self {
+            Error::Refused { source, .. }
+            | Error::Map { source, .. }
+            | Error::Run { source, .. } => source.kind() == libbpf_rs::ErrorKind::Unsupported,
+            _ => false,
         }
     }
 }

@@ -118,6 +118,7 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
         Ok(probe) => probe,
         Err(error) => {
             let step = match machine::kind_of(&error) {
+                _ if error.lacks_bpf() => machine::BPF,
                 ErrorKind::Denied => machine::what_lets_in(),
                 ErrorKind::Unsupported => "Linux 6.1 or later with BTF",
                 _ => "CACHEWISE_BPF_LOG=1 cachewise doctor shows what the kernel said",
@@ -189,7 +190,11 @@ fn hook(way: Way) -> Check {
         Err(error) => error,
     };
     let is_used = matches!(way, Way::RawTracepoint | Way::TaskIterator);
-    let kind = error.kind();
+    let step = match error.kind() {
+        _ if error.lacks_bpf() => machine::BPF,
+        ErrorKind::Denied => machine::what_lets_in(),
+        _ => "Linux 6.1 or later with BTF",
+    };
     // Which program was to be loaded is clear here.
     let why = match error.source() {
         Some(source) => source.to_string(),
@@ -202,11 +207,7 @@ fn hook(way: Way) -> Check {
         } else {
             "the probe does without"
         });
-    match (is_used, kind) {
-        (true, ErrorKind::Denied) => check.by("run it as root, or see cachewise doctor --setcap"),
-        (true, _) => check.by("Linux 6.1 or later with BTF"),
-        (false, _) => check,
-    }
+    if is_used { check.by(step) } else { check }
 }
 
 fn counter(kind: CounterKind, id: &str, meaning: &str) -> Check {
