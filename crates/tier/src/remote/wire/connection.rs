@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::buffers::{Buffers, LEAST_READ};
 use super::tls::Tls;
 use super::{Frame, Protocol};
 use crate::block::HEADER;
@@ -32,6 +33,7 @@ pub(in crate::remote) struct Dialer<P> {
     greet: Duration,
     /// The longest value that makes sense.
     longest: usize,
+    buffers: Arc<Buffers>,
 }
 
 /// The one dialer of an engine.
@@ -41,6 +43,7 @@ pub(in crate::remote) type Shared<P> = Arc<Dialer<P>>;
 pub(in crate::remote) struct Connection<P> {
     stream: Box<dyn Stream>,
     buffer: BytesMut,
+    buffers: Arc<Buffers>,
     longest: usize,
     /// Whether it answered a command before: then its end may be that of an idle connection.
     pub(super) used: bool,
@@ -57,12 +60,14 @@ impl<P: Protocol> Dialer<P> {
         cache: &Settings,
     ) -> Result<Self, Error> {
         let block = usize::try_from(cache.block_size.0).unwrap_or(usize::MAX);
+        let longest = block.saturating_add(HEADER).max(LONGEST_OTHER);
         Ok(Self {
             protocol,
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,
             connect: cache.policy.connect,
             greet: cache.policy.whole,
-            longest: block.saturating_add(HEADER).max(LONGEST_OTHER),
+            longest,
+            buffers: Buffers::new(longest),
         })
     }
 
@@ -86,6 +91,7 @@ impl<P: Protocol> Dialer<P> {
             let mut connection = Connection {
                 stream,
                 buffer: BytesMut::new(),
+                buffers: Arc::clone(&self.buffers),
                 longest: self.longest,
                 used: false,
                 protocol: PhantomData,
@@ -112,14 +118,7 @@ impl<P: Protocol> Connection<P> {
         loop {
             let needs = match P::measure(&self.buffer, self.longest)? {
                 Frame::Whole(len) => {
-                    let frame = self.buffer.split_to(len.min(self.buffer.len()));
-                    // A slice keeps the whole buffer, which has room for the longest block: a
-                    // short one would take as much memory as that, and count as short.
-                    let frame = if len < self.longest / 2 {
-                        Bytes::copy_from_slice(&frame)
-                    } else {
-                        frame.freeze()
-                    };
+                    let frame = self.frame(len);
                     let reply = P::reply(frame)?;
                     self.used = true;
                     return Ok(reply);
@@ -127,7 +126,7 @@ impl<P: Protocol> Connection<P> {
                 Frame::Needs(needs) => needs,
             };
             let more = needs.saturating_sub(self.buffer.len());
-            self.buffer.reserve(more.max(4 << 10));
+            self.buffer.reserve(more.max(LEAST_READ));
             if self.stream.read_buf(&mut self.buffer).await.map_err(lost)? == 0 {
                 return Err(RemoteError::Lost("the node closed it".to_owned()));
             }
@@ -137,9 +136,37 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// Takes a whole reply out of the buffer.
+    fn frame(&mut self, len: usize) -> Bytes {
+        let len = len.min(self.buffer.len());
+        if self.is_short(len) {
+            // A slice keeps the whole buffer, which has room for the longest block: a short one
+            // would take as much memory as that, and count as short.
+            let frame = Bytes::copy_from_slice(self.buffer.get(..len).unwrap_or_default());
+            if len == self.buffer.len() {
+                self.buffer.clear();
+            } else {
+                self.buffer.advance(len);
+            }
+            return frame;
+        }
+        if len == self.buffer.len() {
+            return self.buffers.lend(std::mem::take(&mut self.buffer));
+        }
+        self.buffer.split_to(len).freeze()
+    }
+
+    fn is_short(&self, len: usize) -> bool {
+        len < self.longest / 2
+    }
+
     /// Makes room for a value that is expected, so that it comes in one read.
     pub(super) fn expect(&mut self, len: usize) {
-        self.buffer.reserve(len.min(self.longest));
+        if self.is_short(len) {
+            self.buffer.reserve(len);
+        } else if self.buffer.capacity() < len && self.buffer.is_empty() {
+            self.buffer = self.buffers.take();
+        }
     }
 
     /// Says whether nothing is left of an earlier reply: else the next one would be another's.

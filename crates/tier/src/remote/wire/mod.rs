@@ -1,5 +1,6 @@
 //! Conversations with nodes, whatever they speak: connections, pools of them, TLS.
 
+mod buffers;
 mod connection;
 mod nodes;
 mod pool;
