@@ -7,6 +7,8 @@ use cachewise_units::ByteRange;
 use hdrhistogram::Histogram;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::{READERS, Random, cpu_seconds};
+
 pub const FILES: usize = 500;
 
 /// What is read of a file.
@@ -29,7 +31,7 @@ pub fn name_of(number: usize) -> PathBuf {
 impl Load {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory can be made");
-        let mut random = Random(1);
+        let mut random = Random::of(0);
         for number in 0..FILES {
             let size = [64 << 10, 256 << 10, 1 << 20][number % 3];
             let bytes: Vec<u8> = (0..size / 8)
@@ -45,101 +47,127 @@ impl Load {
     }
 }
 
-/// xorshift, which is random enough to choose files and pauses by.
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// An exponential pause.
-    pub fn pause(&mut self) -> Duration {
-        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        THINKS.mul_f64(-(1.0 - uniform).ln())
-    }
+/// An exponential pause.
+pub fn pause(random: &mut Random) -> Duration {
+    let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
+    THINKS.mul_f64(-(1.0 - uniform).ln())
 }
 
 /// What paced readers met. One that is blocked asks for nothing meanwhile, so the rate tells as much
 /// as the percentiles.
+#[derive(Clone)]
 pub struct Paced {
-    pub rate: f64,
-    pub failed: u64,
     histogram: Histogram<u64>,
+    failed: u64,
+    /// How many ended within the time: what ends later is in the percentiles, and not in the rate.
+    within: u64,
+    time: Duration,
+    /// CPU time of this process meanwhile.
+    cpu: f64,
 }
 
 impl Paced {
-    pub fn of(histogram: Histogram<u64>, failed: u64, time: Duration) -> Self {
+    pub fn new(time: Duration) -> Self {
         Self {
-            rate: histogram.len() as f64 / time.as_secs_f64(),
-            failed,
-            histogram,
+            histogram: Histogram::new(3).expect("three digits"),
+            failed: 0,
+            within: 0,
+            time,
+            cpu: 0.0,
         }
     }
 
-    pub async fn run<F>(
-        readers: usize,
-        time: Duration,
-        read: impl Fn(usize) -> F + Clone + Send + 'static,
-    ) -> Self
+    /// Notes a read that has just ended.
+    pub fn record(&mut self, begun: Instant, end: Instant, is_good: bool) {
+        let now = Instant::now();
+        let microseconds = (now - begun).as_micros() as u64;
+        self.histogram.record(microseconds).expect("it is small");
+        self.failed += u64::from(!is_good);
+        self.within += u64::from(now < end);
+    }
+
+    /// What another reader met meanwhile.
+    pub fn beside(&mut self, other: &Self) {
+        self.histogram += &other.histogram;
+        self.failed += other.failed;
+        self.within += other.within;
+    }
+
+    /// What was met at another time.
+    pub fn and(&mut self, other: &Self) {
+        self.beside(other);
+        self.time += other.time;
+        self.cpu += other.cpu;
+    }
+
+    /// Notes how much CPU time this process had when it began.
+    pub fn cost(&mut self, cpu_before: f64) {
+        self.cpu = cpu_seconds() - cpu_before;
+    }
+
+    /// Of a read, in microseconds.
+    pub fn cpu(&self) -> f64 {
+        1e6 * self.cpu / self.histogram.len() as f64
+    }
+
+    pub async fn run<F>(time: Duration, read: impl Fn(usize) -> F + Clone + Send + 'static) -> Self
     where
         F: Future<Output = bool> + Send,
     {
+        let cpu = cpu_seconds();
         let end = Instant::now() + time;
-        let tasks: Vec<_> = (0..readers)
+        let tasks: Vec<_> = (0..READERS)
             .map(|reader| {
                 let read = read.clone();
                 tokio::spawn(async move {
-                    let mut random = Random(0x1234_5678_9ABC_DEF1 ^ (reader as u64 + 1) << 20);
-                    let mut histogram = Histogram::<u64>::new(3).expect("three digits");
-                    let mut failed = 0;
+                    let mut random = Random::of(reader);
+                    let mut met = Self::new(time);
                     loop {
-                        tokio::time::sleep(random.pause()).await;
+                        tokio::time::sleep(pause(&mut random)).await;
                         if Instant::now() >= end {
-                            return (histogram, failed);
+                            return met;
                         }
-                        let number = (random.next() % FILES as u64) as usize;
+                        let number = random.below(FILES);
                         let begun = Instant::now();
-                        let good = read(number).await;
-                        failed += u64::from(!good);
-                        let took = begun.elapsed();
-                        // What ends after the time is over is in the percentiles, not in the rate.
-                        histogram
-                            .record(took.as_micros() as u64)
-                            .expect("it is small");
-                        if Instant::now() >= end {
-                            return (histogram, failed);
-                        }
+                        let is_good = read(number).await;
+                        met.record(begun, end, is_good);
                     }
                 })
             })
             .collect();
-        let mut all = Histogram::<u64>::new(3).expect("three digits");
-        let mut failed = 0;
+        let mut all = Self::new(time);
         for task in tasks {
-            let (histogram, bad) = task.await.expect("no reader fails");
-            all += histogram;
-            failed += bad;
+            all.beside(&task.await.expect("no reader fails"));
         }
-        Self::of(all, failed, time)
+        all.cost(cpu);
+        all
+    }
+
+    pub fn rate(&self) -> f64 {
+        self.within as f64 / self.time.as_secs_f64()
+    }
+
+    /// In milliseconds.
+    pub fn at(&self, quantile: f64) -> f64 {
+        self.histogram.value_at_quantile(quantile) as f64 / 1e3
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.failed
     }
 }
 
 impl std::fmt::Display for Paced {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ms = |quantile: f64| self.histogram.value_at_quantile(quantile) as f64 / 1e3;
         write!(
             f,
-            "{:6.0}/s  p50 {:7.2}  p95 {:7.2}  p99 {:7.2}  max {:7.2} ms  {} errors",
-            self.rate,
-            ms(0.5),
-            ms(0.95),
-            ms(0.99),
-            self.histogram.max() as f64 / 1e3,
+            "{:6.0}/s  p50 {:7.2}  p95 {:7.2}  p99 {:7.2}  max {:7.2} ms  {:4.0} us CPU  {} errors",
+            self.rate(),
+            self.at(0.5),
+            self.at(0.95),
+            self.at(0.99),
+            self.at(1.0),
+            self.cpu(),
             self.failed
         )
     }
@@ -159,6 +187,7 @@ pub fn freeze(pid: u32) -> Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
+        // It may have ended meanwhile.
         let _ = kill_process(self.0, Signal::CONT);
     }
 }

@@ -1,0 +1,130 @@
+//! What both benches share: servers, a cache without its policy, a raw client, and goals beside what was measured.
+
+#![allow(dead_code, reason = "each bench uses a part")]
+
+pub mod raw;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cachewise_tier::dev_cluster::{DevCluster, Options, Topology};
+use cachewise_tier::{BlockCache, Directory, PolicySettings, Settings};
+use cachewise_units::Bytes;
+
+/// How many read side by side.
+pub const READERS: usize = 120;
+
+/// Five servers, and so many replicas of each.
+pub fn servers(topology: Topology, replicas: usize) -> DevCluster {
+    DevCluster::start(&Options {
+        nodes: 5,
+        replicas,
+        topology,
+        memory: Bytes(1 << 30),
+        ..Options::default()
+    })
+    .expect("redis-server starts: apt-get install redis-server")
+}
+
+/// A cache before these servers that keeps next to nothing itself: it is the servers that are asked.
+pub async fn open(
+    servers: &DevCluster,
+    origin: &Path,
+    block: u64,
+    policy: PolicySettings,
+) -> BlockCache {
+    let engine = servers.address().parse();
+    let settings = Settings {
+        block_size: Bytes(block),
+        memory: Bytes(4 * block),
+        engine: Some(engine.expect("the servers say where they are")),
+        policy,
+        deadline: Duration::from_secs(30),
+        ..Settings::default()
+    };
+    let origin = Arc::new(Directory::open(origin).expect("it was just made"));
+    BlockCache::open(settings, origin).await.expect("it opens")
+}
+
+/// Waits for as long as it takes, as most clients do.
+pub fn policy_off() -> PolicySettings {
+    let ever = Duration::from_secs(30);
+    PolicySettings {
+        connect: ever,
+        first_byte: ever,
+        whole: ever,
+        hedge_max: Duration::ZERO,
+        breaker_misses: u32::MAX,
+        ..PolicySettings::default()
+    }
+}
+
+/// A runtime as the program has it.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+}
+
+/// Which parts were asked for; all, where none was named.
+pub fn wants(name: &str) -> bool {
+    let mut asked = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .peekable();
+    asked.peek().is_none() || asked.any(|asked| asked == name)
+}
+
+/// xorshift, which is random enough to choose files and pauses by.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// Another sequence for each reader.
+    pub fn of(reader: usize) -> Self {
+        Self(0x1234_5678_9ABC_DEF1 ^ ((reader as u64 + 1) << 20))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// CPU time of this process so far, in seconds: what a machine that others use too does not change much.
+pub fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What a figure should be.
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Goal {
+    /// Prints a figure beside its goal.
+    pub fn beside(&self, what: &str, figure: f64, unit: &str) {
+        let (is_met, words, bound) = match *self {
+            Self::AtMost(bound) => (figure <= bound, "at most", bound),
+            Self::AtLeast(bound) => (figure >= bound, "at least", bound),
+        };
+        let verdict = if is_met { "met" } else { "NOT met" };
+        println!("    goal: {what} {words} {bound}{unit}: {figure:.2}{unit}, {verdict}");
+    }
+}
