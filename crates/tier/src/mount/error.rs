@@ -61,6 +61,13 @@ pub enum Error {
         why: String,
     },
 
+    /// There is no FUSE, or not for this user.
+    #[error("cannot open /dev/fuse: {source}{}", device_hint(source))]
+    Device {
+        /// What the kernel said.
+        source: io::Error,
+    },
+
     /// The kernel does not mount it.
     #[error("cannot mount on {}: {source}{}", escaped(path), next_step(source))]
     Mount {
@@ -87,16 +94,30 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// What to do where what the kernel says leads nobody on.
+/// How there comes to be FUSE.
+fn device_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; it is root's alone here, while udev makes it open to all users: chmod 666 /dev/fuse, as root, or mount as \
+             root with --allow-other"
+        }
+        _ => {
+            "; load the module (modprobe fuse), as root; a container is passed /dev/fuse and CAP_SYS_ADMIN"
+        }
+    }
+}
+
+/// What to do where what the kernel, or fusermount3, says leads nobody on.
 fn next_step(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::NotFound => {
-            "; /dev/fuse or the program fusermount3 is missing: load the module (modprobe fuse), install the package \
-             fuse3, and in a container pass /dev/fuse and CAP_SYS_ADMIN"
+            "; ordinary users need the program fusermount3: install the package fuse3"
+        }
+        io::ErrorKind::PermissionDenied if source.to_string().contains("user_allow_other") => {
+            "; root adds that line there, or mount without --allow-other"
         }
         io::ErrorKind::PermissionDenied => {
-            "; ordinary users need the package fuse3 (fusermount3) and write access to the directory; for \
-             --allow-other the line user_allow_other in /etc/fuse.conf"
+            "; ordinary users need the package fuse3 (fusermount3) and a directory that they may write to"
         }
         _ => "",
     }
@@ -112,6 +133,11 @@ impl Error {
     }
 
     pub(super) fn mount(path: &Path, source: io::Error) -> Self {
+        // What fusermount3 says ends with its line.
+        let source = match source.get_ref() {
+            Some(said) => io::Error::new(source.kind(), said.to_string().trim_end()),
+            None => source,
+        };
         Self::Mount {
             path: path.to_owned(),
             source,

@@ -14,7 +14,8 @@
 //! # Layout
 //! - this file: [`Mount`], [`Options`]
 //! - `point`: the directory to mount on, and what a killed mount left there
-//! - `filesystem`: from the kernel's questions to the cache's answers; `inodes`: which number is which state
+//! - `filesystem`: from the kernel's questions to the cache's answers; `shared`: what its threads use
+//! - `inodes`: which number is which state
 //! - `attributes`: what stat(2) shows; `operations`: what was asked how often, and how long it took
 //! - `report`: [`Report`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
 //! - `error`: [`Error`]
@@ -26,6 +27,7 @@ mod inodes;
 mod operations;
 mod point;
 mod report;
+mod shared;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,7 +38,8 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use tokio::runtime::Handle;
 
 use crate::BlockCache;
-use filesystem::{Filesystem, Shared};
+use filesystem::Filesystem;
+use shared::Shared;
 
 pub use error::Error;
 pub use operations::{Operation, OperationRow};
@@ -95,6 +98,7 @@ impl Mount {
         options: &Options,
     ) -> Result<Self, Error> {
         let directory = point::prepare(directory)?;
+        point::device()?;
         let shared = Arc::new(Shared::new(cache, runtime, &directory, options));
         let session = Session::new(
             Filesystem::new(Arc::clone(&shared)),

@@ -29,6 +29,15 @@ pub(super) fn source(name: &str) -> String {
     format!("{OURS}{name}")
 }
 
+/// What the kernel's questions come from.
+const DEVICE: &str = "/dev/fuse";
+
+/// Makes sure that there is FUSE, and for this user: what mounting says of that leads nobody on.
+pub(super) fn device() -> Result<(), Error> {
+    let opened = fs::File::options().read(true).write(true).open(DEVICE);
+    opened.map(drop).map_err(|source| Error::Device { source })
+}
+
 /// Makes sure that the directory can be mounted on, and returns its path without links.
 pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
     let path = whole(directory)?;

@@ -1,0 +1,192 @@
+//! What all threads of a mount use: what is known of the origin, and what was asked.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fuser::{FileAttr, INodeNo, Notifier};
+use tokio::runtime::Handle;
+
+use super::attributes::Owner;
+use super::inodes::{Content, Inode, Inodes, ROOT};
+use super::operations::Operations;
+use super::report::REPORT;
+use super::{Operation, Options, Report};
+use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
+
+/// What all threads use.
+pub(super) struct Shared {
+    pub(super) cache: BlockCache,
+    pub(super) runtime: Handle,
+    pub(super) inodes: Inodes,
+    pub(super) operations: Operations,
+    pub(super) owner: Owner,
+    name: String,
+    directory: PathBuf,
+    began: Instant,
+    pub(super) revalidate: Duration,
+    /// Lists of directories that are open.
+    lists: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
+    pub(super) next_handle: AtomicU64,
+    /// Whether files may be opened without asking.
+    pub(super) opens_unasked: AtomicBool,
+    notifier: OnceLock<Notifier>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        cache: BlockCache,
+        runtime: Handle,
+        directory: &Path,
+        options: &Options,
+    ) -> Self {
+        let block_size = cache.settings().block_size.0;
+        Self {
+            cache,
+            runtime,
+            inodes: Inodes::new(),
+            operations: Operations::new(),
+            owner: Owner::this(block_size),
+            name: options.name.clone(),
+            directory: directory.to_owned(),
+            began: Instant::now(),
+            revalidate: options.revalidate,
+            lists: Mutex::new(HashMap::new()),
+            next_handle: AtomicU64::new(1),
+            opens_unasked: AtomicBool::new(false),
+            notifier: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn notify_by(&self, notifier: Notifier) {
+        // Set once, when the mount begins.
+        let _ = self.notifier.set(notifier);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        Report {
+            origin: self.name.clone(),
+            directory: self.directory.clone(),
+            pid: std::process::id(),
+            uptime_seconds: self.began.elapsed().as_secs_f64(),
+            operations: self.operations.rows(),
+            cache: self.cache.table(),
+        }
+    }
+
+    pub(super) fn attributes(&self, inode: &Inode) -> FileAttr {
+        match &inode.content {
+            Content::File(file) => self.owner.attributes(inode.number, file.meta()),
+            Content::Directory { known, .. } => {
+                let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                self.owner.attributes(inode.number, known.file.meta())
+            }
+            Content::Own {
+                bytes,
+                is_directory,
+            } => self
+                .owner
+                .attributes(inode.number, &own_meta(bytes, *is_directory)),
+        }
+    }
+
+    pub(super) fn lists(&self) -> MutexGuard<'_, HashMap<u64, Arc<Vec<Entry>>>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of a directory of the origin.
+    pub(super) fn directory(&self, number: u64) -> Option<PathBuf> {
+        if number == ROOT {
+            return Some(PathBuf::new());
+        }
+        match &self.inodes.get(number)?.content {
+            Content::Directory { path, .. } => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// What is not of the origin: `.cachewise` in the root, and the report in that.
+    pub(super) fn own(&self, parent: u64, name: &OsStr) -> Option<Arc<Inode>> {
+        let (directory, file) = REPORT.split_once('/')?;
+        if parent == ROOT && name == directory {
+            return Some(self.inodes.own(Bytes::new(), true));
+        }
+        let inode = self.inodes.get(parent)?;
+        match &inode.content {
+            Content::Own {
+                is_directory: true, ..
+            } if name == file => {
+                // A report that cannot be written is empty, which is no JSON either.
+                let report = serde_json::to_vec_pretty(&self.report()).unwrap_or_default();
+                Some(self.inodes.own(Bytes::from(report), false))
+            }
+            _ => None,
+        }
+    }
+
+    /// The object is not what this number stands for: who asks for its name next, asks the origin.
+    pub(super) fn outdated(self: &Arc<Self>, path: &Path, number: u64) {
+        if !self.inodes.outdated(path, number) {
+            return;
+        }
+        let name = path.file_name().map(OsStr::to_owned);
+        let parent = path.parent().and_then(|path| self.inodes.number_of(path));
+        let (Some(name), Some(parent)) = (name, parent) else {
+            return;
+        };
+        let shared = Arc::clone(self);
+        // The kernel may wait for an answer of ours before it takes this: not on a thread that gives answers.
+        self.runtime.spawn_blocking(move || {
+            if let Some(notifier) = shared.notifier.get() {
+                // Where the kernel does not know the name, all is well.
+                let _ = notifier.inval_entry(INodeNo(parent), &name);
+            }
+        });
+    }
+
+    pub(super) async fn stat(&self, operation: Operation, path: &Path) -> Result<File, Error> {
+        self.operations.asks_origin(operation);
+        self.cache.stat(path).await
+    }
+
+    /// The list of a directory, from the origin if what is known of it is not good any more.
+    pub(super) async fn list(&self, number: u64, path: &Path) -> Result<Arc<Vec<Entry>>, Error> {
+        let inode = self.inodes.get(number);
+        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((list, looked)) = &known.list
+                && looked.elapsed() < self.revalidate
+            {
+                return Ok(Arc::clone(list));
+            }
+        }
+        self.operations.asks_origin(Operation::Opendir);
+        let looked = Instant::now();
+        let list = Arc::new(self.cache.list(path).await?);
+        if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.list = Some((Arc::clone(&list), looked));
+        }
+        Ok(list)
+    }
+}
+
+/// What stat(2) shows of what is not of the origin.
+pub(super) fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
+    let (kind, mode) = match is_directory {
+        true => (Kind::Directory, 0o555),
+        false => (Kind::File, 0o444),
+    };
+    Meta {
+        kind,
+        size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        version: Version::new(""),
+        modified: None,
+        mode,
+        keep_from: None,
+    }
+}
