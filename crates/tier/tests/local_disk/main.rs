@@ -1,5 +1,7 @@
 //! The tier on the local disk: what is in it stays, what is broken is a miss, and it is one process's.
 
+mod failing;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::io::{BufRead, BufReader};
@@ -254,72 +256,4 @@ async fn a_directory_that_cannot_be_made_is_said() {
     assert!(matches!(error, Error::Directory { .. }), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("cache directory"), "{said}");
-}
-
-/// A file system of its own that is soon full; unmounted when this is dropped.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn new() -> Option<Self> {
-        let directory = tempfile::tempdir().expect("made");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=2m", "cachewise-test"])
-            .arg(directory.path())
-            .stderr(Stdio::null())
-            .status();
-        mounted
-            .is_ok_and(|status| status.success())
-            .then_some(Self(directory))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        // Its files may be open for a moment longer, by threads of a cache that is closing.
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_no_error_of_a_read() {
-    let Some(small) = Small::new() else {
-        println!("skipped: a full disk: tmpfs cannot be mounted (not root?)");
-        return;
-    };
-    let files = Files::new(100, BLOCK);
-    let cache = BlockCache::open(on_disk(small.0.path()), files.origin()).await;
-    let cache = match cache {
-        Ok(cache) => cache,
-        Err(error) => {
-            assert!(matches!(error, Error::Directory { .. }), "{error:?}");
-            return;
-        }
-    };
-    for _ in 0..3 {
-        read_all(&cache, &files).await;
-    }
-    let origin = row(&cache.table(), Tier::Origin);
-    assert!(origin.hits > 100, "6 MiB do not fit into 2: {origin:?}");
-    // Whether what waits can be written is another question; that it ends is this one.
-    let closed = tokio::time::timeout(std::time::Duration::from_secs(60), cache.close()).await;
-    assert!(closed.is_ok(), "closing does not hang");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_is_full_already_is_opened() {
-    let Some(small) = Small::new() else {
-        println!("skipped: a disk that is full: tmpfs cannot be mounted (not root?)");
-        return;
-    };
-    let directory = small.0.path().join("cache");
-    std::fs::create_dir(&directory).expect("there is room");
-    let error = std::fs::write(small.0.path().join("all"), vec![1; 4 << 20]);
-    let error = error.expect_err("2 MiB are all there is");
-    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
-    let files = Files::new(4, BLOCK);
-    let cache = open(&directory, &files).await;
-    read_all(&cache, &files).await;
-    // That its blocks are written nowhere is no error of a read.
-    let closed = tokio::time::timeout(std::time::Duration::from_secs(60), cache.close()).await;
-    assert!(closed.is_ok(), "closing does not hang");
 }

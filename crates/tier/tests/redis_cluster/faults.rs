@@ -10,27 +10,27 @@ use crate::support::{
 };
 
 /// For how long a fault is read through: long enough for a breaker to open and to probe.
-const A_WHILE: Duration = Duration::from_millis(1_500);
+pub const A_WHILE: Duration = Duration::from_millis(1_500);
 
 /// How many read side by side.
-const READERS: usize = 24;
+pub const READERS: usize = 24;
 
 /// A read that takes longer would have hung. Far from what is expected, which is milliseconds: the
 /// machine may be busy.
-const NO_HANG: Duration = Duration::from_secs(4);
+pub const NO_HANG: Duration = Duration::from_secs(4);
 
 fn patient(engine: &str) -> Settings {
     forgetful(Some(engine))
 }
 
-fn node_row(cache: &BlockCache, cluster: &DevCluster, number: usize) -> NodeRow {
+pub fn node_row(cache: &BlockCache, cluster: &DevCluster, number: usize) -> NodeRow {
     let address = cluster.nodes()[number].address.to_string();
     let rows = cache.table().nodes;
     let row = rows.iter().find(|row| row.node == address);
     row.cloned().expect("the node is known")
 }
 
-async fn before_a_cluster(
+pub async fn before_a_cluster(
     nodes: usize,
     replicas: usize,
     settings: fn(&str) -> Settings,

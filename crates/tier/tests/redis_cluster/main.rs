@@ -5,4 +5,5 @@ mod support;
 
 mod faults;
 mod healthy;
+mod loading;
 mod set_up;

@@ -4,6 +4,9 @@
 mod support;
 
 mod black_hole;
+mod given_up;
+mod growing;
+mod loading;
 mod tls;
 
 use std::time::Duration;

@@ -22,25 +22,44 @@ impl Server {
     pub fn start(ip: Ipv4Addr, command: impl Fn(u16) -> Command) -> Self {
         for _ in 0..5 {
             let address = SocketAddrV4::new(ip, free_port());
-            let mut child = command(address.port())
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the server is installed");
-            let end = Instant::now() + Duration::from_secs(30);
+            let child = Self::spawn(command(address.port()));
+            let mut server = Self { child, address };
             // Somebody else may have got the port: then it ends, and another one is tried.
-            while child.try_wait().expect("it is ours").is_none() && Instant::now() < end {
-                if TcpStream::connect_timeout(&address.into(), Duration::from_secs(1)).is_ok() {
-                    return Self { child, address };
-                }
-                std::thread::sleep(Duration::from_millis(10));
+            if server.listens() {
+                return server;
             }
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
         }
         panic!("the server does not start");
+    }
+
+    /// Starts it where another one was, and waits until it listens.
+    pub fn again(address: SocketAddrV4, command: impl Fn(u16) -> Command) -> Self {
+        let child = Self::spawn(command(address.port()));
+        let mut server = Self { child, address };
+        assert!(server.listens(), "the server does not start again");
+        server
+    }
+
+    fn spawn(mut command: Command) -> Child {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server is installed")
+    }
+
+    /// Waits until it listens, and says whether it does; not if it ended.
+    fn listens(&mut self) -> bool {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.child.try_wait().expect("it is ours").is_none() && Instant::now() < end {
+            let within = Duration::from_secs(1);
+            if TcpStream::connect_timeout(&self.address.into(), within).is_ok() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
     }
 
     pub fn memcached() -> Self {
