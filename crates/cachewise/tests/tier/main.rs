@@ -6,8 +6,10 @@ mod support;
 mod dev_cluster;
 mod faults;
 mod files;
+mod growing;
 mod mount;
 mod mounted;
+mod ordinary_user;
 mod reader;
 mod walkthrough;
 
@@ -22,6 +24,8 @@ fn main() -> ExitCode {
         files::trials(),
         mount::trials(),
         faults::trials(),
+        growing::trials(),
+        ordinary_user::trials(),
         walkthrough::trials(),
     ];
     support::run("tier", trials.into_iter().flatten().collect())
