@@ -84,6 +84,22 @@ impl SheetCell {
         }
     }
 
+    /// What people read.
+    #[must_use]
+    pub fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Says whether it is there, and not 0.
+    #[must_use]
+    pub fn is_something(&self) -> bool {
+        match &self.json {
+            Json::Null => false,
+            Json::Number(number) => number.as_f64() != Some(0.0),
+            _ => true,
+        }
+    }
+
     /// A number where there is one.
     #[must_use]
     pub fn or_missing<T>(

@@ -12,7 +12,7 @@ use cachewise_model::Missing;
 use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table, Version};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
-use serde_json::{Map, Value as Json};
+use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::stat;
@@ -327,11 +327,11 @@ fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCel
 }
 
 fn write(sink: Sink, sheet: &Sheet, table: &Table) -> Result<()> {
-    let members = || -> Result<Map<String, Json>> {
+    let members = || {
         let mut members = Map::new();
         members.insert("files".into(), sheet.json());
-        members.insert("cache".into(), serde_json::to_value(table)?);
-        Ok(members)
+        members.extend(stat::cache_json(table));
+        members
     };
     let text = match sink.format {
         Format::Table => format!(
@@ -340,8 +340,8 @@ fn write(sink: Sink, sheet: &Sheet, table: &Table) -> Result<()> {
             stat::cache_text(table, sink.style)
         ),
         Format::Csv => sheet.csv()?,
-        Format::Json => format!("{:#}\n", document(members()?)),
-        Format::JsonLines => format!("{}\n", document(members()?)),
+        Format::Json => format!("{:#}\n", document(members())),
+        Format::JsonLines => format!("{}\n", document(members())),
         Format::OpenMetrics => bail!("nothing to scrape"),
     };
     super::write(sink, &text)

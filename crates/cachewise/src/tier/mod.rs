@@ -2,13 +2,14 @@
 //!
 //! # Layout
 //! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
-//! - `stat`: what a mount was asked, and what came from where
+//! - `stat`: what a mount was asked, and what came from where; `totals`: the same over all tiers
 //! - `dev_cluster`: servers to try it on
 
 mod dev_cluster;
 mod files;
 mod get;
 mod stat;
+mod totals;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,9 +33,10 @@ pub fn tier(arguments: &Tier) -> Result<ExitCode> {
 }
 
 /// The columns of each command's rows, for the list of all columns.
-pub const SHEETS: [(&str, &[SheetColumn]); 3] = [
+pub const SHEETS: [(&str, &[SheetColumn]); 4] = [
     ("tier put, warm, verify", &files::COLUMNS),
     ("tier stat", &stat::COLUMNS),
+    ("tier stat, over all tiers", &totals::COLUMNS),
     ("tier dev-cluster", &dev_cluster::COLUMNS),
 ];
 

@@ -14,12 +14,13 @@ use cachewise_units::{Bytes, escaped, shell_quoted};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json};
 
+use super::totals;
 use crate::cli::TierStat as Arguments;
 use crate::cpu::document;
 use crate::output::{Sink, Stream};
 
 /// A row for each operation of the kernel, each tier and each node.
-pub const COLUMNS: [SheetColumn; 15] = [
+pub const COLUMNS: [SheetColumn; 19] = [
     SheetColumn::new(
         "of",
         "OF",
@@ -75,13 +76,36 @@ pub const COLUMNS: [SheetColumn; 15] = [
         false,
         "Whether a node is asked: closed is yes",
     ),
+    SheetColumn::new(
+        "breaker_opened_total",
+        "",
+        true,
+        "How often a node's breaker opened",
+    ),
+    SheetColumn::new(
+        "probes_total",
+        "",
+        true,
+        "How often a node was asked to see whether it answers again",
+    ),
+    SheetColumn::new("connections", "", true, "Connections to a node"),
+    SheetColumn::new(
+        "origin_calls_total",
+        "",
+        true,
+        "How often the origin was asked to answer an operation, blocks apart",
+    ),
 ];
+
+/// How many columns only nodes have.
+const OF_NODES: usize = 6;
 
 const NO_BLOCKS: Missing = Missing::NotOffered(
     "an operation is answered with blocks of tiers, which have rows of their own",
 );
 const NOT_A_NODE: Missing = Missing::NotOffered("only nodes of the engine have it");
 const NOT_A_TIER: Missing = Missing::NotOffered("only tiers have it");
+const NOT_AN_OPERATION: Missing = Missing::NotOffered("only operations have it");
 const NEVER_ASKED: Missing = Missing::NotOffered("it was not asked, or never answered");
 
 /// Shows it.
@@ -89,11 +113,15 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let report = read(&arguments.directory)?;
     let sheet = sheet(Some(&report), &report.cache);
-    let members = || -> Result<Map<String, Json>> {
-        match serde_json::to_value(&report)? {
-            Json::Object(members) => Ok(members),
-            _ => bail!("a report is no object"),
-        }
+    let members = || {
+        let mut members = Map::new();
+        members.insert("origin".into(), report.origin.clone().into());
+        let directory = report.directory.to_string_lossy();
+        members.insert("directory".into(), directory.into_owned().into());
+        members.insert("pid".into(), report.pid.into());
+        members.insert("uptime_seconds".into(), report.uptime_seconds.into());
+        members.extend(json_of(&sheet, &report.cache.totals));
+        members
     };
     let text = match sink.format {
         Format::Table => format!(
@@ -103,11 +131,11 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
             report.pid,
             report.uptime_seconds,
             sheet.table(sink.style),
-            totals_text(&report.cache.totals)
+            totals::text(&report.cache.totals)
         ),
         Format::Csv => sheet.csv()?,
-        Format::Json => format!("{:#}\n", document(members()?)),
-        Format::JsonLines => format!("{}\n", document(members()?)),
+        Format::Json => format!("{:#}\n", document(members())),
+        Format::JsonLines => format!("{}\n", document(members())),
         Format::OpenMetrics => open_metrics(&sheet, &report.cache.totals)?,
     };
     super::write(sink, &text)?;
@@ -142,8 +170,21 @@ pub fn cache_text(table: &Table, style: Style) -> String {
     format!(
         "{}{}",
         sheet(None, table).table(style),
-        totals_text(&table.totals)
+        totals::text(&table.totals)
     )
+}
+
+/// Tiers, nodes and totals as members of a document, for those who have no mount.
+pub fn cache_json(table: &Table) -> Map<String, Json> {
+    json_of(&sheet(None, table), &table.totals)
+}
+
+fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
+    let members = [
+        ("rows".to_owned(), sheet.json()),
+        ("totals".to_owned(), totals::json(all)),
+    ];
+    members.into_iter().collect()
 }
 
 fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
@@ -162,7 +203,8 @@ fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
             missing(NO_BLOCKS),
         ];
         cells.extend(latency(row.latency));
-        cells.extend([NOT_A_NODE; 3].map(missing));
+        cells.extend([NOT_A_NODE; OF_NODES].map(missing));
+        cells.push(number(row.origin_calls));
         sheet.rows.push(cells);
     }
     for row in &table.tiers {
@@ -177,7 +219,8 @@ fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
             SheetCell::number(row.bytes, Bytes(row.bytes).to_string()),
         ];
         cells.extend(latency(row.latency));
-        cells.extend([NOT_A_NODE; 3].map(missing));
+        cells.extend([NOT_A_NODE; OF_NODES].map(missing));
+        cells.push(missing(NOT_AN_OPERATION));
         sheet.rows.push(cells);
     }
     for row in &table.nodes {
@@ -200,6 +243,10 @@ fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
                 BreakerState::Open => "open",
                 BreakerState::Probing => "probing",
             }),
+            number(row.opened),
+            number(row.probes),
+            number(row.connections),
+            missing(NOT_AN_OPERATION),
         ]);
         sheet.rows.push(cells);
     }
@@ -221,74 +268,6 @@ fn latency(latency: Option<Latency>) -> [SheetCell; 4] {
     }
 }
 
-/// What goes over all tiers: names of metrics, sentences, and numbers.
-fn totals(totals: &Totals) -> [(&'static str, &'static str, u64); 12] {
-    [
-        ("reads", "Reads that were asked for", totals.reads),
-        (
-            "failed_reads",
-            "Reads that ended with an error",
-            totals.failed_reads,
-        ),
-        ("bytes", "Bytes that reads returned", totals.bytes),
-        (
-            "joined",
-            "Reads of a block that was being fetched already",
-            totals.joined,
-        ),
-        (
-            "hedges",
-            "Questions to a second node because the first took long",
-            totals.hedges,
-        ),
-        (
-            "hedges_won",
-            "Of these, those that brought the block",
-            totals.hedges_won,
-        ),
-        (
-            "hedges_refused",
-            "Hedges that were due and not sent: the budget was used up",
-            totals.hedges_refused,
-        ),
-        (
-            "deadline_misses",
-            "Blocks that no node brought in time",
-            totals.deadline_misses,
-        ),
-        (
-            "breaker_skips",
-            "Blocks for which no node was asked: all breakers were open",
-            totals.breaker_skips,
-        ),
-        ("fills", "Blocks brought to the engine", totals.fills),
-        (
-            "dropped_fills",
-            "Blocks not brought to the engine",
-            totals.dropped_fills,
-        ),
-        (
-            "dropped_disk_writes",
-            "Blocks not written to the local disk",
-            totals.dropped_disk_writes,
-        ),
-    ]
-}
-
-fn totals_text(all: &Totals) -> String {
-    let mut text = String::new();
-    for (_, help, number) in totals(all) {
-        if number > 0 {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{help}: {number}");
-        }
-    }
-    if let Some(seconds) = all.hedge_after_seconds {
-        let _ = writeln!(text, "A second node is asked after {:.2} ms", seconds * 1e3);
-    }
-    text
-}
-
 /// As the value of a label is written: an engine says what its nodes are called.
 fn in_quotes(value: &str) -> String {
     let value = value.replace('\\', r"\\").replace('"', r#"\""#);
@@ -301,18 +280,7 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
     let rows = rows.as_array().context("rows are a list")?;
     let mut text = String::new();
     for column in COLUMNS.iter().filter(|column| column.is_number) {
-        let (family, kind) = match column.id.strip_suffix("_total") {
-            Some(family) => (family, "counter"),
-            None => (column.id, "gauge"),
-        };
-        let unit = ["bytes", "seconds"]
-            .into_iter()
-            .find(|unit| family.ends_with(&format!("_{unit}")));
-        let _ = writeln!(text, "# TYPE cachewise_tier_{family} {kind}");
-        if let Some(unit) = unit {
-            let _ = writeln!(text, "# UNIT cachewise_tier_{family} {unit}");
-        }
-        let _ = writeln!(text, "# HELP cachewise_tier_{family} {}.", column.help);
+        family(&mut text, "cachewise_tier", column);
         for row in rows {
             let (Some(of), Some(name)) = (row["of"].as_str(), row["name"].as_str()) else {
                 continue;
@@ -327,16 +295,32 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
             }
         }
     }
-    for (name, help, number) in totals(all) {
-        let _ = writeln!(text, "# TYPE cachewise_tier_all_{name} counter");
-        if name == "bytes" {
-            let _ = writeln!(text, "# UNIT cachewise_tier_all_bytes bytes");
+    let all = totals::json(all);
+    for column in &totals::COLUMNS {
+        family(&mut text, "cachewise_tier_all", column);
+        if let Json::Number(value) = &all[column.id] {
+            let _ = writeln!(text, "cachewise_tier_all_{} {value}", column.id);
         }
-        let _ = writeln!(text, "# HELP cachewise_tier_all_{name} {help}.");
-        let _ = writeln!(text, "cachewise_tier_all_{name}_total {number}");
     }
     text.push_str("# EOF\n");
     Ok(text)
+}
+
+/// What stands before the samples of a column.
+fn family(text: &mut String, prefix: &str, column: &SheetColumn) {
+    let (family, kind) = match column.id.strip_suffix("_total") {
+        Some(family) => (family, "counter"),
+        None => (column.id, "gauge"),
+    };
+    let unit = ["bytes", "seconds"]
+        .into_iter()
+        .find(|unit| family.ends_with(&format!("_{unit}")));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# TYPE {prefix}_{family} {kind}");
+    if let Some(unit) = unit {
+        let _ = writeln!(text, "# UNIT {prefix}_{family} {unit}");
+    }
+    let _ = writeln!(text, "# HELP {prefix}_{family} {}.", column.help);
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@ pub fn trials() -> Vec<Trial> {
         plain("files::get_writes_what_was_asked_for", get),
         plain("files::put_and_warm_and_verify", put_warm_verify),
         plain(
+            "files::machines_with_other_paths_share_by_identity",
+            identity,
+        ),
+        plain(
             "files::what_was_written_a_moment_ago_is_brought_too",
             just_written,
         ),
@@ -53,10 +57,10 @@ fn get() {
 }
 
 fn calls(document: &Value, tier: &str, number: &str) -> u64 {
-    let tiers = document["cache"]["tiers"].as_array().expect("tiers");
-    let row = tiers
+    let rows = document["rows"].as_array().expect("rows");
+    let row = rows
         .iter()
-        .find(|row| row["tier"] == tier)
+        .find(|row| row["of"] == "tier" && row["name"] == tier)
         .expect("it is one");
     row[number].as_u64().expect("a number")
 }
@@ -75,10 +79,10 @@ fn put_warm_verify() {
         serde_json::from_slice(&ended.out).expect("JSON")
     };
     let put = of("put", &["f/0"], 0);
-    assert_eq!(put["cache"]["totals"]["fills"], 3, "three blocks: {put}");
+    assert_eq!(put["totals"]["fills_total"], 3, "three blocks: {put}");
     let verified = of("verify", &["f/0"], 0);
     assert_eq!(
-        calls(&verified, "remote", "hits"),
+        calls(&verified, "remote", "hits_total"),
         3,
         "they are there: {verified}"
     );
@@ -90,18 +94,18 @@ fn put_warm_verify() {
         "the whole tree"
     );
     assert_eq!(
-        calls(&warmed, "remote", "hits"),
+        calls(&warmed, "remote", "hits_total"),
         3,
         "what was there is not read again: {warmed}"
     );
-    assert_eq!(calls(&warmed, "origin", "calls"), 9, "{warmed}");
+    assert_eq!(calls(&warmed, "origin", "calls_total"), 9, "{warmed}");
     assert!(
         warmed["files"][0]["different_blocks"].is_null(),
         "not compared is not zero"
     );
     let again = of("warm", &[], 0);
     assert_eq!(
-        calls(&again, "origin", "calls"),
+        calls(&again, "origin", "calls_total"),
         0,
         "all of it is there: {again}"
     );
@@ -118,6 +122,32 @@ fn put_warm_verify() {
         .says("--engine URL", "what is missing");
 }
 
+/// Another machine's path: the same files, as a network's file system has them, under another name.
+fn identity() {
+    if !has_redis("an origin at two paths") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let here = origin(&scratch, 2, 100_000);
+    let (_servers, document) = start_servers(&["--nodes", "3"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json", "--identity"];
+    let of = |origin: &Path, identity: &str, more: &[&str]| -> Value {
+        let arguments = [&with[..], &[identity], more].concat();
+        let ended = tier("warm", &arguments, origin, &[]).expect(0, "warm");
+        serde_json::from_slice(&ended.out).expect("JSON")
+    };
+    of(&here, "ours", &[]);
+    let there = scratch.directory().join("there");
+    fs::rename(&here, &there).expect("ours");
+    let shared = of(&there, "ours", &[]);
+    assert_eq!(calls(&shared, "origin", "calls_total"), 0, "{shared}");
+    for (identity, more) in [("another", &[][..]), ("ours", &["--block", "64K"])] {
+        let alone = of(&there, identity, more);
+        assert_eq!(calls(&alone, "remote", "hits_total"), 0, "{alone}");
+    }
+}
+
 fn just_written() {
     if !has_redis("a new file brought to an engine") {
         return;
@@ -132,10 +162,10 @@ fn just_written() {
         write(&origin.join(&name), &bytes_of(number, 300_000));
         let ended = tier(command, &with, &origin, &[&name]).expect(0, "it is waited for");
         let brought: Value = serde_json::from_slice(&ended.out).expect("JSON");
-        assert_eq!(brought["cache"]["totals"]["fills"], 3, "{brought}");
+        assert_eq!(brought["totals"]["fills_total"], 3, "{brought}");
         let ended = tier("verify", &with, &origin, &[&name]).expect(0, "it is right");
         let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
-        assert_eq!(calls(&verified, "remote", "hits"), 3, "{verified}");
+        assert_eq!(calls(&verified, "remote", "hits_total"), 3, "{verified}");
     }
 }
 
@@ -238,9 +268,9 @@ fn poisoned() {
     let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
     assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
     assert_eq!(
-        calls(&verified, "remote", "corrupt"),
+        calls(&verified, "remote", "corrupt_total"),
         3,
         "and counted: {verified}"
     );
-    assert_eq!(calls(&verified, "origin", "hits"), 3, "{verified}");
+    assert_eq!(calls(&verified, "origin", "hits_total"), 3, "{verified}");
 }

@@ -349,7 +349,25 @@ fn stat_formats() {
         assert!(table.contains(part), "{part}: {table}");
     }
     let document: Value = serde_json::from_str(&stat(&["--json"])).expect("JSON");
-    assert_eq!(document["cache"]["totals"]["bytes"], 100_000, "{document}");
+    assert_eq!(
+        document["totals"]["read_bytes_total"], 100_000,
+        "{document}"
+    );
+    let columns = Ended::of(&mut cachewise(["columns"])).expect(0, "always");
+    let (columns, ids) = (columns.out(), |object: &Value| -> Vec<String> {
+        let object = object.as_object().expect("an object");
+        object.keys().cloned().collect()
+    });
+    let rows = ids(&document["rows"][0]).into_iter();
+    for id in rows.chain(ids(&document["totals"])) {
+        let is_listed = columns
+            .lines()
+            .any(|line| line.split_whitespace().next() == Some(&id));
+        assert!(
+            is_listed || id == "reasons",
+            "`cachewise columns` has {id}: {columns}"
+        );
+    }
     assert!(document["schema_version"].is_number() && document["hostname"].is_string());
     let csv = stat(&["-o", "csv"]);
     assert!(csv.starts_with("of,name,calls_total,hits_total"), "{csv}");

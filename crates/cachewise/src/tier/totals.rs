@@ -1,0 +1,106 @@
+//! What a cache did over all tiers: one row, in every format.
+
+use std::fmt::Write as _;
+
+use cachewise_model::Missing;
+use cachewise_tier::Totals;
+use cachewise_units::Bytes;
+use cachewise_view::{Sheet, SheetCell, SheetColumn};
+use serde_json::Value as Json;
+
+/// What goes over all tiers. People are told in sentences: what there was.
+pub const COLUMNS: [SheetColumn; 14] = [
+    column("reads_total", "Reads that were asked for"),
+    column("failed_reads_total", "Reads that ended with an error"),
+    column("read_bytes_total", "Bytes that reads returned"),
+    column(
+        "joined_reads_total",
+        "Reads of a block that was being fetched already",
+    ),
+    column(
+        "hedges_total",
+        "Questions to a second node because the first took long",
+    ),
+    column("hedges_won_total", "Of these, those that brought the block"),
+    column(
+        "hedges_refused_total",
+        "Hedges that were due and not sent: the budget was used up",
+    ),
+    column(
+        "deadline_misses_total",
+        "Blocks that no node brought in time",
+    ),
+    column(
+        "breaker_skips_total",
+        "Blocks for which no node was asked: all breakers were open",
+    ),
+    column("fills_total", "Blocks brought to the engine"),
+    column("dropped_fills_total", "Blocks not brought to the engine"),
+    column(
+        "dropped_disk_writes_total",
+        "Blocks not written to the local disk",
+    ),
+    column("hedge_after_seconds", "When a second node is asked"),
+    column(
+        "deadline_seconds",
+        "When a node has missed its deadline at present",
+    ),
+];
+
+const fn column(id: &'static str, help: &'static str) -> SheetColumn {
+    SheetColumn::new(id, "", true, help)
+}
+
+const NEVER: Missing = Missing::NotOffered("no second node is asked");
+const NO_ENGINE: Missing = Missing::NotOffered("there is no engine");
+
+/// Returns the one row.
+pub fn sheet(totals: &Totals) -> Sheet {
+    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let seconds = |seconds: f64| SheetCell::number(seconds, format!("{:.2} ms", seconds * 1e3));
+    let has_engine = totals.deadline_seconds > 0.0;
+    let mut sheet = Sheet::new(&COLUMNS);
+    sheet.rows.push(vec![
+        number(totals.reads),
+        number(totals.failed_reads),
+        SheetCell::number(totals.bytes, Bytes(totals.bytes).to_string()),
+        number(totals.joined),
+        number(totals.hedges),
+        number(totals.hedges_won),
+        number(totals.hedges_refused),
+        number(totals.deadline_misses),
+        number(totals.breaker_skips),
+        number(totals.fills),
+        number(totals.dropped_fills),
+        number(totals.dropped_disk_writes),
+        SheetCell::or_missing(totals.hedge_after_seconds, NEVER, seconds),
+        SheetCell::or_missing(
+            has_engine.then_some(totals.deadline_seconds),
+            NO_ENGINE,
+            seconds,
+        ),
+    ]);
+    sheet
+}
+
+/// A line for each that is not nothing.
+pub fn text(totals: &Totals) -> String {
+    let sheet = sheet(totals);
+    let cells = sheet.rows.iter().flatten().zip(&COLUMNS);
+    let mut text = String::new();
+    for (cell, column) in cells {
+        if cell.is_something() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}: {}", column.help, cell.as_text());
+        }
+    }
+    text
+}
+
+/// As an object of JSON.
+pub fn json(totals: &Totals) -> Json {
+    match sheet(totals).json() {
+        Json::Array(mut rows) => rows.pop().unwrap_or(Json::Null),
+        other => other,
+    }
+}
