@@ -9,7 +9,7 @@ use cachewise_tier::mount::{self, Mount, Options};
 use cachewise_units::{Interval, escaped};
 
 use crate::act::Interrupt;
-use crate::cache::{self, Wanted};
+use crate::cache;
 use crate::cli::Mount as Arguments;
 use crate::output::tell;
 
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Mounts it until it is told to end.
 pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = Wanted::of(&arguments.cache)?;
+    let wanted = cache::wanted(&arguments.cache)?;
     let revalidate = revalidate(&arguments.revalidate)?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     refuse_itself(&arguments.origin, &arguments.directory)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
@@ -20,6 +20,9 @@ use crate::{BlockKey, Error, Settings};
 
 /// The longest range that one read may have.
 pub const LONGEST_READ: u64 = 64 << 20;
+
+/// How long a file that was written a moment ago is waited for: until the next write would be told from the last.
+const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// How many blocks of one read are fetched side by side.
 const BLOCKS_AT_ONCE: usize = 16;
@@ -130,6 +133,20 @@ impl BlockCache {
             .looked(path, async move { origin.stat(&owned).await })
             .await?;
         Ok(self.file(path, meta))
+    }
+
+    /// Looks again at a file that was written a moment ago, once what is read of it can be kept; waits 3 s at most.
+    ///
+    /// # Errors
+    /// As [`Self::stat`].
+    pub async fn settled(&self, file: File) -> Result<File, Error> {
+        if file.is_settled() {
+            return Ok(file);
+        }
+        let from = file.meta.keep_from;
+        let left = from.and_then(|from| from.duration_since(SystemTime::now()).ok());
+        tokio::time::sleep(left.unwrap_or_default().min(SETTLES_WITHIN)).await;
+        self.stat(&file.path).await
     }
 
     /// Lists a directory of the origin. Asks the origin, and nobody else.

@@ -37,7 +37,8 @@
 //! - `policy`: deadlines, hedges, breakers, what is under way.
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
-//! - `settings`: [`Settings`]; `error`: [`Error`].
+//! - `settings`: [`Settings`]; `named`: the same by names and texts, [`NAMED_SETTINGS`]; `error`: [`Error`].
+//! - `tree`: [`Tree`], files below directories.
 //! - [`mount`]: an origin as a directory; [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
 
 #![forbid(unsafe_code)]
@@ -51,17 +52,21 @@ mod flight;
 mod key;
 mod local;
 pub mod mount;
+mod named;
 mod origin;
 mod policy;
 pub mod remote;
 mod settings;
 mod tls;
+mod tree;
 
 pub use block::Block;
 pub use cache::{BlockCache, File, LONGEST_READ};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
+pub use named::{NAMED_SETTINGS, NamedSetting, Wanted};
 pub use origin::{Directory, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version};
 pub use policy::Started;
 pub use settings::{DiskSettings, PolicySettings, Settings};
+pub use tree::Tree;

@@ -32,7 +32,7 @@ use clap_complete::Shell;
 use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
-pub use cache::{CacheFlags, SETTINGS as CACHE_SETTINGS};
+pub use cache::CacheFlags;
 pub use compat::{Called, Compat};
 pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuSharing, CpuTable, CpuTopology};
 pub use doctor::Doctor;

@@ -1,15 +1,13 @@
 //! `tier put`, `warm` and `verify`: files and trees of an origin, block by block.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::{BlockCache, Error, File, Kind, Origin, PolicySettings, Table, Version};
+use cachewise_tier::{BlockCache, Error, File, Origin, PolicySettings, Table, Tree};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::Map;
@@ -17,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::stat;
 use crate::act::Interrupt;
-use crate::cache::{self, Wanted};
+use crate::cache;
 use crate::cli::OnFiles as Arguments;
 use crate::cpu::document;
 use crate::output::{FAILED, Failures, NO, Sink, Stream, tell};
@@ -58,21 +56,11 @@ const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
 /// How many bytes are read before what was read is waited for at the engine.
 const STEP: u64 = 8 << 20;
 
-/// How long a file that was written a moment ago is waited for: until the next write would be told from the last.
-const SETTLES_WITHIN: Duration = Duration::from_secs(3);
-
 /// How often Ctrl-C is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long is waited after Ctrl-C for what is on its way to the disk and to the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What is still to be done.
-struct Left {
-    path: PathBuf,
-    /// The directories above it, as they were met.
-    above: Rc<Vec<Version>>,
-}
 
 /// What came of one file.
 #[derive(Debug, Default)]
@@ -89,7 +77,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
     }
-    let mut wanted = Wanted::of(&arguments.cache)?;
+    let mut wanted = cache::wanted(&arguments.cache)?;
     be_patient(&mut wanted.settings.policy);
     if act == Act::Put && wanted.settings.engine.is_none() {
         bail!("put brings blocks to an engine, and none is named: add --engine URL");
@@ -101,61 +89,27 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     let mut failures = Failures::default();
     let mut sheet = Sheet::new(&COLUMNS);
     let mut is_different = false;
-    let named = match arguments.paths.as_slice() {
-        [] => vec![PathBuf::new()],
-        named => named.to_vec(),
-    };
-    // Newest first, so that a tree comes in its own order.
-    let named = named.into_iter().rev().map(|path| Left {
-        path,
-        above: Rc::default(),
-    });
-    let mut left: Vec<Left> = named.collect();
-    while let Some(Left { path, above }) = left.pop() {
-        if interrupt.flag().load(Ordering::Acquire) {
-            break;
-        }
-        let file = match runtime.block_on(cache.stat(&path)) {
-            Ok(file) => file,
-            Err(error) => {
+    let mut tree = Tree::new(&arguments.paths);
+    loop {
+        let next = runtime.block_on(unless(interrupt.flag(), tree.next(&cache)));
+        let file = match next.flatten() {
+            Some(Ok(file)) => file,
+            Some(Err(error)) => {
                 failures.add(&error.to_string(), tell);
                 continue;
             }
+            None => break,
         };
-        match file.meta().kind {
-            // A link back to what it is in: all that is below is done already, or about to be.
-            Kind::Directory if above.contains(&file.meta().version) => {}
-            Kind::Directory => match runtime.block_on(below(&cache, &path)) {
-                Ok(below) => {
-                    let mut above = above.to_vec();
-                    above.push(file.meta().version.clone());
-                    let above = Rc::new(above);
-                    left.extend(below.into_iter().map(|path| Left {
-                        path,
-                        above: Rc::clone(&above),
-                    }));
-                }
-                Err(error) => failures.add(&error.to_string(), tell),
-            },
-            Kind::File => {
-                let began = Instant::now();
-                let done = runtime.block_on(async {
-                    tokio::select! {
-                        done = one(&cache, &*origin, file, act) => Some(done),
-                        () = raised(interrupt.flag()) => None,
-                    }
-                });
-                let Some((file, outcome)) = done else {
-                    break;
-                };
-                if let Some(why) = &outcome.why {
-                    failures.add(&why.to_string(), tell);
-                }
-                is_different |= outcome.different > 0;
-                sheet.rows.push(row(&file, &outcome, act, began));
-            }
-            _ => {}
+        let began = Instant::now();
+        let work = one(&cache, &*origin, file, act);
+        let Some((file, outcome)) = runtime.block_on(unless(interrupt.flag(), work)) else {
+            break;
+        };
+        if let Some(why) = &outcome.why {
+            failures.add(&why.to_string(), tell);
         }
+        is_different |= outcome.different > 0;
+        sheet.rows.push(row(&file, &outcome, act, began));
     }
     if interrupt.flag().load(Ordering::Acquire) {
         // What is not there by then is lost to the cache, and to nobody else.
@@ -192,33 +146,19 @@ fn be_patient(policy: &mut PolicySettings) {
     policy.hedge_max = Duration::ZERO;
 }
 
-/// What is in a directory, in the order of names, last first.
-async fn below(cache: &BlockCache, path: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut entries = cache.list(path).await?;
-    entries.retain(|entry| entry.kind != Kind::Other);
-    entries.sort_by(|one, other| other.name.cmp(&one.name));
-    Ok(entries
-        .into_iter()
-        .map(|entry| path.join(entry.name))
-        .collect())
-}
-
-/// Ends when the flag is raised.
-async fn raised(flag: &AtomicBool) {
-    while !flag.load(Ordering::Acquire) {
-        sleep(LOOK).await;
+/// Does it unless the flag is raised before it is done.
+async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T> {
+    let raised = async {
+        while !flag.load(Ordering::Acquire) {
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        // What was asked for before it is begun is not begun.
+        biased;
+        () = raised => None,
+        done = work => Some(done),
     }
-}
-
-/// Looks again at a file that was written a moment ago, when what is read of it can be kept.
-async fn settled(cache: &BlockCache, file: File) -> Result<File, Error> {
-    if file.is_settled() {
-        return Ok(file);
-    }
-    let from = file.meta().keep_from;
-    let left = from.and_then(|from| from.duration_since(SystemTime::now()).ok());
-    sleep(left.unwrap_or_default().min(SETTLES_WITHIN)).await;
-    cache.stat(file.path()).await
 }
 
 /// Does it with one file, and returns the state that it was done with.
@@ -232,7 +172,7 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
             why: Some(why),
         }
     };
-    let file = match settled(cache, file.clone()).await {
+    let file = match cache.settled(file.clone()).await {
         Ok(file) => file,
         Err(why) => {
             let outcome = none(&file, why);

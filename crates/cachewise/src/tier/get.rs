@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use cachewise_tier::Kind;
 use cachewise_units::{ByteRange, escaped};
 
-use crate::cache::{self, Wanted};
+use crate::cache;
 use crate::cli::Get as Arguments;
 
 /// What is read at a time: enough for blocks to be fetched side by side.
@@ -15,7 +15,7 @@ const STEP: u64 = 4 << 20;
 
 /// Writes them.
 pub fn get(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = Wanted::of(&arguments.cache)?;
+    let wanted = cache::wanted(&arguments.cache)?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     let runtime = cache::runtime()?;
     let cache = cache::open(&runtime, &wanted, origin)?;

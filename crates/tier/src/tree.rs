@@ -1,0 +1,75 @@
+//! [`Tree`]: the files of an origin, in the order of their names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{BlockCache, Error, File, Kind, Version};
+
+/// The files of an origin, in the order of their names: those that were named, and those below directories that were.
+#[derive(Debug)]
+pub struct Tree {
+    /// Newest first, so that a tree comes in its own order.
+    left: Vec<Left>,
+}
+
+/// What is still to be looked at.
+#[derive(Debug)]
+struct Left {
+    path: PathBuf,
+    /// The directories above it, as they were met.
+    above: Arc<Vec<Version>>,
+}
+
+impl Tree {
+    /// Begins with these; with none, with the origin itself.
+    #[must_use]
+    pub fn new(named: &[PathBuf]) -> Self {
+        let named = match named {
+            [] => &[PathBuf::new()],
+            named => named,
+        };
+        let left = named.iter().rev().map(|path| Left {
+            path: path.clone(),
+            above: Arc::default(),
+        });
+        Self {
+            left: left.collect(),
+        }
+    }
+
+    /// Goes on to the next file, and returns it as it is now; `None` at the end. What is no file and no directory is left
+    /// out, and links back to a directory that they are in are not followed round and round.
+    ///
+    /// # Errors
+    /// As [`BlockCache::stat`] and [`BlockCache::list`]; it can be gone on with.
+    pub async fn next(&mut self, cache: &BlockCache) -> Option<Result<File, Error>> {
+        while let Some(Left { path, above }) = self.left.pop() {
+            let file = match cache.stat(&path).await {
+                Ok(file) => file,
+                Err(error) => return Some(Err(error)),
+            };
+            match file.meta().kind {
+                // All that is below is done already, or about to be.
+                Kind::Directory if above.contains(&file.meta().version) => {}
+                Kind::Directory => {
+                    let mut entries = match cache.list(&path).await {
+                        Ok(entries) => entries,
+                        Err(error) => return Some(Err(error)),
+                    };
+                    entries.retain(|entry| entry.kind != Kind::Other);
+                    entries.sort_by(|one, other| other.name.cmp(&one.name));
+                    let mut above = above.to_vec();
+                    above.push(file.meta().version.clone());
+                    let above = Arc::new(above);
+                    self.left.extend(entries.into_iter().map(|entry| Left {
+                        path: path.join(entry.name),
+                        above: Arc::clone(&above),
+                    }));
+                }
+                Kind::File => return Some(Ok(file)),
+                Kind::Other => {}
+            }
+        }
+        None
+    }
+}
