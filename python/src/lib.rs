@@ -3,17 +3,19 @@
 //! It takes and gives tuples, numbers and strings; names, types and documentation are in the Python part beside it.
 //! All work is done without the interpreter's lock.
 //!
-//! It is *not* a library for Rust: that is `cachewise-residency`, which it wraps.
+//! It is *not* a library for Rust: those are `cachewise-residency` and `cachewise-tier`, which it wraps.
 //!
 //! # Layout
 //! - `file`: a path, a file or a descriptor, as Python has them; byte ranges.
 //! - `raise`: errors as exceptions.
 //! - `stream`: work by a thread of its own, handed over piece by piece.
 //! - `look`: residency; `act`: warm and evict; `walk`: trees; `order`: orders and scans.
+//! - `cache`: the block cache between machines.
 
 #![forbid(unsafe_code)]
 
 mod act;
+mod cache;
 mod file;
 mod look;
 mod order;
@@ -30,6 +32,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::act::{evict, warm};
+    #[pymodule_export]
+    use crate::cache::{Cache, Object, cache_settings};
     #[pymodule_export]
     use crate::look::{ranges, residency, samples};
     #[pymodule_export]

@@ -92,7 +92,7 @@ const RULES: [Rule; 16] = [
     // For Python, out of the workspace.
     Rule {
         folder: "python",
-        may_import: &["units", "sys", "residency"],
+        may_import: &["units", "sys", "residency", "tier"],
         may_be_unsafe: false,
     },
     // Knows files by their origin and nothing of the kernel's caches; what is mounted where it asks kstat, and sys to

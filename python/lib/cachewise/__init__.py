@@ -1,4 +1,5 @@
-"""What of which files is in the page cache of Linux, and reading in the order that costs the least I/O.
+"""What of which files is in the page cache of Linux, reading in the order that costs the least I/O, and a block cache
+that machines share.
 
 >>> import cachewise, tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -13,6 +14,7 @@ where one file is meant, an open file or a descriptor too.
 """
 
 from ._act import Evicted, Stayed, Warmed, evict, warm
+from ._cache import BlockCache, BlockFile
 from ._errors import ResidencyDenied, ResidencyUnknown
 from ._look import Entry, Residency, Walk, ranges, residency, walk
 from ._native import PAGE_SIZE
@@ -22,6 +24,8 @@ from ._sampler import CacheAwareSampler
 __all__ = [
     "PAGE_SIZE",
     "Block",
+    "BlockCache",
+    "BlockFile",
     "CacheAwareSampler",
     "Entry",
     "Evicted",

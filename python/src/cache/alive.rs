@@ -1,0 +1,256 @@
+//! [`Process`]: the threads and the cache of this process.
+//!
+//! Threads do not survive `fork`, and what they held stays held in the child: so a child takes nothing of its parent's
+//! but the settings and the open directory of the origin, and makes threads and a cache of its own when it first needs
+//! them. What the parent had is left as it is, neither used nor torn down.
+
+use std::mem;
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use cachewise_tier::{BlockCache, Error, Origin, Settings};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Runtime};
+
+use super::error::raise;
+use crate::raise::{panicked, raise_io};
+use crate::stream::{LOOK, lock};
+
+/// A cache, and the runtime that it works in.
+struct Alive {
+    pid: u32,
+    /// Taken when it is dropped.
+    parts: Option<(BlockCache, Runtime)>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let Some((cache, runtime)) = self.parts.take() else {
+            return;
+        };
+        if self.pid != process::id() {
+            // Its threads are not here, and what they hold would be waited for.
+            mem::forget((cache, runtime));
+            return;
+        }
+        let context = runtime.enter();
+        drop(cache);
+        drop(context);
+        // Waits for nobody: an origin that hangs would be waited for as long as it does.
+        runtime.shutdown_background();
+    }
+}
+
+/// Why there is none.
+#[derive(Clone)]
+enum Failed {
+    Cache(Error),
+    Threads(Arc<std::io::Error>),
+    Panicked,
+}
+
+type Outcome = Result<Arc<Alive>, Failed>;
+
+/// A cache that is being opened, or is open. It is opened by a thread of its own, so that whoever waits for it may be a
+/// handler of a signal that came while it was waited for.
+#[derive(Default)]
+struct Opening {
+    outcome: Mutex<Option<Outcome>>,
+    is_there: Condvar,
+}
+
+impl Opening {
+    fn is_over(&self, outcome: Outcome) {
+        let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        place.get_or_insert(outcome);
+        self.is_there.notify_all();
+    }
+
+    /// What came of it, if that comes within a moment.
+    fn wait(&self) -> Option<Outcome> {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .is_there
+            .wait_timeout_while(outcome, LOOK, |outcome| outcome.is_none());
+        let (outcome, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        outcome.clone()
+    }
+}
+
+/// Says that it is over however the thread ends.
+struct Ends(Arc<Opening>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.is_over(Err(Failed::Panicked));
+    }
+}
+
+enum State {
+    Unopened,
+    /// In the process of this number.
+    Of(u32, Arc<Opening>),
+    Closed,
+}
+
+/// The cache of whichever process asks.
+pub struct Process {
+    settings: Settings,
+    origin: Arc<dyn Origin>,
+    /// Locked for a moment, and never without the interpreter's lock: so nobody holds it when a process forks.
+    state: Mutex<State>,
+}
+
+impl Process {
+    /// Starts nothing.
+    pub fn new(settings: Settings, origin: Arc<dyn Origin>) -> Self {
+        Self {
+            settings,
+            origin,
+            state: Mutex::new(State::Unopened),
+        }
+    }
+
+    /// Does something with the cache, without the interpreter's lock, until it is done or Ctrl-C was typed. Nothing is
+    /// locked when a handler of a signal runs.
+    pub fn run<T: Send, F: Future<Output = T> + Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(BlockCache) -> F + Send,
+    ) -> PyResult<T> {
+        let alive = self.alive(py)?;
+        alive.run(py, work)
+    }
+
+    /// Ends what is there, once what waits for the disk is written.
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let before = mem::replace(&mut *lock(&self.state, py), State::Closed);
+        let State::Of(pid, opening) = before else {
+            return Ok(());
+        };
+        if pid != process::id() {
+            mem::forget(opening);
+            return Ok(());
+        }
+        let outcome = loop {
+            match py.detach(|| opening.wait()) {
+                Some(outcome) => break outcome,
+                None => py.check_signals()?,
+            }
+        };
+        // One that never opened has nothing to be closed.
+        let Ok(alive) = outcome else {
+            return Ok(());
+        };
+        let closed = alive.run(py, |cache| async move { cache.close().await });
+        py.detach(|| drop((alive, opening)));
+        closed?.map_err(|error| raise(py, &error))
+    }
+
+    /// The cache of this process, opened if it is not.
+    fn alive(&self, py: Python<'_>) -> PyResult<Arc<Alive>> {
+        loop {
+            let opening = self.opening(py)?;
+            match py.detach(|| opening.wait()) {
+                Some(Ok(alive)) => return Ok(alive),
+                Some(Err(why)) => {
+                    self.forget(py, &opening);
+                    return Err(match why {
+                        Failed::Cache(error) => raise(py, &error),
+                        Failed::Threads(error) => raise_io(py, &error),
+                        Failed::Panicked => panicked(),
+                    });
+                }
+                None => py.check_signals()?,
+            }
+        }
+    }
+
+    fn opening(&self, py: Python<'_>) -> PyResult<Arc<Opening>> {
+        let pid = process::id();
+        let mut state = lock(&self.state, py);
+        match &*state {
+            State::Of(of, opening) if *of == pid => return Ok(Arc::clone(opening)),
+            State::Closed => {
+                return Err(PyValueError::new_err("the cache is closed"));
+            }
+            State::Unopened | State::Of(..) => {}
+        }
+        let opening = Arc::new(Opening::default());
+        let (settings, origin) = (self.settings.clone(), Arc::clone(&self.origin));
+        let ends = Ends(Arc::clone(&opening));
+        let started = std::thread::Builder::new()
+            .name("cachewise".into())
+            .spawn(move || ends.0.is_over(open(settings, origin)));
+        started.map_err(|error| raise_io(py, &error))?;
+        // That of a parent is not torn down here.
+        mem::forget(mem::replace(
+            &mut *state,
+            State::Of(pid, Arc::clone(&opening)),
+        ));
+        Ok(opening)
+    }
+
+    /// So that the next call tries again.
+    fn forget(&self, py: Python<'_>, failed: &Arc<Opening>) {
+        let mut state = lock(&self.state, py);
+        if matches!(&*state, State::Of(_, opening) if Arc::ptr_eq(opening, failed)) {
+            *state = State::Unopened;
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if matches!(state, State::Of(pid, _) if *pid != process::id()) {
+            mem::forget(mem::replace(state, State::Closed));
+        }
+    }
+}
+
+fn open(settings: Settings, origin: Arc<dyn Origin>) -> Outcome {
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("cachewise")
+        .build()
+        .map_err(|error| Failed::Threads(Arc::new(error)))?;
+    let cache = runtime
+        .block_on(BlockCache::open(settings, origin))
+        .map_err(Failed::Cache)?;
+    Ok(Arc::new(Alive {
+        pid: process::id(),
+        parts: Some((cache, runtime)),
+    }))
+}
+
+impl Alive {
+    fn run<T: Send, F: Future<Output = T> + Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(BlockCache) -> F + Send,
+    ) -> PyResult<T> {
+        let Some((cache, runtime)) = &self.parts else {
+            return Err(panicked());
+        };
+        let mut work = Box::pin(work(cache.clone()));
+        loop {
+            let done = py.detach(|| {
+                runtime.block_on(async { tokio::time::timeout(LOOK, work.as_mut()).await })
+            });
+            if let Ok(done) = done {
+                return Ok(done);
+            }
+            let raised = py.check_signals();
+            if self.pid != process::id() {
+                // A handler forked, and came back here in the child.
+                mem::forget(work);
+                return Err(PyRuntimeError::new_err(
+                    "the process forked in the midst of a call of the cache",
+                ));
+            }
+            raised?;
+        }
+    }
+}

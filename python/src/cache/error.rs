@@ -1,0 +1,101 @@
+//! Errors of the cache as exceptions: `OSError` with the kernel's number where there is one, `ValueError` of arguments.
+
+use std::path::Path;
+
+use cachewise_tier::{Error, ErrorKind, Kind};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use rustix::io::Errno;
+
+use crate::file::name;
+
+/// What a setting's name is in Python.
+pub fn argument(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// The error of reading what has no bytes.
+pub fn not_a_file(path: &Path, kind: Kind) -> Error {
+    let number = match kind {
+        Kind::Directory => Errno::ISDIR,
+        _ => Errno::INVAL,
+    };
+    Error::Origin {
+        path: path.to_owned(),
+        operation: "read",
+        source: std::sync::Arc::new(number.into()),
+    }
+}
+
+/// Makes an exception of it.
+pub fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    made(py, error).unwrap_or_else(|raised| raised)
+}
+
+fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let (path, number, text) = match error {
+        Error::Setting { setting, why } => {
+            let setting = argument(setting);
+            return Ok(PyValueError::new_err(format!("{setting}: {why}")));
+        }
+        Error::Path { path, why } => (path, Errno::INVAL, (*why).to_owned()),
+        Error::NotFound { path } => (path, Errno::NOENT, "not at the origin".to_owned()),
+        Error::Denied { path } => (
+            path,
+            Errno::ACCESS,
+            "the origin refuses access; check its permissions".to_owned(),
+        ),
+        Error::Changed { path, what } => (
+            path,
+            Errno::STALE,
+            format!("changed at the origin while it was read ({what}); open it again"),
+        ),
+        Error::Deadline {
+            path,
+            after,
+            waiting_for,
+        } => (
+            path,
+            Errno::TIMEDOUT,
+            format!(
+                "no answer within {} ms ({waiting_for}); try again, or raise read_deadline",
+                after.as_millis()
+            ),
+        ),
+        Error::Locked { path, .. } => (
+            path,
+            Errno::BUSY,
+            format!(
+                "{error}. Each process of a data loader needs one of its own; all can share what `cachewise mount` shows"
+            ),
+        ),
+        Error::Origin {
+            path,
+            operation,
+            source,
+        }
+        | Error::Directory {
+            path,
+            operation,
+            source,
+        } => (path, number_of(source), format!("{operation}: {source}")),
+        other => {
+            let number = match other.kind() {
+                ErrorKind::Invalid => Errno::INVAL,
+                _ => Errno::IO,
+            };
+            return Ok(PyOSError::new_err((
+                number.raw_os_error(),
+                other.to_string(),
+            )));
+        }
+    };
+    let path = name(py, path)?;
+    Ok(PyOSError::new_err((number.raw_os_error(), text, path)))
+}
+
+fn number_of(error: &std::io::Error) -> Errno {
+    error
+        .raw_os_error()
+        .map_or(Errno::IO, Errno::from_raw_os_error)
+}

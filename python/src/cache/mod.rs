@@ -1,0 +1,239 @@
+//! The block cache between machines, for Python.
+//!
+//! # Layout
+//! - here: [`Cache`], what Python calls; [`Object`]
+//! - `alive`: the threads and the cache of this process, and why a child of `fork` has its own
+//! - `error`: errors as exceptions
+
+mod alive;
+mod error;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cachewise_tier::{
+    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Origin, Settings, Tree, Wanted,
+};
+use cachewise_units::ByteRange;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::file;
+use alive::Process;
+use error::raise;
+
+/// What is read at a time: enough for blocks to be fetched side by side.
+const STEP: u64 = 8 << 20;
+
+/// How often a file that changes while it is read is begun anew.
+const TRIES: u32 = 4;
+
+/// A file of the origin in one state.
+#[pyclass(frozen, module = "cachewise._native")]
+pub struct Object(File);
+
+#[pymethods]
+impl Object {
+    #[getter]
+    fn size(&self) -> u64 {
+        self.0.meta().size
+    }
+}
+
+/// What warming came to: files, their bytes, what could not be read.
+type WarmedParts = (u64, u64, Vec<PyErr>);
+
+/// A cache of an origin's blocks. It works in the process that calls it; a child of `fork` has one of its own.
+#[pyclass(frozen, module = "cachewise._native")]
+pub struct Cache {
+    process: Process,
+}
+
+#[pymethods]
+impl Cache {
+    /// Opens the origin and checks all settings; threads are started by the first call that needs them.
+    #[new]
+    fn new(origin: &Bound<'_, PyAny>, settings: Vec<(String, String)>) -> PyResult<Self> {
+        let py = origin.py();
+        let path = file::path(origin)?;
+        if let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://")) {
+            return Err(PyValueError::new_err(format!(
+                "origin: none of this build is a {scheme}; name a directory"
+            )));
+        }
+        let mut wanted = Wanted::default();
+        for (name, value) in settings {
+            wanted.take(&name, &value).map_err(|why| {
+                PyValueError::new_err(format!("{}: {why}", error::argument(&name)))
+            })?;
+        }
+        let opened = py.detach(|| {
+            let wanted = wanted.finish(error::argument)?;
+            let directory = wanted.directory(&path)?;
+            Ok((wanted.settings, directory))
+        });
+        let (settings, directory) = opened.map_err(|error| raise(py, &error))?;
+        let origin: Arc<dyn Origin> = Arc::new(directory);
+        Ok(Self {
+            process: Process::new(settings, origin),
+        })
+    }
+
+    /// The bytes of a part of a file, as it is now.
+    fn get<'py>(
+        &self,
+        path: &Bound<'py, PyAny>,
+        offset: i64,
+        length: Option<i64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let py = path.py();
+        let (path, range) = (file::path(path)?, file::range(offset, length)?);
+        let parts = self.process.run(py, |cache| async move {
+            let mut tries = 1;
+            loop {
+                let file = looked(&cache, &path).await?;
+                match parts_of(&cache, &file, range).await {
+                    // What it is by now is as good an answer.
+                    Err(Error::Changed { .. }) if tries < TRIES => tries += 1,
+                    read => return read,
+                }
+            }
+        })?;
+        joined(py, parts.map_err(|error| raise(py, &error))?)
+    }
+
+    /// Looks at a file.
+    fn look(&self, path: &Bound<'_, PyAny>) -> PyResult<Object> {
+        let py = path.py();
+        let path = file::path(path)?;
+        let looked = self
+            .process
+            .run(py, |cache| async move { looked(&cache, &path).await })?;
+        looked.map(Object).map_err(|error| raise(py, &error))
+    }
+
+    /// The bytes of a part of a file, in the state in which it was looked at.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        object: &Object,
+        offset: i64,
+        length: Option<i64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let range = file::range(offset, length)?;
+        let file = object.0.clone();
+        let parts = self.process.run(
+            py,
+            |cache| async move { parts_of(&cache, &file, range).await },
+        )?;
+        joined(py, parts.map_err(|error| raise(py, &error))?)
+    }
+
+    /// Reads files, and all that are below directories, so that the cache has them.
+    fn warm(&self, paths: &Bound<'_, PyAny>) -> PyResult<WarmedParts> {
+        let py = paths.py();
+        let paths = file::paths(paths)?;
+        if paths.is_empty() {
+            return Ok((0, 0, Vec::new()));
+        }
+        let (files, bytes, failed) = self
+            .process
+            .run(py, |cache| async move { warmed(&cache, &paths).await })?;
+        let failed = failed.iter().map(|error| raise(py, error));
+        Ok((files, bytes, failed.collect()))
+    }
+
+    /// What it did in this process, as JSON.
+    fn table(&self, py: Python<'_>) -> PyResult<String> {
+        let table = self.process.run(py, |cache| async move { cache.table() })?;
+        serde_json::to_string(&table).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// What is set up in a way that will hurt.
+    fn warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.process
+            .run(py, |cache| async move { cache.warnings() })
+    }
+
+    /// Writes to the disk what waits to be written, and ends the threads.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.process.close(py)
+    }
+}
+
+/// All settings: name, value, help, default.
+#[pyfunction]
+pub fn cache_settings() -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let usual = Settings::default();
+    let settings = NAMED_SETTINGS.iter().map(|setting| {
+        let default = (setting.default)(&usual);
+        (setting.name, setting.value, setting.help, default)
+    });
+    settings.collect()
+}
+
+async fn looked(cache: &BlockCache, path: &Path) -> Result<File, Error> {
+    let file = cache.stat(path).await?;
+    match file.meta().kind {
+        Kind::File => Ok(file),
+        kind => Err(error::not_a_file(path, kind)),
+    }
+}
+
+/// A part of a file, in pieces.
+async fn parts_of(cache: &BlockCache, file: &File, range: ByteRange) -> Result<Vec<Bytes>, Error> {
+    let end = range.end().min(file.meta().size);
+    let mut start = range.start;
+    let mut parts = Vec::new();
+    while start < end {
+        let len = STEP.min(LONGEST_READ).min(end.saturating_sub(start));
+        parts.push(cache.get(file, ByteRange { start, len }).await?);
+        start = start.saturating_add(len);
+    }
+    Ok(parts)
+}
+
+fn joined(py: Python<'_>, parts: Vec<Bytes>) -> PyResult<Bound<'_, PyBytes>> {
+    if let [part] = parts.as_slice() {
+        return Ok(PyBytes::new(py, part));
+    }
+    let length = parts.iter().map(Bytes::len).sum();
+    PyBytes::new_with(py, length, |mut place| {
+        for part in parts {
+            let (here, rest) = place.split_at_mut(part.len());
+            here.copy_from_slice(&part);
+            place = rest;
+        }
+        Ok(())
+    })
+}
+
+async fn warmed(cache: &BlockCache, paths: &[PathBuf]) -> (u64, u64, Vec<Error>) {
+    let (mut files, mut bytes, mut failed) = (0, 0, Vec::new());
+    let mut tree = Tree::new(paths);
+    while let Some(next) = tree.next(cache).await {
+        let one = async {
+            let file = cache.settled(next?).await?;
+            let size = file.meta().size;
+            let mut start = 0;
+            while start < size {
+                let len = STEP.min(size.saturating_sub(start));
+                cache.get(&file, ByteRange { start, len }).await?;
+                // More under way than the cache allows would be dropped.
+                cache.filled().await;
+                start = start.saturating_add(len);
+            }
+            Ok(size)
+        };
+        match one.await {
+            Ok(size) => {
+                files += 1;
+                bytes += size;
+            }
+            Err(error) => failed.push(error),
+        }
+    }
+    (files, bytes, failed)
+}
