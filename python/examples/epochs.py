@@ -77,14 +77,35 @@ def from_disk() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
 
 
+class NoGroups(Exception):
+    """Memory cannot be made small here."""
+
+
+def groups(root: Path = Path("/sys/fs/cgroup")) -> tuple[Path, bool]:
+    """Say where control groups of memory are made, and whether they are of version 1."""
+    if (root / "memory" / "memory.limit_in_bytes").exists() or (root / "memory" / "cgroup.procs").exists():
+        return root / "memory", True
+    controllers = root / "cgroup.controllers"
+    if not controllers.exists():
+        raise NoGroups(f"{root} has no control groups: mount them there (cgroup2)")
+    if "memory" not in controllers.read_text().split():
+        raise NoGroups(f"{controllers} does not have memory: boot with cgroup_enable=memory, or leave the container")
+    below = root / "cgroup.subtree_control"
+    if "memory" not in below.read_text().split():
+        raise NoGroups(f"{below} does not have memory: echo +memory | sudo tee {below}")
+    return root, False
+
+
 class Group:
     """A control group with little memory."""
 
     def __init__(self, memory: int) -> None:
-        version1 = Path("/sys/fs/cgroup/memory")
-        self.is_version1 = version1.is_dir()
-        self.path = (version1 if self.is_version1 else Path("/sys/fs/cgroup")) / f"cachewise-{os.getpid()}"
-        self.path.mkdir()
+        parent, self.is_version1 = groups()
+        self.path = parent / f"cachewise-{os.getpid()}"
+        try:
+            self.path.mkdir()
+        except OSError as error:
+            raise NoGroups(f"control groups cannot be made here: {error}") from error
         (self.path / ("memory.limit_in_bytes" if self.is_version1 else "memory.max")).write_text(f"{memory}")
 
     def enter(self) -> None:
@@ -95,7 +116,9 @@ class Group:
         stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
         if self.is_version1:
             return int(stat["rss"]) + int((self.path / "memory.kmem.usage_in_bytes").read_text())
-        return int(stat["anon"]) + int(stat["kernel"])
+        # Without a sum of it, before Linux 5.18, its largest parts.
+        kernel = stat.get("kernel") or sum(int(stat.get(part, 0)) for part in ("slab", "kernel_stack", "pagetables"))
+        return int(stat["anon"]) + int(kernel)
 
     def remove(self) -> None:
         self.path.rmdir()
@@ -155,7 +178,10 @@ def main() -> None:
     if arguments.epochs < 3:
         sys.exit("epochs.py: three epochs at least: the first two are left out of the medians")
     total = arguments.files * MIB
-    group = Group(arguments.memory * MIB)
+    try:
+        group = Group(arguments.memory * MIB)
+    except NoGroups as why:
+        sys.exit(f"epochs.py: {why}")
     rows = []
     try:
         with tempfile.TemporaryDirectory(dir=arguments.directory) as name:

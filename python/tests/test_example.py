@@ -4,40 +4,71 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "epochs.py"
+
+
+def made(root: Path, controllers: str, below: str) -> Path:
+    root.mkdir()
+    (root / "cgroup.controllers").write_text(controllers)
+    (root / "cgroup.subtree_control").write_text(below)
+    return root
+
+
+def test_where_memory_cannot_be_made_small_that_is_said(tmp_path: Path) -> None:
+    example: dict[str, Any] = runpy.run_path(str(EXAMPLE))
+    groups, no_groups = example["groups"], example["NoGroups"]
+    assert groups(made(tmp_path / "v2", "cpu memory\n", "memory\n")) == (tmp_path / "v2", False)
+    with pytest.raises(no_groups, match="cgroup_enable"):
+        groups(made(tmp_path / "without", "cpu io\n", "cpu\n"))
+    with pytest.raises(no_groups, match=r"echo \+memory"):
+        groups(made(tmp_path / "not_below", "memory\n", "\n"))
+    with pytest.raises(no_groups, match="no control groups"):
+        groups(tmp_path / "nothing")
+    hybrid = made(tmp_path / "hybrid", "", "")
+    (hybrid / "memory").mkdir()
+    (hybrid / "memory" / "cgroup.procs").write_text("")
+    assert groups(hybrid) == (hybrid / "memory", True)
+
+
+def read_by_orders(directory: Path) -> dict[str, Any]:
+    arguments = ["--files", "128", "--memory", "96", "--epochs", "5", "--json"]
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLE), *arguments, "--directory", str(directory)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.stderr.startswith("epochs.py: "):
+        pytest.skip(ended.stderr.strip())
+    assert ended.returncode == 0, ended.stderr
+    left = [path for path in directory.iterdir() if path.name != "probe"]
+    assert left == [], "and nothing is left"
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
 
 
 def test_orders_read_what_does_not_fit(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("a control group with little memory needs root")
-    groups = [Path("/sys/fs/cgroup/memory/memory.kmem.usage_in_bytes"), Path("/sys/fs/cgroup/cgroup.controllers")]
-    if not any(group.exists() for group in groups):
-        pytest.skip("no control groups of memory here")
-    example = Path(__file__).parents[1] / "examples" / "epochs.py"
-    arguments = ["--files", "128", "--memory", "96", "--epochs", "5", "--json"]
-    ended = subprocess.run(
-        [sys.executable, str(example), *arguments, "--directory", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "Permission denied" in ended.stderr or "Read-only file system" in ended.stderr:
-        pytest.skip(f"control groups cannot be made here: {ended.stderr.splitlines()[-1]}")
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
-    rows = {row["order"]: row for row in found["rows"]}
-    assert len(rows) == 4, "each order"
-    after = {}
-    for order, row in rows.items():
-        first, *_ = row["read_bytes"]
-        assert first >= 0.9 * found["total_bytes"], f"{order}: nothing was there at first: {row}"
-        after[order] = sum(row["read_bytes"][2:])
-        assert min(row["read_bytes"]) >= 0.8 * row["bound_bytes"], f"{order}: not below the bound: {row}"
-    assert after["resident first"] < after["random"], f"less than at random: {rows}"
-    assert after["scan, kept"] < after["random"], f"less than at random: {rows}"
-    left = [path for path in tmp_path.iterdir() if path.name != "probe"]
-    assert left == [], "and nothing is left"
+    # Others on the machine take pages too, and a busy one reclaims by itself: then once more.
+    for last in (False, False, True):
+        found = read_by_orders(tmp_path)
+        rows = {row["order"]: row for row in found["rows"]}
+        assert len(rows) == 4, "each order"
+        after = {}
+        for order, row in rows.items():
+            first, *_ = row["read_bytes"]
+            assert first >= 0.9 * found["total_bytes"], f"{order}: nothing was there at first: {row}"
+            after[order] = sum(row["read_bytes"][2:])
+            assert min(row["read_bytes"]) >= 0.8 * row["bound_bytes"], f"{order}: not below the bound: {row}"
+        if max(after["resident first"], after["scan, kept"]) < after["random"]:
+            break
+        assert not last, f"less than at random: {rows}"

@@ -13,6 +13,11 @@ from cachewise import PAGE_SIZE, CacheAwareSampler
 Make = Callable[..., Path]
 
 
+def stayed(resident: int) -> bool:
+    """Whether a file of 512 pages was kept: machines that reclaim by themselves take single pages at any time."""
+    return resident > 448
+
+
 def test_each_sample_comes_once_resident_ones_first(make: Make) -> None:
     path = make("shard", 100, 40)
     samples = [(path, number * PAGE_SIZE, PAGE_SIZE) for number in range(100)]
@@ -35,7 +40,7 @@ def test_keeping_puts_out_what_was_not_there(make: Make) -> None:
     for number in sampler:
         paths[number].read_bytes()
     resident = [cachewise.residency(path).resident_pages for path in paths]
-    assert resident[:4] == [512] * 4, "what was there stayed"
+    assert all(map(stayed, resident[:4])), f"what was there stayed: {resident}"
     # The first misses stay, so that it is found out whether there is more memory.
     assert sum(resident[4:]) <= 512 * PAGE_SIZE // PAGE_SIZE, f"the others went: {resident}"
 
@@ -71,18 +76,15 @@ def test_a_missing_sample_is_said(make: Make, tmp_path: Path) -> None:
         iter(sampler)
 
 
-def test_pytorch_takes_it(make: Make) -> None:
-    data = pytest.importorskip("torch.utils.data")
-    paths = [make(f"{number}", 1, number % 2) for number in range(8)]
-
-    class Files(data.Dataset):  # type: ignore[misc, name-defined]
-        def __len__(self) -> int:
-            return len(paths)
-
-        def __getitem__(self, number: int) -> int:
-            return number
-
-    loader = data.DataLoader(Files(), batch_size=2, sampler=CacheAwareSampler(paths))
-    seen = [int(number) for batch in loader for number in batch]
-    assert sorted(seen) == list(range(8)), "each once"
-    assert {number % 2 for number in seen[:4]} == {1}, "resident ones first"
+def test_what_is_read_after_the_last_number_goes_before_the_next_epoch(make: Make) -> None:
+    paths = [make(f"{number}", 512, 512 if number == 0 else 0) for number in range(8)]
+    sampler = CacheAwareSampler(paths, shuffle=False, keep=True, behind=8)
+    # As workers do: numbers are taken in advance.
+    for number in list(sampler):
+        paths[number].read_bytes()
+    sampler.set_epoch(1)
+    order = iter(sampler)
+    next(order)
+    resident = [cachewise.residency(path).resident_pages for path in paths]
+    assert stayed(resident[0]), f"what was there stayed: {resident}"
+    assert sum(resident[1:]) <= 512, f"but for what is admitted, the others went: {resident}"

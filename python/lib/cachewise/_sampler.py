@@ -30,7 +30,8 @@ class CacheAwareSampler:
 
     ``keep``: the order stays as random as it was; samples that were not resident when the epoch began are put out of the
     cache once they have been used, so that those that were stay. For the only reader of the data. ``behind`` is how many
-    samples later that is: more than the loader takes in advance (workers x prefetch_factor x batch size).
+    samples later that is: more than the loader takes in advance (workers x prefetch_factor x batch size). What workers
+    read after the epoch's last number was given out goes when the next epoch begins.
 
     Where residency is not known a sample counts as not resident, and is not put out.
 
@@ -60,6 +61,8 @@ class CacheAwareSampler:
         self._epoch = 0
         self._admitted = _LEAST_ADMITTED
         self._resident_before: int | None = None
+        #: Put out when the last epoch ended, which is before a loader's workers have read the last of them.
+        self._late: list[int] = []
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -69,6 +72,9 @@ class CacheAwareSampler:
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
+        for number in self._late:
+            self._put_out(number)
+        self._late = []
         found = _native.samples(self._samples)
         numbers = list(range(len(found)))
         if self._shuffle:
@@ -100,6 +106,7 @@ class CacheAwareSampler:
         finally:
             for number in used:
                 self._put_out(number)
+            self._late = list(used)
 
     def _admit(self, resident: int) -> int:
         """Say how many bytes may stay: twice as much if what stayed last time is there, else a fourth."""
