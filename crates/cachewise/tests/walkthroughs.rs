@@ -1,19 +1,21 @@
 //! What the pages of docs/ say can be typed: the `sh` blocks of each page are run one after the other, in a directory of
 //! the page's own, and show what the page says that they show (`<!-- shows: TEXT -->` behind the block).
 //!
-//! A block with a line that begins with `sudo` needs root, and so does all that follows it on the page.
+//! A block with a line that begins with `sudo` needs root, and so does all that follows it on the page. What stands behind
+//! `<!-- needs: PROGRAM -->`, or `<!-- needs: /A/PATH -->`, needs that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The pages whose commands end by themselves and need nothing that is not made by them.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "compat.md",
     "drop.md",
     "install.md",
     "order.md",
     "run.md",
     "stat.md",
+    "walkthroughs/block-cache.md",
     "walkthroughs/cpu-caches.md",
     "walkthroughs/dd.md",
     "walkthroughs/direct-io.md",
@@ -25,6 +27,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A block of a page.
 struct Block {
     lines: Vec<String>,
+    /// Programs and paths.
+    needs: Vec<String>,
     shows: Vec<String>,
 }
 
@@ -40,16 +44,24 @@ fn blocks_of(page: &str) -> Vec<Block> {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{page}: {error}"));
     let mut blocks: Vec<Block> = Vec::new();
     let mut inside = None;
+    let mut needs = Vec::new();
     for line in text.lines() {
         let shown = line
             .strip_prefix("<!-- shows: ")
             .and_then(|line| line.strip_suffix(" -->"));
+        let needed = line
+            .strip_prefix("<!-- needs: ")
+            .and_then(|line| line.strip_suffix(" -->"));
+        if let Some(needed) = needed {
+            needs.push(needed.to_owned());
+        }
         match (line.strip_prefix("```"), inside, shown) {
             (Some(language), None, _) => {
                 inside = Some(language == "sh");
                 if language == "sh" {
                     blocks.push(Block {
                         lines: Vec::new(),
+                        needs: needs.clone(),
                         shows: Vec::new(),
                     });
                 }
@@ -71,10 +83,48 @@ fn blocks_of(page: &str) -> Vec<Block> {
     blocks
 }
 
+/// What a page has left running: it writes the numbers of such processes into files, `NAME.pid`.
+struct Running<'p>(&'p Path);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let entries = std::fs::read_dir(self.0).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "pid")) {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let Ok(number) = text.trim().parse::<u32>() else {
+                continue;
+            };
+            // The number may be another process's by now, or that of one that has ended.
+            let directory = PathBuf::from(format!("/proc/{number}"));
+            let is_ours = || {
+                let at = std::fs::read_link(directory.join("cwd"));
+                at.is_ok_and(|at| self.0.canonicalize().is_ok_and(|place| at == place))
+            };
+            let pid = i32::try_from(number).ok();
+            let pid = pid.and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| is_ours()) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                let until = std::time::Instant::now() + Duration::from_secs(30);
+                while is_ours() && std::time::Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a path is there, or a program in one of the directories of `PATH`.
+fn is_there(needed: &str, path: &std::ffi::OsStr) -> bool {
+    // Joined to a path from the root, a directory goes away.
+    std::env::split_paths(path).any(|directory| directory.join(needed).exists())
+}
+
 fn walk_through(page: &str) {
     let blocks = blocks_of(page);
     assert!(!blocks.is_empty(), "{page} shows commands, in ```sh blocks");
     let place = tempfile::tempdir().expect("a temporary directory can be made");
+    let _running = Running(place.path());
     let binary = Path::new(env!("CARGO_BIN_EXE_cachewise"));
     let mut path = binary
         .parent()
@@ -94,6 +144,13 @@ fn walk_through(page: &str) {
             println!(
                 "skipped: docs/{page}: from `{}` on: needs root",
                 block.lines.concat()
+            );
+            return;
+        }
+        if let Some(missing) = block.needs.iter().find(|needed| !is_there(needed, &path)) {
+            println!(
+                "skipped: docs/{page}: from `{}` on: there is no {missing} here",
+                block.lines.first().map_or("", String::as_str)
             );
             return;
         }
@@ -147,6 +204,46 @@ fn every_walkthrough_is_among_them() {
             "docs/{page} is run by nobody"
         );
     }
+}
+
+#[test]
+fn every_command_has_a_page_that_begins_with_a_question() {
+    let help = assert_cmd::Command::new(env!("CARGO_BIN_EXE_cachewise"))
+        .arg("--help")
+        .output()
+        .expect("it runs");
+    let help = String::from_utf8(help.stdout).expect("help is text");
+    let commands = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        // Lines that a command's description goes on in are indented further.
+        .filter_map(|line| {
+            line.strip_prefix("  ")
+                .filter(|line| !line.starts_with(' '))
+        })
+        .filter_map(|line| line.split_whitespace().next());
+    let mut known = 0;
+    for command in commands {
+        let page = match command {
+            "warm" | "evict" | "lock" | "snapshot" => "acts",
+            "cat" => "order",
+            "report" => "record",
+            // They write what is made of the others.
+            "columns" | "completions" | "man" | "help" => continue,
+            command => command,
+        };
+        let text = std::fs::read_to_string(docs().join(format!("{page}.md")))
+            .unwrap_or_else(|error| panic!("{command}: docs/{page}.md: {error}"));
+        let beginning: Vec<&str> = text.lines().take(4).collect();
+        assert!(
+            beginning.concat().contains('?'),
+            "docs/{page}.md begins with a question that `cachewise {command}` answers: {beginning:?}"
+        );
+        known += 1;
+    }
+    assert!(known > 15, "commands were found: {known}\n{help}");
 }
 
 #[test]
