@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import errno
+import functools
+import http.server
 import inspect
 import io
 import multiprocessing
@@ -233,8 +235,8 @@ def test_settings_of_wrong_types(origin: Path) -> None:
             BlockCache(origin, memory=wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         BlockCache(origin, 1 << 20)  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="s3"):
-        BlockCache("s3://bucket")
+    with pytest.raises(ValueError, match="no origin is a ftp"):
+        BlockCache("ftp://127.0.0.1/data")
 
 
 def test_a_closed_cache_says_so(origin: Path) -> None:
@@ -362,6 +364,36 @@ def test_a_fork_before_the_first_call(origin: Path, tmp_path: Path) -> None:
 
     assert child(refused) == 0, "while another process has it, that is said"
     cache.close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_an_origin_behind_http_also_in_a_child(origin: Path) -> None:
+    handler = functools.partial(Quiet, directory=str(origin))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with BlockCache(f"http://127.0.0.1:{server.server_port}/") as cache:
+            odd = (origin / "below" / "it" / "odd").read_bytes()
+            assert cache.get("below/it/odd") == odd
+            assert cache.get("below/it/odd", 200_000, 100) == odd[200_000:200_100]
+
+            def work() -> None:
+                assert cache.get("below/it/odd") == odd
+                assert cache.get("below/small") == b"some bytes"
+
+            assert child(work) == 0, "over connections of its own"
+            assert cache.get("below/small") == b"some bytes", "and the parent's are whole"
+            with pytest.raises(FileNotFoundError):
+                cache.get("missing")
+    finally:
+        server.shutdown()
+        thread.join(LONG)
+        server.server_close()
 
 
 def length_of(cache: BlockCache) -> int:

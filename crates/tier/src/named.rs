@@ -323,7 +323,7 @@ impl Wanted {
             "s3" => Arc::new(S3::open(url, &options()?)?),
             _ => {
                 let why = format!(
-                    "none is a {}; name a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX",
+                    "no origin is a {}; name a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX",
                     escaped(&scheme)
                 );
                 return Err(Error::Setting {

@@ -21,9 +21,10 @@ _STEP = 4 << 20
 
 
 class BlockCache:
-    """A cache of the files below a directory, ``origin``: memory, then this machine's disk, then servers that machines
-    share (Redis Cluster, Valkey, Redis, memcached), then the origin itself; filled on the way back. Nothing is ever written
-    to the origin, a changed file is never served stale, and each call ends in bounded time, with bytes or ``OSError``.
+    """A cache of the files of ``origin``, a directory or a URL (``http://``, ``https://``, ``s3://``): memory, then this
+    machine's disk, then servers that machines share (Redis Cluster, Valkey, Redis, memcached), then the origin itself;
+    filled on the way back. Nothing is ever written to the origin, a changed file is never served stale, and each call
+    ends in bounded time, with bytes or ``OSError``.
 
     The settings are those of ``cachewise tier`` and ``cachewise mount``, by the same names: see docs/tier.md. Without
     any it is a cache in memory. A password comes from ``engine_password_file`` or from ``CACHEWISE_ENGINE_PASSWORD`` in

@@ -1,8 +1,8 @@
 //! [`Process`]: the threads and the cache of this process.
 //!
 //! Threads do not survive `fork`, and what they held stays held in the child: so a child takes nothing of its parent's
-//! but the settings and the open directory of the origin, and makes threads and a cache of its own when it first needs
-//! them. What the parent had is left as it is, neither used nor torn down.
+//! but the settings and what the origin is opened by (connections to it are the parent's), and makes threads and a cache
+//! of its own when it first needs them. What the parent had is left as it is, neither used nor torn down.
 
 use std::mem;
 use std::process;
@@ -94,17 +94,20 @@ enum State {
     Closed,
 }
 
+/// Opens the origin for a process.
+pub type OpensOrigin = dyn Fn() -> Result<Arc<dyn Origin>, Error> + Send + Sync;
+
 /// The cache of whichever process asks.
 pub struct Process {
     settings: Settings,
-    origin: Arc<dyn Origin>,
+    origin: Arc<OpensOrigin>,
     /// Locked for a moment, and never without the interpreter's lock: so nobody holds it when a process forks.
     state: Mutex<State>,
 }
 
 impl Process {
     /// Starts nothing.
-    pub fn new(settings: Settings, origin: Arc<dyn Origin>) -> Self {
+    pub fn new(settings: Settings, origin: Arc<OpensOrigin>) -> Self {
         Self {
             settings,
             origin,
@@ -182,7 +185,7 @@ impl Process {
         let ends = Ends(Arc::clone(&opening));
         let started = std::thread::Builder::new()
             .name("cachewise".into())
-            .spawn(move || ends.0.is_over(open(settings, origin)));
+            .spawn(move || ends.0.is_over(open(settings, &*origin)));
         started.map_err(|error| raise_io(py, &error))?;
         // That of a parent is not torn down here.
         mem::forget(mem::replace(
@@ -210,7 +213,8 @@ impl Drop for Process {
     }
 }
 
-fn open(settings: Settings, origin: Arc<dyn Origin>) -> Outcome {
+fn open(settings: Settings, origin: &OpensOrigin) -> Outcome {
+    let origin = origin().map_err(Failed::Cache)?;
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .thread_name("cachewise")

@@ -58,11 +58,6 @@ impl Cache {
     fn new(origin: &Bound<'_, PyAny>, settings: Vec<(String, String)>) -> PyResult<Self> {
         let py = origin.py();
         let path = file::path(origin)?;
-        if let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://")) {
-            return Err(PyValueError::new_err(format!(
-                "origin: none of this build is a {scheme}; name a directory"
-            )));
-        }
         let mut wanted = Wanted::default();
         for (name, value) in settings {
             wanted.take(&name, &value).map_err(|why| {
@@ -71,13 +66,19 @@ impl Cache {
         }
         let opened = py.detach(|| {
             let wanted = wanted.finish(error::argument)?;
-            let directory = wanted.directory(&path)?;
-            Ok((wanted.settings, directory))
+            let origin = wanted.origin(&path)?;
+            Ok((wanted, origin))
         });
-        let (settings, directory) = opened.map_err(|error| raise(py, &error))?;
-        let origin: Arc<dyn Origin> = Arc::new(directory);
+        let (wanted, origin) = opened.map_err(|error| raise(py, &error))?;
+        let settings = wanted.settings.clone();
+        // A directory stays the one that it was, wherever the process goes; a server is asked over connections of its own.
+        let is_url = path.to_str().is_some_and(|name| name.contains("://"));
+        let opens = move || match is_url {
+            true => wanted.origin(&path),
+            false => Ok(Arc::clone(&origin)),
+        };
         Ok(Self {
-            process: Process::new(settings, origin),
+            process: Process::new(settings, Arc::new(opens)),
         })
     }
 
