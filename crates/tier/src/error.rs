@@ -14,7 +14,7 @@ pub enum Error {
     /// The origin has nothing of that name.
     #[error(
         "{}: not at the origin; look for it there, or mend the name",
-        escaped(path)
+        named(path)
     )]
     NotFound {
         /// The path, relative to the origin.
@@ -23,19 +23,21 @@ pub enum Error {
 
     /// The origin does not let this user at it.
     #[error(
-        "{}: the origin refuses access; check its permissions and credentials",
-        escaped(path)
+        "{}: the origin refuses access ({source}); check its permissions and credentials",
+        named(path)
     )]
     Denied {
         /// The path, relative to the origin.
         path: PathBuf,
+        /// What it said.
+        source: Arc<io::Error>,
     },
 
     /// The origin has names, and no lists of them.
     #[error(
-        "{}the origin does not list directories ({why}); name files by their paths, or serve them by \
+        "{}: the origin does not list directories ({why}); name files by their paths, or serve them by \
          WebDAV or S3, which list",
-        before(path)
+        named(path)
     )]
     NotListed {
         /// The directory, relative to the origin.
@@ -47,7 +49,7 @@ pub enum Error {
     /// The object is not what it was when it was looked at: no bytes are mixed.
     #[error(
         "{}: changed at the origin while it was read ({what}); stat it again, and read that",
-        escaped(path)
+        named(path)
     )]
     Changed {
         /// The path, relative to the origin.
@@ -77,7 +79,7 @@ pub enum Error {
     },
 
     /// Nothing answered in time: the promise is bounded time, not success.
-    #[error("{}: no answer within {} ms ({waiting_for}); try again, or raise the deadline of reads", escaped(path), after.as_millis())]
+    #[error("{}: no answer within {} ms ({waiting_for}); try again, or raise the deadline of reads", named(path), after.as_millis())]
     Deadline {
         /// The path, relative to the origin.
         path: PathBuf,
@@ -88,7 +90,7 @@ pub enum Error {
     },
 
     /// The origin failed.
-    #[error("{}: {operation} at the origin: {source}", escaped(path))]
+    #[error("{}: {operation} at the origin: {source}", named(path))]
     Origin {
         /// The path, relative to the origin.
         path: PathBuf,
@@ -196,7 +198,10 @@ impl Error {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },
-            io::ErrorKind::PermissionDenied => Self::Denied { path },
+            io::ErrorKind::PermissionDenied => Self::Denied {
+                path,
+                source: Arc::new(source),
+            },
             _ => Self::Origin {
                 path,
                 operation,
@@ -206,11 +211,11 @@ impl Error {
     }
 }
 
-/// A path as the head of a sentence; nothing for the origin itself.
-fn before(path: &Path) -> String {
+/// A path as the head of a sentence; the origin itself has none.
+fn named(path: &Path) -> String {
     match path.as_os_str().is_empty() {
-        true => String::new(),
-        false => format!("{}: ", escaped(path)),
+        true => ".".to_owned(),
+        false => escaped(path).to_string(),
     }
 }
 

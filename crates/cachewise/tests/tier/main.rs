@@ -1,5 +1,7 @@
 //! `tier` and `mount`, with real servers and real mounts.
 
+#[path = "../../../tier/tests/support/http.rs"]
+mod http;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -7,10 +9,13 @@ mod dev_cluster;
 mod faults;
 mod files;
 mod growing;
+mod http_origin;
 mod mount;
 mod mounted;
 mod ordinary_user;
 mod reader;
+mod s3_origin;
+mod s3_server;
 mod walkthrough;
 
 use std::process::ExitCode;
@@ -22,6 +27,8 @@ fn main() -> ExitCode {
     let trials = [
         dev_cluster::trials(),
         files::trials(),
+        http_origin::trials(),
+        s3_origin::trials(),
         mount::trials(),
         faults::trials(),
         growing::trials(),

@@ -85,7 +85,13 @@ impl Mounted {
 
     pub fn on(directory: &Path, origin: &Path, arguments: &[&str]) -> Mounted {
         let mut command = cachewise(["mount"]);
-        command.args(arguments).arg(origin).arg(directory);
+        command.args(arguments).arg(origin);
+        Mounted::by(command, directory)
+    }
+
+    /// Mounts it by a command that lacks the directory alone.
+    pub fn by(mut command: Command, directory: &Path) -> Mounted {
+        command.arg(directory);
         let mut mounted = Mounted {
             started: Some(Started::of(&mut command)),
             directory: directory.to_owned(),

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A request, as it came.
+#[allow(dead_code, reason = "each test program uses a part")]
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: String,

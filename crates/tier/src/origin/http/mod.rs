@@ -222,7 +222,8 @@ impl Inner {
             path,
             STAT,
             io::Error::other(format!(
-                "the server tells no {missing}: without it nobody can say whether bytes are old"
+                "the server tells no {missing}: without it nobody can say whether bytes are old; have it \
+                 send that (lighttpd: give such files a type), or copy the files to a server that does"
             )),
         ))
     }

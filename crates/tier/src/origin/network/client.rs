@@ -1,7 +1,6 @@
 //! [`Client`]: requests over HTTP, bounded in time, in number, and in what is held of an answer.
 
 use std::error::Error as _;
-use std::fmt::Write as _;
 use std::io;
 use std::time::{Duration, SystemTime};
 
@@ -226,15 +225,30 @@ fn told(error: reqwest::Error) -> io::Error {
         io::ErrorKind::Other
     };
     let error = error.without_url();
-    let mut text = error.to_string();
+    // The outer ones say no more than that a request failed.
+    let mut causes = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
-            // Writing to a String does not fail.
-            let _ = write!(text, ": {said}");
-        }
+        causes.push(inner.to_string());
         cause = inner.source();
+    }
+    let mut text = String::new();
+    for said in causes.iter().rev() {
+        let says_less = OUTER.iter().any(|outer| said.starts_with(outer));
+        if text.is_empty() {
+            text.clone_from(said);
+        } else if !says_less && !said.contains(&text) {
+            text = format!("{said}: {text}");
+        } else if !says_less {
+            text.clone_from(said);
+        }
     }
     io::Error::new(kind, text)
 }
+
+/// How errors begin that are about their cause alone.
+const OUTER: [&str; 3] = [
+    "error sending request",
+    "client error",
+    "request or response body error",
+];

@@ -4,6 +4,7 @@ mod service;
 mod set_up;
 
 use std::collections::HashMap;
+use std::error::Error as StdError;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -19,7 +20,9 @@ use object_store::aws::AmazonS3;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
+use reqwest::StatusCode;
 
+use self::service::Refused;
 use super::network::{NetworkOptions, State, directory, within};
 use super::{Entry, Kind, Meta, Origin, checked};
 use crate::Error;
@@ -139,14 +142,14 @@ impl Inner {
     ) -> Result<object_store::list::PaginatedListResult, Error> {
         let prefix = (!prefix.is_empty()).then_some(prefix);
         let page = self.store.list_paginated(prefix, options).await;
-        page.map_err(|error| match error {
+        page.map_err(|error| match failed(path, operation, &error) {
             // Of a list, this is about the bucket.
-            object_store::Error::NotFound { .. } => Error::of_origin(
+            Error::NotFound { .. } => Error::of_origin(
                 path,
                 operation,
-                io::Error::other("there is no such bucket, or it is in another region"),
+                io::Error::other("there is no such bucket at this store"),
             ),
-            error => failed(path, operation, error),
+            error => error,
         })
     }
 
@@ -160,9 +163,10 @@ impl Inner {
             head: true,
             ..GetOptions::default()
         };
-        match self.store.get_opts(&key, options).await {
+        let found = self.store.get_opts(&key, options).await;
+        match found.map_err(|error| failed(path, STAT, &error)) {
             Ok(found) => meta(path, &found.meta),
-            Err(object_store::Error::NotFound { .. }) => {
+            Err(Error::NotFound { .. }) => {
                 let one = PaginatedListOptions {
                     max_keys: Some(1),
                     ..PaginatedListOptions::default()
@@ -176,7 +180,7 @@ impl Inner {
                     false => Ok(directory(path)),
                 }
             }
-            Err(error) => Err(failed(path, STAT, error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -242,13 +246,8 @@ impl Inner {
             range: Some(GetRange::Bounded(range.start..range.end())),
             ..GetOptions::default()
         };
-        let found = match self.store.get_opts(&self.key(path)?, options).await {
-            Ok(found) => found,
-            Err(object_store::Error::Precondition { .. }) => {
-                return Err(changed("it was written or replaced"));
-            }
-            Err(error) => return Err(failed(path, READ, error)),
-        };
+        let found = self.store.get_opts(&self.key(path)?, options).await;
+        let found = found.map_err(|error| failed(path, READ, &error))?;
         if found.meta.size != meta.size {
             return Err(changed("its size is another"));
         }
@@ -259,7 +258,7 @@ impl Inner {
         let mut bytes = BytesMut::new();
         let mut parts = found.into_stream();
         while let Some(part) = parts.next().await {
-            let part = part.map_err(|error| failed(path, READ, error))?;
+            let part = part.map_err(|error| failed(path, READ, &error))?;
             if part.len() > wanted.saturating_sub(bytes.len()) {
                 let why = "the server sends more than was asked for";
                 return Err(Error::of_origin(path, READ, io::Error::other(why)));
@@ -323,12 +322,47 @@ fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
     })
 }
 
-fn failed(path: &Path, operation: &'static str, error: object_store::Error) -> Error {
-    let kind = match &error {
-        object_store::Error::NotFound { .. } => io::ErrorKind::NotFound,
-        object_store::Error::PermissionDenied { .. }
-        | object_store::Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+/// Finds an error under what was made of it.
+fn under<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut cause = Some(error);
+    while let Some(found) = cause {
+        if let Some(wanted) = found.downcast_ref() {
+            return Some(wanted);
+        }
+        cause = found.source();
+    }
+    None
+}
+
+/// What came of a request, by what the store said to it.
+fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> Error {
+    let Some(refused) = under::<Refused>(error) else {
+        // What the transport met says more than where the client met it.
+        let met = under::<io::Error>(error);
+        let (kind, said) = match met {
+            Some(met) => (met.kind(), met.to_string()),
+            None => (io::ErrorKind::Other, error.to_string()),
+        };
+        return Error::of_origin(path, operation, io::Error::new(kind, said));
+    };
+    let changed = |what| Error::Changed {
+        path: path.to_owned(),
+        what,
+    };
+    let kind = match refused.status {
+        StatusCode::PRECONDITION_FAILED => return changed("it was written or replaced"),
+        StatusCode::RANGE_NOT_SATISFIABLE => return changed("it shrank"),
+        StatusCode::NOT_FOUND => io::ErrorKind::NotFound,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => io::ErrorKind::PermissionDenied,
         _ => io::ErrorKind::Other,
     };
-    Error::of_origin(path, operation, io::Error::new(kind, error.to_string()))
+    let next = match refused.status.is_redirection() {
+        true => "; is AWS_REGION the bucket's?",
+        false => "",
+    };
+    Error::of_origin(
+        path,
+        operation,
+        io::Error::new(kind, format!("{refused}{next}")),
+    )
 }

@@ -4,17 +4,16 @@
 use std::io;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use cachewise_units::ByteRange;
 use object_store::ClientOptions;
 use object_store::client::{
     ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
     HttpResponse, HttpService,
 };
-use reqwest::header::{CONTENT_LENGTH, HeaderMap, RANGE};
-use reqwest::{Method, Url};
+use reqwest::header::{HeaderMap, RANGE};
+use reqwest::{Method, StatusCode, Url};
 
-use crate::origin::network::{Client, Reply, Request, Want};
+use crate::origin::network::{Client, Request, Want};
 
 /// How long a list of 1,000 keys of 1,024 letters may be, each written as an entity.
 const LONGEST_ANSWER: usize = 16 << 20;
@@ -51,7 +50,11 @@ impl HttpService for Service {
         };
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string());
-        let url = url.map_err(|error| wrong(&format!("not a URL: {error}")))?;
+        let mut url = url.map_err(|error| wrong(&format!("not a URL: {error}")))?;
+        // What is signed has %20 for a space, and is sent with a plus: not every store takes that for the same.
+        if let Some(query) = url.query().map(|query| query.replace('+', "%20")) {
+            url.set_query(Some(&query));
+        }
         if url.scheme() != "https" && !self.allows_http {
             return Err(wrong("not encrypted, and AWS_ALLOW_HTTP is not true"));
         }
@@ -78,23 +81,28 @@ impl HttpService for Service {
             };
             HttpError::new(kind, error)
         })?;
-        Ok(response(reply))
+        if !reply.status.is_success() {
+            // The client tells some of them by kinds, and others only in words.
+            let refused = Refused {
+                status: reply.status,
+                said: told(&reply.body),
+            };
+            return Err(HttpError::new(HttpErrorKind::Unknown, refused));
+        }
+        let mut response = HttpResponse::new(reply.body.into());
+        *response.status_mut() = reply.status;
+        *response.headers_mut() = reply.headers;
+        Ok(response)
     }
 }
 
-fn response(reply: Reply) -> HttpResponse {
-    let is_error = !reply.status.is_success();
-    let body = match is_error {
-        true => Bytes::from(told(&reply.body)),
-        false => reply.body,
-    };
-    let mut response = HttpResponse::new(body.into());
-    *response.status_mut() = reply.status;
-    *response.headers_mut() = reply.headers;
-    if is_error {
-        response.headers_mut().remove(CONTENT_LENGTH);
-    }
-    response
+/// A store does not do it.
+#[derive(Debug, thiserror::Error)]
+#[error("the store answers {status}{}{said}", if said.is_empty() { "" } else { ": " })]
+pub(super) struct Refused {
+    /// How HTTP says it.
+    pub status: StatusCode,
+    said: String,
 }
 
 /// What an error says, on a line: `<Code>` and `<Message>` of S3.
