@@ -181,6 +181,16 @@ fn mount() {
 
     let none = scratch.directory().join("none");
     fs::create_dir(&none).expect("made");
+    let mut unknown = bucket.cachewise(&["mount", ORIGIN]);
+    unknown.env("AWS_SECRET_ACCESS_KEY", "wrong");
+    let mounted = Mounted::by(unknown, &none);
+    let refused = fs::read_dir(&none).expect_err("it may not");
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    mounted
+        .end()
+        .expect(0, "a signal is the usual end")
+        .says("warning: the bucket cannot be listed", "at the start")
+        .says("SignatureDoesNotMatch", "why");
     let mut elsewhere = bucket.cachewise(&["mount", "s3://elsewhere"]);
     Ended::of(elsewhere.arg(&none))
         .expect(2, "there is no such bucket")

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
@@ -59,6 +59,13 @@ pub(super) fn below(base: &Url, path: &Path) -> Url {
     url
 }
 
+/// Whether a URL is another one's path with a slash at its end, however each of them is written, on whatever host: a
+/// server may not know what it is called outside.
+pub(super) fn is_with_slash(url: &Url, of: &Url) -> bool {
+    let path = |url: &Url| -> Vec<u8> { percent_decode_str(url.path()).collect() };
+    path(url).strip_suffix(b"/") == Some(path(of).as_slice())
+}
+
 /// What is sent with each request.
 pub(super) fn authorization(secret: &Secret) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| Error::Setting {
@@ -83,6 +90,18 @@ mod tests {
         assert_eq!(url("50%/a b?c#d"), format!("{base}50%25/a%20b%3Fc%23d"));
         assert_eq!(url("%2e%2e/x"), format!("{base}%252e%252e/x"), "no way up");
         assert_eq!(url("é"), format!("{base}%C3%A9"));
+    }
+
+    #[test]
+    fn a_slash_at_the_end_is_known_however_it_is_written() {
+        let base = base("http://host/x").unwrap();
+        let asked = below(&base, Path::new("a (b)+é"));
+        let is = |text: &str| is_with_slash(&asked.join(text).unwrap(), &asked);
+        assert!(is("http://internal:8080/x/a%20(b)+%c3%a9/"));
+        assert!(is("/x/a (b)%2Bé/"));
+        assert!(!is("/x/a%20(b)+é"));
+        assert!(!is("/y/a%20(b)+é/"));
+        assert!(!is("/x/a%20(b)+é//"));
     }
 
     #[test]

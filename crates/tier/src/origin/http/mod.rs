@@ -145,7 +145,7 @@ impl Inner {
             let Some(to) = to else {
                 return Err(failed(io::Error::other("the server sends on to nowhere")));
             };
-            if to.path().strip_suffix('/') == Some(request.url.path()) {
+            if address::is_with_slash(&to, &request.url) {
                 return Ok(Answer::Directory);
             }
             let is_open = request.url.scheme() == "https" && to.scheme() != "https";

@@ -278,11 +278,10 @@ impl Inner {
         };
         match self.page(root, "list", &self.prefix, one).await {
             Ok(_) => Ok(None),
-            Err(Error::Denied { .. }) => Ok(Some(
-                "the bucket does not let this user list it: names of files are found, directories are not \
-                 (keys are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment)"
-                    .to_owned(),
-            )),
+            Err(Error::Denied { source, .. }) => Ok(Some(format!(
+                "the bucket cannot be listed ({source}): files are found by their names if they may be read, \
+                 directories are not; keys are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+            ))),
             Err(error) => Err(error),
         }
     }
