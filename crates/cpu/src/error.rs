@@ -28,7 +28,7 @@ pub enum Error {
 
     /// A CPU that this process may not use.
     #[error(
-        "CPU {cpu} cannot be had: this process may use {allowed}; taskset(1) or the container says which"
+        "CPU {cpu} cannot be had: this process may use only CPU {allowed}; taskset(1) or the container says which"
     )]
     NotOurs {
         /// The one that was asked for.

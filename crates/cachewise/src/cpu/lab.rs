@@ -131,6 +131,9 @@ fn text(done: &[Done], note: Option<&str>, style: Style) -> String {
                     };
                     let _ = writeln!(text, "{mark}: {}", check.what);
                 }
+                for reason in &outcome.not_tried {
+                    let _ = writeln!(text, "not tried: {reason}");
+                }
             }
             Err(reason) => {
                 let _ = writeln!(text, "not done: {reason}");
@@ -229,6 +232,7 @@ fn members(done: &[Done], note: Option<&str>) -> Map<String, Json> {
             "cases": cases,
             "effects": effects,
             "checks": checks,
+            "not_tried": outcome.map(|outcome| outcome.not_tried.clone()),
             "reason": reason,
             "why": experiment.why,
             "advice": experiment.advice,

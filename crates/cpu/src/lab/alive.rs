@@ -97,11 +97,7 @@ fn layouts(in_thousand: u64) -> Layouts {
 }
 
 fn run() -> Result<Outcome, String> {
-    let mut outcome = Outcome {
-        cases: Vec::new(),
-        effects: Vec::new(),
-        checks: Vec::new(),
-    };
+    let mut outcome = Outcome::default();
     let mut same = true;
     for in_thousand in RATIOS {
         let Layouts {

@@ -71,6 +71,7 @@ fn run() -> Result<Outcome, String> {
     .collect();
     let order = effects.get(2).map_or(f64::NAN, |effect| effect.ratio.value);
     Ok(Outcome {
+        not_tried: Vec::new(),
         checks: vec![
             Check {
                 holds: same,

@@ -97,11 +97,7 @@ fn made(kinds: &[(u64, u64)]) -> Vec<Box<dyn Work>> {
 }
 
 fn run() -> Result<Outcome, String> {
-    let mut outcome = Outcome {
-        cases: Vec::new(),
-        effects: Vec::new(),
-        checks: Vec::new(),
-    };
+    let mut outcome = Outcome::default();
     let mut same = true;
     for (size, types, call) in [
         ("small", FEW, small as fn(&[Box<dyn Work>]) -> u64),

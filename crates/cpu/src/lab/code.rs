@@ -110,6 +110,7 @@ mod on_x86 {
         .flatten()
         .collect();
         Ok(Outcome {
+            not_tried: Vec::new(),
             checks: vec![seen(
                 &effects,
                 0,

@@ -45,7 +45,7 @@ pub const EXPERIMENTS: [Experiment; 8] = [
 ];
 
 /// What came of one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// What each case took.
     pub cases: Vec<Case>,
@@ -53,6 +53,8 @@ pub struct Outcome {
     pub effects: Vec<Effect>,
     /// Whether it was what it should be.
     pub checks: Vec<Check>,
+    /// Parts that could not be done here, and why.
+    pub not_tried: Vec<String>,
 }
 
 /// One way of doing it.

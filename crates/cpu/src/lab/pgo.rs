@@ -127,11 +127,7 @@ fn step(program: &Path) -> Option<(f64, String)> {
 fn run() -> Result<Outcome, String> {
     let place = tempfile::tempdir()
         .map_err(|error| format!("cannot make a directory to compile in: {error}"))?;
-    let mut outcome = Outcome {
-        cases: Vec::new(),
-        effects: Vec::new(),
-        checks: Vec::new(),
-    };
+    let mut outcome = Outcome::default();
     let mut reasons = Vec::new();
     for compiler in &COMPILERS {
         let programs = match compiled(compiler, place.path()) {
@@ -151,7 +147,7 @@ fn run() -> Result<Outcome, String> {
         let [plain, guided] = &programs;
         let ns = |program: &Path| step(program).map_or(f64::NAN, |(ns, _)| ns);
         let mut rounds = Rounds::new("step");
-        rounds.control(format!("{} -O2", compiler.name), || ns(plain));
+        rounds.case(format!("{} -O2", compiler.name), || ns(plain));
         rounds.case(format!("{} -O2 with a profile", compiler.name), || {
             ns(guided)
         });
@@ -169,12 +165,7 @@ fn run() -> Result<Outcome, String> {
             reasons.join("; ")
         ));
     }
-    outcome
-        .checks
-        .extend(reasons.into_iter().map(|reason| Check {
-            holds: true,
-            what: format!("not tried: {reason}"),
-        }));
+    outcome.not_tried = reasons;
     let nothing = "this compiler found no better layout";
     outcome
         .checks

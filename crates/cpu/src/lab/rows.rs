@@ -72,6 +72,7 @@ fn run() -> Result<Outcome, String> {
     .flatten()
     .collect();
     Ok(Outcome {
+        not_tried: Vec::new(),
         checks: vec![
             Check {
                 holds: same,

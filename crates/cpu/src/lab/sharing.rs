@@ -214,7 +214,7 @@ fn run() -> Result<Outcome, String> {
     let cpus = allowed().map_err(|error| error.to_string())?;
     let (Some(one), Some(other)) = (cpus.first(), cpus.iter().nth(1)) else {
         return Err(format!(
-            "two CPUs are needed, and this process may use only {cpus}"
+            "two CPUs are needed, and this process may use only CPU {cpus}"
         ));
     };
     const ROUNDS: usize = 4;
@@ -318,6 +318,7 @@ fn run() -> Result<Outcome, String> {
         false => Vec::new(),
     };
     Ok(Outcome {
+        not_tried: Vec::new(),
         checks: [vec![overlap], effect].concat(),
         cases,
         effects,

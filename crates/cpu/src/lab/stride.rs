@@ -52,6 +52,7 @@ fn run() -> Result<Outcome, String> {
     .flatten()
     .collect();
     Ok(Outcome {
+        not_tried: Vec::new(),
         checks: vec![seen(
             &effects,
             0,

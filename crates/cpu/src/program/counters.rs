@@ -22,6 +22,8 @@ pub enum NoCounter {
     NotHere,
     /// It may not be used.
     NotAllowed,
+    /// The buffers of its samples may not be locked into memory.
+    NotLocked,
     /// All of them are in use, or something else.
     Failed(i32),
 }
@@ -48,6 +50,10 @@ impl std::fmt::Display for NoCounter {
                 let level = std::fs::read_to_string(path).unwrap_or_else(|_| "?".into());
                 f.write_str(&not_allowed(level.trim()))
             }
+            NoCounter::NotLocked => f.write_str(
+                "its buffers may not be locked into memory: ulimit -l allows more, or as root \
+                 sysctl kernel.perf_event_mlock_kb",
+            ),
             NoCounter::Failed(errno) => write!(
                 f,
                 "perf_event_open failed: {}",

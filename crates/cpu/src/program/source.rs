@@ -13,8 +13,10 @@ use super::{Costs, Profile};
 /// More addresses than this have next to nothing each.
 const MOST_ADDRESSES: usize = 50_000;
 
-/// What callgrind calls a function without a symbol.
-const UNNAMED: &str = "???";
+/// Whether a function has a name of its own: without a symbol callgrind calls it `???`, or by its address.
+fn has_name(function: &str) -> bool {
+    !function.starts_with("???") && !function.starts_with("0x")
+}
 
 /// Whose sources are not the user's own.
 const LIBRARIES: [&str; 6] = [
@@ -72,7 +74,7 @@ pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
             .and_then(|loader| own_frame(loader, address));
         let (function, line) = match own {
             Some((function, line)) => (Some(function), line),
-            None => ((function != UNNAMED).then(|| function.to_owned()), None),
+            None => (has_name(function).then(|| function.to_owned()), None),
         };
         ((function, line, object.to_owned()), *costs)
     });
@@ -136,6 +138,12 @@ fn is_library(file: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_no_name() {
+        assert!(has_name("main") && has_name("x0x"), "those are");
+        assert!(!has_name("???") && !has_name("0x0000000000001149"), "no");
+    }
 
     #[test]
     fn own_sources_are_told_from_libraries() {

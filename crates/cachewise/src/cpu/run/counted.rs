@@ -8,6 +8,7 @@ use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Un
 use cachewise_cpu::program::{Counters, NoCounter, Place, Rate};
 use cachewise_kstat::Kernel;
 use cachewise_units::{Interval, Ratio};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{How, Lines, Usage, course, no_debug_note, notes_of};
 use crate::cli::CpuRun;
@@ -15,7 +16,7 @@ use crate::cpu::line_of;
 use crate::run::child;
 
 /// Those that need no hardware, for who has none.
-const BY_KERNEL: &str = "--sample page-faults and --sample cpu-clock need no hardware";
+pub const BY_KERNEL: &str = "--sample page-faults and --sample cpu-clock need no hardware";
 
 /// Which event the lines are of: what was asked for, else the first one of data that can be had. If that is none, why.
 fn sampling(
@@ -69,6 +70,10 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     if !kernel.process_exists(pid) {
         bail!("process {pid} does not exist");
     }
+    // Each thread takes a dozen, and nothing is started that would inherit the limit.
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    let _ = setrlimit(Resource::Nofile, files);
     let threads: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
@@ -225,6 +230,13 @@ fn caveats(samples: &Samples) -> Vec<String> {
     say(
         left_out > 0,
         format!("{left_out} threads were not sampled: too many open files; ulimit -n raises that"),
+    );
+    say(
+        !samples.without.is_empty(),
+        format!(
+            "CPU {} has no such counter: what ran there was not sampled",
+            samples.without
+        ),
     );
     let garbled = samples.garbled();
     say(

@@ -250,6 +250,7 @@ fn sampled_member(places: &[Place<Tally>], samples: &Samples) -> Json {
         "throttled": samples.throttled(),
         "counted_ratio": samples.counted_ratio(),
         "threads_left_out": samples.left_out,
+        "cpus_left_out": (!samples.without.is_empty()).then(|| samples.without.to_string()),
         "samples_in_further_places": samples.beyond().samples,
         "lines": sampled_lines(places, samples).json(),
     });

@@ -5,6 +5,7 @@ use cachewise_cpu::Topology;
 use cachewise_cpu::program::{Simulation, hottest};
 use cachewise_units::Bytes;
 
+use super::counted::BY_KERNEL;
 use super::{How, Lines, Usage, course, no_debug_note, notes_of};
 use crate::cli::CpuRun;
 use crate::cpu::line_of;
@@ -13,12 +14,17 @@ use crate::run::status_of;
 
 /// Runs it under callgrind; `no_counters` is why it is not counted.
 pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usage> {
-    let why =
-        no_counters.map(|reason| format!("no hardware counters: {reason}; so it was simulated"));
     let Some(valgrind) = tools::find("valgrind") else {
-        let why = why.unwrap_or_else(|| "--simulate was asked for".into());
+        let why = no_counters.map_or_else(
+            || "--simulate was asked for".to_owned(),
+            |reason| {
+                format!("no hardware counters: {reason}. {BY_KERNEL}. Misses can be simulated")
+            },
+        );
         bail!("{why}, but valgrind is not installed: apt-get install valgrind");
     };
+    let why =
+        no_counters.map(|reason| format!("no hardware counters: {reason}; so it was simulated"));
     let topology = Topology::read(&arguments.sys)?;
     let simulation = Simulation::of(&topology, &valgrind, &arguments.command)?;
     let exit = course(&simulation.command)?;
@@ -34,12 +40,26 @@ pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usag
     };
     let places = hottest(&profile, arguments.top);
     let mut notes: Vec<String> = why.into_iter().collect();
-    let caches = ["L1d", "L1i", "last level"].iter().zip(&simulation.caches);
-    let caches = caches.map(|(name, cache)| match cache {
-        Some(cache) => format!("{name} {} of {} ways", Bytes(cache.size), cache.ways),
-        None => format!("{name} as callgrind guesses, for sysfs does not tell"),
+    let caches = ["L1d", "L1i", "last level"]
+        .into_iter()
+        .zip(&simulation.caches);
+    let (told, guessed): (Vec<_>, Vec<_>) = caches.partition(|(_, cache)| cache.is_some());
+    let told = told.iter().filter_map(|(name, cache)| {
+        let cache = cache.as_ref()?;
+        Some(format!(
+            "{name} {} of {} ways",
+            Bytes(cache.size),
+            cache.ways
+        ))
     });
-    let caches: Vec<String> = caches.collect();
+    let mut caches: Vec<String> = told.collect();
+    if !guessed.is_empty() {
+        let names: Vec<&str> = guessed.iter().map(|(name, _)| *name).collect();
+        caches.push(format!(
+            "{} as callgrind guesses, for sysfs does not tell",
+            names.join(", ")
+        ));
+    }
     notes.push(format!(
         "simulated by callgrind: {}; no prefetching, one thread at a time. Misses are told, and no time",
         caches.join(", ")

@@ -164,7 +164,7 @@ fn compare(
 ) -> Result<()> {
     let cpus = allowed()?;
     let Some(one) = cpus.first().filter(|_| cpus.len() > 1) else {
-        let reason = format!("two CPUs are needed, and this process may use only {cpus}");
+        let reason = format!("two CPUs are needed, and this process may use only CPU {cpus}");
         // Its threads never run at the same time: runs would compare nothing.
         sharing.cannot(ONE_CPU, reason.clone());
         sharing.cannot(PADDED_HEAP, reason);

@@ -241,6 +241,54 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_reads_is_lost_and_counted() {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+        const LEN: usize = 256 << 20;
+        let event = super::super::Event::named("page-faults").unwrap();
+        let cpu = crate::measure::pin::allowed().unwrap().first().unwrap();
+        let _pinned = crate::measure::pin::Pinned::to(cpu).unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let whose = super::super::open::Whose::Threads(vec![own]);
+        let opened = match super::super::open::open(event, 1, &whose) {
+            Ok(opened) => opened,
+            Err(reason) => {
+                println!("skipped: lost samples: {reason}");
+                return;
+            }
+        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of its own, used in its length and unmapped once.
+        unsafe {
+            let at = mmap_anonymous(std::ptr::null_mut(), LEN, protection, MapFlags::PRIVATE);
+            let at = at.unwrap();
+            let _ = madvise(at, LEN, Advice::LinuxNoHugepage);
+            for offset in (0..LEN).step_by(rustix::param::page_size()) {
+                at.cast::<u8>().add(offset).write_volatile(1);
+            }
+            munmap(at, LEN).unwrap();
+        }
+        let stop = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let collected = collect(
+            opened.rings,
+            opened.others,
+            opened.counts_lost,
+            Spaces::default(),
+            &stop,
+        );
+        let samples: u64 = collected.sites.values().sum();
+        let happened = collected.happened.unwrap();
+        assert!(collected.lost > 0, "more than a buffer holds");
+        assert!(samples > 0 && samples < happened, "{samples} of {happened}");
+        if opened.counts_lost {
+            let lost = collected.lost;
+            assert!(
+                samples + lost >= happened,
+                "each is one or the other: {samples} and {lost} of {happened}"
+            );
+        }
+    }
+
+    #[test]
     fn there_is_an_end_to_places() {
         let mut collected = Collected::default();
         let identity = super::super::object::Identity::Inode(1);

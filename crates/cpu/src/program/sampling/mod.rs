@@ -34,6 +34,7 @@ pub use open::Skid;
 
 use super::NoCounter;
 use super::source::{Cost, Place, ranked};
+use crate::CpuList;
 use crate::mapping::mappings_of;
 use collect::{Collected, collect};
 use object::Code;
@@ -74,6 +75,7 @@ pub struct Sampling {
     period: u64,
     skid: Skid,
     left_out: usize,
+    without: CpuList,
     /// Written to, it ends.
     stop: Arc<OwnedFd>,
     collector: Option<JoinHandle<Collected>>,
@@ -120,6 +122,7 @@ impl Sampling {
             skid,
             counts_lost,
             left_out,
+            without,
         } = open::open(event, period, whose)?;
         let spaces = spaces();
         let failed = |errno: rustix::io::Errno| NoCounter::Failed(errno.raw_os_error());
@@ -133,6 +136,7 @@ impl Sampling {
             period,
             skid,
             left_out,
+            without,
             stop,
             collector: Some(collector),
         })
@@ -160,6 +164,7 @@ impl Sampling {
             period: self.period,
             skid: self.skid,
             left_out: self.left_out,
+            without: std::mem::take(&mut self.without),
             taken: Tally::of(taken, self.period),
             collected,
         }
@@ -183,6 +188,8 @@ pub struct Samples {
     pub skid: Skid,
     /// Threads that were not sampled, as this process may not open more files.
     pub left_out: usize,
+    /// CPUs that have no such counter: what ran there was not sampled.
+    pub without: CpuList,
     /// All samples together.
     pub taken: Tally,
     collected: Collected,

@@ -1,6 +1,7 @@
 //! Opening a sampled event: on each CPU, as the kernel gives a buffer to none that is inherited and on all CPUs; and
 //! with as much as this kernel and this hardware can do.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -77,6 +78,8 @@ pub(super) struct Opened {
     pub(super) counts_lost: bool,
     /// Threads for which there was no place.
     pub(super) left_out: usize,
+    /// CPUs that have no such counter, as some cores of machines with several kinds.
+    pub(super) without: CpuList,
 }
 
 /// A way to open it that works.
@@ -170,6 +173,9 @@ pub(super) fn open(event: &Event, period: u64, whose: &Whose) -> Result<Opened, 
             Ok(opened) => return Ok(opened),
             Err(Failed::Open(reason)) => return Err(reason),
             Err(Failed::Ring(_)) if ring > SMALLEST_RING => ring /= 2,
+            Err(Failed::Ring(error)) if is(&error, Errno::PERM) => {
+                return Err(NoCounter::NotLocked);
+            }
             Err(Failed::Ring(error)) => return Err(error.into()),
         }
     }
@@ -201,7 +207,9 @@ fn way(
                     match counter(event, period, way, *thread, cpu) {
                         Ok(_) => return Ok(way),
                         Err(error) => {
-                            is_elsewhere |= is(&error, Errno::SRCH) || is(&error, Errno::NODEV);
+                            is_elsewhere |= [Errno::SRCH, Errno::NODEV, Errno::NOENT]
+                                .iter()
+                                .any(|errno| is(&error, *errno));
                             last = error.into();
                         }
                     }
@@ -229,7 +237,9 @@ fn all(
         skid: way.skid.0,
         counts_lost: way.counts_lost,
         left_out: 0,
+        without: CpuList::default(),
     };
+    let mut without = BTreeSet::new();
     let mut ring_of: Vec<Option<usize>> = vec![None; cpus.len()];
     for thread in threads {
         let counters: io::Result<Vec<_>> = cpus
@@ -238,6 +248,10 @@ fn all(
                 Ok(counter) => Ok(Some(counter)),
                 // It was taken offline.
                 Err(error) if is(&error, Errno::NODEV) => Ok(None),
+                Err(error) if is(&error, Errno::NOENT) => {
+                    without.insert(cpu);
+                    Ok(None)
+                }
                 Err(error) => Err(error),
             })
             .collect();
@@ -267,6 +281,7 @@ fn all(
             }
         }
     }
+    opened.without = CpuList::new(without);
     match opened.rings.is_empty() {
         true => Err(Failed::Open(NoCounter::Failed(Errno::SRCH.raw_os_error()))),
         false => Ok(opened),

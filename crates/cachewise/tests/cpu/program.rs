@@ -1,221 +1,12 @@
-//! `cpu`: the commands as they are typed.
-//!
-//! What the machine does to the numbers is told by the numbers' own marks: nothing here depends on its being quiet.
-
-mod support;
+//! `cpu run`: hit rates and lines of programs.
 
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use serde_json::Value;
-use support::*;
 
-fn main() -> ExitCode {
-    run(
-        "the CPU's caches",
-        vec![
-            plain("topology::is_a_tree_and_a_document", topology),
-            plain("topology::of_another_machine", topology_elsewhere),
-            plain("topology::bad_input", topology_refused),
-            plain("table::says_what_was_told_and_what_was_measured", table),
-            plain("table::bad_input", table_refused),
-            plain("lab::tells_effects_and_controls", lab),
-            plain("lab::bad_input", lab_refused),
-            plain("run::names_the_line_through_inlined_code", program),
-            plain("run::samples_what_the_kernel_counts", sampled),
-            plain("run::follows_by_samples", sampled_process),
-            plain("run::samples::bad_input", sampled_refused),
-            plain("run::bad_input", program_refused),
-        ],
-    )
-}
-
-fn cpu(arguments: &[&str]) -> Command {
-    let mut command = cachewise(["cpu"]);
-    command.args(arguments);
-    command
-}
-
-fn document(ended: &Ended) -> Value {
-    serde_json::from_slice(&ended.out)
-        .unwrap_or_else(|error| panic!("a JSON document ({error}): {}", ended.out()))
-}
-
-fn topology() {
-    let text = Ended::of(&mut cpu(&["topology"]))
-        .expect(0, "sysfs is there")
-        .out();
-    assert!(
-        text.starts_with("machine: "),
-        "the whole comes first: {text}"
-    );
-    let json = document(&Ended::of(&mut cpu(&["topology", "--json"])).expect(0, "as JSON"));
-    let cpus = json["cpus"].as_array().map_or(0, Vec::len);
-    assert!(cpus >= 1, "at least the one that this runs on: {json}");
-    assert!(
-        json["page_size_bytes"].is_u64(),
-        "as every document: {json}"
-    );
-    let csv = Ended::of(&mut cpu(&["topology", "-o", "csv"]))
-        .expect(0, "as CSV")
-        .out();
-    let caches = json["caches"].as_array().map_or(0, Vec::len);
-    assert_eq!(csv.lines().count(), caches + 1, "a line a cache: {csv}");
-}
-
-fn topology_elsewhere() {
-    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
-    let cpus = scratch.path().join("devices/system/cpu");
-    fs::create_dir_all(&cpus).expect("it is ours");
-    fs::write(cpus.join("online"), "0-127\n").expect("it is ours");
-    let root = scratch.path().to_str().expect("a temporary name is text");
-    let ended =
-        Ended::of(&mut cpu(&["topology", "--sys", root])).expect(0, "no caches is no error");
-    let text = ended.out();
-    assert!(text.contains("128 cores"), "what is known is shown: {text}");
-    assert!(
-        text.contains("note: no cache information for CPU 0-127"),
-        "and what is not: {text}"
-    );
-}
-
-fn topology_refused() {
-    Ended::of(&mut cpu(&["topology", "--sys", "/nowhere/at/all"]))
-        .expect(2, "there is no such directory")
-        .says("/nowhere/at/all", "the message names it");
-    Ended::of(&mut cpu(&["topology", "-o", "openmetrics"]))
-        .expect(2, "there are no metrics")
-        .says("-o json", "and says what there is");
-    Ended::of(&mut cpu(&[]))
-        .expect(2, "cpu alone is not enough")
-        .says("topology", "it lists the commands");
-}
-
-fn table() {
-    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
-    let plot = scratch.path().join("curve.svg");
-    let path = plot.to_str().expect("a temporary name is text");
-    let arguments = [
-        "table",
-        "--json",
-        "--largest",
-        "96M",
-        "--time",
-        "1",
-        "--plot",
-        path,
-    ];
-    let json = document(&Ended::of(&mut cpu(&arguments)).expect(0, "it can be measured"));
-    let levels = json["levels"].as_array().expect("a list");
-    let named = |name: &str| levels.iter().find(|level| level["name"] == name);
-    let memory = named("memory").expect("memory is there");
-    let first = &levels[0];
-    let latency = |level: &Value| level["local_low_seconds"].as_f64();
-    match latency(memory) {
-        Some(memory) => assert!(
-            Some(memory) > latency(first).map(|first| 2.0 * first),
-            "what is farther takes longer: {json}"
-        ),
-        None => assert_eq!(memory["read_at"], "not_reached", "a larger cache: {memory}"),
-    }
-    assert!(
-        memory["size_bytes"].is_null(),
-        "memory has no end here: {memory}"
-    );
-    for level in levels
-        .iter()
-        .filter(|level| level["read_at"] != "not_reached")
-    {
-        let trust = level["local_trust"].as_str().unwrap_or_default();
-        assert!(
-            ["good", "fair", "contended"].contains(&trust),
-            "each figure says how far it is to be trusted: {level}"
-        );
-    }
-    let svg = fs::read_to_string(&plot).expect("the plot was written");
-    assert!(
-        svg.contains("page-local") && svg.trim_end().ends_with("</svg>"),
-        "it is whole"
-    );
-
-    let csv = Ended::of(&mut cpu(&[
-        "table",
-        "--csv",
-        "--largest",
-        "1M",
-        "--time",
-        "0.1",
-    ]));
-    let csv = csv.expect(0, "as CSV").out();
-    assert!(csv.starts_with("name,told_size_bytes,"), "{csv}");
-}
-
-fn table_refused() {
-    for (arguments, says) in [
-        (&["table", "--cpu", "60000"][..], "CPU 60000"),
-        (&["table", "--largest", "1K"], "at least"),
-        (&["table", "--largest", "1E"], "cannot get"),
-        (
-            &[
-                "table",
-                "--largest",
-                "1M",
-                "--time",
-                "0.1",
-                "--plot",
-                "/nowhere/x.svg",
-            ],
-            "/nowhere/x.svg",
-        ),
-        (&["table", "--csv", "--json"], "--json"),
-        (&["table", "--sys", "/nowhere"], "/nowhere"),
-    ] {
-        Ended::of(&mut cpu(arguments))
-            .expect(2, "that cannot be done")
-            .says(says, "the message says on what");
-    }
-}
-
-fn lab() {
-    let list = Ended::of(&mut cpu(&["lab", "--list"]))
-        .expect(0, "a list")
-        .out();
-    let json = document(
-        &Ended::of(&mut cpu(&["lab", "--json", "rows", "branches"])).expect(0, "they can be done"),
-    );
-    let experiments = json["experiments"].as_array().expect("a list");
-    assert_eq!(experiments.len(), 2, "those that were asked for: {json}");
-    for one in experiments {
-        let name = one["name"].as_str().expect("a name");
-        assert!(list.contains(name), "{name} is in the list: {list}");
-        assert!(
-            one["checks"][0]["holds"] == true,
-            "the same sum in every way: {one}"
-        );
-        let effects = one["effects"].as_array().expect("a list");
-        assert!(
-            effects.iter().any(|effect| effect["control"] == true),
-            "{name} has a control: {one}"
-        );
-        // How large it is depends on the neighbours; that it is there does not.
-        assert!(
-            effects[0]["ratio"].as_f64() > Some(1.2),
-            "{name} shows its effect: {one}"
-        );
-    }
-    let text = Ended::of(&mut cpu(&["lab", "branches"]))
-        .expect(0, "for people")
-        .out();
-    for part in ["branches:", "why:", "do:", "holds:"] {
-        assert!(text.contains(part), "{part} is told: {text}");
-    }
-}
-
-fn lab_refused() {
-    Ended::of(&mut cpu(&["lab", "branchs"]))
-        .expect(2, "there is no such experiment")
-        .says("branches", "it says what there is");
-}
+use crate::cpu;
+use crate::support::*;
 
 /// A matrix gone through by iterators, which are inlined: by rows, or else by columns.
 const MATRIX: &str = r#"
@@ -234,27 +25,14 @@ fn main() {
 }
 "#;
 
-fn program() {
+pub fn names_the_line_through_inlined_code() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("skipped: cpu run, simulated: valgrind is not installed");
         return;
     }
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
-    let (source, program) = (
-        scratch.path().join("matrix.rs"),
-        scratch.path().join("matrix"),
-    );
-    fs::write(&source, MATRIX).expect("it is ours");
-    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let compiled = Command::new(compiler)
-        .args(["-O", "-g", "-o"])
-        .args([&program, &source])
-        .status();
-    assert!(
-        compiled.is_ok_and(|status| status.success()),
-        "rustc, which built this, compiles it"
-    );
-    let program = program.to_str().expect("a temporary name is text");
+    let program = compiled(scratch.path(), "matrix", MATRIX);
+    let program = program.as_str();
     let run = |how: &str| {
         let mut command = cpu(&["run", "--simulate", "--json", "--", program, how]);
         let ended = Ended::of(&mut command).expect(0, "the program succeeds");
@@ -352,22 +130,16 @@ fn can_sample() -> bool {
     !cannot
 }
 
-fn sampled() {
+pub fn samples_what_the_kernel_counts() {
     if !can_sample() {
         return;
     }
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let program = compiled(scratch.path(), "touching", TOUCHING);
-    let input = scratch.path().join("input");
-    fs::write(&input, "\n\n\n").expect("it is ours");
     let run = |options: &[&str]| {
         let mut command = cpu(&["run", "--sample", "page-faults"]);
-        let input = fs::File::open(&input).expect("it is there");
-        command
-            .args(options)
-            .args(["--", &program, "7"])
-            .stdin(input);
-        Ended::of(&mut command).expect(7, "the program's own status")
+        command.args(options).args(["--", &program, "7"]);
+        Ended::with_input(&mut command, b"\n\n\n").expect(7, "the program's own status")
     };
     let ended = run(&["--json"]);
     let json: Value = serde_json::from_slice(&ended.err).expect("the report is on standard error");
@@ -415,7 +187,7 @@ fn sampled() {
     assert!(text.contains("one of 7"), "{text}");
 }
 
-fn sampled_process() {
+pub fn follows_by_samples() {
     if !can_sample() {
         return;
     }
@@ -458,7 +230,7 @@ fn sampled_process() {
     assert!(sampled["period_seconds"].is_f64(), "in seconds: {json}");
 }
 
-fn sampled_refused() {
+pub fn samples_refused() {
     for (arguments, says) in [
         (
             &["run", "--sample", "page-fault", "--", "true"][..],
@@ -497,7 +269,7 @@ fn sampled_refused() {
     }
 }
 
-fn program_refused() {
+pub fn refused() {
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let no_program = scratch.path().join("program");
     fs::write(
@@ -535,5 +307,81 @@ fn program_refused() {
     if Command::new("valgrind").arg("--version").output().is_ok() {
         Ended::of(&mut cpu(&["run", "--simulate", "--", "sh", "-c", "exit 7"]))
             .expect(7, "the program's own status");
+    }
+}
+
+/// Whoever ends badly is told of as far as it went, and so is what has no lines or no names.
+pub fn of_any_kind() {
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let text = "int main(int n, char **v) { volatile char *p = __builtin_alloca(400 * 4096); \
+                for (int i = 0; i < 400; i++) p[i * 4096] = 1; if (n > 1) __builtin_trap(); return 0; }";
+    let source = scratch.path().join("plain.c");
+    fs::write(&source, text).expect("it is ours");
+    let compile = |name: &str, options: &[&str]| {
+        let program = scratch.path().join(name);
+        let mut command = Command::new("cc");
+        command.args(options).arg("-o").args([&program, &source]);
+        let compiled = command.output().is_ok_and(|done| done.status.success());
+        let program = program.to_str().expect("a temporary name is text");
+        compiled.then(|| program.to_owned())
+    };
+    let Some(stripped) = compile("stripped", &["-s"]) else {
+        println!("skipped: cpu run of a stripped program: there is no C compiler");
+        return;
+    };
+    let valgrind = Command::new("valgrind").arg("--version").output().is_ok();
+    let ways = [
+        ("--simulate", valgrind),
+        ("--sample=page-faults", can_sample()),
+    ];
+    for (how, _) in ways.iter().filter(|(_, is_there)| *is_there) {
+        let run = |program: &str, more: &[&str]| {
+            let mut command = cpu(&["run", how, "--json", "--", program]);
+            let ended = Ended::of(command.args(more));
+            let json: Value = serde_json::from_slice(&ended.err).expect("a report");
+            (ended, json)
+        };
+        let (ended, json) = run(&stripped, &[]);
+        ended.expect(0, "it succeeds");
+        let lines = match json["lines"]
+            .as_array()
+            .is_some_and(|lines| !lines.is_empty())
+        {
+            true => &json["lines"],
+            false => &json["sampled"]["lines"],
+        };
+        let worst = &lines[0];
+        assert_eq!(
+            worst["object"],
+            stripped.as_str(),
+            "{how}: the file: {json}"
+        );
+        assert!(worst["function"].is_null(), "{how}: no name: {worst}");
+        assert!(worst["line"].is_null(), "{how}: no line: {worst}");
+        assert!(worst["reasons"]["function"].is_string(), "{how}: {worst}");
+        let notes = json["notes"].to_string();
+        assert!(notes.contains("compile with -g"), "{how}: {notes}");
+
+        let mut command = cpu(&["run", how, "--", &stripped, "and end badly"]);
+        let ended = Ended::of(&mut command);
+        let text = String::from_utf8_lossy(&ended.err).into_owned();
+        assert!(
+            text.contains("ended with SIG"),
+            "{how}: by which signal: {text}"
+        );
+        assert!(ended.code() > 128, "{how}: and says so");
+        for (name, options, who) in [
+            ("static", &["-static"][..], "a static program"),
+            ("narrow", &["-m32", "-static"], "a 32-bit program"),
+        ] {
+            match compile(name, options) {
+                Some(program) => {
+                    let (ended, json) = run(&program, &[]);
+                    ended.expect(0, who);
+                    assert_eq!(json["exit"], "0", "{who}: {json}");
+                }
+                None => println!("skipped: cpu run of {who}: it cannot be compiled here"),
+            }
+        }
     }
 }
