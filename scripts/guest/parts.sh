@@ -8,17 +8,19 @@ smoke() {
         "doctor --json --seconds 0"; do
         name="$(echo "$command" | cut -d' ' -f1)"
         # shellcheck disable=SC2086  # words
-        cachewise $command >"$out/smoke-$name.json" 2>"$out/smoke-$name.err"
+        timeout "${limit:-600}" cachewise $command >"$out/smoke-$name.json" 2>"$out/smoke-$name.err"
         status=$?
         [ "$status" = 0 ] || say "FAILED: smoke $name: exit $status: $(cat "$out/smoke-$name.err")"
         ! grep -q "estimates" "$out/smoke-$name.err" || say "FAILED: smoke $name: $(cat "$out/smoke-$name.err")"
     done
-    cachewise run -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-run.txt" 2>&1
+    timeout "${limit:-600}" cachewise run -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-run.txt" 2>&1
     grep -q "exact to the page" "$out/smoke-run.txt" || say "FAILED: smoke run: not exact"
     grep -E "counted by|pages asked for$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
-    cachewise doctor --seconds 0 >"$out/smoke-doctor.txt" 2>&1
-    cachewise files --all >"$out/smoke-files.txt" 2>&1
-    cachewise stat 0.5 2 >"$out/smoke-stat.txt" 2>&1
+    if [ "$extent" = all ]; then
+        cachewise doctor --seconds 0 >"$out/smoke-doctor.txt" 2>&1
+        cachewise files --all >"$out/smoke-files.txt" 2>&1
+        cachewise stat 0.5 2 >"$out/smoke-stat.txt" 2>&1
+    fi
     rm /work/data
 }
 
@@ -31,7 +33,7 @@ truth_by() {
     name="$1"
     by="$2"
     shift 2
-    if [ -n "$trials_until" ] && [ "$(cut -d. -f1 /proc/uptime)" -ge "$trials_until" ]; then
+    if is_late; then
         say "skipped: Linux $series: ground truth by $by: no time is left for it (scripts/test-kernels --all)"
         return
     fi
@@ -56,12 +58,14 @@ truth_by() {
 # What `make test` has the time for.
 truth_part() {
     if [ "$series" = 6.1 ]; then
-        truth_by fentry tracepoints,fentry,kprobes ext4::readv ext4::mmap ext4::io_uring_forms ext4::direct_reads device::
+        truth_by fentry tracepoints,fentry,kprobes ext4::readv ext4::mmap
+        truth_by fentry fentry,kprobes ext4::io_uring_forms ext4::direct_reads device::
         truth_by kprobes tracepoints,kprobes xfs::sendfile
         truth_by sys_exit tracepoints,sys_exit ext4::preadv2 ext4::overlay ext4::around_the_cache
         sleepers
     else
-        truth_by tracepoints tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async btrfs::readv ext4::direct_reads
+        truth_by tracepoints tracepoints,fentry,kprobes ext4::preadv2 xfs::io_uring_async
+        truth_by tracepoints tracepoints,fentry btrfs::readv ext4::direct_reads
         truth_by fentry fentry,kprobes ext4::splice
     fi
 }
@@ -163,46 +167,17 @@ refused() {
     blind "root of a user namespace" /bin/unshare -U -r
 }
 
-# What other tools say of the same loads, beside what was asked for and what is counted here.
-tools() {
-    [ -x /bin/libbpf-cachestat ] || { say "tools: no libbpf-tools' cachestat on the machine that booted this"; return; }
-    dd if=/dev/urandom of=/work/data bs=1M count=64 2>/dev/null
-    sync
-    say "tools: load | asked for | hits, misses by cachewise | libbpf-tools cachestat"
-    for load in "cold 1M" "warm 1M" "cold 4k" "warm 4k" "direct 1M"; do
-        size="${load#* }"
-        flags=""
-        case "$load" in
-        cold*) cachewise evict /work/data >/dev/null 2>&1 ;;
-        warm*) cat /work/data >/dev/null ;;
-        direct*) flags="iflag=direct" ;;
-        esac
-        # One interval that the load fits in.
-        libbpf-cachestat 20 1 >/tmp/theirs 2>&1 &
-        theirs=$!
-        sleep 5
-        # shellcheck disable=SC2086  # a flag or none
-        cachewise run --json -- dd if=/work/data of=/dev/null bs="$size" $flags >/dev/null 2>/tmp/ours
-        wait "$theirs"
-        cp /tmp/ours "$out/tools-$(echo "$load" | tr ' ' -).json"
-        cat /tmp/theirs >"$out/tools-$(echo "$load" | tr ' ' -).txt"
-        say "tools: dd $load | 16384 pages | $(
-            grep -oE '"(read_pages|read_hit_pages|read_miss_pages|readahead_pages|direct_read_bytes)": ?[0-9]+' /tmp/ours |
-                tr -d '" ' | sort -u | tr '\n' ' '
-        )| $(tail -n 1 /tmp/theirs)"
-    done
-    rm /work/data
-}
-
 # Multi-generational LRU on and off: the accounting is the same, what reclaim chooses is not.
 mglru() {
     [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "mglru: this kernel has none"; return; }
+    was="$(cat /sys/kernel/mm/lru_gen/enabled)"
     for lru in 0 7; do
         echo "$lru" >/sys/kernel/mm/lru_gen/enabled
         say "mglru: lru_gen.enabled $(cat /sys/kernel/mm/lru_gen/enabled)"
         truth_by "$(best)" tracepoints,fentry,kprobes ext4::mmap ext4::refaults ext4::evictions
         mv "$out/truth-tracepoints,fentry,kprobes.txt" "$out/truth-lru_gen-$lru.txt"
     done
+    echo "$was" >/sys/kernel/mm/lru_gen/enabled
 }
 
 # What that is worth, of a working set larger than what its control group may have.
@@ -236,4 +211,22 @@ MATRIX
     timeout "${limit:-900}" cachewise bench matrix /tmp/m.toml >"$out/matrix.txt" 2>&1
     say "mglru: bench matrix: exit $?"
     cat "$out/matrix.txt" >>"$out/report"
+}
+
+# What reading in the right order is worth with it and without: files that are read again and again, with less memory
+# than they need.
+mglru_order() {
+    [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "mglru: this kernel has none"; return; }
+    [ -x /bin/order ] || { say "mglru: the orders' bench is not here (scripts/test-kernels --all)"; return; }
+    was="$(cat /sys/kernel/mm/lru_gen/enabled)"
+    for lru in 0 7; do
+        echo "$lru" >/sys/kernel/mm/lru_gen/enabled
+        CACHEWISE_TEST_DIR=/work CACHEWISE_BENCH_FILES=8 CACHEWISE_BENCH_MIB=12 CACHEWISE_BENCH_CYCLES=8 \
+            timeout "${limit:-1800}" order --bench >"$out/order-lru_gen-$lru.txt" 2>&1
+        status=$?
+        say "mglru: orders, lru_gen.enabled $(cat /sys/kernel/mm/lru_gen/enabled): exit $status"
+        [ "$status" = 0 ] || say "FAILED: orders with lru_gen $lru: exit $status"
+        sed 's/^/order: /' "$out/order-lru_gen-$lru.txt" >>"$out/report"
+    done
+    echo "$was" >/sys/kernel/mm/lru_gen/enabled
 }
