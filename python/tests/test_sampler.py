@@ -45,6 +45,17 @@ def test_keeping_puts_out_what_was_not_there(make: Make) -> None:
     assert sum(resident[4:]) <= 512 * PAGE_SIZE // PAGE_SIZE, f"the others went: {resident}"
 
 
+def test_what_lost_a_part_is_not_put_out_for_it(make: Make) -> None:
+    path, gone = make("most of it", 512, 500), make("little of it", 512, 12)
+    others = [make(f"{number}", 512, 0) for number in range(4)]
+    paths = [*others, path, gone]
+    # The first misses stay; these come after them.
+    for number in CacheAwareSampler(paths, shuffle=False, resident_first=False, keep=True, behind=1):
+        paths[number].read_bytes()
+    assert stayed(cachewise.residency(path).resident_pages), "most of it was there"
+    assert not stayed(cachewise.residency(gone).resident_pages), "as good as nothing was there"
+
+
 def test_the_first_epoch_keeps_what_it_reads(make: Make) -> None:
     paths = [make(f"{number}", 8, 0) for number in range(8)]
     for number in CacheAwareSampler(paths, keep=True, behind=1):

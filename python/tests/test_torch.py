@@ -112,3 +112,14 @@ def test_workers_read_through_a_block_cache(tmp_path: Path, workers: int, kept: 
             seen = [(int(number), int(total)) for numbers, totals in loader for number, total in zip(numbers, totals)]
             assert sorted(seen) == expected, "each once, with its bytes"
         assert cache.get("3") == paths[3].read_bytes(), "and the parent goes on"
+
+
+def test_a_model_is_loaded_through_a_block_cache(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    weights = {"layer": torch.arange(300_000, dtype=torch.float32)}
+    (tmp_path / "origin").mkdir()
+    torch.save(weights, tmp_path / "origin" / "model.pt")
+    with BlockCache(tmp_path / "origin") as cache:
+        with cache.open("model.pt") as file:
+            loaded = torch.load(file, weights_only=True)
+        assert torch.equal(loaded["layer"], weights["layer"])

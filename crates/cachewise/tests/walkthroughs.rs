@@ -2,7 +2,7 @@
 //! the page's own, and show what the page says that they show (`<!-- shows: TEXT -->` behind the block).
 //!
 //! A block with a line that begins with `sudo` needs root, and so does all that follows it on the page. What stands behind
-//! `<!-- needs: PROGRAM -->`, or `<!-- needs: /A/PATH -->`, needs that.
+//! `<!-- needs: PROGRAM -->`, or `<!-- needs: /dev/DEVICE -->`, needs that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// A block of a page.
 struct Block {
     lines: Vec<String>,
-    /// Programs and paths.
+    /// Programs and devices.
     needs: Vec<String>,
     shows: Vec<String>,
 }
@@ -114,9 +114,12 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Whether a path is there, or a program in one of the directories of `PATH`.
+/// Whether a device can be opened, or a program is in one of the directories of `PATH`.
 fn is_there(needed: &str, path: &std::ffi::OsStr) -> bool {
-    // Joined to a path from the root, a directory goes away.
+    if needed.starts_with('/') {
+        let mut options = std::fs::File::options();
+        return options.read(true).write(true).open(needed).is_ok();
+    }
     std::env::split_paths(path).any(|directory| directory.join(needed).exists())
 }
 
@@ -149,7 +152,7 @@ fn walk_through(page: &str) {
         }
         if let Some(missing) = block.needs.iter().find(|needed| !is_there(needed, &path)) {
             println!(
-                "skipped: docs/{page}: from `{}` on: there is no {missing} here",
+                "skipped: docs/{page}: from `{}` on: {missing} cannot be used here",
                 block.lines.first().map_or("", String::as_str)
             );
             return;

@@ -28,8 +28,8 @@ class CacheAwareSampler:
     ``resident_first``: samples that are resident come first, in random order; then the others, in random order. It biases
     what is early in an epoch towards what was late in the last one.
 
-    ``keep``: the order stays as random as it was; samples that were not resident when the epoch began are put out of the
-    cache once they have been used, so that those that were stay. For the only reader of the data. ``behind`` is how many
+    ``keep``: the order stays as random as it was; samples that were less than half resident when the epoch began are put
+    out of the cache once they have been used, so that those that were stay. For the only reader of the data. ``behind`` is how many
     samples later that is: more than the loader takes in advance (workers x prefetch_factor x batch size). What workers
     read after the epoch's last number was given out goes when the next epoch begins.
 
@@ -95,7 +95,8 @@ class CacheAwareSampler:
             for number in numbers:
                 yield number
                 size, known = found[number]
-                if known is None or known >= size:
+                # One that lost a page to somebody is still one of those that were there.
+                if known is None or 2 * known >= size:
                     continue
                 if admitted > 0:
                     admitted -= size - known
