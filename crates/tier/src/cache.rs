@@ -254,11 +254,17 @@ impl BlockCache {
         }
         let begun = Instant::now();
         let counters = &self.inner.counters;
-        if let Some(block) = self.inner.local.memory(&key) {
-            counters.memory.hit(block.bytes().len(), begun.elapsed());
-            return Ok(block.bytes().clone());
+        match self.inner.local.memory(&key) {
+            Ok(Some(block)) => {
+                counters.memory.hit(block.bytes().len(), begun.elapsed());
+                return Ok(block.bytes().clone());
+            }
+            Ok(None) => counters.memory.miss(begun.elapsed()),
+            Err(_) => {
+                counters.memory.corrupt.one();
+                counters.memory.error(begun.elapsed());
+            }
         }
-        counters.memory.miss(begun.elapsed());
         let (flight, joined) = self.inner.flights.join(key, || {
             let inner = Arc::clone(&self.inner);
             let file = file.clone();
@@ -368,7 +374,7 @@ impl Inner {
     /// Looks for a block where memory has none.
     async fn fetch(&self, file: &File, number: u64, key: BlockKey) -> Result<Block, Error> {
         // Another fetch may have ended between the reader's look and this one's begin.
-        if let Some(block) = self.local.memory(&key) {
+        if let Ok(Some(block)) = self.local.memory(&key) {
             return Ok(block);
         }
         if self.local.has_disk() {

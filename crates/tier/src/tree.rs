@@ -17,7 +17,7 @@ pub struct Tree {
 struct Left {
     path: PathBuf,
     /// The directories above it, as they were met.
-    above: Arc<Vec<Version>>,
+    above: Arc<Vec<(u64, Version)>>,
 }
 
 impl Tree {
@@ -50,7 +50,7 @@ impl Tree {
             };
             match file.meta().kind {
                 // All that is below is done already, or about to be.
-                Kind::Directory if above.contains(&file.meta().version) => {}
+                Kind::Directory if above.contains(&itself(&file)) => {}
                 Kind::Directory => {
                     let mut entries = match cache.list(&path).await {
                         Ok(entries) => entries,
@@ -59,7 +59,7 @@ impl Tree {
                     entries.retain(|entry| entry.kind != Kind::Other);
                     entries.sort_by(|one, other| other.name.cmp(&one.name));
                     let mut above = above.to_vec();
-                    above.push(file.meta().version.clone());
+                    above.push(itself(&file));
                     let above = Arc::new(above);
                     self.left.extend(entries.into_iter().map(|entry| Left {
                         path: path.join(entry.name),
@@ -72,4 +72,10 @@ impl Tree {
         }
         None
     }
+}
+
+/// What tells a directory from those that it is in.
+fn itself(directory: &File) -> (u64, Version) {
+    let meta = directory.meta();
+    (meta.device, meta.version.clone())
 }

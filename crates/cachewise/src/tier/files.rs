@@ -111,11 +111,12 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
         is_different |= outcome.different > 0;
         sheet.rows.push(row(&file, &outcome, act, began));
     }
-    if interrupt.flag().load(Ordering::Acquire) {
-        // What is not there by then is lost to the cache, and to nobody else.
-        let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
-    } else {
-        runtime.block_on(cache.close())?;
+    // Ctrl-C is heard here too. What is not there soon after it is lost to the cache, and to nobody else.
+    match runtime.block_on(unless(interrupt.flag(), cache.close())) {
+        Some(closed) => closed?,
+        None => {
+            let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
+        }
     }
     let table = cache.table();
     if act != Act::Verify && table.totals.dropped_fills > 0 {

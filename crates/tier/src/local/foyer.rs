@@ -182,13 +182,15 @@ fn on_disk(disk: &DiskSettings, operation: &'static str, error: &foyer::Error) -
 }
 
 impl LocalTier for Foyer {
-    fn memory(&self, key: &BlockKey) -> Option<Block> {
-        let entry = self.cache.memory().get(key)?;
-        let checked = entry.value().checked(key).ok();
-        if checked.is_none() {
+    fn memory(&self, key: &BlockKey) -> Result<Option<Block>, String> {
+        let Some(entry) = self.cache.memory().get(key) else {
+            return Ok(None);
+        };
+        let checked = entry.value().checked(key);
+        if checked.is_err() {
             self.cache.remove(key);
         }
-        checked
+        checked.map(Some).map_err(|_| CORRUPT.to_owned())
     }
 
     fn has_disk(&self) -> bool {
@@ -319,9 +321,14 @@ mod tests {
             // As foyer has it in memory, when it has read it.
             local.cache.insert(key, Kept::new(block.clone(), false));
         }
+        assert_eq!(
+            local.memory(&wrong),
+            Err(CORRUPT.to_owned()),
+            "another key's"
+        );
+        assert_eq!(local.memory(&wrong), Ok(None), "which is taken out");
         for _ in 0..2 {
-            assert_eq!(local.memory(&right), Some(block.clone()));
-            assert_eq!(local.memory(&wrong), None, "another key's");
+            assert_eq!(local.memory(&right), Ok(Some(block.clone())));
         }
         let entry = local.cache.memory().get(&right).expect("kept");
         assert!(entry.value().is_checked.load(Ordering::Relaxed), "once");

@@ -15,8 +15,9 @@ use crate::{BlockKey, Error};
 
 /// This machine's memory and disk. Kept small, as what is behind it changes often.
 pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
-    /// Looks into memory alone, without waiting.
-    fn memory(&self, key: &BlockKey) -> Option<Block>;
+    /// Looks into memory alone, without waiting. The error is for one that is not what it should be, as what the disk had
+    /// may be when it gets there; it is taken out.
+    fn memory(&self, key: &BlockKey) -> Result<Option<Block>, String>;
 
     /// Says whether there is a disk.
     fn has_disk(&self) -> bool;

@@ -256,6 +256,7 @@ mod tests {
                 kind: Kind::File,
                 size,
                 version: Version::new("1"),
+                device: 0,
                 modified: None,
                 mode: 0o444,
                 keep_from,

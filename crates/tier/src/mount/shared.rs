@@ -185,6 +185,7 @@ pub(super) fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
         kind,
         size: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         version: Version::new(""),
+        device: 0,
         modified: None,
         mode,
         keep_from: None,

@@ -269,6 +269,7 @@ fn meta(file: &File, path: &Path) -> Result<Meta, Error> {
         kind,
         size: found.stx_size,
         version,
+        device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
         modified,
         mode: mode & 0o7777,
         // A time of the last change that lies ahead is of another clock, and waited for.

@@ -64,6 +64,9 @@ pub struct Meta {
     pub size: u64,
     /// Which state of it this is.
     pub version: Version,
+    /// Which of the file systems of this origin it is on; 0 where there is one. It is this machine's number, and in no
+    /// key: what has the version of another on another file system, as snapshots do, is told from it by this.
+    pub device: u64,
     /// When it was written last, where the origin says so.
     pub modified: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.

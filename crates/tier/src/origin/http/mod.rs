@@ -367,6 +367,7 @@ fn meta(state: &State, size: u64, headers: &HeaderMap) -> Meta {
         kind: Kind::File,
         size,
         version: state.version(),
+        device: 0,
         modified: state.modified(),
         mode: 0o444,
         keep_from: state.keep_from(headers),

@@ -43,6 +43,7 @@ pub(super) fn directory(path: &Path) -> Meta {
         kind: Kind::Directory,
         size: 0,
         version: Version::new(&format!("directory {}", path.to_string_lossy())),
+        device: 0,
         modified: None,
         mode: 0o555,
         keep_from: None,

@@ -315,6 +315,7 @@ fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
         kind: Kind::File,
         size: found.size,
         version: state.version(),
+        device: 0,
         modified: state.modified(),
         mode: 0o444,
         keep_from,
