@@ -23,6 +23,34 @@ impl Group {
         Some(Group(group))
     }
 
+    /// Makes one that may use so many microseconds of CPU time in a tenth of a second, where that can be limited.
+    pub fn with_quota(micros: u32) -> Option<Group> {
+        const PERIOD: u32 = 100_000;
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let name = tempfile::Builder::new()
+            .prefix("cachewise-e2e-")
+            .tempdir()
+            .ok()?;
+        let name = name.path().file_name()?;
+        mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (mount, kind, options) = (words.next()?, words.next()?, words.next()?);
+            let limit = match kind {
+                "cgroup2" => vec![("cpu.max", format!("{micros} {PERIOD}"))],
+                "cgroup" if options.split(',').any(|one| one == "cpu") => vec![
+                    ("cpu.cfs_period_us", PERIOD.to_string()),
+                    ("cpu.cfs_quota_us", micros.to_string()),
+                ],
+                _ => return None,
+            };
+            let group = Path::new(mount).join(name);
+            fs::create_dir(&group).ok()?;
+            let group = Group(group);
+            let set = |(file, text)| fs::write(group.0.join(file), text);
+            limit.into_iter().try_for_each(set).is_ok().then_some(group)
+        })
+    }
+
     /// Makes one below it.
     pub fn inner(&self) -> Group {
         let inner = self.0.join("inner");

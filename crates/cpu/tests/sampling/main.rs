@@ -21,12 +21,13 @@ impl Programs {
     fn get() -> &'static Programs {
         static PROGRAMS: OnceLock<Programs> = OnceLock::new();
         PROGRAMS.get_or_init(|| {
-            let place = tempfile::tempdir().unwrap();
+            let place = tempfile::tempdir().expect("there is a place for it");
             let programs = Programs { place };
             let (source, library) = (programs.path("faults.rs"), programs.path("touching.rs"));
-            std::fs::write(&source, SOURCE).unwrap();
-            std::fs::write(&library, LIBRARY).unwrap();
-            let place = programs.place.path().to_str().unwrap();
+            std::fs::write(&source, SOURCE).expect("it is ours");
+            std::fs::write(&library, LIBRARY).expect("it is ours");
+            let place = programs.place.path().to_str();
+            let place = place.expect("a temporary name is text");
             let own_library = format!("-Clink-arg=-Wl,-rpath,{place}");
             let linked = ["-L", place, &own_library, "--cfg", "in_library"];
             let dynamic = ["--crate-type", "cdylib"];
@@ -84,7 +85,8 @@ fn sampled(program: &str, arguments: &[&str]) -> Option<Samples> {
             return None;
         }
     };
-    let done = Command::new(program).args(arguments).status().unwrap();
+    let done = Command::new(program).args(arguments).status();
+    let done = done.expect("it can be run");
     assert!(done.success(), "{arguments:?}: {done}");
     Some(whole(sampling.finish()))
 }
@@ -252,8 +254,9 @@ fn a_program_that_is_gone_while_it_is_looked_at_has_its_lines() {
 
 fn ready(child: &mut std::process::Child) {
     let mut said = String::new();
-    let out = child.stdout.take().unwrap();
-    BufReader::new(out).read_line(&mut said).unwrap();
+    let out = child.stdout.take().expect("it is ours");
+    let read = BufReader::new(out).read_line(&mut said);
+    assert!(read.is_ok(), "it is open");
     assert_eq!(said, "ready\n", "it says so");
 }
 

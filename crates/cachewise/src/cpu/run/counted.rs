@@ -256,7 +256,7 @@ fn caveats(samples: &Samples) -> Vec<String> {
     let had = samples.happened() > Some(0);
     say(
         none && had,
-        "no samples: there was less than one period; a shorter --period takes more".into(),
+        "no samples: too little of it was in user space; a shorter --period takes more".into(),
     );
     say(none && !had, "no samples: there was nothing to take".into());
     caveats

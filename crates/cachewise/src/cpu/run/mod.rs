@@ -17,6 +17,7 @@ use cachewise_cpu::program::sampling::{Samples, Tally};
 use cachewise_cpu::program::{Counters, Place, Rate};
 use cachewise_kstat::Kernel;
 use cachewise_model::Exit;
+use cachewise_units::escaped;
 
 use super::{Found, check_format, startable, write};
 use crate::cli::CpuRun;
@@ -141,12 +142,15 @@ fn notes_of(rates: &[Rate], first: &str) -> Vec<String> {
     notes
 }
 
-/// What to do if no place has a line, as far as that helps.
+/// What to do if the first place has no line, where that helps.
 fn no_debug_note<C>(places: &[Place<C>]) -> Option<String> {
-    let none = !places.is_empty() && places.iter().all(|place| place.line.is_none());
-    none.then(|| {
-        "no debug information, so there are no lines: compile with -g (Rust: [profile.release] debug = true), \
-         and do not strip"
-            .into()
+    let first = places.first().filter(|place| place.line.is_none())?;
+    // What is no file cannot be compiled in another way.
+    first.object.starts_with('/').then(|| {
+        format!(
+            "no debug information in {}, so there are no lines of it: compile with -g (Rust: [profile.release] \
+             debug = true), and do not strip",
+            escaped(&first.object)
+        )
     })
 }
