@@ -36,6 +36,7 @@ fn main() -> ExitCode {
             plain program::samples_refused,
             plain program::of_any_kind,
             plain program::refused,
+            needs_root program::not_allowed,
             plain surroundings::one_cpu,
             needs_root surroundings::no_information_on_caches,
             needs_root surroundings::a_part_of_a_cpus_time,

@@ -269,6 +269,27 @@ pub fn samples_refused() {
     }
 }
 
+/// Another user's process is not theirs to look at, whatever the sysctl says.
+pub fn not_allowed() {
+    let scratch = Scratch::new();
+    let own = std::process::id().to_string();
+    let mut command = cachewise_as_nobody(&scratch);
+    command.args(["cpu", "run", "--sample", "page-faults", "-p", &own]);
+    Ended::of(&mut command)
+        .expect(2, "it is root's")
+        .says("not allowed", "the kernel forbids it")
+        .says("kernel.perf_event_paranoid is", "by which value")
+        .says("CAP_PERFMON", "and what helps");
+    let mut command = cachewise_as_nobody(&scratch);
+    command.args(["cpu", "run", "--sample", "page-faults", "--", "true"]);
+    let ended = Ended::of(&mut command);
+    let text = ended.err();
+    assert!(
+        text.contains("page faults, by line") || text.contains("sysctl kernel.perf_event_paranoid"),
+        "their own they may, or it says what would let them: {text}"
+    );
+}
+
 pub fn refused() {
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let no_program = scratch.path().join("program");
