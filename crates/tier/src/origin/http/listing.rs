@@ -114,6 +114,10 @@ fn take(listed: &mut Listed, href: &str, is_collection: bool, of: &Url) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Component, Path};
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parsed(xml: &str) -> io::Result<Listed> {
@@ -147,6 +151,33 @@ mod tests {
         };
         let expected = [entry("a&b!%25", Kind::File), entry("sub", Kind::Directory)];
         assert_eq!(listed.entries, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_server_names_only_plain_names_come_of_it(
+            parts in prop::collection::vec(
+                prop::sample::select(vec![
+                    "/dav/d%20d/", "/", "a", ".", "..", "%2e%2e", "%2f", "%00", "%", "\\", "?", "#", ":", "//", "http://host",
+                    "&amp;", "&#47;", "&#46;", " ", "é", "%ff", "<![CDATA[x]]>", "<href>b</href>",
+                ]),
+                0..12,
+            ),
+        ) {
+            let href = format!("/dav/d%20d/{}", parts.concat());
+            for href in [href, parts.concat()] {
+                let xml = format!("<m><response><href>{href}</href></response></m>");
+                let listed = parsed(&xml).expect("it is XML");
+                for entry in listed.entries {
+                    let bytes = entry.name.as_encoded_bytes();
+                    prop_assert!(!bytes.contains(&0), "{:?}", entry.name);
+                    let mut names = Path::new(&entry.name).components();
+                    let name = names.next();
+                    prop_assert_eq!(name, Some(Component::Normal(&entry.name)));
+                    prop_assert_eq!(names.next(), None);
+                }
+            }
+        }
     }
 
     #[test]

@@ -425,3 +425,24 @@ fn sent(headers: &HeaderMap) -> Option<Sent> {
         of: of.parse().ok(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_read_or_not_known() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_RANGE, header(text));
+            sent(&headers).map(|sent| (sent.range.map(|range| (range.start, range.len)), sent.of))
+        };
+        assert_eq!(of("bytes 5-9/100"), Some((Some((5, 5)), Some(100))));
+        assert_eq!(of("bytes 5-9/*"), Some((Some((5, 5)), None)));
+        assert_eq!(of("bytes */0"), Some((None, Some(0))));
+        assert_eq!(of("bytes 9-5/100"), Some((None, Some(100))));
+        assert_eq!(of("bytes 0-18446744073709551615/1"), Some((None, Some(1))));
+        assert_eq!(of("lines 5-9/100"), None);
+        assert_eq!(of("bytes 5-9"), None);
+    }
+}
