@@ -144,16 +144,17 @@ def handler(*_):
 
 signal.signal(signal.SIGALRM, handler)
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-blocks = sum(1 for _ in scan)
+for _ in scan:
+    pass
 while calls < 50:
     time.sleep(0.001)
 signal.setitimer(signal.ITIMER_REAL, 0)
-print("ended", blocks <= 64 * 256, scan.report is not None)
+print("ended", scan.report is not None)
 """
-    assert in_a_process_of_its_own(program, tmp_path) == "ended True True\n"
+    assert in_a_process_of_its_own(program, tmp_path) == "ended True\n"
 
 
-def test_what_is_dropped_stops_nobody(make: Make) -> None:
+def test_a_scan_may_be_dropped_at_any_time(make: Make) -> None:
     path = make("file", 4096, 4096)
     for _ in range(50):
         scan = cachewise.scan([path], block=1 << 12)
