@@ -10,7 +10,7 @@
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two lines of 64 bytes, which some CPUs fetch together, or one of 128.
 const LINE: usize = 128;
@@ -23,7 +23,7 @@ const PAGE: usize = 64 << 10;
 const LARGE: usize = 4 * PAGE;
 
 /// The file that tells where this was loaded: a `+` for each program, and a line with the microseconds of CPU time
-/// that it took when it ends, with a `*` before them if it has its heap from here.
+/// that it took when it ends, with a `*` before them if memory was asked of this, and with two if that was often.
 const PROOF: &[u8] = b"CACHEWISE_PADDED\0";
 
 const WRITE_APPEND: c_int = 0o1 | 0o2000;
@@ -34,8 +34,12 @@ const MADV_DONTNEED: c_int = 4;
 /// What has a heap of its own for the programs that it runs, and asks here for itself only.
 const MACHINE: &[u8] = b"/libjvm.so\0";
 
-/// Whether any memory was asked of this: an allocator that is linked into a program comes before it.
-static USED: AtomicBool = AtomicBool::new(false);
+/// Less often than this a C library asks for itself, at the start and for each thread, also where the program has a heap
+/// of its own.
+const OFTEN: usize = 1000;
+
+/// How often memory was asked of this, up to that: an allocator that is linked into a program comes before it.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// What getrusage(2) fills in: two times in seconds and microseconds, and more that is not needed, with room to spare.
 #[repr(C)]
@@ -97,15 +101,20 @@ extern "C" fn ended() {
     // From the last digit to the first, between the ends of lines.
     let mut text = [b'\n'; 24];
     let mut at = text.len() - 1;
-    while left > 0 && at > 2 {
+    while left > 0 && at > 3 {
         at -= 1;
         text[at] = b'0' + (left % 10) as u8;
         left /= 10;
     }
     let has_own_heap = unsafe { dl_iterate_phdr(is_machine, null_mut()) } != 0;
-    if USED.load(Ordering::Relaxed) && !has_own_heap {
-        at -= 1;
-        text[at] = b'*';
+    let asked = ASKED.load(Ordering::Relaxed);
+    if !has_own_heap {
+        for least in [1, OFTEN] {
+            if asked >= least {
+                at -= 1;
+                text[at] = b'*';
+            }
+        }
     }
     tell(&text[at - 1..]);
 }
@@ -142,9 +151,9 @@ fn padded(size: usize) -> usize {
 
 /// Memory that begins and ends at a line.
 unsafe fn lines(alignment: usize, size: usize) -> *mut c_void {
-    // Written once: else it would be a line that goes to and fro itself.
-    if !USED.load(Ordering::Relaxed) {
-        USED.store(true, Ordering::Relaxed);
+    // Written no more than that: else it would be a line that goes to and fro itself.
+    if ASKED.load(Ordering::Relaxed) < OFTEN {
+        ASKED.fetch_add(1, Ordering::Relaxed);
     }
     unsafe { memalign(alignment, padded(size)) }
 }

@@ -96,6 +96,8 @@ pub struct Comparison {
     pub cpus: usize,
     /// Whether all of those are threads of one core.
     pub is_one_core: bool,
+    /// Whether the program asked the heap that is padded for so little that its own objects may be elsewhere.
+    pub asks_little: bool,
 }
 
 /// Fewer rounds say nothing.
@@ -273,6 +275,12 @@ impl Comparison {
             ),
             (None, Some(ratio)) if is_same(ratio) => match self.blind() {
                 Some(reason) => (Answer::Unknown, reason),
+                None if self.asks_little => (
+                    Answer::Unknown,
+                    "it costs the same, but fewer than 1,000 blocks were asked of the C library's heap: where a program \
+                     has a heap of its own, nothing of that was padded"
+                        .into(),
+                ),
                 None => (Answer::NotFound, "heap objects apart from each other cost the same".into()),
             },
             (None, Some(ratio)) if ratio.low >= MATTERS => (
@@ -333,6 +341,7 @@ mod tests {
             rounds: times.iter().map(round).collect(),
             cpus: 2,
             is_one_core: false,
+            asks_little: false,
         }
     }
 
@@ -406,6 +415,12 @@ mod tests {
     #[test]
     fn threads_of_one_core_show_nothing() {
         let mut same = rounds(&[[1.0; 4]; 4], 2.0, 0.0);
+        same.asks_little = true;
+        assert_eq!(
+            same.padded_heap().answer,
+            Answer::Unknown,
+            "it may have a heap of its own"
+        );
         same.is_one_core = true;
         assert_eq!(
             answers(&same),

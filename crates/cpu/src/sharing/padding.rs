@@ -34,6 +34,9 @@ pub struct Padded {
     pub cpu: Duration,
     /// What of that those took that have their heap from it. One with an allocator of its own never asks for memory.
     pub used: Duration,
+    /// What of that those took that asked it often: more often than a C library asks for itself where the program has a
+    /// heap of its own.
+    pub often: Duration,
 }
 
 impl Padding {
@@ -101,6 +104,7 @@ fn parse(text: &str) -> Padded {
         programs: text.bytes().filter(|byte| *byte == b'+').count(),
         cpu: Duration::ZERO,
         used: Duration::ZERO,
+        often: Duration::ZERO,
     };
     for line in text.lines() {
         let line = line.trim_start_matches('+');
@@ -110,8 +114,12 @@ fn parse(text: &str) -> Padded {
         };
         let cpu = Duration::from_micros(micros);
         padded.cpu = padded.cpu.saturating_add(cpu);
-        if digits.len() < line.len() {
+        let stars = line.len() - digits.len();
+        if stars > 0 {
             padded.used = padded.used.saturating_add(cpu);
+        }
+        if stars > 1 {
+            padded.often = padded.often.saturating_add(cpu);
         }
     }
     padded
@@ -288,13 +296,14 @@ mod tests {
     #[test]
     fn what_programs_tell_is_added_up() {
         assert_eq!(
-            parse("+\n*1500\n++\n20\n\n+"),
+            parse("+\n*1500\n++\n20\n\n+\n**3\n+"),
             Padded {
-                programs: 4,
-                cpu: Duration::from_micros(1520),
-                used: Duration::from_micros(1500),
+                programs: 5,
+                cpu: Duration::from_micros(1523),
+                used: Duration::from_micros(1503),
+                often: Duration::from_micros(3),
             },
-            "two of four have ended in the usual way, one of which has a padded heap"
+            "three of five have ended in the usual way, two of which have asked for memory, one of them often"
         );
     }
 
@@ -349,6 +358,47 @@ mod tests {
         let seen = padding.padded().unwrap();
         assert_eq!(seen.programs, 1, "it was loaded: {seen:?}");
         assert_eq!(seen.used, Duration::ZERO, "and is not asked: {seen:?}");
+    }
+
+    #[test]
+    fn a_heap_of_the_language_is_seen_by_how_little_is_asked() {
+        // The C library asks for itself, at the start and for each thread; the program's own objects are elsewhere.
+        let source = r#"
+            use std::alloc::{GlobalAlloc, Layout};
+            use std::sync::atomic::{AtomicUsize, Ordering};
+            struct Own;
+            static mut PLACE: [u128; 1 << 20] = [0; 1 << 20];
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            unsafe impl GlobalAlloc for Own {
+                unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+                    let size = layout.size().div_ceil(16) * 16;
+                    unsafe { (&raw mut PLACE).cast::<u8>().add(NEXT.fetch_add(size, Ordering::Relaxed)) }
+                }
+                unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+            }
+            #[cfg(own)]
+            #[global_allocator]
+            static HEAP: Own = Own;
+            fn main() {
+                let threads: Vec<_> = (0..4).map(|of| std::thread::spawn(move || {
+                    (0..1000).map(|n| vec![of; n % 7 + 1]).collect::<Vec<_>>().len()
+                })).collect();
+                println!("{}", threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>());
+            }
+        "#;
+        let place = tempfile::tempdir().unwrap();
+        for (is_own, source) in [
+            (true, source.replace("#[cfg(own)]", "")),
+            (false, source.to_owned()),
+        ] {
+            let program = compiled(place.path(), &source);
+            let padding = Padding::new().unwrap();
+            let mut command = Command::new(&program);
+            let output = command.envs(padding.environment()).output().unwrap();
+            assert_eq!(output.stdout, b"4000\n", "{output:?}");
+            let seen = padding.padded().unwrap();
+            assert_eq!(seen.often.is_zero(), is_own, "{seen:?}");
+        }
     }
 
     #[test]

@@ -181,7 +181,9 @@ fn compare(
     let padding = Padding::new()?;
     let _kept = signals::Leftover::at(padding.place());
     let environment = padding.environment();
-    let refused = takes_padding(runner, program, &padding)?;
+    let taken = takes_padding(runner, program, &padding)?;
+    sharing.runs.asks_little = taken == Ok(Often(false));
+    let refused = taken.err();
     for round in 1..=rounds {
         said(format!("round {round} of {rounds}"));
         let mut done = Round::default();
@@ -211,18 +213,26 @@ fn compare(
     Ok(())
 }
 
-/// Why the program does not take the padding allocator; nothing if it does.
-fn takes_padding(runner: &Runner<'_>, program: &Path, padding: &Padding) -> Result<Option<String>> {
+/// Whether a program asked the padding allocator more often than a C library does for itself.
+#[derive(PartialEq, Eq)]
+struct Often(bool);
+
+/// How the program takes the padding allocator, or why it does not.
+fn takes_padding(
+    runner: &Runner<'_>,
+    program: &Path,
+    padding: &Padding,
+) -> Result<Result<Often, String>> {
     if let Some(reason) = CannotPreload::foreseen(program) {
-        return Ok(Some(reason.to_string()));
+        return Ok(Err(reason.to_string()));
     }
     let ended = runner.once(&padding.environment(), None)?;
     let padded = padding.padded()?;
     if padded.programs == 0 {
-        return Ok(Some(CannotPreload::of(program).to_string()));
+        return Ok(Err(CannotPreload::of(program).to_string()));
     }
     if !ended.has_succeeded() {
-        return Ok(Some(format!(
+        return Ok(Err(format!(
             "with a padded heap it ended with {}",
             ended.exit
         )));
@@ -237,18 +247,18 @@ fn takes_padding(runner: &Runner<'_>, program: &Path, padding: &Padding) -> Resu
         )
     };
     Ok(if !is_most(padded.cpu) {
-        Some(format!(
+        Err(format!(
             "the allocator was {}: what else is started is linked statically, clears its environment, or ends without \
              saying so",
             of_all(padded.cpu)
         ))
     } else if !is_most(padded.used) {
-        Some(format!(
+        Err(format!(
             "memory was asked of the allocator {}: what else ran has a heap of its own, as an allocator that is linked \
              into it, or Java's",
             of_all(padded.used)
         ))
     } else {
-        None
+        Ok(Often(is_most(padded.often)))
     })
 }

@@ -233,6 +233,10 @@ fn advice(sharing: &Sharing) -> Option<&'static str> {
              (look at them with --symbol or --address), the same bytes used by all, or locks",
             )
         }
+        Answer::Unknown if costs(&sharing.proofs) => Some(
+            "what running at the same time costs may be fields of one object or statics (look at them with --symbol or \
+             --address), heap objects that were not padded, the same bytes used by all, or locks",
+        ),
         _ => None,
     }
 }
