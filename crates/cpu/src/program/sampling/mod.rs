@@ -142,17 +142,22 @@ impl Sampling {
         })
     }
 
-    fn end(&mut self) -> Option<Collected> {
+    fn end(&mut self) -> Option<std::thread::Result<Collected>> {
         let collector = self.collector.take()?;
         // A counter of eight bytes takes them.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        collector.join().ok()
+        Some(collector.join())
     }
 
     /// Ends it.
     #[must_use]
     pub fn finish(mut self) -> Samples {
-        let collected = self.end().unwrap_or_default();
+        let collected = match self.end() {
+            Some(Ok(collected)) => collected,
+            // A mistake of ours: "no samples" would be another one.
+            Some(Err(panicked)) => std::panic::resume_unwind(panicked),
+            None => Collected::default(),
+        };
         let taken = collected
             .sites
             .values()
@@ -173,7 +178,7 @@ impl Sampling {
 
 impl Drop for Sampling {
     fn drop(&mut self) {
-        self.end();
+        drop(self.end());
     }
 }
 
