@@ -434,6 +434,8 @@ def in_a_process_of_its_own(program: str, *arguments: object) -> str:
 
 def test_ctrl_c_ends_a_call(origin: Path, silent: int) -> None:
     program = """
+# Started in the background by a shell it would be ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
