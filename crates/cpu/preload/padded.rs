@@ -108,12 +108,12 @@ extern "C" fn ended() {
     }
     let has_own_heap = unsafe { dl_iterate_phdr(is_machine, null_mut()) } != 0;
     let asked = ASKED.load(Ordering::Relaxed);
-    if !has_own_heap {
-        for least in [1, OFTEN] {
-            if asked >= least {
-                at -= 1;
-                text[at] = b'*';
-            }
+    if asked > 0 && !has_own_heap {
+        at -= 1;
+        text[at] = b'*';
+        if asked >= OFTEN {
+            at -= 1;
+            text[at] = b'*';
         }
     }
     tell(&text[at - 1..]);
