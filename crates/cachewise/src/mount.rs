@@ -69,6 +69,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
             escaped(&directory)
         ));
     }
+    // A second Ctrl-C ends the program at once, wherever it is.
     runtime
         .block_on(cache.close())
         .context("cannot write what waits to be written to the disk")?;

@@ -18,12 +18,13 @@ pub(crate) fn config(authority: Option<&Path>) -> Result<ClientConfig, Error> {
     let roots = match authority {
         Some(path) => of_file(path)?,
         None => {
-            let roots = of_system();
+            let (roots, failed) = of_system();
             if roots.is_empty() {
-                return Err(wrong(
-                    "this system has no certificates of authorities: name a file of them"
-                        .to_owned(),
-                ));
+                let why = failed.map(|error| format!(" ({error})"));
+                return Err(wrong(format!(
+                    "this system has no certificates of authorities{}: name a file of them",
+                    why.unwrap_or_default()
+                )));
             }
             roots
         }
@@ -36,7 +37,8 @@ pub(crate) fn config(authority: Option<&Path>) -> Result<ClientConfig, Error> {
 /// # Errors
 /// [`Error::Setting`], which is a defect.
 pub(crate) fn config_if_any() -> Result<ClientConfig, Error> {
-    with(of_system())
+    let (roots, _) = of_system();
+    with(roots)
 }
 
 fn of_file(path: &Path) -> Result<RootCertStore, Error> {
@@ -52,12 +54,13 @@ fn of_file(path: &Path) -> Result<RootCertStore, Error> {
     }
 }
 
-/// The system's; `SSL_CERT_FILE` and `SSL_CERT_DIR` in the environment name others.
-fn of_system() -> RootCertStore {
+/// The system's; `SSL_CERT_FILE` and `SSL_CERT_DIR` in the environment name others. With the first of what failed.
+fn of_system() -> (RootCertStore, Option<String>) {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
-    roots
+    let failed = found.errors.first().map(ToString::to_string);
+    (roots, failed)
 }
 
 fn with(roots: RootCertStore) -> Result<ClientConfig, Error> {

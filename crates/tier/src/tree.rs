@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::{BlockCache, Error, File, Kind, Version};
 
+/// Deeper trees are not gone into.
+const DEEPEST: usize = 256;
+
 /// The files of an origin, in the order of their names: those that were named, and those below directories that were.
 #[derive(Debug)]
 pub struct Tree {
@@ -51,6 +54,13 @@ impl Tree {
             match file.meta().kind {
                 // All that is below is done already, or about to be.
                 Kind::Directory if above.contains(&itself(&file)) => {}
+                // Behind a server a link back has another name each time.
+                Kind::Directory if above.len() >= DEEPEST => {
+                    return Some(Err(Error::Path {
+                        path,
+                        why: "256 directories, one in another, are the most that is gone into: does a link go round?",
+                    }));
+                }
                 Kind::Directory => {
                     let mut entries = match cache.list(&path).await {
                         Ok(entries) => entries,

@@ -94,7 +94,7 @@ enum State {
     Closed,
 }
 
-/// Opens the origin for a process.
+/// Opens the origin for a process; asks nobody. It is called with the interpreter's lock, as it may read the environment.
 pub type OpensOrigin = dyn Fn() -> Result<Arc<dyn Origin>, Error> + Send + Sync;
 
 /// The cache of whichever process asks.
@@ -181,11 +181,12 @@ impl Process {
             State::Unopened | State::Of(..) => {}
         }
         let opening = Arc::new(Opening::default());
-        let (settings, origin) = (self.settings.clone(), Arc::clone(&self.origin));
+        let origin = (self.origin)().map_err(|error| raise(py, &error))?;
+        let settings = self.settings.clone();
         let ends = Ends(Arc::clone(&opening));
         let started = std::thread::Builder::new()
             .name("cachewise".into())
-            .spawn(move || ends.0.is_over(open(settings, &*origin)));
+            .spawn(move || ends.0.is_over(open(settings, origin)));
         started.map_err(|error| raise_io(py, &error))?;
         // That of a parent is not torn down here.
         mem::forget(mem::replace(
@@ -213,8 +214,7 @@ impl Drop for Process {
     }
 }
 
-fn open(settings: Settings, origin: &OpensOrigin) -> Outcome {
-    let origin = origin().map_err(Failed::Cache)?;
+fn open(settings: Settings, origin: Arc<dyn Origin>) -> Outcome {
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .thread_name("cachewise")

@@ -40,10 +40,15 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         }
         Error::Path { path, why } => (path, Errno::INVAL, (*why).to_owned()),
         Error::NotFound { path } => (path, Errno::NOENT, "not at the origin".to_owned()),
-        Error::Denied { path } => (
+        Error::Denied { path, source } => (
             path,
             Errno::ACCESS,
-            "the origin refuses access; check its permissions".to_owned(),
+            format!("the origin refuses access ({source}); check its permissions and credentials"),
+        ),
+        Error::NotListed { path, why } => (
+            path,
+            Errno::OPNOTSUPP,
+            format!("the origin does not list directories ({why}); name files by their paths"),
         ),
         Error::Changed { path, what } => (
             path,

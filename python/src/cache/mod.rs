@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cachewise_tier::{
-    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Origin, Settings, Tree, Wanted,
+    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, Tree, Wanted,
 };
 use cachewise_units::ByteRange;
 use pyo3::exceptions::PyValueError;
@@ -64,16 +64,20 @@ impl Cache {
                 PyValueError::new_err(format!("{}: {why}", error::argument(&name)))
             })?;
         }
-        let opened = py.detach(|| {
-            let wanted = wanted.finish(error::argument)?;
-            let origin = wanted.origin(&path)?;
-            Ok((wanted, origin))
-        });
-        let (wanted, origin) = opened.map_err(|error| raise(py, &error))?;
-        let settings = wanted.settings.clone();
-        // A directory stays the one that it was, wherever the process goes; a server is asked over connections of its own.
+        // The environment is read with the interpreter's lock, under which Python changes it.
+        let wanted = wanted
+            .finish(error::argument)
+            .map_err(|error| raise(py, &error))?;
+        // A directory stays the one that it was, wherever the process goes; a server is asked over connections of its own
+        // in each process.
         let is_url = path.to_str().is_some_and(|name| name.contains("://"));
-        let opens = move || match is_url {
+        let origin = match is_url {
+            true => wanted.origin(&path),
+            false => py.detach(|| wanted.origin(&path)),
+        };
+        let origin = origin.map_err(|error| raise(py, &error))?;
+        let (settings, here) = (wanted.settings.clone(), std::process::id());
+        let opens = move || match is_url && std::process::id() != here {
             true => wanted.origin(&path),
             false => Ok(Arc::clone(&origin)),
         };

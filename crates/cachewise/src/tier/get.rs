@@ -31,15 +31,21 @@ pub fn get(arguments: &Arguments) -> Result<ExitCode> {
         Some(length) => start.saturating_add(length.0).min(size),
         None => size,
     };
-    let mut out = io::stdout().lock();
-    while start < end {
-        let len = STEP.min(end.saturating_sub(start));
-        let bytes = runtime.block_on(cache.get(&file, ByteRange { start, len }))?;
-        out.write_all(&bytes)
-            .context("cannot write to standard output")?;
-        start = start.saturating_add(len);
-    }
-    out.flush().context("cannot write to standard output")?;
-    runtime.block_on(cache.close())?;
+    let written = (|| -> Result<()> {
+        let mut out = io::stdout().lock();
+        while start < end {
+            let len = STEP.min(end.saturating_sub(start));
+            let bytes = runtime.block_on(cache.get(&file, ByteRange { start, len }))?;
+            out.write_all(&bytes)
+                .context("cannot write to standard output")?;
+            start = start.saturating_add(len);
+        }
+        out.flush().context("cannot write to standard output")?;
+        Ok(())
+    })();
+    // What was read is kept, also where the rest could not be had.
+    let closed = runtime.block_on(cache.close());
+    written?;
+    closed?;
     Ok(ExitCode::SUCCESS)
 }

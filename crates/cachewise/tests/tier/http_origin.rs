@@ -1,8 +1,10 @@
 //! `tier` and `mount` of an origin over HTTP: lighttpd, which lists by WebDAV, the server of Python, which does not
 //! even know parts of files, and servers that break.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -359,6 +361,11 @@ fn secrets() {
     command.env("CACHEWISE_ORIGIN_AUTHORIZATION", "Bearer geheim");
     let read = Ended::of(&mut command).expect(0, "it is known");
     assert!(read.out == bytes_of(0, 1_000));
+    let no_text = OsStr::from_bytes(b"Bearer \xe4geheim");
+    command.env("CACHEWISE_ORIGIN_AUTHORIZATION", no_text);
+    let refused = Ended::of(&mut command).expect(2, "no text");
+    let said = refused.says("UTF-8", "why").err();
+    assert!(!said.contains("geheim"), "{said}");
     for (origin, why) in [
         (
             "http://me:geheim@127.0.0.1:1/",

@@ -328,12 +328,14 @@ impl fuser::Filesystem for Filesystem {
         };
         let dots = [(OsStr::new("."), number.0), (OsStr::new(".."), UNKNOWN)];
         let dots = dots.map(|(name, number)| (name, number, FileType::Directory));
+        let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
         let entries = list
+            .get(skipped.saturating_sub(dots.len())..)
+            .unwrap_or_default()
             .iter()
             .map(|entry| (entry.name.as_os_str(), UNKNOWN, file_type(entry.kind)));
-        let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
         let mut next = offset;
-        for (name, number, kind) in dots.into_iter().chain(entries).skip(skipped) {
+        for (name, number, kind) in dots.into_iter().skip(skipped).chain(entries) {
             next = next.saturating_add(1);
             if reply.add(INodeNo(number), next, kind, name) {
                 // No room for this one.

@@ -1,5 +1,6 @@
 //! [`Secret`]: a password that no log, error or debug output shows.
 
+use std::env::VarError;
 use std::fmt;
 use std::path::Path;
 
@@ -18,12 +19,16 @@ impl Secret {
     /// # Errors
     /// [`Error::Setting`] where it is not set, or is no text.
     pub fn from_environment(variable: &str) -> Result<Self, Error> {
-        std::env::var(variable)
-            .map(Self)
-            .map_err(|error| Error::Setting {
-                setting: "password",
-                why: format!("environment variable {variable}: {error}"),
-            })
+        // The library's own error would show what is no text.
+        let why = match std::env::var(variable) {
+            Ok(text) => return Ok(Self(text)),
+            Err(VarError::NotPresent) => "is not set",
+            Err(VarError::NotUnicode(_)) => "is no text in UTF-8",
+        };
+        Err(Error::Setting {
+            setting: "password",
+            why: format!("environment variable {variable} {why}"),
+        })
     }
 
     /// Takes it from the first line of a file.

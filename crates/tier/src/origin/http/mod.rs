@@ -187,6 +187,8 @@ impl Inner {
         }
         if reply.status == StatusCode::OK
             && let (Some(state), Some(size)) = (State::of(&reply.headers), size(&reply.headers))
+            // Nothing is ever read of an empty file, so that nobody would see that it is none.
+            && size > 0
         {
             return Ok(meta(&state, size, &reply.headers));
         }

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{
-    DATE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
+    AGE, CONTENT_ENCODING, DATE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_UNMODIFIED_SINCE, LAST_MODIFIED,
 };
 
 use crate::origin::Version;
@@ -17,6 +18,8 @@ const STEP: Duration = Duration::from_secs(2);
 pub(in crate::origin) struct State {
     etag: String,
     modified: String,
+    /// How the bytes are packed: a server that packs some answers and not others would have two files under one name.
+    packed: String,
 }
 
 impl State {
@@ -26,6 +29,10 @@ impl State {
         let state = Self {
             etag: text(headers, &ETAG).trim().to_owned(),
             modified: text(headers, &LAST_MODIFIED).trim().to_owned(),
+            packed: match text(headers, &CONTENT_ENCODING).trim() {
+                "identity" => String::new(),
+                packed => packed.to_ascii_lowercase(),
+            },
         };
         (state.is_strong() || state.modified().is_some()).then_some(state)
     }
@@ -35,22 +42,27 @@ impl State {
         let state = Self {
             etag: etag.trim().to_owned(),
             modified: modified.map(httpdate::fmt_http_date).unwrap_or_default(),
+            packed: String::new(),
         };
         (state.is_strong() || modified.is_some()).then_some(state)
     }
 
     /// Takes it out of a version that was made of one.
     pub(in crate::origin) fn of_version(version: &Version) -> Option<Self> {
-        let (etag, modified) = version.as_str().split_once('\n')?;
+        let mut lines = version.as_str().split('\n').map(str::to_owned);
         Some(Self {
-            etag: etag.to_owned(),
-            modified: modified.to_owned(),
+            etag: lines.next()?,
+            modified: lines.next()?,
+            packed: lines.next().unwrap_or_default(),
         })
     }
 
     /// What of it goes into keys. No header has a line break in it.
     pub(in crate::origin) fn version(&self) -> Version {
-        Version::new(&format!("{}\n{}", self.etag, self.modified))
+        Version::new(&format!(
+            "{}\n{}\n{}",
+            self.etag, self.modified, self.packed
+        ))
     }
 
     /// The ETag, if it stands for bytes.
@@ -86,13 +98,20 @@ impl State {
         let shows_from = self.modified()?.checked_add(STEP)?;
         let now = SystemTime::now();
         match httpdate::parse_http_date(&text(headers, &DATE)) {
-            Ok(there) => match shows_from.duration_since(there) {
+            // What a cache in between has is as old as it says.
+            Ok(there) => match shows_from.duration_since(there + age(headers)) {
                 Ok(left) => now.checked_add(left),
                 Err(_) => None,
             },
             Err(_) => (shows_from > now).then_some(shows_from),
         }
     }
+}
+
+/// How long an answer has been in a cache between the server and us.
+fn age(headers: &HeaderMap) -> Duration {
+    let seconds = text(headers, &AGE).trim().parse::<u32>();
+    Duration::from_secs(seconds.unwrap_or_default().into())
 }
 
 /// A header as text; empty where there is none, or none that is text.
@@ -131,6 +150,17 @@ mod tests {
     }
 
     #[test]
+    fn packed_bytes_are_another_state() {
+        let of =
+            |packing| State::of(&head(&[(ETAG, "\"1\""), (CONTENT_ENCODING, packing)])).unwrap();
+        let plain = State::of(&head(&[(ETAG, "\"1\"")])).unwrap();
+        assert_eq!(of("identity"), plain);
+        assert_ne!(of("gzip"), plain);
+        assert_ne!(of("gzip").version(), plain.version());
+        assert_eq!(State::of_version(&of("gzip").version()), Some(of("gzip")));
+    }
+
+    #[test]
     fn the_strongest_that_there_is_is_required() {
         let required = |told: &[(HeaderName, &str)]| {
             let mut headers = HeaderMap::new();
@@ -154,6 +184,9 @@ mod tests {
         let (written, etag) = ((LAST_MODIFIED, WRITTEN), (ETAG, "\"1\""));
         let same = left(&[written.clone(), etag.clone(), (DATE, WRITTEN)]).unwrap();
         assert!(same > Duration::from_secs(1), "{same:?}");
+        let old = [written.clone(), (DATE, WRITTEN), (AGE, "7")];
+        let of_a_cache = left(&old).unwrap_or_default();
+        assert_eq!(of_a_cache, Duration::ZERO, "in a cache for 7 seconds");
         let later = (DATE, "Sun, 06 Nov 1994 08:49:39 GMT");
         assert_eq!(
             left(&[written.clone(), later]).unwrap_or_default(),
