@@ -88,8 +88,10 @@ fn of_json(ended: &Ended) -> Value {
 /// How many files a document has, and how often a tier was asked.
 fn counts(document: &Value, tier: &str) -> (usize, u64) {
     let files = document["files"].as_array().expect("files").len();
-    let tiers = document["cache"]["tiers"].as_array().expect("tiers");
-    let row = tiers.iter().find(|row| row["tier"] == tier);
+    let rows = document["rows"].as_array().expect("rows");
+    let row = rows
+        .iter()
+        .find(|row| row["of"] == "tier" && row["name"] == tier);
     (
         files,
         row.expect("it is one")["calls"].as_u64().expect("a number"),

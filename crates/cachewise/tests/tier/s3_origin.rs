@@ -32,8 +32,10 @@ fn json(command: &mut Command, why: &str) -> Value {
 
 /// How often the origin was asked for blocks.
 fn origin_calls(document: &Value) -> u64 {
-    let tiers = document["cache"]["tiers"].as_array().expect("tiers");
-    let row = tiers.iter().find(|row| row["tier"] == "origin");
+    let rows = document["rows"].as_array().expect("rows");
+    let row = rows
+        .iter()
+        .find(|row| row["of"] == "tier" && row["name"] == "origin");
     row.expect("it is one")["calls"].as_u64().expect("a number")
 }
 
