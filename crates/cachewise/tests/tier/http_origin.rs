@@ -94,7 +94,9 @@ fn counts(document: &Value, tier: &str) -> (usize, u64) {
         .find(|row| row["of"] == "tier" && row["name"] == tier);
     (
         files,
-        row.expect("it is one")["calls"].as_u64().expect("a number"),
+        row.expect("it is one")["calls_total"]
+            .as_u64()
+            .expect("a number"),
     )
 }
 

@@ -36,7 +36,9 @@ fn origin_calls(document: &Value) -> u64 {
     let row = rows
         .iter()
         .find(|row| row["of"] == "tier" && row["name"] == "origin");
-    row.expect("it is one")["calls"].as_u64().expect("a number")
+    row.expect("it is one")["calls_total"]
+        .as_u64()
+        .expect("a number")
 }
 
 fn files() {
