@@ -154,8 +154,14 @@ tools() {
     set -- nothing "cold 1M" "warm 1M" "cold 4k" "warm 4k" "direct 1M" "write 1M"
     for load in "$@"; do
         before "$load"
-        ours="cachewise run -o /tmp/ours.json --"
+        rm -f /tmp/ours.json
+        ours="timeout -k 10 600 cachewise run -o /tmp/ours.json --"
         the_load "$load" >/dev/null
+        status=$?
+        if [ "$status" != 0 ] || [ ! -s /tmp/ours.json ]; then
+            say "FAILED: tools: $load: cachewise run: exit $status"
+            continue
+        fi
         cp /tmp/ours.json "$out/tools-$(echo "$load" | tr ' ' -).json"
         say "tools: $load | expected: $(truth_of "$load")"
         say "tools: $load | cachewise: $(number read_hit_pages) hits, $(number read_miss_pages) misses," \
