@@ -101,7 +101,10 @@ pub(super) fn ranked<C: Cost>(
         })
         .collect();
     places.sort_by(|one, other| {
-        let name = |place: &Place<C>| (place.function.clone(), place.line.clone());
+        let name = |place: &Place<C>| {
+            let (function, line) = (place.function.clone(), place.line.clone());
+            (function, line, place.object.clone())
+        };
         let weight = other.costs.weight().cmp(&one.costs.weight());
         weight.then_with(|| name(one).cmp(&name(other)))
     });
@@ -143,6 +146,29 @@ mod tests {
     fn an_address_is_no_name() {
         assert!(has_name("main") && has_name("x0x"), "those are");
         assert!(!has_name("???") && !has_name("0x0000000000001149"), "no");
+    }
+
+    #[test]
+    fn what_costs_the_same_is_in_the_order_of_its_name() {
+        #[derive(Debug, Default)]
+        struct One(u64);
+        impl Cost for One {
+            fn add(&mut self, other: &One) {
+                self.0 += other.0;
+            }
+
+            fn weight(&self) -> u64 {
+                self.0
+            }
+        }
+        let names: Vec<String> = (10..30).map(|number| format!("lib{number}")).collect();
+        let named = names.iter().rev();
+        let named = named.map(|name| ((None, None, name.clone()), One(1)));
+        let ranked: Vec<String> = ranked(named, usize::MAX)
+            .into_iter()
+            .map(|place| place.object)
+            .collect();
+        assert_eq!(ranked, names, "without functions and lines, too");
     }
 
     #[test]

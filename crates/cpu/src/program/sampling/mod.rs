@@ -12,7 +12,7 @@
 //! - this file: beginning, ending, and what came of it
 //!
 //! # Kernel
-//! 3.16 and later. From 5.12 on files are known by their build ID, before by their inode; from 6.0 on the kernel counts
+//! 4.1 and later: those before do not say how large a buffer is. From 5.12 on files are known by their build ID, before by their inode; from 6.0 on the kernel counts
 //! what was lost by itself.
 
 mod collect;
@@ -76,6 +76,7 @@ pub struct Sampling {
     skid: Skid,
     left_out: usize,
     without: CpuList,
+    unmapped: Option<String>,
     /// Written to, it ends.
     stop: Arc<OwnedFd>,
     collector: Option<JoinHandle<Collected>>,
@@ -87,7 +88,9 @@ impl Sampling {
     /// # Errors
     /// If the event cannot be had here.
     pub fn of_children(event: &'static Event, period: Option<u64>) -> Result<Sampling, NoCounter> {
-        Sampling::start(event, period, &Whose::Children, Spaces::default)
+        Sampling::start(event, period, &Whose::Children, || {
+            (Spaces::default(), None)
+        })
     }
 
     /// Samples these threads of a process from now on, and what they start.
@@ -104,8 +107,12 @@ impl Sampling {
         Sampling::start(event, period, &Whose::Threads(threads), || {
             // After sampling has begun: what is mapped meanwhile is told twice, and not missed.
             let mut spaces = Spaces::default();
-            spaces.running(pid, &mappings_of(pid).unwrap_or_default(), count);
-            spaces
+            let (mapped, why) = match mappings_of(pid) {
+                Ok(mapped) => (mapped, None),
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            };
+            spaces.running(pid, &mapped, count);
+            (spaces, why)
         })
     }
 
@@ -113,7 +120,7 @@ impl Sampling {
         event: &'static Event,
         period: Option<u64>,
         whose: &Whose,
-        spaces: impl FnOnce() -> Spaces,
+        spaces: impl FnOnce() -> (Spaces, Option<String>),
     ) -> Result<Sampling, NoCounter> {
         let period = period.unwrap_or(event.period).max(event.shortest);
         let Opened {
@@ -124,7 +131,7 @@ impl Sampling {
             left_out,
             without,
         } = open::open(event, period, whose)?;
-        let spaces = spaces();
+        let (spaces, unmapped) = spaces();
         let failed = |errno: rustix::io::Errno| NoCounter::Failed(errno.raw_os_error());
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?);
         let ending = Arc::clone(&stop);
@@ -137,6 +144,7 @@ impl Sampling {
             skid,
             left_out,
             without,
+            unmapped,
             stop,
             collector: Some(collector),
         })
@@ -170,6 +178,7 @@ impl Sampling {
             skid: self.skid,
             left_out: self.left_out,
             without: std::mem::take(&mut self.without),
+            unmapped: self.unmapped.take(),
             taken: Tally::of(taken, self.period),
             collected,
         }
@@ -195,6 +204,8 @@ pub struct Samples {
     pub left_out: usize,
     /// CPUs that have no such counter: what ran there was not sampled.
     pub without: CpuList,
+    /// Why it is not known what the process had mapped before; nothing if it is.
+    pub unmapped: Option<String>,
     /// All samples together.
     pub taken: Tally,
     collected: Collected,

@@ -19,7 +19,7 @@ use crate::program::source::own_frame;
 const MOST_OBJECTS: usize = 16_384;
 
 /// Files that are kept open.
-const MOST_OPEN: usize = 256;
+pub(super) const MOST_OPEN: usize = 256;
 
 /// What shows that a file is the one that was mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,22 @@ struct Object {
     identity: Identity,
     /// Whether it was tried to open it.
     is_seen: bool,
-    file: Option<File>,
+    file: Option<Kept>,
+}
+
+/// A file that was opened while it was used.
+#[derive(Debug)]
+struct Kept {
+    file: File,
+    stamp: Option<Stamp>,
+}
+
+/// What changes when a file is written to: its size, and when that was.
+type Stamp = (u64, i64, i64);
+
+fn stamp(file: &File) -> Option<Stamp> {
+    let found = file.metadata().ok()?;
+    Some((found.size(), found.mtime(), found.mtime_nsec()))
 }
 
 impl Objects {
@@ -75,7 +90,10 @@ impl Objects {
         if std::mem::replace(&mut object.is_seen, true) || self.open >= MOST_OPEN {
             return;
         }
-        object.file = object.find(Some(pid));
+        object.file = object.find(Some(pid)).map(|file| Kept {
+            stamp: stamp(&file),
+            file,
+        });
         self.open += usize::from(object.file.is_some());
     }
 
@@ -92,11 +110,14 @@ impl Objects {
     /// Its symbols and lines; nothing if it is no file, or is another one in the meantime.
     pub(super) fn code(&self, number: usize) -> Option<Code> {
         let object = self.known.get(number)?;
-        let again = match object.file {
+        let again = match &object.file {
+            // It may have been written over in place.
+            Some(kept) if !object.is_still(kept) => return None,
             Some(_) => None,
             None => object.find(None),
         };
-        let file = object.file.as_ref().or(again.as_ref())?;
+        let kept = object.file.as_ref().map(|kept| &kept.file);
+        let file = kept.or(again.as_ref())?;
         let cache = ReadCache::new(file);
         let parsed = object::File::parse(&cache).ok()?;
         let segments = parsed.segments();
@@ -129,6 +150,14 @@ impl Object {
         let of_process = pid.and_then(|pid| in_root_of(pid, &self.name));
         let mut places = of_process.into_iter().chain([self.name.clone()]);
         places.find_map(|place| regular(&place).filter(|file| self.is_it(file)))
+    }
+
+    /// Whether the file has the code that ran, still.
+    fn is_still(&self, kept: &Kept) -> bool {
+        match self.identity {
+            Identity::Inode(_) => kept.stamp.is_some() && kept.stamp == stamp(&kept.file),
+            Identity::BuildId(_) => self.is_it(&kept.file),
+        }
     }
 
     fn is_it(&self, file: &File) -> bool {
@@ -214,6 +243,36 @@ mod tests {
         objects.seen(number, std::process::id());
         std::fs::remove_file(&copy).unwrap();
         assert!(objects.code(number).is_some(), "it was kept open");
+    }
+
+    #[test]
+    fn a_program_that_was_written_over_has_no_lines() {
+        let place = tempfile::tempdir().unwrap();
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let parsed = object::File::parse(&*own).unwrap();
+        let build_id = parsed.build_id().unwrap().map(<[u8]>::to_vec);
+        let is_named = build_id.is_some();
+        let copy = place.path().join("program");
+        std::fs::write(&copy, &own).unwrap();
+        let inode = Identity::Inode(copy.metadata().unwrap().ino());
+        let mut objects = Objects::default();
+        let identities = [Some(inode), build_id.map(Identity::BuildId)];
+        let numbers: Vec<usize> = identities
+            .into_iter()
+            .flatten()
+            .filter_map(|identity| objects.number(&copy, identity))
+            .collect();
+        assert_eq!(numbers.len(), 1 + usize::from(is_named), "all have one");
+        for number in &numbers {
+            objects.seen(*number, std::process::id());
+            assert!(objects.code(*number).is_some(), "as it ran");
+        }
+        // The same file with other code in it, as cp(1) does.
+        let other = std::fs::read("/bin/sh").unwrap();
+        std::fs::write(&copy, other).unwrap();
+        for number in numbers {
+            assert!(objects.code(number).is_none(), "another program");
+        }
     }
 
     #[test]

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use perf_event::{Builder, Counter, ReadFormat, SampleFlag, SampleSkid, Sampler};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, ioctl, opcode};
+use rustix::process::{Resource, getrlimit};
 
 use super::event::Event;
+use super::object::MOST_OPEN;
 use crate::measure::pin::allowed;
 use crate::program::NoCounter;
 use crate::{CpuList, Error};
@@ -20,6 +23,9 @@ const LARGEST_RING: usize = 512 << 10;
 
 /// Less than this holds no burst.
 const SMALLEST_RING: usize = 32 << 10;
+
+/// Descriptors that threads are not to take: for the files that samples are in, and what follows.
+const SPARE: u64 = MOST_OPEN as u64 + 64;
 
 /// Whose events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +161,15 @@ impl From<io::Error> for Failed {
     }
 }
 
+/// Holds descriptors that others will need, a quarter of what there may be at most.
+fn spare() -> Vec<OwnedFd> {
+    let most = getrlimit(Resource::Nofile).current;
+    let count = most.map_or(SPARE, |most| SPARE.min(most / 4));
+    (0..count)
+        .map_while(|_| eventfd(0, EventfdFlags::CLOEXEC).ok())
+        .collect()
+}
+
 fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
@@ -167,6 +182,10 @@ pub(super) fn open(event: &Event, period: u64, whose: &Whose) -> Result<Opened, 
         Whose::Threads(threads) => threads.iter().copied().map(Some).collect(),
     };
     let way = way(event, period, &threads, &cpus)?;
+    let _spare = match whose {
+        Whose::Children => Vec::new(),
+        Whose::Threads(_) => spare(),
+    };
     let mut ring = LARGEST_RING;
     loop {
         match all(event, period, way, &threads, &cpus, ring) {
@@ -310,14 +329,16 @@ mod tests {
     fn threads_of_a_process_share_the_buffers() {
         let own = std::process::id();
         let (stop, wait) = std::sync::mpsc::channel::<()>();
-        let other = std::thread::spawn(move || wait.recv());
-        let threads: Vec<u32> = std::fs::read_dir("/proc/self/task")
-            .unwrap()
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
-        assert!(threads.len() > 1, "this one and another: {threads:?}");
+        let (say, said) = std::sync::mpsc::channel();
+        let id = || u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let other = std::thread::spawn(move || {
+            say.send(id()).unwrap();
+            wait.recv()
+        });
+        // Not those of other tests: with many CPUs, all of them are more than may be open.
+        let threads = [id(), said.recv().unwrap()];
         let event = Event::named("page-faults").unwrap();
-        match open(event, 1, &Whose::Threads(threads.clone())) {
+        match open(event, 1, &Whose::Threads(threads.to_vec())) {
             Ok(opened) => {
                 assert_eq!(opened.skid, Skid::None, "the kernel was there");
                 assert!(opened.rings.len() <= online().unwrap().len(), "one a CPU");
