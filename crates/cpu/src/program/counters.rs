@@ -41,6 +41,14 @@ impl From<io::Error> for NoCounter {
     }
 }
 
+impl NoCounter {
+    /// Whether there was nobody left to count.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        self == NoCounter::Failed(rustix::io::Errno::SRCH.raw_os_error())
+    }
+}
+
 impl std::fmt::Display for NoCounter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -83,6 +91,7 @@ fn not_allowed(level: &str) -> String {
 #[derive(Debug)]
 pub struct Counters {
     pairs: Vec<Pair>,
+    counted_ratio: Option<f64>,
 }
 
 const fn cache(which: CacheId, result: CacheResult) -> Cache {
@@ -151,7 +160,10 @@ impl Counters {
                 || open(Wanted::Hardware(Hardware::BRANCH_MISSES)),
             ),
         });
-        Counters { pairs }
+        Counters {
+            pairs,
+            counted_ratio: None,
+        }
     }
 
     /// Why there is none at all; nothing if there is one.
@@ -172,8 +184,16 @@ impl Counters {
         })
     }
 
+    /// The smallest part of the time in which one of them had a place in the hardware when they were read last, 0 to 1:
+    /// what it counted then is scaled. Nothing if none was ever enabled.
+    #[must_use]
+    pub const fn counted_ratio(&self) -> Option<f64> {
+        self.counted_ratio
+    }
+
     /// What they say.
     pub fn read(&mut self) -> Vec<Rate> {
+        let mut least: Option<f64> = None;
         let mut rates: Vec<Rate> = self
             .pairs
             .iter_mut()
@@ -181,10 +201,11 @@ impl Counters {
                 name: pair.name,
                 counts: match &mut pair.counters {
                     Err(reason) => Err(reason.to_string()),
-                    Ok((accesses, misses)) => both(accesses, misses),
+                    Ok((accesses, misses)) => both(accesses, misses, &mut least),
                 },
             })
             .collect();
+        self.counted_ratio = least;
         rates.insert(
             2,
             Rate {
@@ -209,18 +230,60 @@ fn pair(
     Ok((first?, second()?))
 }
 
-fn both(accesses: &mut Counter, misses: &mut Counter) -> Result<(u64, u64), String> {
-    Ok((count(accesses)?, count(misses)?))
+/// Adds up what threads have counted; and how many of them lack a figure that others have.
+#[must_use]
+pub fn sum(threads: &[Vec<Rate>]) -> (Vec<Rate>, usize) {
+    let mut sums: Vec<Rate> = Vec::new();
+    for rate in threads.iter().flatten() {
+        let Some(sum) = sums.iter_mut().find(|sum| sum.name == rate.name) else {
+            sums.push(rate.clone());
+            continue;
+        };
+        match (&mut sum.counts, &rate.counts) {
+            (Ok(sum), Ok(more)) => {
+                *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
+            }
+            (sum @ Err(_), Ok(_)) => sum.clone_from(&rate.counts),
+            (_, Err(_)) => {}
+        }
+    }
+    let is_known = |name| {
+        let found = sums.iter().find(|sum| sum.name == name);
+        found.is_some_and(|sum| sum.counts.is_ok())
+    };
+    let lacks = |rate: &Rate| rate.counts.is_err() && is_known(rate.name);
+    let without = threads.iter().filter(|rates| rates.iter().any(lacks));
+    let without = without.count();
+    (sums, without)
+}
+
+fn both(
+    accesses: &mut Counter,
+    misses: &mut Counter,
+    least: &mut Option<f64>,
+) -> Result<(u64, u64), String> {
+    Ok((count(accesses, least)?, count(misses, least)?))
+}
+
+fn count(counter: &mut Counter, least: &mut Option<f64>) -> Result<u64, String> {
+    let read = counter.read_count_and_time();
+    let read = read.map_err(|error| format!("the counter cannot be read: {error}"))?;
+    let counted = scaled(read.count, read.time_enabled, read.time_running)?;
+    if read.time_enabled > 0 {
+        let ratio = read.time_running as f64 / read.time_enabled as f64;
+        *least = Some(least.map_or(ratio, |least| least.min(ratio)));
+    }
+    Ok(counted)
 }
 
 /// A counter that had to share its place in the hardware counted a part of the time: what it counted is scaled.
-fn count(counter: &mut Counter) -> Result<u64, String> {
-    let read = counter.read_count_and_time();
-    let read = read.map_err(|error| format!("the counter cannot be read: {error}"))?;
-    match (read.time_enabled, read.time_running) {
+fn scaled(count: u64, enabled: u64, running: u64) -> Result<u64, String> {
+    match (enabled, running) {
+        // A thread that slept all the time did nothing.
+        (0, _) => Ok(0),
         (_, 0) => Err("the counter got no place in the hardware".into()),
-        (enabled, running) if enabled == running => Ok(read.count),
-        (enabled, running) => Ok((read.count as f64 * enabled as f64 / running as f64) as u64),
+        (enabled, running) if enabled == running => Ok(count),
+        (enabled, running) => Ok((count as f64 * enabled as f64 / running as f64) as u64),
     }
 }
 
@@ -270,9 +333,51 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_that_shared_its_place_is_scaled() {
+        assert_eq!(scaled(7, 10, 10), Ok(7), "it had it all the time");
+        assert_eq!(scaled(7, 10, 5), Ok(14), "half of the time");
+        assert_eq!(scaled(0, 0, 0), Ok(0), "who slept did nothing");
+        assert!(scaled(0, 10, 0).is_err(), "never had one");
+    }
+
+    #[test]
+    fn threads_with_a_figure_are_added_up_and_the_others_counted() {
+        let rate = |name, counts: Result<(u64, u64), &str>| Rate {
+            name,
+            counts: counts.map_err(str::to_owned),
+        };
+        let threads = [
+            vec![rate("a", Err("no place")), rate("b", Err("not here"))],
+            vec![rate("a", Ok((10, 1))), rate("b", Err("not here"))],
+            vec![rate("a", Err("too many files")), rate("b", Err("x"))],
+            vec![rate("a", Ok((u64::MAX, 2))), rate("b", Err("not here"))],
+        ];
+        let expected = vec![rate("a", Ok((u64::MAX, 3))), rate("b", Err("not here"))];
+        assert_eq!(sum(&threads), (expected, 2), "whoever is the first");
+        assert_eq!(sum(&[]), (Vec::new(), 0), "nobody");
+        let none = &threads[..1];
+        assert_eq!(sum(none), (threads[0].clone(), 0), "nobody has one");
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_has_ended() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let gone = of_thread(Software::PAGE_FAULTS, i32::try_from(pid).unwrap()).unwrap_err();
+        assert!(
+            gone.has_ended() || gone == NoCounter::NotAllowed,
+            "it is gone: {gone}"
+        );
+        assert!(!NoCounter::NotHere.has_ended(), "that is another reason");
+    }
+
+    #[test]
     fn every_counter_has_a_figure_or_a_reason() {
         let mut counters = Counters::for_children();
         let none = counters.none();
+        let done = std::process::Command::new("true").status().unwrap();
+        assert!(done.success(), "`true` is true");
         for rate in counters.read() {
             match rate.counts {
                 Ok((accesses, misses)) => assert!(misses <= accesses, "{}", rate.name),

@@ -15,7 +15,7 @@ pub mod sampling;
 mod simulation;
 mod source;
 
-pub use counters::{Counters, NoCounter};
+pub use counters::{Counters, NoCounter, sum};
 pub use profile::{Costs, Profile};
 pub use simulation::{Geometry, Simulation};
 pub use source::{Place, hottest};

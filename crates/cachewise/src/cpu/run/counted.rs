@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Result, bail};
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Unit};
-use cachewise_cpu::program::{Counters, NoCounter, Place, Rate};
+use cachewise_cpu::program::{Counters, NoCounter, Place, Rate, sum};
 use cachewise_kstat::Kernel;
 use cachewise_units::{Interval, Ratio};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -58,7 +58,12 @@ pub fn counted(arguments: &CpuRun, counters: &mut Counters) -> Result<Usage> {
         head: line_of(command),
         exit,
         how: how(&rates),
-        notes: notes(&rates, &sampled, scope),
+        notes: notes(
+            &rates,
+            &partly(0, counters.counted_ratio()),
+            &sampled,
+            scope,
+        ),
         rates,
         lines: lines(sampled, arguments.top),
     })
@@ -78,10 +83,15 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     let mut counters: Vec<Counters> = threads.iter().copied().map(Counters::of_thread).collect();
-    let Some(none) = counters.first().map(Counters::none) else {
+    // The first one may have ended before the others.
+    let has_ended = |counters: &Counters| counters.none().is_some_and(NoCounter::has_ended);
+    counters.retain(|counters| !has_ended(counters));
+    if counters.is_empty() {
         bail!("process {pid} has ended");
-    };
-    if let Some(reason) = none
+    }
+    // If one of them has some, there are some.
+    let reasons: Option<Vec<NoCounter>> = counters.iter().map(Counters::none).collect();
+    if let Some(reason) = reasons.and_then(|reasons| reasons.first().copied())
         && arguments.sample.is_none()
     {
         bail!(
@@ -94,28 +104,36 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     })?;
     let course = child::follow(&kernel, pid, arguments.duration.map(Interval::get), false)?;
     let sampled = sampling.map(|sampling| Sampled::of(sampling.finish()));
-    let mut rates: Vec<Rate> = Vec::new();
-    for thread in &mut counters {
-        for rate in thread.read() {
-            match rates.iter_mut().find(|sum| sum.name == rate.name) {
-                Some(sum) => {
-                    if let (Ok(sum), Ok(more)) = (&mut sum.counts, &rate.counts) {
-                        *sum = (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1));
-                    }
-                }
-                None => rates.push(rate),
-            }
-        }
-    }
+    let rates: Vec<Vec<Rate>> = counters.iter_mut().map(Counters::read).collect();
+    let (rates, without) = sum(&rates);
+    let ratios = counters.iter().filter_map(Counters::counted_ratio);
+    let least = ratios.min_by(f64::total_cmp);
     let scope = "in user space, of the threads that were there and what they started";
     Ok(Usage {
         head: format!("process {pid}"),
         exit: course.exit,
         how: how(&rates),
-        notes: notes(&rates, &sampled, scope),
+        notes: notes(&rates, &partly(without, least), &sampled, scope),
         rates,
         lines: lines(sampled, arguments.top),
     })
+}
+
+/// What of the figures was not counted: of how many threads, and in which part of the time.
+fn partly(without: usize, least: Option<f64>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if without > 0 {
+        notes.push(format!(
+            "{without} threads lack some of the counters, and are not in their figures"
+        ));
+    }
+    if let Some(ratio) = least.filter(|ratio| *ratio < 0.95) {
+        notes.push(format!(
+            "counters had to share the hardware: figures are extrapolated, from {:.0} % of the time at least",
+            100.0 * ratio
+        ));
+    }
+    notes
 }
 
 fn how(rates: &[Rate]) -> How {
@@ -151,10 +169,16 @@ fn lines(sampled: Result<Sampled, String>, top: usize) -> Lines {
     }
 }
 
-fn notes(rates: &[Rate], sampled: &Result<Sampled, String>, scope: &str) -> Vec<String> {
+fn notes(
+    rates: &[Rate],
+    partly: &[String],
+    sampled: &Result<Sampled, String>,
+    scope: &str,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if how(rates) == How::Counters {
         notes.push(format!("counted by hardware, {scope}"));
+        notes.extend_from_slice(partly);
     }
     match sampled {
         Ok(sampled) => {
@@ -203,8 +227,9 @@ fn caveats(samples: &Samples) -> Vec<String> {
     say(
         lost > 0,
         format!(
-            "{lost} records were lost, as they came faster than they were read: shares are those of the rest; a \
-             longer --period loses less"
+            "{lost} records were lost, as they came faster than they were read: shares are those of the rest, and where \
+             what was lost said that code was mapped, samples are in ? or in what was there before; a longer --period loses \
+             less"
         ),
     );
     let throttled = samples.throttled();
@@ -238,6 +263,10 @@ fn caveats(samples: &Samples) -> Vec<String> {
             samples.without
         ),
     );
+    if let Some(why) = &samples.unmapped {
+        let text = format!("{why}: samples in what was mapped before are in ?");
+        say(true, text);
+    }
     let garbled = samples.garbled();
     say(
         garbled > 0,
