@@ -65,20 +65,20 @@ pub(super) fn first_of(mut threads: Vec<u32>) -> (Vec<u32>, usize) {
     (threads, left_out)
 }
 
-/// The threads of a process.
+/// The threads of a process that run. The first one may have ended before the others.
 pub(super) fn threads(pid: u32) -> Result<Vec<u32>, NoWatch> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| NoWatch::Ended)?;
     let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let threads: Vec<u32> = threads.collect();
-    match threads.is_empty() || is_zombie(pid) {
+    let threads: Vec<u32> = threads.filter(|thread| !is_zombie(pid, *thread)).collect();
+    match threads.is_empty() {
         true => Err(NoWatch::Ended),
         false => Ok(threads),
     }
 }
 
-/// Whether it has ended, and its parent has not asked yet.
-fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+/// Whether a thread has ended, and is still listed.
+fn is_zombie(pid: u32, thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
     // The name before it is in parentheses, and may have some itself.
     let state = stat
         .rsplit_once(") ")
