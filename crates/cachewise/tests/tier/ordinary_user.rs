@@ -15,8 +15,8 @@ pub fn trials() -> Vec<Trial> {
     )]
 }
 
-/// In a mount namespace of its own, whose /dev/fuse is open to all as udev makes it: what the machine has stays as it
-/// is. Arguments: the directory that is nobody's, the origin, the binary.
+/// In namespaces of its own, with a /dev/fuse that is open to all as udev makes it: what the machine has stays as it
+/// is, and a mount that does not end ends with the script. Arguments: the directory that is nobody's, the origin, the binary.
 const SCRIPT: &str = r#"
 set -u
 cd "$1"
@@ -24,7 +24,7 @@ as_nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
 $as_nobody sh -c ': <>/dev/fuse' 2>/dev/null || echo "refused: $($as_nobody "$3" mount "$2" mnt 2>&1)"
 mknod -m 666 fuse c 10 229 && mount --bind fuse /dev/fuse || { echo 'no device'; exit 0; }
 test -w /dev/fuse && $as_nobody sh -c ': <>/dev/fuse' || { echo 'no device'; exit 0; }
-echo "others: $($as_nobody "$3" mount --allow-other "$2" mnt 2>&1)"
+echo "others: $(timeout -k 5 20 $as_nobody "$3" mount --allow-other "$2" mnt 2>&1)"
 $as_nobody "$3" mount "$2" mnt 2>said &
 mount=$!
 for _ in $(seq 600); do grep -q 'is mounted' said && break; kill -0 $mount || break; sleep 0.1; done
@@ -66,7 +66,8 @@ fn mounts() {
     let binary = copy_for_everyone(scratch.directory());
     let mut command = Command::new("unshare");
     command
-        .args(["--mount", "--", "sh", "-c", SCRIPT, "sh"])
+        .args(["--mount", "--mount-proc", "--pid", "--fork", "--kill-child"])
+        .args(["--", "sh", "-c", SCRIPT, "sh"])
         .args([&own, &origin, &binary]);
     let ended = Ended::of(&mut command);
     let out = ended.out();
