@@ -8,20 +8,22 @@ use crate::support::{READERS, Random, cpu_seconds};
 
 /// Reads values paced, each by `read`.
 pub fn run(values: &Values, time: Duration, read: fn(&mut Raw, &str, &mut [u8])) -> Paced {
+    // Before the time begins: a pool has its connections too.
+    let connections: Vec<_> = (0..READERS).map(|_| values.connect()).collect();
     let cpu = cpu_seconds();
     let end = Instant::now() + time;
     let readers: Vec<_> = (0..READERS)
-        .map(|reader| {
+        .zip(connections)
+        .map(|(reader, mut connections)| {
             let values = values.clone();
             std::thread::spawn(move || {
-                let mut connections = values.connect();
                 let mut random = Random::of(reader);
                 let mut met = Paced::new(time);
                 let mut buffer = vec![0; values.size + 2];
                 loop {
                     std::thread::sleep(pause(&mut random));
                     if Instant::now() >= end {
-                        return met;
+                        return (met, connections);
                     }
                     let (at, name) = values.place(random.below(values.count()));
                     let begun = Instant::now();
@@ -32,8 +34,11 @@ pub fn run(values: &Values, time: Duration, read: fn(&mut Raw, &str, &mut [u8]))
         })
         .collect();
     let mut all = Paced::new(time);
+    let mut connections = Vec::new();
     for reader in readers {
-        all.beside(&reader.join().expect("no reader fails"));
+        let (met, open) = reader.join().expect("no reader fails");
+        all.beside(&met);
+        connections.push(open);
     }
     all.cost(cpu);
     all

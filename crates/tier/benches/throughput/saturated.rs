@@ -8,7 +8,7 @@ use cachewise_tier::dev_cluster::{DevCluster, Topology};
 use cachewise_tier::{BlockCache, File, PolicySettings};
 use cachewise_units::ByteRange;
 
-use crate::support::raw::Values;
+use crate::support::raw::{Raw, Values};
 use crate::support::{self, Goal, READERS, Random, median, policy_off};
 
 const BLOCK: u64 = 256 << 10;
@@ -36,11 +36,13 @@ pub fn run() {
         let off = Client::new(&cluster, scratch.path(), policy_off()).await;
         (on, off)
     });
+    // Before the turns: the cache's pools have their connections, too.
+    let mut connections: Vec<_> = (0..READERS).map(|_| values.connect()).collect();
     let turns: Vec<[Rate; 3]> = (0..TURNS)
         .map(|_| {
             [
                 Rate::of(|| runtime.block_on(on.saturate())),
-                Rate::of(|| raw(&values)),
+                Rate::of(|| raw(&values, &mut connections)),
                 Rate::of(|| runtime.block_on(off.saturate())),
             ]
         })
@@ -144,13 +146,12 @@ impl Client {
 }
 
 /// As much with blocking sockets.
-fn raw(values: &Values) -> u64 {
+fn raw(values: &Values, connections: &mut [Vec<Raw>]) -> u64 {
     let (bytes, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        for reader in 0..READERS {
+        for (reader, connections) in (0..READERS).zip(connections) {
             let (bytes, is_over) = (&bytes, &is_over);
             scope.spawn(move || {
-                let mut connections = values.connect();
                 let mut random = Random::of(reader);
                 let mut buffer = vec![0; values.size + 2];
                 while !is_over.load(Ordering::Relaxed) {
