@@ -34,8 +34,8 @@ pub use open::Skid;
 
 use super::NoCounter;
 use super::source::{Cost, Place, ranked};
-use crate::CpuList;
-use crate::mapping::mappings_of;
+use crate::mapping::{Mapping, mappings_of};
+use crate::{CpuList, Error};
 use collect::{Collected, collect};
 use object::Code;
 use open::{Opened, Whose};
@@ -104,10 +104,11 @@ impl Sampling {
         threads: Vec<u32>,
     ) -> Result<Sampling, NoCounter> {
         let count = threads.len();
+        let ids = threads.clone();
         Sampling::start(event, period, &Whose::Threads(threads), || {
             // After sampling has begun: what is mapped meanwhile is told twice, and not missed.
             let mut spaces = Spaces::default();
-            let (mapped, why) = match mappings_of(pid) {
+            let (mapped, why) = match mappings_of_any(pid, &ids) {
                 Ok(mapped) => (mapped, None),
                 Err(error) => (Vec::new(), Some(error.to_string())),
             };
@@ -183,6 +184,17 @@ impl Sampling {
             collected,
         }
     }
+}
+
+/// What a process has mapped, by its first thread, or by another one if that has ended: then it has nothing.
+fn mappings_of_any(pid: u32, threads: &[u32]) -> Result<Vec<Mapping>, Error> {
+    let mapped = mappings_of(pid)?;
+    if !mapped.is_empty() {
+        return Ok(mapped);
+    }
+    let others = threads.iter().map(|thread| mappings_of(*thread));
+    let found = others.flatten().find(|mapped| !mapped.is_empty());
+    Ok(found.unwrap_or_default())
 }
 
 impl Drop for Sampling {
@@ -274,5 +286,32 @@ impl Samples {
                 ((function, line, name.clone()), tally)
             });
         ranked(named, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_has_mapped_is_known_by_any_of_its_threads() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = child.id();
+        // One that has ended has nothing mapped, and is there until it is waited for.
+        let is_empty = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            mappings_of(ended).is_ok_and(|mapped| mapped.is_empty())
+        };
+        let has_ended = (0..1000).any(is_empty);
+        let none = mappings_of_any(ended, &[ended]);
+        let other = mappings_of_any(ended, &[ended, std::process::id()]);
+        child.wait().unwrap();
+        assert!(has_ended, "`true` ends");
+        assert_eq!(none.ok(), Some(Vec::new()), "nobody has any");
+        assert!(
+            other.is_ok_and(|mapped| mapped.iter().any(|one| one.is_code)),
+            "the other has"
+        );
+        assert!(mappings_of_any(ended, &[]).is_err(), "it is gone");
     }
 }
