@@ -115,11 +115,11 @@ impl BlockCache {
     /// Returns what is set up in a way that will hurt, and what to do about it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.inner
-            .remote
-            .as_ref()
-            .map(Remote::warnings)
-            .unwrap_or_default()
+        let mut warnings = self.inner.local.warnings().to_vec();
+        if let Some(remote) = &self.inner.remote {
+            warnings.extend(remote.warnings());
+        }
+        warnings
     }
 
     /// Looks at an object of the origin. Asks the origin, and nobody else.
@@ -351,11 +351,12 @@ impl BlockCache {
         Ok(())
     }
 
-    /// Waits until what is on its way to the engine is there, or counted as dropped.
+    /// Waits until what is on its way to the engine and to the local disk is there, or counted as dropped.
     pub async fn filled(&self) {
         if let Some(remote) = &self.inner.remote {
             remote.finish_fills().await;
         }
+        self.inner.local.written().await;
     }
 
     /// Writes to the disk what waits to be written. What is not closed loses that, and nothing else.

@@ -138,7 +138,7 @@ pub struct Totals {
     pub fills: u64,
     /// Blocks not brought to the engine: too many were under way, or it refused.
     pub dropped_fills: u64,
-    /// Blocks not written to the local disk: its queue was full.
+    /// Blocks not written to the local disk: its queue was full, or it has no room.
     pub dropped_disk_writes: u64,
     /// When a hedge is sent at present; `None` is never.
     pub hedge_after_seconds: Option<f64>,

@@ -36,7 +36,8 @@ pub struct DiskSettings {
     /// How much of the disk blocks may take. At least 64 MiB.
     pub capacity: Bytes,
     /// How many bytes may wait to be written. What comes in faster for longer is not kept on disk,
-    /// and counted as dropped.
+    /// and counted as dropped. It takes up to three times as much memory, in a burst; more than
+    /// [`Settings::memory`] waits only up to 64 MiB.
     pub write_queue: Bytes,
     /// Within what time the disk answers; then the block is looked for further on.
     pub deadline: Duration,
@@ -117,16 +118,25 @@ impl DiskSettings {
         Self {
             directory,
             capacity,
-            write_queue: Bytes(256 << 20),
+            write_queue: Bytes((capacity.0 / 4).clamp(SMALL_QUEUE, 256 << 20)),
             deadline: Duration::from_millis(200),
         }
     }
 }
 
+/// What may wait for the smallest disk, and beside the smallest memory: one read's bytes, however long it is.
+const SMALL_QUEUE: u64 = 64 << 20;
+
 /// What a block's size may be.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 impl Settings {
+    /// Returns how many bytes may wait for this disk: not more than memory has for blocks, which those who gave it
+    /// little of would not expect.
+    pub(crate) fn write_queue(&self, disk: &DiskSettings) -> Bytes {
+        Bytes(disk.write_queue.0.min(self.memory.0.max(SMALL_QUEUE)))
+    }
+
     /// Checks all bounds.
     ///
     /// # Errors
@@ -212,5 +222,32 @@ fn require(kept: bool, setting: &'static str, why: impl FnOnce() -> String) -> R
             setting,
             why: why(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_the_disk_is_bounded_by_it_and_by_memory() {
+        const MIB: u64 = 1 << 20;
+        for (memory, capacity, queue) in [
+            (256, 10 << 10, 256),
+            (8 << 10, 10 << 10, 256),
+            (100, 10 << 10, 100),
+            (16, 10 << 10, 64),
+            (256, 512, 128),
+            (256, 64, 64),
+        ] {
+            let settings = Settings {
+                memory: Bytes(memory * MIB),
+                ..Settings::default()
+            };
+            let mut disk = DiskSettings::new(PathBuf::new(), Bytes(capacity * MIB));
+            assert_eq!(settings.write_queue(&disk), Bytes(queue * MIB), "{disk:?}");
+            disk.write_queue = Bytes(MIB);
+            assert_eq!(settings.write_queue(&disk), Bytes(MIB), "less can be said");
+        }
     }
 }

@@ -29,6 +29,11 @@ const OF_DROPS: [(&str, &str); 3] = [
 pub(super) struct Drops(Arc<Count>);
 
 impl Drops {
+    /// Counts one that foyer was not given.
+    pub(super) fn one(&self) {
+        self.0.one();
+    }
+
     pub(super) fn get(&self) -> u64 {
         self.0.get()
     }

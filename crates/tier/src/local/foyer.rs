@@ -8,24 +8,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use foyer::{
     BlockEngineConfig, Code, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
-    HybridCachePolicy, PsyncIoEngineConfig, RecoverMode, S3FifoConfig, Spawner,
+    HybridCachePolicy, HybridCacheProperties, Location, PsyncIoEngineConfig, RecoverMode,
+    S3FifoConfig,
 };
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 
 use super::LocalTier;
 use super::drops::Drops;
 use super::lock::DirectoryLock;
+use super::room::Room;
+use super::segments::Segments;
+use super::threads::Threads;
 use crate::block::{Block, Corrupt, HEADER};
 use crate::settings::{DiskSettings, Settings};
 use crate::{BlockKey, Error};
 
 /// Where blocks lie in the directory of the cache.
 const BLOCKS: &str = "blocks";
-
-/// What the disk is written, and its oldest blocks thrown away by.
-const SEGMENT: usize = 16 << 20;
 
 /// Memory and disk by the crate `foyer`.
 pub(crate) struct Foyer {
@@ -37,10 +38,16 @@ pub(crate) struct Foyer {
 #[derive(Debug)]
 struct OnDisk {
     settings: DiskSettings,
-    /// The threads that wait for the disk: where it hangs, they are the only ones.
-    threads: Spawner,
+    warnings: Vec<String>,
+    room: Arc<Room>,
+    /// Whether a block was kept that nobody waited for since. Where there is none, foyer is not waited for, and not
+    /// closed: that would take a segment of the disk for nothing, and throw away what an older start has in it.
+    is_waiting: AtomicBool,
+    one_waits: Mutex<()>,
     /// One permit for each read that is under way.
     reads: Arc<Semaphore>,
+    threads: Threads,
+    /// Let go of last: until then nobody else writes there.
     _lock: DirectoryLock,
 }
 
@@ -48,8 +55,8 @@ struct OnDisk {
 /// it hangs, there are so many threads that hang with it, and not more.
 const READS_AT_ONCE: usize = 64;
 
-/// How long is waited at the end for what has to be written: 256 MiB of it are there by then, if
-/// the disk writes at all.
+/// How long what has to be written is waited for: 256 MiB of it are there by then, if the disk
+/// writes at all.
 const CLOSES_WITHIN: Duration = Duration::from_secs(120);
 
 /// A block as foyer has it. What comes from the disk is in memory, for all to see, before anybody
@@ -108,25 +115,37 @@ impl Foyer {
         };
         let lock = DirectoryLock::take(&disk.directory)?;
         let capacity = usize::try_from(disk.capacity.0).unwrap_or(usize::MAX);
-        let queue = usize::try_from(disk.write_queue.0).unwrap_or(usize::MAX);
-        let device = FsDeviceBuilder::new(disk.directory.join(BLOCKS))
+        let queue = usize::try_from(settings.write_queue(disk).0).unwrap_or(usize::MAX);
+        let failed = |operation| {
+            move |source| Error::Directory {
+                path: disk.directory.clone(),
+                operation,
+                source: Arc::new(source),
+            }
+        };
+        let segments = Segments::of(disk.capacity.0);
+        let blocks = disk.directory.join(BLOCKS);
+        std::fs::create_dir_all(&blocks).map_err(failed("make files"))?;
+        segments
+            .sweep(&blocks)
+            .map_err(failed("remove blocks of other settings"))?;
+        let room = Room::of(blocks.clone(), segments, settings.write_queue(disk).0);
+        let warnings = room.warning().into_iter().collect();
+        let device = FsDeviceBuilder::new(blocks)
             .with_capacity(capacity)
             .build()
             .map_err(|error| on_disk(disk, "make files", &error))?;
         let engine = BlockEngineConfig::new(device)
-            .with_block_size(SEGMENT)
-            .with_flushers(FLUSHERS)
+            .with_block_size(usize::try_from(segments.size).unwrap_or(usize::MAX))
+            .with_flushers(segments.flushers)
             // By default what is above 16 MiB is dropped in silence: four blocks of five, in a burst.
             .with_buffer_pool_size(queue)
             .with_submit_queue_size_threshold(queue);
-        let threads = threads().map_err(|source| Error::Directory {
-            path: disk.directory.clone(),
-            operation: "start the threads of the disk",
-            source: Arc::new(source),
-        })?;
+        let threads =
+            Threads::start(segments.flushers).map_err(failed("start the threads of the disk"))?;
         let cache = builder
             .storage()
-            .with_spawner(threads.clone())
+            .with_spawner(threads.spawner())
             .with_io_engine_config(PsyncIoEngineConfig::new())
             .with_engine_config(engine)
             // What a killed process left half written is passed over.
@@ -139,26 +158,78 @@ impl Foyer {
             drops,
             on_disk: Some(OnDisk {
                 settings: disk.clone(),
-                threads,
+                warnings,
+                room: Arc::new(room),
+                is_waiting: AtomicBool::new(false),
+                one_waits: Mutex::new(()),
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+                threads,
                 _lock: lock,
             }),
         })
     }
 }
 
-/// A runtime of the disk's own: the threads of the one that the cache is opened in read the origin.
-fn threads() -> io::Result<Spawner> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(FLUSHERS)
-        .thread_name("cache-disk")
-        .enable_all()
-        .build()?;
-    Ok(Spawner::from(runtime))
+impl Foyer {
+    /// Waits until what waits to be written is. Nothing comes of a cache that is in memory alone.
+    async fn write(&self) -> foyer::Result<()> {
+        let Some(disk) = &self.on_disk else {
+            return Ok(());
+        };
+        timeout(CLOSES_WITHIN, async {
+            // Who comes meanwhile waits as well: it is not there yet.
+            let _one = disk.one_waits.lock().await;
+            if disk.is_waiting.swap(false, Ordering::SeqCst) {
+                let mut unfinished = Unfinished(Some(&disk.is_waiting));
+                let cache = self.cache.clone();
+                // In a task: foyer panics after a write that the disk refused.
+                let wait = async move { cache.storage().wait().await };
+                let waited = disk.threads.spawner().spawn(wait).await;
+                unfinished.0 = None;
+                waited?;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap_or_else(|_| {
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            Err(foyer::Error::io_error(late))
+        })
+    }
 }
 
-/// How many write side by side.
-const FLUSHERS: usize = 2;
+/// Says that something waits still, where the wait for it ends too soon.
+struct Unfinished<'a>(Option<&'a AtomicBool>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(is_waiting) = self.0 {
+            is_waiting.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Foyer {
+    /// Lets go of the directory when nothing is on its way there any more.
+    fn drop(&mut self) {
+        let Some(disk) = self.on_disk.take() else {
+            return;
+        };
+        if !disk.is_waiting.load(Ordering::SeqCst) {
+            return;
+        }
+        let cache = self.cache.clone();
+        // Without a thread what waits is lost, as to kill -9.
+        let _ = std::thread::Builder::new()
+            .name("cache-disk-end".to_owned())
+            .spawn(move || {
+                let wait = async move { cache.storage().wait().await };
+                // In a task, as above.
+                let _ = disk.threads.block_on(disk.threads.spawner().spawn(wait));
+                drop(disk);
+            });
+    }
+}
 
 /// How many parts memory has, each with a lock: at least 64 blocks to one.
 fn shards(settings: &Settings) -> usize {
@@ -206,7 +277,7 @@ impl LocalTier for Foyer {
                 // Never closed.
                 let permit = Arc::clone(&on_disk.reads).acquire_owned().await.ok();
                 let get = self.cache.get(key);
-                let read = on_disk.threads.spawn(async move {
+                let read = on_disk.threads.spawner().spawn(async move {
                     let read = get.await;
                     // Not when nobody waits any more: the call goes on until the disk answers.
                     drop(permit);
@@ -228,22 +299,52 @@ impl LocalTier for Foyer {
     }
 
     fn keep(&self, key: BlockKey, block: Block) {
-        self.cache.insert(key, Kept::new(block, true));
+        let len = block.sealed_len();
+        let kept = Kept::new(block, true);
+        let Some(disk) = &self.on_disk else {
+            self.cache.insert(key, kept);
+            return;
+        };
+        if disk.room.is_due(u64::try_from(len).unwrap_or(u64::MAX)) {
+            let room = Arc::clone(&disk.room);
+            disk.threads.spawner().spawn_blocking(move || room.look());
+        }
+        if disk.room.is_full() {
+            let in_memory = HybridCacheProperties::default().with_location(Location::InMem);
+            self.cache.insert_with_properties(key, kept, in_memory);
+            self.drops.one();
+        } else {
+            self.cache.insert(key, kept);
+            // After it is on its way: who takes this back waits for it.
+            disk.is_waiting.store(true, Ordering::SeqCst);
+        }
     }
 
     fn dropped(&self) -> u64 {
         self.drops.get()
     }
 
+    fn warnings(&self) -> &[String] {
+        match &self.on_disk {
+            Some(disk) => &disk.warnings,
+            None => &[],
+        }
+    }
+
+    fn written(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // What did not get there in time is no news: it is waited for again at the end.
+            let _ = self.write().await;
+        })
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            let closed = timeout(CLOSES_WITHIN, self.cache.close()).await;
             let Some(disk) = &self.on_disk else {
                 return Ok(());
             };
-            let late = || foyer::Error::io_error(io::Error::from(io::ErrorKind::TimedOut));
-            closed
-                .unwrap_or_else(|_| Err(late()))
+            self.write()
+                .await
                 .map_err(|error| on_disk_close(disk, &error))
         })
     }

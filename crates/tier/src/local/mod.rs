@@ -3,6 +3,9 @@
 mod drops;
 mod foyer;
 mod lock;
+mod room;
+mod segments;
+mod threads;
 
 use std::fmt;
 
@@ -31,6 +34,12 @@ pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
 
     /// Returns how many blocks were not written to the disk.
     fn dropped(&self) -> u64;
+
+    /// Returns what is set up in a way that will hurt.
+    fn warnings(&self) -> &[String];
+
+    /// Waits until what is on its way to the disk is there, or counted as dropped; two minutes at most.
+    fn written(&self) -> BoxFuture<'_, ()>;
 
     /// Writes what waits to be written.
     fn close(&self) -> BoxFuture<'_, Result<(), Error>>;

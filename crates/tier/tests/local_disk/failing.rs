@@ -58,9 +58,12 @@ async fn a_full_disk_is_no_error_of_a_read() {
     }
     let origin = row(&cache.table(), Tier::Origin);
     assert!(origin.hits > 100, "6 MiB do not fit into 2: {origin:?}");
-    // Whether what waits can be written is another question; that it ends is this one.
     let closed = tokio::time::timeout(CLOSES, cache.close()).await;
-    assert!(closed.is_ok(), "closing does not hang");
+    assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
+    let table = cache.table();
+    assert_eq!(table.totals.dropped_disk_writes, origin.hits, "{table:?}");
+    let said = cache.warnings().join(" ");
+    assert!(said.contains("has room for"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,186 @@
+//! [`Segments`]: the files that blocks lie in on the disk.
+//!
+//! Blocks are thrown away by the segment, and each start begins a new one: few large segments would
+//! mean that a small disk forgets a large part of what it has at each start.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::block::HEADER;
+
+/// The least size of a segment.
+const LEAST: u64 = 4 << 20;
+
+/// The greatest.
+const GREATEST: u64 = 16 << 20;
+
+/// A page: segments are whole ones, and so is what foyer writes into them.
+const PAGE: u64 = 4 << 10;
+
+/// How many segments a disk has that is neither small nor large.
+const USUAL: u64 = 64;
+
+/// From this on two write side by side: each has a segment of its own under way.
+const LARGE: u64 = 1 << 30;
+
+// The largest block, with our header and foyer's, behind foyer's index of a page.
+const _: () = assert!(LEAST >= (1 << 20) + HEADER as u64 + 2 * PAGE);
+
+/// How foyer names its files: this, and a number from 0 on.
+const PREFIX: &str = "foyer-storage-direct-fs-";
+
+/// The files that blocks lie in: how large they are, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segments {
+    /// In bytes.
+    pub(super) size: u64,
+    count: u64,
+    /// How many write side by side.
+    pub(super) flushers: usize,
+}
+
+impl Segments {
+    /// Divides a disk of so many bytes.
+    pub(super) fn of(capacity: u64) -> Self {
+        let share = capacity / USUAL;
+        let size = (share - share % PAGE).clamp(LEAST, GREATEST);
+        Self {
+            size,
+            count: capacity / size,
+            flushers: if capacity < LARGE { 1 } else { 2 },
+        }
+    }
+
+    /// Removes segments that are left of other settings: those of another size, in which nothing would be found
+    /// where it is looked for, and those beyond the capacity, which nobody would ever remove. Leaves all other
+    /// files as they are.
+    pub(super) fn sweep(self, directory: &Path) -> io::Result<()> {
+        self.each(directory, |path, _, is_ours| {
+            if is_ours {
+                return Ok(());
+            }
+            std::fs::remove_file(path)
+        })
+    }
+
+    /// How many bytes of the disk they take: those that were never written take none.
+    pub(super) fn taken(self, directory: &Path) -> io::Result<u64> {
+        let mut taken: u64 = 0;
+        self.each(directory, |_, meta, is_ours| {
+            if is_ours {
+                taken = taken.saturating_add(meta.blocks().saturating_mul(512));
+            }
+            Ok(())
+        })?;
+        Ok(taken)
+    }
+
+    /// How many bytes that is in all.
+    pub(super) fn capacity(self) -> u64 {
+        self.count.saturating_mul(self.size)
+    }
+
+    /// Does it with each file that has a segment's name, and says whether it is one of these.
+    fn each(
+        self,
+        directory: &Path,
+        mut work: impl FnMut(&Path, &Metadata, bool) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(number) else {
+                continue;
+            };
+            // Of the entry itself: a link is not followed.
+            let meta = entry.metadata()?;
+            if !meta.is_file() {
+                continue;
+            }
+            let is_ours = number < self.count && meta.len() == self.size;
+            work(&entry.path(), &meta, is_ours)?;
+        }
+        Ok(())
+    }
+}
+
+/// Which segment has this name.
+fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?;
+    let is_number = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_disks_have_small_segments_and_one_that_writes() {
+        for (capacity, size, count, flushers) in [
+            (64 << 20, 4 << 20, 16, 1),
+            (256 << 20, 4 << 20, 64, 1),
+            (300 << 20, 300 << 14, 64, 1),
+            ((300 << 20) + 5_000, 300 << 14, 64, 1),
+            (1 << 30, 16 << 20, 64, 2),
+            (10 << 30, 16 << 20, 640, 2),
+        ] {
+            let segments = Segments::of(capacity);
+            let expected = Segments {
+                size,
+                count,
+                flushers,
+            };
+            assert_eq!(segments, expected, "{capacity}");
+            assert_eq!(segments.size % PAGE, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_other_settings_is_removed_and_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let segments = Segments::of(64 << 20);
+        segments.sweep(&scratch.path().join("none")).unwrap();
+        let make = |name: &str, len: u64| {
+            let file = std::fs::File::create(scratch.path().join(name)).unwrap();
+            file.set_len(len).unwrap();
+        };
+        let stay = [
+            ("foyer-storage-direct-fs-00000000", segments.size),
+            ("foyer-storage-direct-fs-00000015", segments.size),
+            ("foyer-storage-direct-fs-0000001x", 5),
+            ("foyer-storage-direct-fs-1", 5),
+            ("precious", 5),
+        ];
+        let go = [
+            ("foyer-storage-direct-fs-00000001", 16 << 20),
+            ("foyer-storage-direct-fs-00000002", 0),
+            ("foyer-storage-direct-fs-00000016", segments.size),
+            ("foyer-storage-direct-fs-123456789", segments.size),
+        ];
+        for (name, len) in stay.into_iter().chain(go) {
+            make(name, len);
+        }
+        let link = scratch.path().join("foyer-storage-direct-fs-00000099");
+        std::os::unix::fs::symlink("precious", &link).unwrap();
+        std::fs::write(scratch.path().join(stay[0].0), vec![1; 4 << 20]).unwrap();
+        segments.sweep(scratch.path()).unwrap();
+        let taken = segments.taken(scratch.path()).unwrap();
+        assert!(taken >= 4 << 20, "what is written counts: {taken}");
+        assert!(taken < 8 << 20, "and nothing else: {taken}");
+        for (name, _) in stay {
+            assert!(scratch.path().join(name).exists(), "{name}");
+        }
+        for (name, _) in go {
+            assert!(!scratch.path().join(name).exists(), "{name}");
+        }
+        assert!(link.is_symlink());
+    }
+}

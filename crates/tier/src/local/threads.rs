@@ -1,0 +1,46 @@
+//! [`Threads`]: a runtime of the disk's own.
+
+use std::io;
+
+use foyer::Spawner;
+use tokio::runtime::{Builder, Runtime};
+
+/// A runtime of the disk's own: the threads of the one that the cache is opened in read the origin. Where the disk
+/// hangs, these are the only ones that wait for it.
+///
+/// When it is dropped, what runs in it ends where it waits next, and nobody waits for that.
+#[derive(Debug)]
+pub(super) struct Threads(Option<Runtime>);
+
+impl Threads {
+    /// Starts so many, beside those that wait for calls to the disk.
+    pub(super) fn start(workers: usize) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name("cache-disk")
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// Returns what starts work in it, and does not keep it alive.
+    pub(super) fn spawner(&self) -> Spawner {
+        match &self.0 {
+            Some(runtime) => Spawner::from(runtime.handle().clone()),
+            None => Spawner::current(),
+        }
+    }
+
+    /// Waits for this in it. Not to be called from a task.
+    pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        self.0.as_ref().map(|runtime| runtime.block_on(work))
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Small disks, other sizes, and ends without a close: what is on the disk stays there, or is gone as a whole.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cachewise_tier::{BlockCache, DiskSettings, Error, Settings, Table, Tier};
+use cachewise_units::Bytes;
+
+use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
+use crate::{all_files, on_disk, open, read_all};
+
+/// 40 MiB, which fit into the smallest disk.
+const BLOCKS: u64 = 640;
+
+fn of_size(directory: &Path, mebibytes: u64) -> Settings {
+    Settings {
+        disk: Some(DiskSettings {
+            deadline: Duration::from_secs(30),
+            ..DiskSettings::new(directory.to_owned(), Bytes(mebibytes << 20))
+        }),
+        ..forgetful(None)
+    }
+}
+
+/// One start: opens the directory with that size, reads all of the file, closes, and tells what it did.
+async fn start(directory: &Path, mebibytes: u64, files: &Files) -> Table {
+    let settings = of_size(directory, mebibytes);
+    let cache = BlockCache::open(settings, files.origin()).await;
+    let cache = cache.expect("it opens");
+    let file = settled(&cache, &name_of(0)).await;
+    let bytes = cache.get(&file, WHOLE).await.expect("it can be read");
+    assert!(bytes == bytes_of(0, files.size), "the right bytes");
+    cache.close().await.expect("it closes");
+    let table = cache.table();
+    assert_eq!(table.totals.dropped_disk_writes, 0, "{table:?}");
+    assert_eq!(row(&table, Tier::Disk).errors, 0, "{table:?}");
+    table
+}
+
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    all_files(&directory.join("blocks"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_that_only_read_throw_nothing_away() {
+    let files = Files::new(1, BLOCKS * BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    start(directory.path(), 64, &files).await;
+    for number in 0..5 {
+        let table = start(directory.path(), 64, &files).await;
+        assert_eq!(row(&table, Tier::Disk).hits, BLOCKS, "{number}: {table:?}");
+        assert_eq!(row(&table, Tier::Origin).calls, 0, "{number}: {table:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_size_is_no_error_and_leaves_no_files() {
+    let files = Files::new(1, BLOCKS * BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    let path = directory.path();
+    start(path, 2 << 10, &files).await;
+    assert_eq!(segments(path).len(), 128);
+    // Segments are of the same size from 1 GiB on, so that what is in those that stay is found.
+    let table = start(path, 1 << 10, &files).await;
+    assert!(row(&table, Tier::Disk).hits > 0, "{table:?}");
+    assert_eq!(segments(path).len(), 64, "the others take no room");
+    // Below they are smaller: it begins anew.
+    for size in [64, 1 << 10] {
+        let table = start(path, size, &files).await;
+        assert_eq!(row(&table, Tier::Disk).hits, 0, "{size}: {table:?}");
+        let table = start(path, size, &files).await;
+        assert_eq!(row(&table, Tier::Disk).hits, BLOCKS, "{size}: {table:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_as_they_were_made_before_are_taken_for_none() {
+    let files = Files::new(1, BLOCKS * BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    start(directory.path(), 64, &files).await;
+    // With blocks in them, and of another size: an offset leads elsewhere.
+    for path in segments(directory.path()) {
+        let file = std::fs::OpenOptions::new().write(true).open(path);
+        file.expect("ours").set_len(16 << 20).expect("sparse");
+    }
+    let table = start(directory.path(), 64, &files).await;
+    assert_eq!(row(&table, Tier::Disk).hits, 0, "{table:?}");
+    let len = |path: PathBuf| std::fs::metadata(path).expect("there").len();
+    let room: u64 = segments(directory.path()).into_iter().map(len).sum();
+    assert!(room <= 64 << 20, "{room}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_filled_is_on_the_disk() {
+    let files = Files::new(40, BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    let cache = open(directory.path(), &files).await;
+    read_all(&cache, &files).await;
+    cache.filled().await;
+    // As kill -9 would leave it now.
+    let copy = tempfile::tempdir().expect("made");
+    let blocks = copy.path().join("blocks");
+    std::fs::create_dir(&blocks).expect("made");
+    for path in segments(directory.path()) {
+        let name = path.file_name().expect("it has one");
+        std::fs::copy(&path, blocks.join(name)).expect("copied");
+    }
+    let second = open(copy.path(), &files).await;
+    read_all(&second, &files).await;
+    let table = second.table();
+    assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_close_holds_the_directory_until_all_is_written() {
+    let files = Files::new(40, BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    let first = open(directory.path(), &files).await;
+    read_all(&first, &files).await;
+    drop(first);
+    let mut tries = 0;
+    let second = loop {
+        match BlockCache::open(on_disk(directory.path()), files.origin()).await {
+            Ok(cache) => break cache,
+            Err(Error::Locked { .. }) if tries < 6_000 => tries += 1,
+            Err(error) => panic!("after {tries}: {error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    read_all(&second, &files).await;
+    let table = second.table();
+    assert_eq!(row(&table, Tier::Disk).hits, 40, "{table:?}");
+}
