@@ -53,7 +53,7 @@ pub const NAMED_SETTINGS: [NamedSetting; 17] = [
     NamedSetting {
         name: "disk-size",
         value: "BYTES",
-        help: "Room for blocks on that disk",
+        help: "Room for blocks on that disk; 64M is the least",
         default: |_| Wanted::default().disk_size.to_string(),
         set: |wanted, text| {
             wanted.is_disk_sized = true;
