@@ -53,7 +53,7 @@ pub const COLUMNS: [SheetColumn; 6] = [
 
 const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
 
-/// How many bytes are read before what was read is waited for at the engine.
+/// How many bytes are read before what was read is waited for at the engine and the disk.
 const STEP: u64 = 8 << 20;
 
 /// How often Ctrl-C is looked for.
@@ -119,12 +119,20 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
         }
     }
     let table = cache.table();
-    if act != Act::Verify && table.totals.dropped_fills > 0 {
-        let dropped = table.totals.dropped_fills;
-        failures.add(
-            &format!("{dropped} blocks did not reach the engine: it refused them, or was too slow"),
-            tell,
-        );
+    let lost = [
+        (
+            table.totals.dropped_fills,
+            "the engine: it refused them, or was too slow",
+        ),
+        (
+            table.totals.dropped_disk_writes,
+            "the disk: it has no room left, or was too slow",
+        ),
+    ];
+    for (blocks, whom) in lost {
+        if act != Act::Verify && blocks > 0 {
+            failures.add(&format!("{blocks} blocks did not reach {whom}"), tell);
+        }
     }
     write(sink, &sheet, &table)?;
     let failed = failures.end(tell);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -27,6 +27,8 @@ pub fn trials() -> Vec<Trial> {
         ),
         plain("files::links_to_what_they_are_in_end", links),
         plain("files::an_origin_that_hangs_ends_in_an_error", origin_hangs),
+        plain("files::a_small_disk_keeps_what_warm_brought", small_disk),
+        needs_root("files::warm_fails_where_the_disk_is_full", full_disk),
         plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
     ]
 }
@@ -63,6 +65,61 @@ fn calls(document: &Value, tier: &str, number: &str) -> u64 {
         .find(|row| row["of"] == "tier" && row["name"] == tier)
         .expect("it is one");
     row[number].as_u64().expect("a number")
+}
+
+fn small_disk() {
+    let of_json = |ended: &Ended| -> Value { serde_json::from_slice(&ended.out).expect("JSON") };
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 6, 4 << 20);
+    let disk = scratch.directory().join("disk");
+    let disk = disk.to_str().expect("ours");
+    let with = [
+        "--disk",
+        disk,
+        "--disk-size",
+        "64M",
+        "--memory",
+        "1M",
+        "-o",
+        "json",
+    ];
+    let warmed = tier("warm", &with, &origin, &[]).expect(0, "all of it");
+    assert_eq!(calls(&of_json(&warmed), "origin", "hits_total"), 6 * 32);
+    for _ in 0..5 {
+        let read = tier("verify", &with, &origin, &[]).expect(0, "it is the same");
+        assert_eq!(calls(&of_json(&read), "disk", "hits_total"), 6 * 32);
+    }
+}
+
+/// A file system of 2 MiB; unmounted when this is dropped.
+struct Small<'a>(&'a str);
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", self.0]).status();
+    }
+}
+
+fn full_disk() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 4 << 20);
+    let disk = scratch.directory().join("disk");
+    fs::create_dir(&disk).expect("made");
+    let disk = disk.to_str().expect("ours");
+    let tmpfs = ["-t", "tmpfs", "-o", "size=2m", "cachewise-test", disk];
+    let mounted = Command::new("mount").args(tmpfs).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: warm on a full disk: tmpfs cannot be mounted");
+        return;
+    }
+    let _small = Small(disk);
+    let with = ["--disk", disk, "--disk-size", "64M"];
+    tier("warm", &with, &origin, &[])
+        .expect(2, "the disk has not what was asked for")
+        .says("has room for", "a warning before")
+        .says("32 blocks did not reach the disk", "how many");
+    let whole = tier("get", &with, &origin, &["f/0"]).expect(0, "it can be read");
+    assert!(whole.out == bytes_of(0, 4 << 20), "all of it");
 }
 
 fn put_warm_verify() {
