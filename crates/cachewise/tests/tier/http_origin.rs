@@ -1,10 +1,8 @@
 //! `tier` and `mount` of an origin over HTTP: lighttpd, which lists by WebDAV, the server of Python, which does not
 //! even know parts of files, and servers that break.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -85,7 +83,7 @@ fn of_json(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.out).expect("JSON")
 }
 
-/// How many files a document has, and how often a tier was asked.
+/// How many files a document has, and how often a tier had the block.
 fn counts(document: &Value, tier: &str) -> (usize, u64) {
     let files = document["files"].as_array().expect("files").len();
     let rows = document["rows"].as_array().expect("rows");
@@ -94,7 +92,7 @@ fn counts(document: &Value, tier: &str) -> (usize, u64) {
         .find(|row| row["of"] == "tier" && row["name"] == tier);
     (
         files,
-        row.expect("it is one")["calls_total"]
+        row.expect("it is one")["hits_total"]
             .as_u64()
             .expect("a number"),
     )
@@ -365,11 +363,6 @@ fn secrets() {
     command.env("CACHEWISE_ORIGIN_AUTHORIZATION", "Bearer geheim");
     let read = Ended::of(&mut command).expect(0, "it is known");
     assert!(read.out == bytes_of(0, 1_000));
-    let no_text = OsStr::from_bytes(b"Bearer \xe4geheim");
-    command.env("CACHEWISE_ORIGIN_AUTHORIZATION", no_text);
-    let refused = Ended::of(&mut command).expect(2, "no text");
-    let said = refused.says("UTF-8", "why").err();
-    assert!(!said.contains("geheim"), "{said}");
     for (origin, why) in [
         (
             "http://me:geheim@127.0.0.1:1/",
