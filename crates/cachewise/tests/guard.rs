@@ -112,9 +112,10 @@ fn free_memory_is_held() {
         return;
     };
     let before = filled.used();
+    // A reclaimer of the machine may have taken some of it already; what is asked for below is less than half.
     assert!(
-        before > FILE * 9 / 10,
-        "all of it is charged to the group: {before}"
+        before > FILE / 2,
+        "most of it is charged to the group: {before}"
     );
     // More than there is now, by less than the group has: only from there it can come.
     let mark = free() + 128 * MIB;
