@@ -45,14 +45,27 @@ impl Filled {
         };
         let scratch = Scratch::new();
         let file = scratch.file("file", bytes);
-        evict(&file);
+        let filled = Filled { group, scratch };
+        // What a reclaimer of the machine takes meanwhile is read again: the tests begin with a full group.
+        for _ in 0..5 {
+            // A page belongs to whoever brought it in.
+            evict(&file);
+            filled.read(&file);
+            if filled.used() > bytes * 9 / 10 {
+                break;
+            }
+        }
+        Some(filled)
+    }
+
+    /// Has a member of the group read a file.
+    fn read(&self, file: &Path) {
         let script = "echo $$ >\"$1\"/cgroup.procs && exec cat \"$2\"";
         let read = Command::new("sh")
-            .args(["-c", script, "sh", text(group.path()), text(&file)])
+            .args(["-c", script, "sh", text(self.group.path()), text(file)])
             .stdout(Stdio::null())
             .status();
         assert!(read.expect("sh runs").success(), "it reads all of it");
-        Some(Filled { group, scratch })
     }
 
     fn used(&self) -> u64 {
@@ -112,10 +125,9 @@ fn free_memory_is_held() {
         return;
     };
     let before = filled.used();
-    // A reclaimer of the machine may have taken some of it already; what is asked for below is less than half.
     assert!(
-        before > FILE / 2,
-        "most of it is charged to the group: {before}"
+        before > FILE * 9 / 10,
+        "all of it is charged to the group: {before}"
     );
     // More than there is now, by less than the group has: only from there it can come.
     let mark = free() + 128 * MIB;
