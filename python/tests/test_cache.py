@@ -19,8 +19,8 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ def origin(tmp_path: Path) -> Path:
 
 
 def hits(cache: BlockCache, tier: str) -> int:
-    rows = {row["tier"]: row for row in cache.stat()["tiers"]}
-    return int(rows[tier]["hits"])
+    rows = {row["name"]: row for row in cache.stat()["tiers"]}
+    return int(rows[tier]["hits_total"])
 
 
 def test_bytes_are_those_of_the_files(origin: Path) -> None:
@@ -112,8 +112,8 @@ def test_what_was_read_is_kept(origin: Path) -> None:
         assert hits(cache, "origin") == before, "not read again"
         assert hits(cache, "memory") == 321
         stat = cache.stat()
-        assert [row["tier"] for row in stat["tiers"]] == ["memory", "origin"], "what there is"
-        assert stat["nodes"] == [] and stat["totals"]["failed_reads"] == 0
+        assert [row["name"] for row in stat["tiers"]] == ["memory", "origin"], "what there is"
+        assert stat["nodes"] == [] and stat["totals"]["failed_reads_total"] == 0
     with BlockCache(origin) as fresh:
         assert fresh.stat()["tiers"][0]["latency"] is None, "nothing was asked, so nobody knows how long it takes"
 
@@ -301,6 +301,8 @@ def child(work: Any) -> int:
         try:
             work()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     for _ in range(LONG * 100):
@@ -410,21 +412,21 @@ def test_processes_of_a_pool(origin: Path, method: str) -> None:
             assert pool.map(length_of, [cache] * 4) == [20 * MIB + 7] * 4
 
 
-@pytest.fixture
-def silent() -> Iterator[int]:
-    """A server that takes connections and never answers; its port."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
+#: A cache of an engine that takes connections and never answers.
 WAITING = """
-import os, signal, sys, threading, time
+import os, signal, socket, sys, threading, time
 import cachewise
 
-origin, port = sys.argv[1:]
+server = socket.create_server(("127.0.0.1", 0))
 patient = {"connect": 50, "deadline": 50, "read_deadline": 50, "hedge": "never"}
-cache = cachewise.BlockCache(origin, engine=f"redis://127.0.0.1:{port}", **patient)
+cache = cachewise.BlockCache(sys.argv[1], engine=f"redis://127.0.0.1:{server.getsockname()[1]}", **patient)
 """
+
+
+def settled(origin: Path) -> None:
+    """Waits until what was written a moment ago is looked for elsewhere than at the origin too."""
+    with BlockCache(origin) as cache:
+        cache.warm(["below/small"])
 
 
 def in_a_process_of_its_own(program: str, *arguments: object) -> str:
@@ -432,7 +434,7 @@ def in_a_process_of_its_own(program: str, *arguments: object) -> str:
     return subprocess.run(command, check=True, timeout=LONG, capture_output=True, text=True).stdout
 
 
-def test_ctrl_c_ends_a_call(origin: Path, silent: int) -> None:
+def test_ctrl_c_ends_a_call(origin: Path) -> None:
     program = """
 # Started in the background by a shell it would be ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -443,9 +445,8 @@ try:
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - began < 20)
 """
-    # What was written a moment ago is read from the origin alone.
-    time.sleep(0.5)
-    assert in_a_process_of_its_own(WAITING + program, origin, silent) == "interrupted True\n"
+    settled(origin)
+    assert in_a_process_of_its_own(WAITING + program, origin) == "interrupted True\n"
 
 
 def test_a_handler_of_a_signal_may_use_what_is_waited_for(origin: Path) -> None:
@@ -481,10 +482,8 @@ except ValueError as error:
     assert in_a_process_of_its_own(program, origin) == "the cache is closed True\n"
 
 
-def test_others_run_meanwhile(origin: Path, silent: int) -> None:
+def test_others_run_meanwhile(origin: Path) -> None:
     program = """
-import threading
-count = 0
 is_over = threading.Event()
 def read():
     try:
@@ -492,13 +491,16 @@ def read():
     finally:
         is_over.set()
 threading.Thread(target=read, daemon=True).start()
-while count < 100_000 and not is_over.is_set():
+connection, _ = server.accept()
+# The call waits for an answer now. Whoever held the interpreter's lock for that would let nobody count.
+count, end = 0, time.monotonic() + 1
+while time.monotonic() < end:
     count += 1
-print(count, is_over.is_set())
+print(count > 0, is_over.is_set())
 os._exit(0 if not sys.stdout.flush() else 1)
 """
-    time.sleep(0.5)
-    assert in_a_process_of_its_own(WAITING + program, origin, silent) == "100000 False\n"
+    settled(origin)
+    assert in_a_process_of_its_own(WAITING + program, origin) == "True False\n"
 
 
 class Redis:
@@ -541,7 +543,7 @@ def test_processes_share_what_is_at_servers(origin: Path, tmp_path: Path) -> Non
     try:
         with BlockCache(origin, engine=f"redis://127.0.0.1:{redis.port}", **PATIENT) as cache:
             assert cache.warm(["large"]) == (1, len(large))
-            assert cache.stat()["totals"]["dropped_fills"] == 0
+            assert cache.stat()["totals"]["dropped_fills_total"] == 0
             assert cache.warnings() == []
 
             def work() -> None:
@@ -574,11 +576,9 @@ def test_a_password_comes_from_the_environment_or_a_file(
             assert "sesame" not in repr(pickle.dumps(cache))
         monkeypatch.setenv("CACHEWISE_ENGINE_PASSWORD", "wrong")
         with BlockCache(origin, engine=engine, **PATIENT) as cache:
-            try:
-                assert cache.get("below/small") == b"some bytes", "the cache works without it"
-                assert hits(cache, "remote") == 0
-            except OSError as error:
-                assert "sesame" not in str(error) and "wrong" not in str(error)
+            with pytest.raises(OSError, match="check user and password") as raised:
+                cache.get("below/small")
+            assert "sesame" not in str(raised.value) and "wrong" not in str(raised.value)
     finally:
         redis.end()
 

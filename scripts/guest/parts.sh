@@ -220,7 +220,9 @@ fill = "cold"
 memory-max = "24M"
 MATRIX
     timeout -k 10 "${limit:-900}" cachewise bench matrix /tmp/m.toml >"$out/matrix.txt" 2>&1
-    say "mglru: bench matrix: exit $?"
+    status=$?
+    say "mglru: bench matrix: exit $status"
+    [ "$status" = 0 ] || say "FAILED: bench matrix with lru_gen on and off: exit $status"
     cat "$out/matrix.txt" >>"$out/report"
 }
 

@@ -352,11 +352,14 @@ impl BlockCache {
     }
 
     /// Waits until what is on its way to the engine and to the local disk is there, or counted as dropped.
-    pub async fn filled(&self) {
+    ///
+    /// # Errors
+    /// [`Error::Directory`] where the disk did not take it in time; it is on its way still.
+    pub async fn filled(&self) -> Result<(), Error> {
         if let Some(remote) = &self.inner.remote {
             remote.finish_fills().await;
         }
-        self.inner.local.written().await;
+        self.inner.local.written().await
     }
 
     /// Writes to the disk what waits to be written. What is not closed loses that, and nothing else.
@@ -364,10 +367,7 @@ impl BlockCache {
     /// # Errors
     /// [`Error::Directory`].
     pub async fn close(&self) -> Result<(), Error> {
-        if let Some(remote) = &self.inner.remote {
-            remote.finish_fills().await;
-        }
-        self.inner.local.close().await
+        self.filled().await
     }
 }
 

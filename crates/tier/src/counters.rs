@@ -50,22 +50,29 @@ pub struct Latency {
     pub max_seconds: f64,
 }
 
-/// What one tier did.
+/// What one tier did. Written, its names are those of `tier stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierRow {
     /// Which.
+    #[serde(rename = "name")]
     pub tier: Tier,
     /// How often it was asked for a block.
+    #[serde(rename = "calls_total")]
     pub calls: u64,
     /// How often it had the block.
+    #[serde(rename = "hits_total")]
     pub hits: u64,
     /// How often it had not.
+    #[serde(rename = "misses_total")]
     pub misses: u64,
     /// How often it did not answer, late answers included.
+    #[serde(rename = "errors_total")]
     pub errors: u64,
     /// How many blocks came broken, and were thrown away.
+    #[serde(rename = "corrupt_total")]
     pub corrupt: u64,
     /// The bytes that it gave.
+    #[serde(rename = "read_bytes_total")]
     pub bytes: u64,
     /// How long it took, whatever came of it.
     pub latency: Option<Latency>,
@@ -83,26 +90,35 @@ pub enum BreakerState {
     Probing,
 }
 
-/// What one node of the engine did.
+/// What one node of the engine did. Written, its names are those of `tier stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
     /// Its address.
+    #[serde(rename = "name")]
     pub node: String,
     /// How often it was asked for a block; hedges and probes are in it.
+    #[serde(rename = "calls_total")]
     pub calls: u64,
     /// How often it had the block.
+    #[serde(rename = "hits_total")]
     pub hits: u64,
     /// How often it had not.
+    #[serde(rename = "misses_total")]
     pub misses: u64,
     /// How often it answered with an error, or could not be reached.
+    #[serde(rename = "errors_total")]
     pub errors: u64,
     /// How often the time was up.
+    #[serde(rename = "deadline_misses_total")]
     pub deadline_misses: u64,
     /// How often it was asked because another node took long.
+    #[serde(rename = "hedges_total")]
     pub hedges: u64,
     /// How often it was asked to see whether it answers again.
+    #[serde(rename = "probes_total")]
     pub probes: u64,
     /// How often its breaker opened.
+    #[serde(rename = "breaker_opened_total")]
     pub opened: u64,
     /// Its breaker now.
     pub breaker: BreakerState,
@@ -112,39 +128,51 @@ pub struct NodeRow {
     pub latency: Option<Latency>,
 }
 
-/// What goes over all tiers. All but the two times at the end only ever grow.
+/// What goes over all tiers. All but the two times at the end only ever grow. Written, its names are those of
+/// `tier stat --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Reads that were asked for.
+    #[serde(rename = "reads_total")]
     pub reads: u64,
     /// Reads that ended with an error.
+    #[serde(rename = "failed_reads_total")]
     pub failed_reads: u64,
     /// The bytes that reads returned.
+    #[serde(rename = "read_bytes_total")]
     pub bytes: u64,
     /// Reads of a block that found it being fetched already, and waited for that.
+    #[serde(rename = "joined_reads_total")]
     pub joined: u64,
     /// Questions to a second node because the first took long.
+    #[serde(rename = "hedges_total")]
     pub hedges: u64,
     /// Of these, how many brought the block.
+    #[serde(rename = "hedges_won_total")]
     pub hedges_won: u64,
     /// Hedges that were due and not sent: the budget was used up.
+    #[serde(rename = "hedges_refused_total")]
     pub hedges_refused: u64,
     /// Blocks that no node brought in time, and that were fetched from the origin.
+    #[serde(rename = "deadline_misses_total")]
     pub deadline_misses: u64,
     /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
     /// as much under way as they may.
+    #[serde(rename = "breaker_skips_total")]
     pub breaker_skips: u64,
     /// Blocks brought to the engine.
+    #[serde(rename = "fills_total")]
     pub fills: u64,
     /// Blocks not brought to the engine: too many were under way, or it refused.
+    #[serde(rename = "dropped_fills_total")]
     pub dropped_fills: u64,
     /// Blocks not written to the local disk: its queue was full, or it has no room.
+    #[serde(rename = "dropped_disk_writes_total")]
     pub dropped_disk_writes: u64,
     /// When a hedge is sent at present; `None` is never.
     pub hedge_after_seconds: Option<f64>,
-    /// When a node has missed its deadline at present; 0 without an engine.
-    #[serde(default)]
-    pub deadline_seconds: f64,
+    /// When a node has missed its deadline at present; `None` without an engine.
+    pub deadline_seconds: Option<f64>,
 }
 
 /// What a cache did since it was opened.

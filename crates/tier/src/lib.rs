@@ -38,8 +38,8 @@
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
 //! - `settings`: [`Settings`]; `named`: the same by names and texts, [`NAMED_SETTINGS`]; `error`: [`Error`].
-//! - `tree`: [`Tree`], files below directories.
-//! - [`mount`]: an origin as a directory; [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
+//! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
+//! - [`mount`]: an origin as a directory.
 
 #![forbid(unsafe_code)]
 
@@ -59,6 +59,7 @@ pub mod remote;
 mod settings;
 mod tls;
 mod tree;
+mod warm;
 
 pub use block::Block;
 pub use cache::{BlockCache, File, LONGEST_READ};
@@ -70,3 +71,4 @@ pub use origin::{Directory, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3,
 pub use policy::Started;
 pub use settings::{DiskSettings, PolicySettings, Settings};
 pub use tree::Tree;
+pub use warm::{WarmFrom, Warmed};

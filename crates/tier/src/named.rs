@@ -285,12 +285,17 @@ impl Wanted {
                     });
                 }
             }
-            None if self.user.is_some() || self.authority.is_some() => {
-                let engine = spelled("engine");
-                let why = format!("there is none to get into: add {engine} URL");
-                return wrong("engine", why);
+            None => {
+                let is_for_one = self.user.is_some()
+                    || self.password_file.is_some()
+                    || self.authority.is_some()
+                    || self.server_name.is_some();
+                if is_for_one {
+                    let engine = spelled("engine");
+                    let why = format!("there is none to get into: add {engine} URL");
+                    return wrong("engine", why);
+                }
             }
-            None => {}
         }
         self.settings.check()?;
         Ok(self)
@@ -344,8 +349,9 @@ impl Wanted {
 
 fn from_environment(variable: &'static str) -> Result<Option<Secret>, Error> {
     match std::env::var_os(variable) {
-        Some(_) => Secret::from_environment(variable).map(Some),
-        None => Ok(None),
+        // Set and empty is how it is not set where a file lists variables.
+        Some(value) if !value.is_empty() => Secret::from_environment(variable).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -111,7 +111,8 @@ class BlockCache:
     ) -> tuple[int, int]:
         """Read files, and all files below directories, so that the cache has them; return how many, and their bytes.
 
-        What cannot be read is given to ``onerror``; without it, the first such error is raised after all that could.
+        What cannot be read is given to ``onerror``, and so is, once, how many blocks were read and did not get to the disk
+        or to the engine meanwhile; without it, the first such error is raised after all that could.
         """
         files, bytes_, failed = self._native.warm(paths)
         for error in failed:
@@ -123,7 +124,8 @@ class BlockCache:
     def stat(self) -> dict[str, Any]:
         """Say what it did in this process since it was opened: ``tiers``, ``nodes`` of the engine, ``totals``.
 
-        The names are those of ``cachewise tier stat --json``. A latency is ``None`` where there was no call.
+        The names are those of ``cachewise tier stat --json``; times are in ``latency``, which is ``None`` where there was no
+        call.
         """
         table: dict[str, Any] = json.loads(self._native.table())
         return table

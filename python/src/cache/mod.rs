@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cachewise_tier::{
-    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, Tree, Wanted,
+    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, Tree, Wanted, WarmFrom,
 };
 use cachewise_units::ByteRange;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rustix::io::Errno;
 
 use crate::file;
 use alive::Process;
@@ -143,10 +144,13 @@ impl Cache {
         if paths.is_empty() {
             return Ok((0, 0, Vec::new()));
         }
-        let (files, bytes, failed) = self
+        let (files, bytes, failed, lost) = self
             .process
             .run(py, |cache| async move { warmed(&cache, &paths).await })?;
-        let failed = failed.iter().map(|error| raise(py, error));
+        let lost = lost
+            .into_iter()
+            .map(|why| PyOSError::new_err((Errno::IO.raw_os_error(), why)));
+        let failed = failed.iter().map(|error| raise(py, error)).chain(lost);
         Ok((files, bytes, failed.collect()))
     }
 
@@ -215,30 +219,29 @@ fn joined(py: Python<'_>, parts: Vec<Bytes>) -> PyResult<Bound<'_, PyBytes>> {
     })
 }
 
-async fn warmed(cache: &BlockCache, paths: &[PathBuf]) -> (u64, u64, Vec<Error>) {
+/// Files, their bytes, what could not be read, and what was read and did not get to where it is kept.
+async fn warmed(cache: &BlockCache, paths: &[PathBuf]) -> (u64, u64, Vec<Error>, Vec<String>) {
     let (mut files, mut bytes, mut failed) = (0, 0, Vec::new());
+    let before = cache.table().totals;
     let mut tree = Tree::new(paths);
     while let Some(next) = tree.next(cache).await {
-        let one = async {
-            let file = cache.settled(next?).await?;
-            let size = file.meta().size;
-            let mut start = 0;
-            while start < size {
-                let len = STEP.min(size.saturating_sub(start));
-                cache.get(&file, ByteRange { start, len }).await?;
-                // More under way than the cache allows would be dropped.
-                cache.filled().await;
-                start = start.saturating_add(len);
+        let why = match next {
+            Ok(file) => {
+                let warmed = cache.warm(file, WarmFrom::Nearest).await;
+                if warmed.why.is_none() {
+                    files += 1;
+                    bytes += warmed.file.meta().size;
+                }
+                warmed.why
             }
-            Ok(size)
+            Err(why) => Some(why),
         };
-        match one.await {
-            Ok(size) => {
-                files += 1;
-                bytes += size;
-            }
-            Err(error) => failed.push(error),
-        }
+        failed.extend(why);
     }
-    (files, bytes, failed)
+    (
+        files,
+        bytes,
+        failed,
+        cache.table().totals.lost_since(&before),
+    )
 }

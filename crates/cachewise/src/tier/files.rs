@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::{BlockCache, Error, File, Origin, PolicySettings, Table, Tree};
+use cachewise_tier::{
+    BlockCache, Error, File, Origin, PolicySettings, Table, Totals, Tree, WarmFrom, Warmed,
+};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::Map;
@@ -52,9 +54,6 @@ pub const COLUMNS: [SheetColumn; 6] = [
 ];
 
 const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
-
-/// How many bytes are read before what was read is waited for at the engine and the disk.
-const STEP: u64 = 8 << 20;
 
 /// How often Ctrl-C is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -113,25 +112,19 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     }
     // Ctrl-C is heard here too. What is not there soon after it is lost to the cache, and to nobody else.
     match runtime.block_on(unless(interrupt.flag(), cache.close())) {
-        Some(closed) => closed?,
+        // What was done is shown all the same.
+        Some(Err(error)) => {
+            failures.add(&error.to_string(), tell);
+        }
+        Some(Ok(())) => {}
         None => {
             let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
         }
     }
     let table = cache.table();
-    let lost = [
-        (
-            table.totals.dropped_fills,
-            "the engine: it refused them, or was too slow",
-        ),
-        (
-            table.totals.dropped_disk_writes,
-            "the disk: it has no room left, or was too slow",
-        ),
-    ];
-    for (blocks, whom) in lost {
-        if act != Act::Verify && blocks > 0 {
-            failures.add(&format!("{blocks} blocks did not reach {whom}"), tell);
+    if act != Act::Verify {
+        for lost in table.totals.lost_since(&Totals::default()) {
+            failures.add(&lost, tell);
         }
     }
     write(sink, &sheet, &table)?;
@@ -172,71 +165,64 @@ async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T
 
 /// Does it with one file, and returns the state that it was done with.
 async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (File, Outcome) {
-    let none = |file: &File, why| {
-        let blocks = file.meta().size.div_ceil(cache.settings().block_size.0);
-        Outcome {
-            blocks,
-            failed: blocks,
-            different: 0,
-            why: Some(why),
-        }
-    };
-    let file = match cache.settled(file.clone()).await {
-        Ok(file) => file,
-        Err(why) => {
-            let outcome = none(&file, why);
+    let from = match act {
+        Act::Put => WarmFrom::Origin,
+        Act::Warm => WarmFrom::Nearest,
+        Act::Verify => {
+            let settled = cache.settled(file.clone()).await;
+            let (file, why) = match settled {
+                Ok(file) => (file, None),
+                Err(why) => (file, Some(why)),
+            };
+            let outcome = compared(cache, origin, &file, why).await;
             return (file, outcome);
         }
     };
-    if !file.is_settled() && act != Act::Verify {
-        let outcome = none(
-            &file,
-            Error::Changed {
-                path: file.path().to_owned(),
-                what: "its last change is of this moment, or of one that lies ahead, so that nothing of it can be kept",
-            },
-        );
-        return (file, outcome);
-    }
-    let outcome = each_range(cache, origin, &file, act).await;
+    let Warmed {
+        file,
+        blocks,
+        failed_blocks,
+        why,
+    } = cache.warm(file, from).await;
+    let outcome = Outcome {
+        blocks,
+        failed: failed_blocks,
+        different: 0,
+        why,
+    };
     (file, outcome)
 }
 
-/// Does it with one file, range by range.
-async fn each_range(cache: &BlockCache, origin: &dyn Origin, file: &File, act: Act) -> Outcome {
+/// Compares a file with the origin, block by block; none of one that cannot be read, for a reason.
+async fn compared(
+    cache: &BlockCache,
+    origin: &dyn Origin,
+    file: &File,
+    why: Option<Error>,
+) -> Outcome {
     let block = cache.settings().block_size.0;
     let size = file.meta().size;
+    let blocks = size.div_ceil(block);
     let mut outcome = Outcome {
-        blocks: size.div_ceil(block),
+        blocks,
+        why,
         ..Outcome::default()
     };
-    let step = match act {
-        Act::Verify => block,
-        _ => STEP.max(block),
-    };
+    if outcome.why.is_some() {
+        outcome.failed = blocks;
+        return outcome;
+    }
     let mut start = 0;
     while start < size {
-        let range = ByteRange {
-            start,
-            len: step.min(size - start),
-        };
-        let done = match act {
-            Act::Put => cache.refill(file, range).await.map(|()| false),
-            Act::Warm => cache.get(file, range).await.map(|_| false),
-            Act::Verify => differs(cache, origin, file, range).await,
-        };
-        match done {
+        let len = block.min(size - start);
+        match differs(cache, origin, file, ByteRange { start, len }).await {
             Ok(differs) => outcome.different += u64::from(differs),
             Err(error) => {
-                outcome.failed += range.len.div_ceil(block);
+                outcome.failed += 1;
                 outcome.why.get_or_insert(error);
             }
         }
-        if act != Act::Verify {
-            // More under way than the cache allows would be dropped.
-            cache.filled().await;
-        }
-        start = start.saturating_add(step);
+        start = start.saturating_add(block);
     }
     outcome
 }

@@ -58,7 +58,6 @@ const NO_ENGINE: Missing = Missing::NotOffered("there is no engine");
 pub fn sheet(totals: &Totals) -> Sheet {
     let number = |number: u64| SheetCell::number(number, number.to_string());
     let seconds = |seconds: f64| SheetCell::number(seconds, format!("{:.2} ms", seconds * 1e3));
-    let has_engine = totals.deadline_seconds > 0.0;
     let mut sheet = Sheet::new(&COLUMNS);
     sheet.rows.push(vec![
         number(totals.reads),
@@ -74,11 +73,7 @@ pub fn sheet(totals: &Totals) -> Sheet {
         number(totals.dropped_fills),
         number(totals.dropped_disk_writes),
         SheetCell::or_missing(totals.hedge_after_seconds, NEVER, seconds),
-        SheetCell::or_missing(
-            has_engine.then_some(totals.deadline_seconds),
-            NO_ENGINE,
-            seconds,
-        ),
+        SheetCell::or_missing(totals.deadline_seconds, NO_ENGINE, seconds),
     ]);
     sheet
 }

@@ -100,18 +100,20 @@ fn compiled(place: &std::path::Path, name: &str, text: &str) -> String {
     program.to_owned()
 }
 
-/// Touches a hundred pages a line of input has, by an iterator, which is inlined; ends as the first argument says.
+/// Touches a hundred fresh pages for each line of input, by an iterator, which is inlined; ends as the first argument says.
 const TOUCHING: &str = r#"
 use std::hint::black_box;
 fn touched(pages: usize) -> Vec<u8> {
-    let mut memory: Vec<u8> = Vec::with_capacity(pages * 4096);
-    memory.spare_capacity_mut().iter_mut().step_by(4096).for_each(|byte| { byte.write(1); });
+    // The allocator has written to the first page.
+    let mut memory: Vec<u8> = Vec::with_capacity((pages + 1) * 4096);
+    memory.spare_capacity_mut().iter_mut().skip(4096).step_by(4096).for_each(|byte| { byte.write(1); });
     memory
 }
 fn main() {
     println!("ready");
     for _ in std::io::stdin().lines() {
-        black_box(touched(100));
+        // What is given back may come again as it is.
+        std::mem::forget(black_box(touched(100)));
     }
     let status = std::env::args().nth(1).map_or(0, |status| status.parse().unwrap());
     std::process::exit(status);
@@ -157,14 +159,11 @@ pub fn samples_what_the_kernel_counts() {
     let own = own.unwrap_or_else(|| panic!("a line of one's own: {sampled}"));
     let file = own["file"].as_str().unwrap_or_default();
     assert!(file.ends_with("touching.rs"), "not the library's: {own}");
-    if lost == 0 {
-        // A freed block may come back as it is, and huge pages need fewer.
-        let events = own["events"].as_u64().unwrap_or_default();
-        assert!(
-            (1..=310).contains(&events),
-            "about a hundred each time: {own}"
-        );
-    }
+    let events = own["events"].as_u64().expect("they are counted");
+    assert!(
+        events <= 300 && 300 <= events + lost,
+        "a hundred each time: {own} of {sampled}"
+    );
     for cache in json["caches"].as_array().expect("a list") {
         assert!(
             cache["misses"].is_u64() || cache["reasons"]["misses"].is_string(),

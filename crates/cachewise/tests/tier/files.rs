@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::dev_cluster::{has_redis, servers as start_servers};
-use crate::mounted::{Mounted, bytes_of, has_fuse, origin, write};
+use crate::mounted::{Mounted, bytes_of, has_fuse, number_of, origin, write};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
@@ -58,15 +58,6 @@ fn get() {
     tier("get", &[], &origin, &["../x"]).expect(2, "outside of the origin");
 }
 
-fn calls(document: &Value, tier: &str, number: &str) -> u64 {
-    let rows = document["rows"].as_array().expect("rows");
-    let row = rows
-        .iter()
-        .find(|row| row["of"] == "tier" && row["name"] == tier)
-        .expect("it is one");
-    row[number].as_u64().expect("a number")
-}
-
 fn small_disk() {
     let of_json = |ended: &Ended| -> Value { serde_json::from_slice(&ended.out).expect("JSON") };
     let scratch = Scratch::new();
@@ -84,10 +75,10 @@ fn small_disk() {
         "json",
     ];
     let warmed = tier("warm", &with, &origin, &[]).expect(0, "all of it");
-    assert_eq!(calls(&of_json(&warmed), "origin", "hits_total"), 6 * 32);
+    assert_eq!(number_of(&of_json(&warmed), "origin", "hits_total"), 6 * 32);
     for _ in 0..5 {
         let read = tier("verify", &with, &origin, &[]).expect(0, "it is the same");
-        assert_eq!(calls(&of_json(&read), "disk", "hits_total"), 6 * 32);
+        assert_eq!(number_of(&of_json(&read), "disk", "hits_total"), 6 * 32);
     }
 }
 
@@ -139,7 +130,7 @@ fn put_warm_verify() {
     assert_eq!(put["totals"]["fills_total"], 3, "three blocks: {put}");
     let verified = of("verify", &["f/0"], 0);
     assert_eq!(
-        calls(&verified, "remote", "hits_total"),
+        number_of(&verified, "remote", "hits_total"),
         3,
         "they are there: {verified}"
     );
@@ -151,18 +142,18 @@ fn put_warm_verify() {
         "the whole tree"
     );
     assert_eq!(
-        calls(&warmed, "remote", "hits_total"),
+        number_of(&warmed, "remote", "hits_total"),
         3,
         "what was there is not read again: {warmed}"
     );
-    assert_eq!(calls(&warmed, "origin", "calls_total"), 9, "{warmed}");
+    assert_eq!(number_of(&warmed, "origin", "calls_total"), 9, "{warmed}");
     assert!(
         warmed["files"][0]["different_blocks"].is_null(),
         "not compared is not zero"
     );
     let again = of("warm", &[], 0);
     assert_eq!(
-        calls(&again, "origin", "calls_total"),
+        number_of(&again, "origin", "calls_total"),
         0,
         "all of it is there: {again}"
     );
@@ -198,10 +189,10 @@ fn identity() {
     let there = scratch.directory().join("there");
     fs::rename(&here, &there).expect("ours");
     let shared = of(&there, "ours", &[]);
-    assert_eq!(calls(&shared, "origin", "calls_total"), 0, "{shared}");
+    assert_eq!(number_of(&shared, "origin", "calls_total"), 0, "{shared}");
     for (identity, more) in [("another", &[][..]), ("ours", &["--block", "64K"])] {
         let alone = of(&there, identity, more);
-        assert_eq!(calls(&alone, "remote", "hits_total"), 0, "{alone}");
+        assert_eq!(number_of(&alone, "remote", "hits_total"), 0, "{alone}");
     }
 }
 
@@ -222,7 +213,11 @@ fn just_written() {
         assert_eq!(brought["totals"]["fills_total"], 3, "{brought}");
         let ended = tier("verify", &with, &origin, &[&name]).expect(0, "it is right");
         let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
-        assert_eq!(calls(&verified, "remote", "hits_total"), 3, "{verified}");
+        assert_eq!(
+            number_of(&verified, "remote", "hits_total"),
+            3,
+            "{verified}"
+        );
     }
 }
 
@@ -325,9 +320,13 @@ fn poisoned() {
     let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
     assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
     assert_eq!(
-        calls(&verified, "remote", "corrupt_total"),
+        number_of(&verified, "remote", "corrupt_total"),
         3,
         "and counted: {verified}"
     );
-    assert_eq!(calls(&verified, "origin", "hits_total"), 3, "{verified}");
+    assert_eq!(
+        number_of(&verified, "origin", "hits_total"),
+        3,
+        "{verified}"
+    );
 }

@@ -108,8 +108,8 @@ fn shares(mounted: &Mounted, reads: u64) -> HashMap<String, f64> {
         let report = mounted.report();
         let nodes = report["cache"]["nodes"].as_array().expect("nodes").iter();
         let hits = |node: &Value| {
-            let name = node["node"].as_str().expect("an address").to_owned();
-            (name, node["hits"].as_u64().expect("a number"))
+            let name = node["name"].as_str().expect("an address").to_owned();
+            (name, node["hits_total"].as_u64().expect("a number"))
         };
         nodes.map(hits).collect()
     };

@@ -1,5 +1,7 @@
 //! `tier` and `mount`, with real servers and real mounts.
 
+#[path = "../../../tier/tests/support/certificate.rs"]
+mod certificate;
 #[path = "../../../tier/tests/support/http.rs"]
 mod http;
 #[path = "../support/mod.rs"]

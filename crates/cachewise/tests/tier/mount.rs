@@ -127,7 +127,7 @@ fn lookup_and_open() {
         let nodes = report["cache"]["nodes"].as_array().expect("nodes").clone();
         nodes
             .iter()
-            .map(|node| node["calls"].as_u64().expect("a number"))
+            .map(|node| node["calls_total"].as_u64().expect("a number"))
             .sum()
     };
     assert_eq!(calls(&mounted.report()), 0, "none of them");

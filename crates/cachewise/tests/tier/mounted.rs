@@ -122,8 +122,8 @@ impl Mounted {
     pub fn calls_of_tier(&self, tier: &str) -> u64 {
         let report = self.report();
         let tiers = report["cache"]["tiers"].as_array().expect("tiers").clone();
-        let row = tiers.iter().find(|row| row["tier"] == tier);
-        row.map_or(0, |row| row["calls"].as_u64().expect("a number"))
+        let row = tiers.iter().find(|row| row["name"] == tier);
+        row.map_or(0, |row| row["calls_total"].as_u64().expect("a number"))
     }
 
     pub fn of_operation(&self, operation: &str, number: &str) -> u64 {
@@ -165,6 +165,25 @@ impl Drop for Mounted {
             }
         }
     }
+}
+
+/// The names in a directory.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("it is listed");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.into_string().expect("ours"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A number of a tier, in what a command has written as JSON.
+pub fn number_of(document: &Value, tier: &str, number: &str) -> u64 {
+    let mut rows = document["rows"].as_array().expect("rows").iter();
+    let row = rows.find(|row| row["of"] == "tier" && row["name"] == tier);
+    let number = &row.unwrap_or_else(|| panic!("no {tier}: {document}"))[number];
+    number.as_u64().expect("a number")
 }
 
 /// Whether something is mounted there, alive or not.

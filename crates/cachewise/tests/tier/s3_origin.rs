@@ -4,13 +4,12 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::http::{Act, HttpServer, MODIFIED, Object, answer};
-use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, origin, write};
+use crate::http::{Act, MODIFIED, answer};
+use crate::http_origin::{AGAIN, ONCE, ends_in_an_error};
+use crate::mounted::{Mounted, bytes_of, has_fuse, is_mounted, names, number_of, origin, write};
 use crate::s3_server::{Bucket, alone};
 use crate::support::*;
 
@@ -32,13 +31,7 @@ fn json(command: &mut Command, why: &str) -> Value {
 
 /// How often the origin was asked for blocks.
 fn origin_calls(document: &Value) -> u64 {
-    let rows = document["rows"].as_array().expect("rows");
-    let row = rows
-        .iter()
-        .find(|row| row["of"] == "tier" && row["name"] == "origin");
-    row.expect("it is one")["calls_total"]
-        .as_u64()
-        .expect("a number")
+    number_of(document, "origin", "calls_total")
 }
 
 fn files() {
@@ -128,16 +121,6 @@ fn files() {
     assert!(!said.contains("geheim"), "{said}");
 }
 
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).expect("it is listed");
-    let names = entries.map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<String> = names
-        .map(|name| name.into_string().expect("ours"))
-        .collect();
-    names.sort();
-    names
-}
-
 fn mount() {
     const WHAT: &str = "a mount of a bucket";
     if !has_fuse(WHAT) {
@@ -224,8 +207,6 @@ fn refused() {
 }
 
 fn broken() {
-    // Far beyond the deadline of each call: only a hang reaches it.
-    const BOUND: Duration = Duration::from_secs(60);
     let page = |inner: &str| {
         let xml = format!("<ListBucketResult>{inner}</ListBucketResult>");
         Act::Answer(answer("200 OK", &[], xml.as_bytes()))
@@ -239,16 +220,28 @@ fn broken() {
     endless.resize(1 << 20, b' ');
     // What of GET is answered, in a look through all of the bucket, or in a read.
     let lists = [
-        ("hangs", Act::Hang(Vec::new()), "no answer within 1000 ms"),
-        ("is broken", Act::Answer(answer("500 No", &[], b"")), "500"),
+        (
+            "hangs",
+            Act::Hang(Vec::new()),
+            "no answer within 1000 ms",
+            3,
+        ),
+        (
+            "is broken",
+            Act::Answer(answer("500 No", &[], b"")),
+            "500",
+            3,
+        ),
         (
             "refuses",
             Act::Answer(answer("403 No", &[], denied)),
             "refuses access",
+            1,
         ),
-        ("has no list", page("<nonsense"), "list"),
-        ("goes round", page(&item), "does not go on"),
-        ("does not end", Act::Endless(endless), "more than"),
+        ("has no list", page("<nonsense"), "list", 3),
+        // The second page is the first one again.
+        ("goes round", page(&item), "does not go on", 2),
+        ("does not end", Act::Endless(endless), "more than", 3),
     ];
     let state = [("ETag", "\"2\""), ("Last-Modified", MODIFIED)];
     let part = [
@@ -257,77 +250,70 @@ fn broken() {
         ("Content-Range", "bytes 0-131071/300000"),
     ];
     let reads = [
-        ("hangs", Act::Hang(Vec::new()), "no answer within 1000 ms"),
-        ("is broken", Act::Answer(answer("503 No", &[], b"")), "503"),
+        (
+            "hangs",
+            Act::Hang(Vec::new()),
+            "no answer within 1000 ms",
+            AGAIN,
+        ),
+        (
+            "is broken",
+            Act::Answer(answer("503 No", &[], b"")),
+            "503",
+            AGAIN,
+        ),
         (
             "refuses",
             Act::Answer(answer("403 No", &[], denied)),
             "refuses access",
+            ONCE,
         ),
         (
             "talks nonsense",
             Act::Answer(b"what\r\n\r\n".to_vec()),
             "read at the origin",
+            AGAIN,
         ),
         (
             "has changed",
             Act::Answer(answer("412 No", &[], b"")),
             "changed at the origin",
+            ONCE,
         ),
         (
             "sends another state",
             Act::Answer(answer("206 Part", &part, &[0; 131_072])),
             "changed",
+            ONCE,
         ),
         (
             "ignores ranges",
             Act::Answer(answer("200 OK", &state, &[0; 300_000])),
             "read at the origin",
+            ONCE,
         ),
         (
             "is elsewhere",
             Act::Answer(answer("301 Moved", &[], b"")),
             "read at the origin",
+            ONCE,
         ),
     ];
-    let object = Object::new(bytes_of(0, 300_000));
-    let ended = |command: &[&str], act: Act, what: &str, why: &str| {
-        let (object, gets) = (object.clone(), AtomicUsize::new(0));
-        let server = HttpServer::start(move |asked| match asked.method.as_str() {
-            "GET" => {
-                gets.fetch_add(1, Ordering::SeqCst);
-                act.clone()
-            }
-            _ => object.answer(asked),
-        });
-        let begun = Instant::now();
-        let mut line = alone(&["tier"]);
-        line.args(command)
-            .env("AWS_ENDPOINT_URL", server.url(""))
-            .env("AWS_ALLOW_HTTP", "true");
-        Ended::of(&mut line).expect(2, what).says(why, what);
-        assert!(begun.elapsed() < BOUND, "{what}: {:?}", begun.elapsed());
-        // Three blocks, three times at most.
-        assert!(
-            server.asked().len() <= 10,
-            "{what}: {}",
-            server.asked().len()
-        );
-    };
-    for (what, act, why) in lists {
-        ended(
-            &["warm", "--read-deadline", "1", "s3://bucket"],
-            act,
-            what,
-            why,
-        );
+    let run =
+        |command: [&str; 3], more: &[&str], (what, act, why, most): &(&str, Act, &str, usize)| {
+            ends_in_an_error(what, act, why, *most, |server| {
+                let mut line = alone(&["tier"]);
+                line.args(command)
+                    .args(more)
+                    .env("AWS_ENDPOINT_URL", server.url(""))
+                    .env("AWS_ALLOW_HTTP", "true");
+                line
+            });
+        };
+    for case in &lists {
+        run(["warm", "--read-deadline", "1"], &["s3://bucket"], case);
     }
-    for (what, act, why) in reads {
-        ended(
-            &["get", "--read-deadline", "1", "s3://bucket", "x"],
-            act,
-            what,
-            why,
-        );
+    for case in &reads {
+        run(["get", "--read-deadline", "1"], &["s3://bucket", "x"], case);
     }
 }

@@ -49,7 +49,8 @@ pub(super) fn refine(curve: &mut Curve, options: &SweepOptions, arena: &mut Aren
         if last > MOST_PAGES {
             continue;
         }
-        let step = ((last - first) / MORE).max(1);
+        // Both may lie within one large page.
+        let step = (last.saturating_sub(first) / MORE).max(1);
         for pages in (first..=last).step_by(step) {
             let size = pages * options.page;
             let place = curve.points.partition_point(|point| point.size < size);

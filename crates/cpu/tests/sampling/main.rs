@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use cachewise_cpu::program::Place;
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally};
@@ -75,16 +76,30 @@ fn event(name: &str) -> &'static Event {
     Event::named(name).expect("there is such an event")
 }
 
-/// Samples of a program that succeeds; nothing where there are none.
+/// Whether the kernel lets this process count what it does itself: it is asked without what is tested. A line if not.
+fn may_count() -> bool {
+    let refusals = [
+        rustix::io::Errno::ACCESS,
+        rustix::io::Errno::PERM,
+        rustix::io::Errno::NOSYS,
+    ];
+    let counter = perf_event::Builder::new(perf_event::events::Software::PAGE_FAULTS).build();
+    let refused = counter.err().filter(|error| {
+        let number = error.raw_os_error().unwrap_or_default();
+        refusals
+            .map(|refusal| refusal.raw_os_error())
+            .contains(&number)
+    });
+    if let Some(error) = &refused {
+        println!("skipped: sampling: perf_event_open: {error}");
+    }
+    refused.is_none()
+}
+
+/// Samples of a program that succeeds; nothing where the kernel lets nobody count.
 fn sampled(program: &str, arguments: &[&str]) -> Option<Samples> {
     let program = Programs::get().path(program);
-    let sampling = match Sampling::of_children(event("page-faults"), None) {
-        Ok(sampling) => sampling,
-        Err(reason) => {
-            println!("skipped: sampling page faults: {reason}");
-            return None;
-        }
-    };
+    let sampling = of_children("page-faults", None)?;
     let done = Command::new(program).args(arguments).status();
     let done = done.expect("it can be run");
     assert!(done.success(), "{arguments:?}: {done}");
@@ -112,6 +127,21 @@ fn whole(samples: Samples) -> Samples {
     samples
 }
 
+fn of_children(name: &str, period: Option<u64>) -> Option<Sampling> {
+    let sampling = || Sampling::of_children(event(name), period).expect("the kernel counts it");
+    may_count().then(sampling)
+}
+
+/// What is at a place is all that happened there, less what is said to be lost.
+fn is_all(found: u64, happened: u64, samples: &Samples) {
+    assert!(
+        found <= happened && happened <= found + samples.lost(),
+        "{happened} happened, {found} are there, {} lost: {:?}",
+        samples.lost(),
+        samples.hottest(10)
+    );
+}
+
 fn at(places: &[Place<Tally>], file: &str, line: u32) -> u64 {
     let there = places.iter().filter(|place| {
         let (found, at) = place
@@ -130,12 +160,10 @@ fn each_fault_stands_at_its_line_through_inlined_code() {
             return;
         };
         let places = samples.hottest(10);
-        if samples.lost() == 0 {
-            let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
-            assert_eq!(own, 1000, "{program}: {places:?}");
-            let other = at(&places, "faults.rs", line(SOURCE, "// the other line"));
-            assert_eq!(other, 3000, "{program}: {places:?}");
-        }
+        let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
+        is_all(own, 1000, &samples);
+        let other = at(&places, "faults.rs", line(SOURCE, "// the other line"));
+        is_all(other, 3000, &samples);
         let worst = places.first().expect("there are places");
         let function = worst.function.as_deref().unwrap_or_default();
         assert!(function.contains("touch_elsewhere"), "{worst:?}");
@@ -151,10 +179,8 @@ fn threads_and_children_are_part_of_it() {
             return;
         };
         let places = samples.hottest(10);
-        if samples.lost() == 0 {
-            let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
-            assert_eq!(own, faults, "{mode}: {places:?}");
-        }
+        let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
+        is_all(own, faults, &samples);
     }
 }
 
@@ -166,10 +192,8 @@ fn a_library_has_lines_of_its_own() {
     let places = samples.hottest(5);
     let worst = places.first().expect("there are places");
     assert!(worst.object.ends_with("libtouching.so"), "{worst:?}");
-    if samples.lost() == 0 {
-        let line = line(LIBRARY, "// the library's line");
-        assert_eq!(at(&places, "touching.rs", line), 700, "{places:?}");
-    }
+    let line = line(LIBRARY, "// the library's line");
+    is_all(at(&places, "touching.rs", line), 700, &samples);
 }
 
 #[test]
@@ -203,9 +227,7 @@ fn code_in_no_file_has_no_place() {
     let worst = places.first().expect("there are places");
     assert_eq!((&worst.function, &worst.line), (&None, &None), "{places:?}");
     assert_eq!(worst.object, "anonymous memory", "{places:?}");
-    if samples.lost() == 0 {
-        assert_eq!(worst.costs.samples, 800, "{places:?}");
-    }
+    is_all(worst.costs.samples, 800, &samples);
 }
 
 #[test]
@@ -227,8 +249,7 @@ fn programs_that_end_at_once_are_counted_and_forgotten() {
 fn a_program_that_is_gone_while_it_is_looked_at_has_its_lines() {
     let copy = Programs::get().path("copy");
     std::fs::copy(Programs::get().path("faults"), &copy).unwrap();
-    let Ok(sampling) = Sampling::of_children(event("page-faults"), None) else {
-        println!("skipped: sampling page faults: it cannot be had here");
+    let Some(sampling) = of_children("page-faults", None) else {
         return;
     };
     let mut child = Command::new(&copy)
@@ -238,18 +259,25 @@ fn a_program_that_is_gone_while_it_is_looked_at_has_its_lines() {
         .spawn()
         .unwrap();
     ready(&mut child);
-    // It has faulted before, and its file is looked at within a fraction of a second.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // It has faulted before, so its file is looked at.
+    let is_open = || {
+        let open = std::fs::read_dir("/proc/self/fd").expect("it is ours");
+        let mut open = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        open.any(|file| file == copy)
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_open() {
+        assert!(Instant::now() < until, "its file is opened");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     std::fs::remove_file(&copy).unwrap();
     std::fs::write(&copy, "another one").unwrap();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(child.wait().unwrap().success(), "it ends");
     let samples = whole(sampling.finish());
     let places = samples.hottest(3);
-    if samples.lost() == 0 {
-        let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
-        assert_eq!(own, 400, "{places:?}");
-    }
+    let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
+    is_all(own, 400, &samples);
 }
 
 fn ready(child: &mut std::process::Child) {
@@ -273,18 +301,13 @@ fn a_process_that_runs_can_be_followed() {
     let sampling = Sampling::of_process(event("page-faults"), None, pid, vec![pid]);
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(child.wait().unwrap().success(), "it ends");
-    let samples = match sampling {
-        Ok(sampling) => whole(sampling.finish()),
-        Err(reason) => {
-            println!("skipped: sampling page faults: {reason}");
-            return;
-        }
-    };
-    let places = samples.hottest(3);
-    if samples.lost() == 0 {
-        let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
-        assert_eq!(own, 900, "{places:?}");
+    if !may_count() {
+        return;
     }
+    let samples = whole(sampling.expect("the kernel counts it").finish());
+    let places = samples.hottest(3);
+    let own = at(&places, "faults.rs", line(SOURCE, "// the line"));
+    is_all(own, 900, &samples);
 }
 
 #[test]
@@ -295,18 +318,15 @@ fn time_is_where_it_is_spent() {
         .unwrap();
     let pid = child.id();
     let sampling = Sampling::of_process(event("cpu-clock"), None, pid, vec![pid]);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     let samples = sampling.map(Sampling::finish);
     // It does not end by itself.
     child.kill().unwrap();
     child.wait().unwrap();
-    let samples = match samples {
-        Ok(samples) => samples,
-        Err(reason) => {
-            println!("skipped: sampling CPU time: {reason}");
-            return;
-        }
-    };
+    if !may_count() {
+        return;
+    }
+    let samples = samples.expect("the kernel counts it");
     let places = samples.hottest(10);
     assert!(samples.taken.samples > 0, "it ran: {samples:?}");
     assert!(
@@ -322,33 +342,32 @@ fn time_is_where_it_is_spent() {
 
 #[test]
 fn a_period_thins_samples_and_keeps_the_sum() {
-    let Ok(sampling) = Sampling::of_children(event("page-faults"), Some(10)) else {
-        println!("skipped: sampling page faults: it cannot be had here");
+    let Some(sampling) = of_children("page-faults", Some(10)) else {
         return;
     };
     let program = Programs::get().path("faults");
     let done = Command::new(program).args(["touch", "5000"]).status();
     assert!(done.unwrap().success(), "it ends");
     let samples = sampling.finish();
-    if samples.lost() == 0 {
-        let counted = samples.happened().unwrap();
-        let taken = samples.taken;
-        assert!(
-            taken.samples.abs_diff(counted / 10) < 20,
-            "{taken:?} of {counted}"
-        );
-        assert!(
-            taken.events.abs_diff(counted) < 200,
-            "{taken:?} of {counted}"
-        );
-    }
+    let counted = samples.happened().expect("the counter can be read");
+    let (taken, lost) = (samples.taken, samples.lost());
+    assert!(
+        taken.samples <= counted / 10 && counted / 10 < taken.samples + lost + 20,
+        "one of ten: {taken:?} of {counted}, {lost} lost"
+    );
+    assert!(
+        taken.events <= counted && counted < taken.events + 10 * lost + 200,
+        "each stands for ten: {taken:?} of {counted}, {lost} lost"
+    );
 }
 
 #[test]
 fn dropped_it_ends() {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     for _ in 0..3 {
-        let _ = Sampling::of_children(event("cpu-clock"), None);
+        if of_children("cpu-clock", None).is_none() {
+            return;
+        }
     }
     assert!(begin.elapsed().as_secs() < 30, "nobody is waited for");
 }

@@ -4,9 +4,8 @@
 //! them may. What stays exact are laws: each reader's pages; hits and misses add up to pages; and
 //! over all readers, misses and read-ahead are the pages that came in, each counted once.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, File};
+use std::fs::File;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Barrier;
 use std::thread;
@@ -14,7 +13,7 @@ use std::thread;
 use libtest_mimic::Trial;
 
 use cachewise_model::{Counter, Ledger};
-use cachewise_probe::{ProcessId, Snapshot};
+use cachewise_probe::Snapshot;
 
 use crate::image::FileSystem;
 use crate::matrix::Order;
@@ -153,14 +152,8 @@ fn threads(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's name of the namespace of process ids that a machine starts with (PROC_PID_INIT_INO, linux/proc_ns.h).
-const FIRST_PIDS: &str = "pid:[4026531836]";
-
 fn processes(room: &mut Room) -> Result<()> {
     let subject = room.file("data", 16 << 20)?;
-    // What is counted has the ids of that namespace; a child has those of its parent's.
-    let are_ids_alike =
-        fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == FIRST_PIDS);
     for (order, size, state) in RACES {
         let label = Label::new(room.kind.name(), "4 processes")
             .size(size)
@@ -196,20 +189,12 @@ fn processes(room: &mut Room) -> Result<()> {
                 let pages = each * size / page_size();
                 let mut comparison =
                     laws(READERS * each, READERS * pages, done.inserted, &done.ledger);
-                let (before, after) = &done.snapshots;
-                let earlier = by_process(before, &subject);
-                let mut readers = by_process(after, &subject);
-                // Nobody but them has come to the file since.
-                readers.retain(|process, _| !earlier.contains_key(process));
-                comparison = comparison.silently("processes", READERS, readers.len() as u64);
-                for own in readers.values() {
+                let (_, after) = &done.snapshots;
+                for pid in &done.expected {
+                    let own = of_process(after, *pid, &subject);
                     comparison = comparison
                         .silently("a process's requests", each, own[Counter::ReadRequests])
                         .silently("a process's pages", pages, own[Counter::ReadPages]);
-                }
-                for pid in done.expected.iter().filter(|_| are_ids_alike) {
-                    let is_there = readers.keys().any(|process| process.tgid == *pid);
-                    comparison = comparison.silently("its process id", 1, is_there.into());
                 }
                 room.judge(label, comparison);
             }
@@ -219,18 +204,19 @@ fn processes(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// What each process did to one file.
-fn by_process(snapshot: &Snapshot, subject: &Subject) -> BTreeMap<ProcessId, Ledger> {
-    let mut processes: BTreeMap<ProcessId, Ledger> = BTreeMap::new();
-    for row in &snapshot.rows {
-        let is_of_it = row
-            .file
-            .is_some_and(|file| (file.major, file.minor, file.inode) == subject.id());
-        if let Some(process) = row.process.filter(|_| is_of_it) {
-            *processes.entry(process).or_default() += &row.ledger;
-        }
-    }
-    processes
+/// What one process did to one file. Rows have the ids of the kernel's first PID namespace, a child has one of ours.
+fn of_process(snapshot: &Snapshot, pid: u32, subject: &Subject) -> Ledger {
+    let mut processes = snapshot.processes.iter();
+    let Some(process) = processes.find(|process| process.pid == pid) else {
+        return Ledger::default();
+    };
+    let rows = snapshot.rows.iter().filter(|row| {
+        row.process == Some(process.id)
+            && row
+                .file
+                .is_some_and(|file| (file.major, file.minor, file.inode) == subject.id())
+    });
+    rows.map(|row| &row.ledger).sum()
 }
 
 fn start_reader(

@@ -113,7 +113,7 @@ impl Client {
             let file = cache.stat(number.to_string().as_ref()).await;
             let file = file.expect("it is there");
             cache.refill(&file, WHOLE).await.expect("it can be read");
-            cache.filled().await;
+            cache.filled().await.expect("the disk takes it");
             files.push(file);
         }
         let files = Arc::new(files);

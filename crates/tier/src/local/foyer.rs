@@ -185,8 +185,8 @@ impl Foyer {
                 // In a task: foyer panics after a write that the disk refused.
                 let wait = async move { cache.storage().wait().await };
                 let waited = disk.threads.spawner().spawn(wait).await;
-                unfinished.0 = None;
                 waited?;
+                unfinished.0 = None;
             }
             Ok(())
         })
@@ -331,31 +331,20 @@ impl LocalTier for Foyer {
         }
     }
 
-    fn written(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            // What did not get there in time is no news: it is waited for again at the end.
-            let _ = self.write().await;
-        })
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
+    fn written(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let Some(disk) = &self.on_disk else {
                 return Ok(());
             };
             self.write()
                 .await
-                .map_err(|error| on_disk_close(disk, &error))
+                .map_err(|error| on_disk(&disk.settings, "write what waits", &error))
         })
     }
 }
 
 /// What [`Foyer::disk`] says of a block that is not what it was.
 pub(crate) const CORRUPT: &str = "the block is corrupt";
-
-fn on_disk_close(disk: &OnDisk, error: &foyer::Error) -> Error {
-    on_disk(&disk.settings, "write what waits", error)
-}
 
 impl std::fmt::Debug for Foyer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -39,8 +39,5 @@ pub(crate) trait LocalTier: Send + Sync + fmt::Debug {
     fn warnings(&self) -> &[String];
 
     /// Waits until what is on its way to the disk is there, or counted as dropped; two minutes at most.
-    fn written(&self) -> BoxFuture<'_, ()>;
-
-    /// Writes what waits to be written.
-    fn close(&self) -> BoxFuture<'_, Result<(), Error>>;
+    fn written(&self) -> BoxFuture<'_, Result<(), Error>>;
 }

@@ -300,7 +300,7 @@ impl Remote {
         totals.breaker_skips = counts.skipped.get();
         totals.fills = counts.fills.get();
         totals.dropped_fills = counts.dropped_fills.get();
-        totals.deadline_seconds = self.asker.hedge.deadline().as_secs_f64();
+        totals.deadline_seconds = Some(self.asker.hedge.deadline().as_secs_f64());
         totals.hedge_after_seconds = self.asker.hedge.get().map(|after| after.as_secs_f64());
     }
 

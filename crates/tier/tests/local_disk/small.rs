@@ -96,7 +96,7 @@ async fn what_is_filled_is_on_the_disk() {
     let directory = tempfile::tempdir().expect("made");
     let cache = open(directory.path(), &files).await;
     read_all(&cache, &files).await;
-    cache.filled().await;
+    cache.filled().await.expect("the disk takes it");
     // As kill -9 would leave it now.
     let copy = tempfile::tempdir().expect("made");
     let blocks = copy.path().join("blocks");

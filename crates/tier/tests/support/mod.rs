@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod certificate;
 pub mod http;
 pub mod server;
 

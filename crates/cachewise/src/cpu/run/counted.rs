@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Unit};
 use cachewise_cpu::program::{Counters, NoCounter, Place, Rate, sum};
 use cachewise_kstat::Kernel;
@@ -79,7 +79,9 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     let _ = setrlimit(Resource::Nofile, files);
-    let threads: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))?
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads: Vec<u32> = tasks
+        .with_context(|| format!("process {pid} has ended"))?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     let mut counters: Vec<Counters> = threads.iter().copied().map(Counters::of_thread).collect();
@@ -282,11 +284,15 @@ fn caveats(samples: &Samples) -> Vec<String> {
         ),
     );
     let none = samples.taken.samples == 0;
-    let had = samples.happened() > Some(0);
-    say(
-        none && had,
-        "no samples: too little of it was in user space; a shorter --period takes more".into(),
-    );
-    say(none && !had, "no samples: there was nothing to take".into());
+    if none {
+        caveats.push(match samples.happened() {
+            Some(0) => "no samples: there was nothing to take".into(),
+            Some(_) => {
+                "no samples: too little of it was in user space; a shorter --period takes more"
+                    .into()
+            }
+            None => "no samples, and how often it happened could not be read".into(),
+        });
+    }
     caveats
 }

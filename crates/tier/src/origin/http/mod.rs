@@ -6,20 +6,18 @@ mod listing;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cachewise_units::ByteRange;
-use futures_util::future::BoxFuture;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     LOCATION, RANGE,
 };
 use reqwest::{Method, StatusCode, Url};
 
-use super::network::{Client, NetworkOptions, Reply, Request, State, Want, directory, within};
-use super::{Entry, Kind, Meta, Origin, checked};
+use super::network::{Client, NetworkOptions, OnNetwork, Reply, Request, State, Want, directory};
+use super::{Entry, Kind, Meta, checked};
 use crate::Error;
 
 /// How often a server may send on to another place.
@@ -38,10 +36,6 @@ const LONGEST_LIST: usize = 32 << 20;
 /// A look and a read are one request each. Of a server that ignores `Range` each read is a
 /// transfer of all that lies before it.
 pub struct Http {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     client: Client,
     base: Url,
     identity: String,
@@ -52,7 +46,7 @@ struct Inner {
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Http");
-        debug.field("identity", &self.inner.identity).finish()
+        debug.field("identity", &self.identity).finish()
     }
 }
 
@@ -80,47 +74,16 @@ impl Http {
             None => base.to_string(),
         };
         Ok(Self {
-            inner: Arc::new(Inner {
-                client: Client::new(options.deadline, base.scheme() == "https")?,
-                base,
-                identity,
-                deadline: options.deadline,
-                authorization,
-            }),
+            client: Client::new(options.deadline, base.scheme() == "https")?,
+            base,
+            identity,
+            deadline: options.deadline,
+            authorization,
         })
     }
 }
 
-impl Origin for Http {
-    fn identity(&self) -> &str {
-        &self.inner.identity
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
-        let root = Path::new("");
-        Box::pin(within(self.inner.deadline, root, self.inner.check(root)))
-    }
-
-    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
-        Box::pin(within(self.inner.deadline, path, self.inner.stat(path)))
-    }
-
-    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
-        Box::pin(within(self.inner.deadline, path, self.inner.list(path)))
-    }
-
-    fn read<'a>(
-        &'a self,
-        path: &'a Path,
-        meta: &'a Meta,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<Bytes, Error>> {
-        let read = self.inner.read(path, meta, range);
-        Box::pin(within(self.inner.deadline, path, read))
-    }
-}
-
-impl Inner {
+impl Http {
     /// Sends a request on to where it is sent on.
     async fn follow(
         &self,
@@ -169,6 +132,76 @@ impl Inner {
             body: Bytes::new(),
             want,
         })
+    }
+
+    /// What WebDAV says of a path: itself, or what is in it too; none where the server does not speak it.
+    async fn properties(
+        &self,
+        path: &Path,
+        operation: &'static str,
+        depth: &'static str,
+    ) -> Result<Option<listing::Listed>, Error> {
+        let method = Method::from_bytes(b"PROPFIND")
+            .map_err(|error| Error::of_origin(path, operation, io::Error::other(error)))?;
+        let mut request = self.request(path, method, Want::Whole(LONGEST_LIST))?;
+        if !request.url.path().ends_with('/') {
+            let with_slash = format!("{}/", request.url.path());
+            request.url.set_path(&with_slash);
+        }
+        request.headers.insert(
+            HeaderName::from_static("depth"),
+            HeaderValue::from_static(depth),
+        );
+        let xml = HeaderValue::from_static("application/xml; charset=utf-8");
+        request.headers.insert(CONTENT_TYPE, xml);
+        request.body = Bytes::from_static(listing::QUESTION);
+        let of = request.url.clone();
+        match self.follow(path, operation, request).await? {
+            Answer::Reply(reply) if reply.status == StatusCode::MULTI_STATUS => {
+                let listed = listing::parse(&reply.body, &of)
+                    .map_err(|error| Error::of_origin(path, operation, error))?;
+                Ok(Some(listed))
+            }
+            Answer::Reply(reply) => {
+                let status = reply.status;
+                match status {
+                    StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
+                        Err(refused(path, operation, status))
+                    }
+                    _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+                        Err(refused(path, operation, status))
+                    }
+                    // It knows no such method, or takes it for a form that was sent.
+                    _ => Ok(None),
+                }
+            }
+            Answer::Directory => Ok(None),
+        }
+    }
+}
+
+impl OnNetwork for Http {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
+        match self.properties(root, "look", "0").await {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) => Ok(Some(
+                "the origin does not list directories, as it does not speak WebDAV: names are found, and cannot be listed"
+                    .to_owned(),
+            )),
+            // Servers of files take a question that they do not know for one after a file.
+            Err(Error::NotFound { .. }) => Ok(Some(
+                "the origin lists nothing here: names are found if they are there".to_owned(),
+            )),
+            Err(error) => Err(error),
+        }
     }
 
     async fn stat(&self, path: &Path) -> Result<Meta, Error> {
@@ -230,6 +263,22 @@ impl Inner {
         ))
     }
 
+    async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
+        let unlisted = || Error::NotListed {
+            path: path.to_owned(),
+            why: "it does not speak WebDAV, and plain HTTP has no lists",
+        };
+        match self.properties(path, "list", "1").await? {
+            Some(listed) if listed.is_collection => Ok(listed.entries),
+            Some(_) => Err(Error::of_origin(
+                path,
+                "list",
+                io::Error::from(io::ErrorKind::NotADirectory),
+            )),
+            None => Err(unlisted()),
+        }
+    }
+
     async fn read(&self, path: &Path, meta: &Meta, range: ByteRange) -> Result<Bytes, Error> {
         const READ: &str = "read";
         let failed = |why| Error::of_origin(path, READ, io::Error::other(why));
@@ -284,82 +333,6 @@ impl Inner {
         match u64::try_from(reply.body.len()) {
             Ok(len) if len == range.len => Ok(reply.body),
             _ => Err(changed("it shrank")),
-        }
-    }
-
-    /// What WebDAV says of a path: itself, or what is in it too; none where the server does not speak it.
-    async fn properties(
-        &self,
-        path: &Path,
-        operation: &'static str,
-        depth: &'static str,
-    ) -> Result<Option<listing::Listed>, Error> {
-        let method = Method::from_bytes(b"PROPFIND")
-            .map_err(|error| Error::of_origin(path, operation, io::Error::other(error)))?;
-        let mut request = self.request(path, method, Want::Whole(LONGEST_LIST))?;
-        if !request.url.path().ends_with('/') {
-            let with_slash = format!("{}/", request.url.path());
-            request.url.set_path(&with_slash);
-        }
-        request.headers.insert(
-            HeaderName::from_static("depth"),
-            HeaderValue::from_static(depth),
-        );
-        let xml = HeaderValue::from_static("application/xml; charset=utf-8");
-        request.headers.insert(CONTENT_TYPE, xml);
-        request.body = Bytes::from_static(listing::QUESTION);
-        let of = request.url.clone();
-        match self.follow(path, operation, request).await? {
-            Answer::Reply(reply) if reply.status == StatusCode::MULTI_STATUS => {
-                let listed = listing::parse(&reply.body, &of)
-                    .map_err(|error| Error::of_origin(path, operation, error))?;
-                Ok(Some(listed))
-            }
-            Answer::Reply(reply) => {
-                let status = reply.status;
-                match status {
-                    StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
-                        Err(refused(path, operation, status))
-                    }
-                    _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
-                        Err(refused(path, operation, status))
-                    }
-                    // It knows no such method, or takes it for a form that was sent.
-                    _ => Ok(None),
-                }
-            }
-            Answer::Directory => Ok(None),
-        }
-    }
-
-    async fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
-        let unlisted = || Error::NotListed {
-            path: path.to_owned(),
-            why: "it does not speak WebDAV, and plain HTTP has no lists",
-        };
-        match self.properties(path, "list", "1").await? {
-            Some(listed) if listed.is_collection => Ok(listed.entries),
-            Some(_) => Err(Error::of_origin(
-                path,
-                "list",
-                io::Error::from(io::ErrorKind::NotADirectory),
-            )),
-            None => Err(unlisted()),
-        }
-    }
-
-    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
-        match self.properties(root, "look", "0").await {
-            Ok(Some(_)) => Ok(None),
-            Ok(None) => Ok(Some(
-                "the origin does not list directories, as it does not speak WebDAV: names are found, and cannot be listed"
-                    .to_owned(),
-            )),
-            // Servers of files take a question that they do not know for one after a file.
-            Err(Error::NotFound { .. }) => Ok(Some(
-                "the origin lists nothing here: names are found if they are there".to_owned(),
-            )),
-            Err(error) => Err(error),
         }
     }
 }

@@ -3,13 +3,18 @@
 mod client;
 mod state;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
+
+use bytes::Bytes;
+use cachewise_units::ByteRange;
+use futures_util::future::BoxFuture;
 
 pub(super) use client::{Client, Reply, Request, Want};
 pub(super) use state::State;
 
-use super::{Kind, Meta, Version};
+use super::{Entry, Kind, Meta, Origin, Version};
 use crate::Error;
 use crate::remote::Secret;
 
@@ -50,12 +55,67 @@ pub(super) fn directory(path: &Path) -> Meta {
     }
 }
 
+/// An origin behind a network: its calls go on for as long as they like, and [`Origin`]'s end in time.
+pub(super) trait OnNetwork: Send + Sync + fmt::Debug {
+    /// As [`Origin::identity`].
+    fn identity(&self) -> &str;
+
+    /// Within what time each call ends.
+    fn deadline(&self) -> Duration;
+
+    /// As [`Origin::check`], at the origin's root.
+    fn check(&self, root: &Path) -> impl Future<Output = Result<Option<String>, Error>> + Send;
+
+    /// As [`Origin::stat`].
+    fn stat(&self, path: &Path) -> impl Future<Output = Result<Meta, Error>> + Send;
+
+    /// As [`Origin::list`].
+    fn list(&self, path: &Path) -> impl Future<Output = Result<Vec<Entry>, Error>> + Send;
+
+    /// As [`Origin::read`].
+    fn read(
+        &self,
+        path: &Path,
+        meta: &Meta,
+        range: ByteRange,
+    ) -> impl Future<Output = Result<Bytes, Error>> + Send;
+}
+
+impl<T: OnNetwork> Origin for T {
+    fn identity(&self) -> &str {
+        OnNetwork::identity(self)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
+        let root = Path::new("");
+        Box::pin(within(self, root, OnNetwork::check(self, root)))
+    }
+
+    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
+        Box::pin(within(self, path, OnNetwork::stat(self, path)))
+    }
+
+    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+        Box::pin(within(self, path, OnNetwork::list(self, path)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        path: &'a Path,
+        meta: &'a Meta,
+        range: ByteRange,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
+        Box::pin(within(self, path, OnNetwork::read(self, path, meta, range)))
+    }
+}
+
 /// Gives up when the time is over. What is under way ends with it: its connection is closed.
-pub(super) async fn within<T>(
-    deadline: Duration,
+async fn within<T>(
+    origin: &impl OnNetwork,
     path: &Path,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
+    let deadline = origin.deadline();
     match tokio::time::timeout(deadline, call).await {
         Ok(answer) => answer,
         Err(_) => Err(Error::Deadline {

@@ -9,13 +9,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use cachewise_units::ByteRange;
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use object_store::aws::AmazonS3;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as Key;
@@ -23,8 +21,8 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use reqwest::StatusCode;
 
 use self::service::Refused;
-use super::network::{NetworkOptions, State, directory, within};
-use super::{Entry, Kind, Meta, Origin, checked};
+use super::network::{NetworkOptions, OnNetwork, State, directory};
+use super::{Entry, Kind, Meta, checked};
 use crate::Error;
 
 /// How many entries a directory may have.
@@ -45,10 +43,6 @@ const STEP: Duration = Duration::from_secs(2);
 /// A look at an object and a read are one request each, a look at a directory two; a list is one
 /// for each 1,000 entries.
 pub struct S3 {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     store: AmazonS3,
     /// What all keys begin with; empty, or with a slash at its end.
     prefix: String,
@@ -59,7 +53,7 @@ struct Inner {
 impl fmt::Debug for S3 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("S3");
-        debug.field("identity", &self.inner.identity).finish()
+        debug.field("identity", &self.identity).finish()
     }
 }
 
@@ -71,46 +65,15 @@ impl S3 {
     pub fn open(url: &str, options: &NetworkOptions) -> Result<Self, Error> {
         let found = set_up::open(url, options)?;
         Ok(Self {
-            inner: Arc::new(Inner {
-                store: found.store,
-                prefix: found.prefix,
-                identity: found.identity,
-                deadline: options.deadline,
-            }),
+            store: found.store,
+            prefix: found.prefix,
+            identity: found.identity,
+            deadline: options.deadline,
         })
     }
 }
 
-impl Origin for S3 {
-    fn identity(&self) -> &str {
-        &self.inner.identity
-    }
-
-    fn check(&self) -> BoxFuture<'_, Result<Option<String>, Error>> {
-        let root = Path::new("");
-        Box::pin(within(self.inner.deadline, root, self.inner.check(root)))
-    }
-
-    fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
-        Box::pin(within(self.inner.deadline, path, self.inner.stat(path)))
-    }
-
-    fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
-        Box::pin(within(self.inner.deadline, path, self.inner.list(path)))
-    }
-
-    fn read<'a>(
-        &'a self,
-        path: &'a Path,
-        meta: &'a Meta,
-        range: ByteRange,
-    ) -> BoxFuture<'a, Result<Bytes, Error>> {
-        let read = self.inner.read(path, meta, range);
-        Box::pin(within(self.inner.deadline, path, read))
-    }
-}
-
-impl Inner {
+impl S3 {
     /// The key of a path.
     fn key(&self, path: &Path) -> Result<Key, Error> {
         let wrong = |why| Error::Path {
@@ -151,6 +114,31 @@ impl Inner {
             ),
             error => error,
         })
+    }
+}
+
+impl OnNetwork for S3 {
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
+        let one = PaginatedListOptions {
+            max_keys: Some(1),
+            ..PaginatedListOptions::default()
+        };
+        match self.page(root, "list", &self.prefix, one).await {
+            Ok(_) => Ok(None),
+            Err(Error::Denied { source, .. }) => Ok(Some(format!(
+                "the bucket cannot be listed ({source}): files are found by their names if they may be read, \
+                 directories are not; keys are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+            ))),
+            Err(error) => Err(error),
+        }
     }
 
     async fn stat(&self, path: &Path) -> Result<Meta, Error> {
@@ -268,21 +256,6 @@ impl Inner {
         match bytes.len() == wanted {
             true => Ok(bytes.freeze()),
             false => Err(changed("the read was short")),
-        }
-    }
-
-    async fn check(&self, root: &Path) -> Result<Option<String>, Error> {
-        let one = PaginatedListOptions {
-            max_keys: Some(1),
-            ..PaginatedListOptions::default()
-        };
-        match self.page(root, "list", &self.prefix, one).await {
-            Ok(_) => Ok(None),
-            Err(Error::Denied { source, .. }) => Ok(Some(format!(
-                "the bucket cannot be listed ({source}): files are found by their names if they may be read, \
-                 directories are not; keys are taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
-            ))),
-            Err(error) => Err(error),
         }
     }
 }
