@@ -9,8 +9,8 @@ use cachewise_units::Bytes;
 use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
 use crate::{all_files, on_disk, open, read_all};
 
-/// 16 MiB, which fit into the smallest disk also where each batch that is written begins a segment of its own.
-const BLOCKS: u64 = 256;
+/// 40 MiB, which fit into the smallest disk.
+const BLOCKS: u64 = 640;
 
 fn of_size(directory: &Path, mebibytes: u64) -> Settings {
     Settings {
