@@ -127,7 +127,7 @@ impl Foyer {
                 source: Arc::new(source),
             }
         };
-        let segments = Segments::of(disk.capacity.0);
+        let segments = Segments::of(disk.capacity.0, settings.block_size.0);
         let blocks = disk.directory.join(BLOCKS);
         std::fs::create_dir_all(&blocks).map_err(failed("make files"))?;
         segments

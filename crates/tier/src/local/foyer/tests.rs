@@ -60,6 +60,40 @@ async fn what_many_keep_at_once_is_found_after_a_start() {
     assert_eq!(found, all, "120 MiB fit into 256");
 }
 
+/// Of blocks that are kept until the disk is full, those are found that are in all segments but one that is empty and
+/// those that are under way, however many come at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_has_all_that_its_segments_have_room_for() {
+    const DISK: u64 = 64;
+    for kibibytes in [64, 128, 1 << 10] {
+        let blocks = (DISK << 10) / kibibytes;
+        let bytes = Bytes::from(vec![7; usize::try_from(kibibytes << 10).unwrap()]);
+        for at_once in [1, blocks / 4] {
+            let scratch = tempfile::tempdir().unwrap();
+            let settings = settings(scratch.path(), DISK, kibibytes);
+            let local = Foyer::open(&settings).await.unwrap();
+            for number in 0..blocks {
+                keep(&local, number, &bytes);
+                if (number + 1) % at_once == 0 {
+                    local.written().await;
+                }
+            }
+            local.close().await.unwrap();
+            assert_eq!(local.dropped(), 0);
+            drop(local);
+            let segments = Segments::of(DISK << 20, kibibytes << 10);
+            let full = segments.capacity() / segments.size - segments.flushers as u64 - 1;
+            let room = full * (segments.size / ((kibibytes + 4) << 10));
+            assert!(room * 100 >= blocks * 90, "{room} of {blocks}");
+            let found = found(&settings, 0..blocks).await;
+            assert!(
+                found >= room,
+                "{kibibytes} KiB, {at_once} at once: {found} of {room}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_came_from_the_disk_is_checked_before_anybody_gets_it() {
     let local = Foyer::open(&Settings::default()).await.unwrap();
