@@ -88,7 +88,11 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_after_so_many_bytes() {
         let scratch = tempfile::tempdir().unwrap();
-        let room = Room::of(scratch.path().to_owned(), Segments::of(64 << 20), 0);
+        let room = Room::of(
+            scratch.path().to_owned(),
+            Segments::of(64 << 20, 64 << 10),
+            0,
+        );
         let due = (0..64).filter(|_| room.is_due(1 << 20)).count();
         assert_eq!(due, 4);
     }
@@ -97,7 +101,11 @@ mod tests {
     fn nothing_is_written_where_little_is_left_of_what_was_promised() {
         let scratch = tempfile::tempdir().unwrap();
         let room = |capacity, queue| {
-            let room = Room::of(scratch.path().to_owned(), Segments::of(capacity), queue);
+            let room = Room::of(
+                scratch.path().to_owned(),
+                Segments::of(capacity, 64 << 10),
+                queue,
+            );
             (room.is_full(), room.warning())
         };
         const ALL: u64 = 1 << 60;

@@ -1,7 +1,8 @@
 //! [`Segments`]: the files that blocks lie in on the disk.
 //!
-//! Blocks are thrown away by the segment, and each start begins a new one: few large segments would
-//! mean that a small disk forgets a large part of what it has at each start.
+//! Blocks are thrown away by the segment, and each start begins a new one and leaves the last one as it is: few large
+//! segments would mean that a small disk forgets a large part of what it has at each start. What is left of a segment
+//! when no block fits into it any more is lost, so that it has the size of so many whole blocks.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,23 +11,30 @@ use std::path::Path;
 
 use crate::block::HEADER;
 
-/// The least size of a segment.
-const LEAST: u64 = 4 << 20;
+/// How many segments a disk has that is neither small nor large.
+const USUAL: u64 = 256;
 
-/// The greatest.
+/// What a segment of a small disk has room for.
+const LEAST: u64 = 1 << 20;
+
+/// What a segment of a large disk has room for: the same for all, so that one that grows or shrinks keeps what it has.
 const GREATEST: u64 = 16 << 20;
+
+/// The least number of whole blocks in a segment: of one alone, a block that is not whole would take the place.
+const LEAST_BLOCKS: u64 = 2;
 
 /// A page: segments are whole ones, and so is what foyer writes into them.
 const PAGE: u64 = 4 << 10;
 
-/// How many segments a disk has that is neither small nor large.
-const USUAL: u64 = 64;
+/// So many blocks share a page that says where they lie: it begins with a check sum and their number, 12 bytes, and
+/// has 24 for each.
+const INDEXED: u64 = (PAGE - 12) / 24;
+
+/// What a block has before it in a segment: foyer's header, the key, and our header.
+const BEFORE: u64 = 36 + 16 + HEADER as u64;
 
 /// From this on two write side by side: each has a segment of its own under way.
 const LARGE: u64 = 1 << 30;
-
-// The largest block, with our header and foyer's, behind foyer's index of a page.
-const _: () = assert!(LEAST >= (1 << 20) + HEADER as u64 + 2 * PAGE);
 
 /// How foyer names its files: this, and a number from 0 on.
 const PREFIX: &str = "foyer-storage-direct-fs-";
@@ -42,10 +50,18 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Divides a disk of so many bytes.
-    pub(super) fn of(capacity: u64) -> Self {
-        let share = capacity / USUAL;
-        let size = (share - share % PAGE).clamp(LEAST, GREATEST);
+    /// Divides a disk of so many bytes for blocks of so many.
+    pub(super) fn of(capacity: u64, block: u64) -> Self {
+        let entry = (block + BEFORE).next_multiple_of(PAGE);
+        let share = if capacity < LARGE {
+            (capacity / USUAL).max(LEAST)
+        } else {
+            GREATEST
+        };
+        let pages = |blocks: u64| blocks.div_ceil(INDEXED) * PAGE;
+        let blocks = share.saturating_sub(pages(share / entry)) / entry;
+        let blocks = blocks.max(LEAST_BLOCKS);
+        let size = blocks * entry + pages(blocks);
         Self {
             size,
             count: capacity / size,
@@ -123,30 +139,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_disks_have_small_segments_and_one_that_writes() {
-        for (capacity, size, count, flushers) in [
-            (64 << 20, 4 << 20, 16, 1),
-            (256 << 20, 4 << 20, 64, 1),
-            (300 << 20, 300 << 14, 64, 1),
-            ((300 << 20) + 5_000, 300 << 14, 64, 1),
-            (1 << 30, 16 << 20, 64, 2),
-            (10 << 30, 16 << 20, 640, 2),
+    fn a_segment_has_the_size_of_whole_blocks_and_is_a_small_part_of_the_disk() {
+        for (capacity, block, size, count, flushers) in [
+            (64, 16, 51 * 20 + 4, 64, 1),
+            (64, 64, 15 * 68 + 4, 64, 1),
+            (64, 128, 7 * 132 + 4, 70, 1),
+            (64, 1 << 10, 2 * 1028 + 4, 31, 1),
+            (256, 128, 7 * 132 + 4, 282, 1),
+            (256, 1 << 10, 2 * 1028 + 4, 127, 1),
+            (768, 16, 153 * 20 + 4, 256, 1),
+            (768, 128, 23 * 132 + 4, 258, 1),
+            (1 << 10, 16, 818 * 20 + 20, 64, 2),
+            (1 << 10, 128, 124 * 132 + 4, 64, 2),
+            (1 << 10, 1 << 10, 15 * 1028 + 4, 67, 2),
+            (10 << 10, 128, 124 * 132 + 4, 640, 2),
         ] {
-            let segments = Segments::of(capacity);
+            let segments = Segments::of(capacity << 20, block << 10);
             let expected = Segments {
-                size,
+                size: size << 10,
                 count,
                 flushers,
             };
-            assert_eq!(segments, expected, "{capacity}");
-            assert_eq!(segments.size % PAGE, 0);
+            assert_eq!(segments, expected, "{capacity} MiB, {block} KiB");
         }
+        let odd = Segments::of((300 << 20) + 5_000, 128 << 10);
+        assert_eq!(odd.size % PAGE, 0, "{odd:?}");
+        assert!(odd.capacity() <= 300 << 20, "{odd:?}");
     }
 
     #[test]
     fn what_is_left_of_other_settings_is_removed_and_nothing_else() {
         let scratch = tempfile::tempdir().unwrap();
-        let segments = Segments::of(64 << 20);
+        let segments = Segments::of(64 << 20, 64 << 10);
         segments.sweep(&scratch.path().join("none")).unwrap();
         let make = |name: &str, len: u64| {
             let file = std::fs::File::create(scratch.path().join(name)).unwrap();
@@ -154,7 +178,7 @@ mod tests {
         };
         let stay = [
             ("foyer-storage-direct-fs-00000000", segments.size),
-            ("foyer-storage-direct-fs-00000015", segments.size),
+            ("foyer-storage-direct-fs-00000063", segments.size),
             ("foyer-storage-direct-fs-0000001x", 5),
             ("foyer-storage-direct-fs-1", 5),
             ("precious", 5),
@@ -162,7 +186,7 @@ mod tests {
         let go = [
             ("foyer-storage-direct-fs-00000001", 16 << 20),
             ("foyer-storage-direct-fs-00000002", 0),
-            ("foyer-storage-direct-fs-00000016", segments.size),
+            ("foyer-storage-direct-fs-00000064", segments.size),
             ("foyer-storage-direct-fs-123456789", segments.size),
         ];
         for (name, len) in stay.into_iter().chain(go) {
@@ -170,11 +194,12 @@ mod tests {
         }
         let link = scratch.path().join("foyer-storage-direct-fs-00000099");
         std::os::unix::fs::symlink("precious", &link).unwrap();
-        std::fs::write(scratch.path().join(stay[0].0), vec![1; 4 << 20]).unwrap();
+        let len = usize::try_from(segments.size).unwrap();
+        std::fs::write(scratch.path().join(stay[0].0), vec![1; len]).unwrap();
         segments.sweep(scratch.path()).unwrap();
         let taken = segments.taken(scratch.path()).unwrap();
-        assert!(taken >= 4 << 20, "what is written counts: {taken}");
-        assert!(taken < 8 << 20, "and nothing else: {taken}");
+        assert!(taken >= segments.size, "what is written counts: {taken}");
+        assert!(taken < 2 * segments.size, "and nothing else: {taken}");
         for (name, _) in stay {
             assert!(scratch.path().join(name).exists(), "{name}");
         }

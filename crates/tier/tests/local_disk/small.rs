@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cachewise_tier::{BlockCache, DiskSettings, Error, Settings, Table, Tier};
-use cachewise_units::Bytes;
+use cachewise_units::{ByteRange, Bytes};
 
 use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
 use crate::{all_files, on_disk, open, read_all};
 
-/// 16 MiB, which fit into the smallest disk also where each batch that is written begins a segment of its own.
-const BLOCKS: u64 = 256;
+/// 40 MiB, which fit into the smallest disk.
+const BLOCKS: u64 = 640;
 
 fn of_size(directory: &Path, mebibytes: u64) -> Settings {
     Settings {
@@ -46,11 +46,42 @@ async fn starts_that_only_read_throw_nothing_away() {
     let files = Files::new(1, BLOCKS * BLOCK);
     let directory = tempfile::tempdir().expect("made");
     start(directory.path(), 64, &files).await;
+    all_are_found_five_times(directory.path(), &files).await;
+}
+
+async fn all_are_found_five_times(directory: &Path, files: &Files) {
     for number in 0..5 {
-        let table = start(directory.path(), 64, &files).await;
+        let table = start(directory, 64, files).await;
         assert_eq!(row(&table, Tier::Disk).hits, BLOCKS, "{number}: {table:?}");
         assert_eq!(row(&table, Tier::Origin).calls, 0, "{number}: {table:?}");
     }
+}
+
+/// As a mount has them that little is read through: each is written before the next one comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_that_come_one_by_one_take_no_more_room() {
+    const STARTS: u64 = 5;
+    let files = Files::new(1, BLOCKS * BLOCK);
+    let directory = tempfile::tempdir().expect("made");
+    for start in 0..STARTS {
+        let settings = of_size(directory.path(), 64);
+        let cache = BlockCache::open(settings, files.origin()).await;
+        let cache = cache.expect("it opens");
+        let file = settled(&cache, &name_of(0)).await;
+        for number in (start..BLOCKS).step_by(STARTS as usize) {
+            let range = ByteRange {
+                start: number * BLOCK,
+                len: BLOCK,
+            };
+            cache.get(&file, range).await.expect("it can be read");
+            cache.filled().await;
+        }
+        cache.close().await.expect("it closes");
+        let table = cache.table();
+        let read = row(&table, Tier::Origin).hits;
+        assert_eq!(read, BLOCKS / STARTS, "each once: {table:?}");
+    }
+    all_are_found_five_times(directory.path(), &files).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
