@@ -34,6 +34,11 @@ impl Drops {
         self.0.one();
     }
 
+    /// Counts what foyer was given and the disk refused, which no metric of its tells.
+    pub(super) fn add(&self, blocks: u64) {
+        self.0.add(blocks);
+    }
+
     pub(super) fn get(&self) -> u64 {
         self.0.get()
     }

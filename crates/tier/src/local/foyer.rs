@@ -1,8 +1,8 @@
 //! [`Foyer`]: memory and disk by the crate `foyer`.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use super::lock::DirectoryLock;
 use super::room::Room;
 use super::segments::Segments;
 use super::threads::Threads;
+use super::waiting::Waiting;
 use crate::block::{Block, Corrupt, HEADER};
 use crate::settings::{DiskSettings, Settings};
 use crate::{BlockKey, Error};
@@ -40,14 +41,8 @@ struct OnDisk {
     settings: DiskSettings,
     warnings: Vec<String>,
     room: Arc<Room>,
-    /// Whether a block was kept that nobody waited for since. Where there is none, foyer is not waited for, and not
-    /// closed: that would take a segment of the disk for nothing, and throw away what an older start has in it.
-    is_waiting: AtomicBool,
+    waiting: Waiting,
     one_waits: Mutex<()>,
-    /// Held while foyer is given a block. It numbers the block first and queues it then: of two at once the later number
-    /// may be the first in a segment, and a start takes all that follows a number that goes back for what an older use
-    /// of the segment left, and forgets it.
-    one_keeps: std::sync::Mutex<()>,
     /// One permit for each read that is under way.
     reads: Arc<Semaphore>,
     threads: Threads,
@@ -164,9 +159,8 @@ impl Foyer {
                 settings: disk.clone(),
                 warnings,
                 room: Arc::new(room),
-                is_waiting: AtomicBool::new(false),
+                waiting: Waiting::new(disk.capacity.0, settings.block_size.0),
                 one_waits: Mutex::new(()),
-                one_keeps: std::sync::Mutex::new(()),
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 threads,
                 _lock: lock,
@@ -184,14 +178,14 @@ impl Foyer {
         timeout(CLOSES_WITHIN, async {
             // Who comes meanwhile waits as well: it is not there yet.
             let _one = disk.one_waits.lock().await;
-            if disk.is_waiting.swap(false, Ordering::SeqCst) {
-                let mut unfinished = Unfinished(Some(&disk.is_waiting));
+            if let Some(taken) = disk.waiting.take() {
                 let cache = self.cache.clone();
                 // In a task: foyer panics after a write that the disk refused.
                 let wait = async move { cache.storage().wait().await };
-                let waited = disk.threads.spawner().spawn(wait).await;
-                waited?;
-                unfinished.0 = None;
+                disk.threads.spawner().spawn(wait).await?;
+                let storage = self.cache.storage();
+                let refused = taken.seen(self.drops.get(), |key| storage.may_contains(key));
+                self.drops.add(refused);
             }
             Ok(())
         })
@@ -203,24 +197,13 @@ impl Foyer {
     }
 }
 
-/// Says that something waits still, where the wait for it ends too soon.
-struct Unfinished<'a>(Option<&'a AtomicBool>);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(is_waiting) = self.0 {
-            is_waiting.store(true, Ordering::SeqCst);
-        }
-    }
-}
-
 impl Drop for Foyer {
     /// Lets go of the directory when nothing is on its way there any more.
     fn drop(&mut self) {
         let Some(disk) = self.on_disk.take() else {
             return;
         };
-        if !disk.is_waiting.load(Ordering::SeqCst) {
+        if disk.waiting.is_empty() {
             return;
         }
         let cache = self.cache.clone();
@@ -310,22 +293,17 @@ impl LocalTier for Foyer {
             self.cache.insert(key, kept);
             return;
         };
-        if disk.room.is_due(u64::try_from(len).unwrap_or(u64::MAX)) {
-            let room = Arc::clone(&disk.room);
-            disk.threads.spawner().spawn_blocking(move || room.look());
+        if let Some(look) = disk.room.look_due(u64::try_from(len).unwrap_or(u64::MAX)) {
+            disk.threads.spawner().spawn_blocking(look);
         }
         if disk.room.is_full() {
             let in_memory = HybridCacheProperties::default().with_location(Location::InMem);
             self.cache.insert_with_properties(key, kept, in_memory);
             self.drops.one();
         } else {
-            let one = disk.one_keeps.lock();
-            // It guards an order and no data: who panicked left nothing half done.
-            let one = one.unwrap_or_else(PoisonError::into_inner);
-            self.cache.insert(key, kept);
-            drop(one);
-            // After it is on its way: who takes this back waits for it.
-            disk.is_waiting.store(true, Ordering::SeqCst);
+            disk.waiting.give(key, self.drops.get(), || {
+                self.cache.insert(key, kept);
+            });
         }
     }
 

@@ -6,6 +6,7 @@ mod lock;
 mod room;
 mod segments;
 mod threads;
+mod waiting;
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! [`Room`]: whether the file system has the room that blocks may take.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cachewise_units::{Bytes, escaped};
@@ -12,8 +13,7 @@ const STEP: u64 = 16 << 20;
 
 /// Whether the file system has the room that blocks may take.
 ///
-/// A write that it refuses is counted by nobody, and foyer does not get over it: it panics at the next one, and keeps
-/// nothing from then on. So nothing is written where there is little room left.
+/// foyer does not get over a write that is refused: it panics at the next one, and keeps nothing from then on. So nothing is written where there is little room left.
 #[derive(Debug)]
 pub(super) struct Room {
     directory: PathBuf,
@@ -22,6 +22,7 @@ pub(super) struct Room {
     margin: u64,
     is_full: AtomicBool,
     kept: AtomicU64,
+    is_looking: AtomicBool,
 }
 
 impl Room {
@@ -33,6 +34,7 @@ impl Room {
             margin: queue.saturating_mul(2).saturating_add(4 * STEP),
             is_full: AtomicBool::new(false),
             kept: AtomicU64::new(0),
+            is_looking: AtomicBool::new(false),
         };
         room.look();
         room
@@ -42,23 +44,40 @@ impl Room {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Says whether it is time for [`Self::look`], with so many bytes more.
-    pub(super) fn is_due(&self, bytes: u64) -> bool {
+    /// Returns what looks again, where it is time for that with so many bytes more. It waits for the disk. There is one at
+    /// a time: on a disk that hangs each would take a thread, and those are for reads.
+    pub(super) fn look_due(self: &Arc<Self>, bytes: u64) -> Option<impl FnOnce() + Send + 'static> {
         let before = self.kept.fetch_add(bytes, Ordering::Relaxed);
-        before / STEP != before.wrapping_add(bytes) / STEP
+        let is_due = before / STEP != before.wrapping_add(bytes) / STEP;
+        if !is_due || self.is_looking.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let room = Arc::clone(self);
+        Some(move || {
+            room.look();
+            room.is_looking.store(false, Ordering::Release);
+        })
     }
 
-    /// Looks again. Waits for the disk.
-    pub(super) fn look(&self) {
-        if let Some((free, all)) = self.free_and_all() {
-            let is_full = free < self.margin && all < self.segments.capacity();
-            self.is_full.store(is_full, Ordering::Relaxed);
-        }
+    fn look(&self) {
+        let Some(free) = self.free() else {
+            return;
+        };
+        // What segments take already is looked for where it decides: there may be thousands.
+        let is_full = if free < self.margin {
+            let Some(taken) = self.taken() else {
+                return;
+            };
+            free.saturating_add(taken) < self.segments.capacity()
+        } else {
+            false
+        };
+        self.is_full.store(is_full, Ordering::Relaxed);
     }
 
     /// Says that there is less than blocks may take.
     pub(super) fn warning(&self) -> Option<String> {
-        let (_, all) = self.free_and_all()?;
+        let all = self.free()?.saturating_add(self.taken()?);
         let capacity = self.segments.capacity();
         (all < capacity).then(|| {
             format!(
@@ -71,13 +90,15 @@ impl Room {
         })
     }
 
-    /// Returns what is free, and what that is with what segments take already; nothing where the file system does not
-    /// say it.
-    fn free_and_all(&self) -> Option<(u64, u64)> {
+    /// Returns what is free; nothing where the file system does not say it.
+    fn free(&self) -> Option<u64> {
         let system = rustix::fs::statvfs(&self.directory).ok()?;
-        let free = system.f_bavail.saturating_mul(system.f_frsize);
-        let taken = self.segments.taken(&self.directory).ok()?;
-        Some((free, free.saturating_add(taken)))
+        Some(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+
+    /// Returns what segments take.
+    fn taken(&self) -> Option<u64> {
+        self.segments.taken(&self.directory).ok()
     }
 }
 
@@ -88,13 +109,12 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_after_so_many_bytes() {
         let scratch = tempfile::tempdir().unwrap();
-        let room = Room::of(
-            scratch.path().to_owned(),
-            Segments::of(64 << 20, 64 << 10),
-            0,
-        );
-        let due = (0..64).filter(|_| room.is_due(1 << 20)).count();
-        assert_eq!(due, 4);
+        let segments = Segments::of(64 << 20, 64 << 10);
+        let room = Arc::new(Room::of(scratch.path().to_owned(), segments, 0));
+        let looks = (0..64).filter_map(|_| room.look_due(1 << 20));
+        assert_eq!(looks.map(|look| look()).count(), 4);
+        let looks: Vec<_> = (0..64).filter_map(|_| room.look_due(1 << 20)).collect();
+        assert_eq!(looks.len(), 1, "one at a time");
     }
 
     #[test]

@@ -24,10 +24,15 @@ fn can(program: &str, arguments: &[&str], path: &Path) -> bool {
 struct Small(tempfile::TempDir);
 
 impl Small {
-    fn new() -> Option<Self> {
+    fn new(size: &str) -> Option<Self> {
         let directory = tempfile::tempdir().expect("made");
-        let arguments = ["-t", "tmpfs", "-o", "size=2m", "cachewise-test"];
+        let arguments = ["-t", "tmpfs", "-o", size, "cachewise-test"];
         can("mount", &arguments, directory.path()).then_some(Self(directory))
+    }
+
+    fn resize(&self, size: &str) {
+        let remount = format!("remount,{size}");
+        assert!(can("mount", &["-o", &remount], self.0.path()), "{size}");
     }
 }
 
@@ -40,19 +45,12 @@ impl Drop for Small {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_no_error_of_a_read() {
-    let Some(small) = Small::new() else {
+    let Some(small) = Small::new("size=2m") else {
         println!("skipped: a full disk: tmpfs cannot be mounted (not root?)");
         return;
     };
     let files = Files::new(100, BLOCK);
-    let cache = BlockCache::open(on_disk(small.0.path()), files.origin()).await;
-    let cache = match cache {
-        Ok(cache) => cache,
-        Err(error) => {
-            assert!(matches!(error, Error::Directory { .. }), "{error:?}");
-            return;
-        }
-    };
+    let cache = open(small.0.path(), &files).await;
     for _ in 0..3 {
         read_all(&cache, &files).await;
     }
@@ -68,7 +66,7 @@ async fn a_full_disk_is_no_error_of_a_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_is_full_already_is_opened() {
-    let Some(small) = Small::new() else {
+    let Some(small) = Small::new("size=2m") else {
         println!("skipped: a disk that is full: tmpfs cannot be mounted (not root?)");
         return;
     };
@@ -82,7 +80,31 @@ async fn a_disk_that_is_full_already_is_opened() {
     read_all(&cache, &files).await;
     // That its blocks are written nowhere is no error of a read.
     let closed = tokio::time::timeout(CLOSES, cache.close()).await;
-    assert!(closed.is_ok(), "closing does not hang");
+    assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
+    assert_eq!(cache.table().totals.dropped_disk_writes, 4);
+    let said = cache.warnings().join(" ");
+    assert!(said.contains("has room for"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_disk_refuses_is_counted() {
+    let Some(small) = Small::new("size=400m") else {
+        println!("skipped: a disk that refuses: tmpfs cannot be mounted (not root?)");
+        return;
+    };
+    let files = Files::new(20, BLOCK);
+    let cache = open(small.0.path(), &files).await;
+    assert_eq!(cache.warnings(), [""; 0], "there is room for all of it");
+    // Too few blocks come after this for the room to be looked at again.
+    small.resize("size=128k");
+    read_all(&cache, &files).await;
+    let closed = tokio::time::timeout(CLOSES, cache.close()).await;
+    assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
+    let dropped = cache.table().totals.dropped_disk_writes;
+    assert!(
+        (19..=20).contains(&dropped),
+        "one has room at most: {dropped}"
+    );
 }
 
 /// A file system on a loop device whose medium can be taken away: each transfer is an I/O error then. Unmounted when

@@ -74,7 +74,7 @@ async fn blocks_that_come_one_by_one_take_no_more_room() {
                 len: BLOCK,
             };
             cache.get(&file, range).await.expect("it can be read");
-            cache.filled().await;
+            cache.filled().await.expect("the disk takes it");
         }
         cache.close().await.expect("it closes");
         let table = cache.table();

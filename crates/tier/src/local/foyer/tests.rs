@@ -50,9 +50,9 @@ async fn what_many_keep_at_once_is_found_after_a_start() {
         for thread in threads.collect::<Vec<_>>() {
             thread.join().unwrap();
         }
-        local.written().await;
+        local.written().await.unwrap();
     }
-    local.close().await.unwrap();
+    local.written().await.unwrap();
     assert_eq!(local.dropped(), 0);
     drop(local);
     let all = ROUNDS * BLOCKS;
@@ -75,10 +75,10 @@ async fn a_full_disk_has_all_that_its_segments_have_room_for() {
             for number in 0..blocks {
                 keep(&local, number, &bytes);
                 if (number + 1) % at_once == 0 {
-                    local.written().await;
+                    local.written().await.unwrap();
                 }
             }
-            local.close().await.unwrap();
+            local.written().await.unwrap();
             assert_eq!(local.dropped(), 0);
             drop(local);
             let segments = Segments::of(DISK << 20, kibibytes << 10);
