@@ -150,8 +150,7 @@ def in_a_child(name: str, directory: Path, group: Group, epochs: int) -> dict[st
         os.close(read)
         status = 1
         try:
-            answer = json.dumps(inside(name, directory, group, epochs))
-            os.write(write, answer.encode())
+            os.write(write, json.dumps(inside(name, directory, group, epochs)).encode())
             status = 0
         finally:
             os._exit(status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -55,20 +56,25 @@ def read_by_orders(directory: Path) -> dict[str, Any]:
     return found
 
 
+#: What an order may read beyond the bound: two files are under way while others are kept, as many as four are admitted
+#: on trial, each for one that was there, and the kernel keeps some memory by the batch.
+MOST_BEYOND = (2 + 4 + 1) << 20
+
+
 def test_orders_read_what_does_not_fit(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("a control group with little memory needs root")
-    # Others on the machine take pages too, and a busy one reclaims by itself: then once more.
-    for last in (False, False, True):
-        found = read_by_orders(tmp_path)
-        rows = {row["order"]: row for row in found["rows"]}
-        assert len(rows) == 4, "each order"
-        after = {}
-        for order, row in rows.items():
-            first, *_ = row["read_bytes"]
-            assert first >= 0.9 * found["total_bytes"], f"{order}: nothing was there at first: {row}"
-            after[order] = sum(row["read_bytes"][2:])
-            assert min(row["read_bytes"]) >= 0.8 * row["bound_bytes"], f"{order}: not below the bound: {row}"
-        if max(after["resident first"], after["scan, kept"]) < after["random"]:
-            break
-        assert not last, f"less than at random: {rows}"
+    found = read_by_orders(tmp_path)
+    rows = {row["order"]: row for row in found["rows"]}
+    assert len(rows) == 4, "each order"
+    after = {}
+    for order, row in rows.items():
+        first, *_ = row["read_bytes"]
+        assert first >= 0.9 * found["total_bytes"], f"{order}: nothing was there at first: {row}"
+        after[order] = row["read_bytes"][2:]
+        assert min(row["read_bytes"]) >= 0.8 * row["bound_bytes"], f"{order}: not below the bound: {row}"
+    for order in ("resident first", "scan, kept"):
+        # One epoch may have met a reclaimer, which works every few seconds.
+        beyond = statistics.median(after[order]) - rows[order]["bound_bytes"]
+        assert beyond <= MOST_BEYOND, f"{order}: as good as the bound: {rows}"
+        assert sum(after[order]) < sum(after["random"]), f"{order}: less than at random: {rows}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import cachewise
 from cachewise import PAGE_SIZE
 
 Make = Callable[..., Path]
+#: Python has no name for it: reclaim these pages now.
+MADV_PAGEOUT = 21
 
 
 def test_residency_is_exact(make: Make) -> None:
@@ -25,6 +28,21 @@ def test_residency_is_exact(make: Make) -> None:
     part = cachewise.residency(path, 8 * PAGE_SIZE, 4 * PAGE_SIZE)
     assert (part.total_pages, part.resident_pages) == (4, 4), "a part"
     assert cachewise.ranges(path) == [(0, 16 * PAGE_SIZE)], "which part it is"
+
+
+def test_what_reclaim_took_is_told_from_what_was_put_out(make: Make, not_put_out: Callable[[Path], int]) -> None:
+    path = make("file", 64, 64)
+    if cachewise.residency(path).evicted_pages is None:
+        pytest.skip("the kernel does not say what reclaim took")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        # What no process maps it leaves alone.
+        assert len(mapped[::PAGE_SIZE]) == 64
+        mapped.madvise(MADV_PAGEOUT)
+    told = cachewise.residency(path)
+    assert (told.evicted_pages or 0) > 0, f"reclaimed: {told}"
+    assert not_put_out(path) == 64, "which the kernel remembers"
+    cachewise.evict(path, 0, 16 * PAGE_SIZE)
+    assert not_put_out(path) == 48, "and forgets where it is put out"
 
 
 def test_every_way_to_name_a_file(make: Make) -> None:

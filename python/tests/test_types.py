@@ -25,17 +25,24 @@ def test_all_that_is_named_is_there() -> None:
         assert getattr(cachewise, name, None) is not None, name
 
 
-@pytest.mark.parametrize("tool", ["mypy", "mypy.stubtest"])
-def test_types_are_true(tool: str) -> None:
+STRICT = ["mypy", "--strict", "--cache-dir", "/dev/null"]
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([*STRICT, "-p", "cachewise"], id="package"),
+        pytest.param([*STRICT, *map(str, EXAMPLES.glob("*.py"))], id="examples"),
+        pytest.param(["mypy.stubtest", _native.__name__], id="stubs"),
+    ],
+)
+def test_types_are_true(arguments: list[str]) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
     here = Path(__file__).parent
-    arguments = {
-        "mypy": ["--strict", "--cache-dir", "/dev/null", "-p", "cachewise"],
-        "mypy.stubtest": [_native.__name__],
-    }[tool]
     ended = subprocess.run(
-        [sys.executable, "-m", tool, *arguments],
+        [sys.executable, "-m", *arguments],
         capture_output=True,
         text=True,
         check=False,

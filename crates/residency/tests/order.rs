@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why, survey};
-use cachewise_sys::{fadvise_random, page_size};
-use cachewise_units::{Bytes, PageRange};
+use cachewise_residency::query;
+use cachewise_sys::{fadvise_dont_need_range, fadvise_random, page_size};
+use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
 use support::{evict, told};
 
 const MIB: usize = 1 << 20;
@@ -186,6 +187,87 @@ fn a_scan_that_is_broken_off_leaves_the_cache_as_it_was_found_too() {
             break;
         }
         assert!(attempt < 5, "found {before:?}, left {after:?}");
+    }
+}
+
+/// How many bytes of files are resident, or were until reclaim took them: the kernel remembers those, and not those
+/// that are put out.
+fn not_put_out(paths: &[PathBuf]) -> Bytes {
+    let pages = paths.iter().map(|path| {
+        let counts = told(path).0;
+        counts.cached + counts.states.map_or(Pages::ZERO, |states| states.evicted)
+    });
+    pages.sum::<Pages>().bytes(page_size())
+}
+
+#[test]
+fn what_lost_a_page_meanwhile_is_not_put_out_for_it() {
+    let files = files(&[4 * MIB, 8 * MIB]);
+    for mode in MODES {
+        files.paths.iter().for_each(|path| evict(path));
+        load(&files.paths[0], 0, 4 * MIB);
+        let mut scanner = Scanner::new(&files.paths)
+            .mode(mode)
+            .keep(Keep::Keep)
+            .chunk(Bytes(MIB as u64));
+        let mut scan = scanner.scan();
+        // After it was looked at, a page of each chunk goes.
+        let page = page_size().get();
+        let file = File::open(&files.paths[0]).unwrap();
+        for chunk in 0..4 {
+            let start = chunk * MIB as u64 + 9 * page;
+            fadvise_dont_need_range(file.as_fd(), ByteRange { start, len: page }).unwrap();
+        }
+        scan.by_ref().for_each(|block| drop(block.unwrap()));
+        let report = scan.finish();
+        let planned = report.prediction;
+        assert!(
+            report.hits + Bytes(4 * page) <= planned.planned_hits,
+            "{mode:?}: they came from the disk, though in advance: {report:?}"
+        );
+        // Where a reclaimer was quicker than the plan, chunks were planned as resident in part.
+        let in_part = planned.resident.saturating_sub(planned.planned_hits);
+        assert_eq!(
+            not_put_out(&files.paths),
+            report.hits + in_part + planned.admitted,
+            "{mode:?}: all but what was not there stays: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn without_room_for_two_steps_one_is_asked_for_at_a_time() {
+    let files = files(&[6 * MIB]);
+    let path = &files.paths[0];
+    let file = File::open(path).unwrap();
+    let step = |index: u64| ByteRange {
+        start: index * MIB as u64,
+        len: MIB as u64,
+    };
+    let asked_for = |index| query(&file, step(index)).unwrap().cached != Pages::ZERO;
+    for is_crowded in [false, true] {
+        evict(path);
+        let mut scanner = Scanner::new([path])
+            .mode(Mode::Fixed)
+            .keep(Keep::AsFound)
+            .chunk(Bytes(MIB as u64));
+        for block in scanner.scan() {
+            let offset = block.unwrap().offset();
+            if offset == step(0).start {
+                assert!(asked_for(1), "the next one, while this one is read");
+                if is_crowded {
+                    // What is still on its way from the disk would stay.
+                    load(path, MIB, MIB);
+                    fadvise_dont_need_range(file.as_fd(), step(1)).unwrap();
+                }
+            } else if offset == step(2).start {
+                assert_eq!(
+                    asked_for(3),
+                    !is_crowded,
+                    "not after one was thrown out before it was read"
+                );
+            }
+        }
     }
 }
 

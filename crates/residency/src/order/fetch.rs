@@ -11,8 +11,9 @@ use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::snapshot::between;
 use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
+use crate::ranges::minus;
 use crate::warm::ADVICE;
-use crate::{Error, Inode, open, query};
+use crate::{Error, Inode, map, open, query};
 
 /// How the bytes of a step are brought in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +142,16 @@ impl OpenFile {
         }
     }
 
-    /// Says whether all of a stretch is resident, as far as can be known.
-    pub fn is_resident(&self, range: ByteRange) -> bool {
-        query(&self.file, range).is_ok_and(|counts| counts.is_full())
+    /// Returns the parts of a stretch that are not resident, whole pages; all of it where that cannot be known.
+    pub fn gone(&self, range: ByteRange) -> Vec<ByteRange> {
+        // Hardly ever is anything gone, and this is one call.
+        if query(&self.file, range).is_ok_and(|counts| counts.is_full()) {
+            return Vec::new();
+        }
+        let pages = range.page_range(page_size());
+        let resident = map(&self.file, range).map_or_else(|_| Vec::new(), |found| found.ranges);
+        let gone = minus(&[pages], &resident);
+        gone.iter().map(|range| range.bytes(page_size())).collect()
     }
 
     /// Drops the pages of a stretch, but for those that somebody has written to meanwhile: the kernel would
@@ -267,7 +275,7 @@ mod tests {
         let prefetched = (0..8).any(|_| {
             cachewise_sys::fadvise_dont_need(file.as_fd()).unwrap();
             opened.prefetch(range, window);
-            opened.is_resident(range)
+            opened.gone(range).is_empty()
         });
         assert!(prefetched, "all {} by steps of {window}", Bytes(range.len));
     }

@@ -135,6 +135,9 @@ impl Scanner {
             current: None,
             dropping: None,
             prefetched: None,
+            gone: Vec::new(),
+            read_in_advance: Bytes::ZERO,
+            is_crowded: false,
             open: VecDeque::new(),
             lost: HashSet::new(),
             changed: HashSet::new(),
@@ -199,6 +202,12 @@ pub struct Scan<'s> {
     dropping: Option<(usize, ByteRange)>,
     /// The index of the last step that was prefetched.
     prefetched: Option<usize>,
+    /// What of the step that is being read was resident when it was planned, and not when its turn came.
+    gone: Vec<ByteRange>,
+    /// What devices had to read for that in advance, and no block has been charged with yet.
+    read_in_advance: Bytes,
+    /// Whether what was asked for in advance has been thrown out before it was read.
+    is_crowded: bool,
     /// The file read last is the last one.
     open: VecDeque<OpenFile>,
     /// Files that cannot be read.
@@ -286,12 +295,18 @@ impl Scan<'_> {
         };
         file.compare(&seen);
         let is_as_seen = file.is_as_seen;
-        if is_kept && !file.is_resident(step.range) {
+        let gone = match is_kept {
+            true => file.gone(step.range),
+            false => Vec::new(),
+        };
+        if !gone.is_empty() {
             // What has been thrown out since is a miss like the others. Kept, it would throw out the next
-            // one, and that the one after it.
+            // one, and that the one after it. What is left of the step is as good as before: reclaim takes
+            // single pages of many chunks.
             fetch = Fetch::Exact;
             step.after = After::Drop;
         }
+        self.gone = gone;
         if !is_as_seen {
             self.changed.insert(step.file);
         }
@@ -306,19 +321,31 @@ impl Scan<'_> {
 
     /// Has this step brought in where that is to be exact, and the next one while this one is read.
     fn prefetch(&mut self, index: usize, fetch: Fetch) {
-        let before = thread_usage().device_read;
-        let next = self.fetches.get(index + 1).copied();
-        for (index, fetch) in [(index, Some(fetch)), (index + 1, next)] {
-            if fetch == Some(Fetch::Exact) && self.prefetched < Some(index) {
-                self.prefetched = Some(index);
-                let step = self.plan.steps[index];
-                let read_ahead = self.survey.read_ahead[step.file];
-                if let Some(file) = self.file(step.file) {
-                    file.prefetch(step.range, read_ahead);
-                }
-            }
+        self.read_in_advance = self.prefetch_one(index, Some(fetch));
+        // With no room for two, each would be read twice, from here to the end: what is read again throws out what
+        // was asked for next, and that the one after it. The kernel has what was hit on its active list, and takes
+        // these first.
+        if !self.is_crowded {
+            let next = self.fetches.get(index + 1).copied();
+            self.prefetch_one(index + 1, next);
         }
-        self.report.device_read += thread_usage().device_read.saturating_sub(before);
+    }
+
+    /// Has a step brought in where that is to be exact, and returns what devices have to read for it.
+    fn prefetch_one(&mut self, index: usize, fetch: Option<Fetch>) -> Bytes {
+        if fetch != Some(Fetch::Exact) || self.prefetched >= Some(index) {
+            return Bytes::ZERO;
+        }
+        self.prefetched = Some(index);
+        let before = thread_usage().device_read;
+        let step = self.plan.steps[index];
+        let read_ahead = self.survey.read_ahead[step.file];
+        if let Some(file) = self.file(step.file) {
+            file.prefetch(step.range, read_ahead);
+        }
+        let from_device = thread_usage().device_read.saturating_sub(before);
+        self.report.device_read += from_device;
+        from_device
     }
 
     /// The open file, as the last one of those that are open.
@@ -383,8 +410,13 @@ impl Scan<'_> {
         }
         let bytes = Bytes(len as u64);
         self.report.read += bytes;
+        // All of it was asked for. A reclaimer may have taken a page; most of a block goes where there is no room.
+        self.is_crowded |= fetch == Fetch::Exact && from_device.0 >= bytes.0.div_ceil(2);
         if step.class == Class::Hit {
-            self.report.hits += bytes.saturating_sub(from_device);
+            let hit = bytes.saturating_sub(from_device);
+            let read_before = hit.min(self.read_in_advance);
+            self.read_in_advance = self.read_in_advance.saturating_sub(read_before);
+            self.report.hits += hit.saturating_sub(read_before);
         }
         Some(Ok(block))
     }
@@ -411,8 +443,7 @@ impl Scan<'_> {
             step.range.end(),
         );
         let ranges = match step.class {
-            // It was resident, and is not any more.
-            Class::Hit => vec![step.range],
+            Class::Hit => std::mem::take(&mut self.gone),
             _ => self.survey.snapshot.files[step.file].absent_in(tail),
         };
         if let Some(file) = self.file(step.file) {

@@ -150,9 +150,10 @@ impl Machine {
             self.history.read(file.id, step.range.start);
             if step.class == Class::Hit {
                 hits += step.range.len.saturating_sub(self.read - before);
-                let is_broken = !was_absent.is_empty();
-                if is_broken && keep != Keep::Share && plan.declined.is_none() {
-                    grains.for_each(|grain| self.cache.drop(grain));
+                if keep != Keep::Share && plan.declined.is_none() {
+                    was_absent
+                        .into_iter()
+                        .for_each(|grain| self.cache.drop(grain));
                 }
             } else if step.after == After::Drop {
                 for absent in file.absent_in(step.range) {
