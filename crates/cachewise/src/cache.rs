@@ -88,6 +88,7 @@ impl Drop for Threads {
 /// Starts the runtime that a cache works in.
 pub fn runtime() -> Result<Threads> {
     let runtime = Builder::new_multi_thread()
+        .worker_threads(cachewise_tier::worker_threads())
         .enable_all()
         .thread_name("cache")
         .build()

@@ -62,7 +62,7 @@ mod tree;
 mod warm;
 
 pub use block::Block;
-pub use cache::{BlockCache, File, LONGEST_READ};
+pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;

@@ -216,6 +216,7 @@ impl Drop for Process {
 
 fn open(settings: Settings, origin: Arc<dyn Origin>) -> Outcome {
     let runtime = Builder::new_multi_thread()
+        .worker_threads(cachewise_tier::worker_threads())
         .enable_all()
         .thread_name("cachewise")
         .build()

@@ -63,6 +63,7 @@ pub fn policy_off() -> PolicySettings {
 /// A runtime as the program has it.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cachewise_tier::worker_threads())
         .enable_all()
         .build()
         .expect("a runtime can be made")
