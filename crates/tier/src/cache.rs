@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::block::Block;
 use crate::counters::{Counters, Table, Tier};
+use crate::deadline;
 use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
@@ -199,11 +200,9 @@ impl BlockCache {
     pub async fn get(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
         let inner = &self.inner;
         inner.counters.reads.one();
-        let within = inner.settings.deadline;
-        let read = match tokio::time::timeout(within, self.read(file, range)).await {
-            Ok(read) => read,
-            Err(_) => Err(inner.late(&file.path, "the bytes")),
-        };
+        let end = tokio::time::Instant::now() + inner.settings.deadline;
+        let read = deadline::by(end, self.read(file, range)).await;
+        let read = read.unwrap_or_else(|| Err(inner.late(&file.path, "the bytes")));
         match &read {
             Ok(bytes) => inner.counters.bytes.add(length(bytes)),
             Err(_) => inner.counters.failed_reads.one(),
@@ -279,11 +278,9 @@ impl BlockCache {
             let inner = Arc::clone(&self.inner);
             let file = file.clone();
             async move {
-                let within = inner.settings.deadline;
-                match tokio::time::timeout(within, inner.fetch(&file, number, key)).await {
-                    Ok(fetched) => fetched,
-                    Err(_) => Err(inner.late(&file.path, "the block")),
-                }
+                let end = tokio::time::Instant::now() + inner.settings.deadline;
+                let fetched = deadline::by(end, inner.fetch(&file, number, key)).await;
+                fetched.unwrap_or_else(|| Err(inner.late(&file.path, "the block")))
             }
         });
         if joined {

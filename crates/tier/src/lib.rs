@@ -46,6 +46,7 @@
 mod block;
 mod cache;
 mod counters;
+mod deadline;
 pub mod dev_cluster;
 mod error;
 mod flight;

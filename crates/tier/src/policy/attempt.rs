@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::Started;
 use super::hedge::HedgeTime;
 use super::node::Node;
 use crate::BlockKey;
 use crate::block::Block;
+use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
 use crate::settings::PolicySettings;
 
@@ -62,20 +63,13 @@ async fn within_deadlines(asker: &Asker, node: &Node, key: &BlockKey, started: &
     let begun = Instant::now();
     let call = asker.engine.get(node.id, key, started);
     tokio::pin!(call);
-    let deadline = asker.hedge.deadline();
-    let first = timeout_at(begun + deadline, &mut call).await;
-    let reply = match first {
-        Ok(reply) => reply,
+    let mut reply = deadline::by(begun + asker.hedge.deadline(), &mut call).await;
+    if reply.is_none() && started.get().is_some() {
         // Bytes are coming: they have until the deadline of the whole.
-        Err(_) if started.get().is_some() => {
-            match timeout_at(begun + asker.settings.whole, &mut call).await {
-                Ok(reply) => reply,
-                Err(_) => Err(RemoteError::Deadline),
-            }
-        }
-        // The call is dropped on return, and its connection with it.
-        Err(_) => Err(RemoteError::Deadline),
-    };
+        reply = deadline::by(begun + asker.settings.whole, &mut call).await;
+    }
+    // A call that is late is dropped on return, and its connection with it.
+    let reply = reply.unwrap_or(Err(RemoteError::Deadline));
     if let Some(at) = started.get() {
         let took = at.duration_since(begun);
         node.first_byte(took);

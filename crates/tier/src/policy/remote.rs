@@ -1,5 +1,6 @@
 //! [`Remote`]: an engine behind the policy.
 
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -104,18 +105,14 @@ impl Remote {
         let begun = Instant::now();
         let settings = &self.asker.settings;
         let mut give_up = begun + self.asker.hedge.deadline();
-        // Later than it gives up is never.
         let mut hedge_at = self.asker.hedge.get().map(|after| begun + after);
         let mut race = Race::new(&self.asker, *key);
         race.ask(&node, Why::First, permit);
         let mut late = false;
+        // One timer for both. Its first look sets it, before the question is sent.
+        let mut timer = pin!(sleep_until(hedge_at.map_or(give_up, |at| at.min(give_up))));
+        let _ = futures_util::poll!(timer.as_mut());
         loop {
-            let hedge = async {
-                match hedge_at {
-                    Some(at) => sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 ended = race.attempts.next() => match ended {
@@ -142,28 +139,20 @@ impl Remote {
                     },
                     None => break,
                 },
-                () = hedge => {
-                    hedge_at = None;
-                    if race.has_started() || race.attempts.len() != 1 {
-                        continue;
-                    }
-                    if let Some((node, permit)) = self.second(key, &mut candidates) {
-                        if self.budget.take() {
-                            self.counts.hedges.one();
-                            race.ask(&node, Why::Hedge, permit);
-                        } else {
-                            self.counts.hedges_refused.one();
+                () = timer.as_mut() => {
+                    // Later than it gives up is never.
+                    if hedge_at.take().is_some_and(|at| at < give_up) {
+                        self.hedge(key, &mut race, &mut candidates);
+                    } else if Instant::now() >= give_up {
+                        let whole = begun + settings.whole;
+                        if give_up >= whole || !race.has_started() {
+                            late = true;
+                            break;
                         }
+                        // Bytes are coming: they have until the deadline of the whole.
+                        give_up = whole;
                     }
-                }
-                () = sleep_until(give_up) => {
-                    let whole = begun + settings.whole;
-                    if give_up >= whole || !race.has_started() {
-                        late = true;
-                        break;
-                    }
-                    // Bytes are coming: they have until the deadline of the whole.
-                    give_up = whole;
+                    timer.as_mut().reset(give_up);
                 }
             }
         }
@@ -171,6 +160,26 @@ impl Remote {
             self.counts.late.one();
         }
         Found::Unknown
+    }
+
+    /// Asks a second node where the first one has not begun to answer, and the budget allows it.
+    fn hedge(
+        &self,
+        key: &BlockKey,
+        race: &mut Race<'_>,
+        candidates: &mut impl Iterator<Item = Arc<Node>>,
+    ) {
+        if race.has_started() || race.attempts.len() != 1 {
+            return;
+        }
+        if let Some((node, permit)) = self.second(key, candidates) {
+            if self.budget.take() {
+                self.counts.hedges.one();
+                race.ask(&node, Why::Hedge, permit);
+            } else {
+                self.counts.hedges_refused.one();
+            }
+        }
     }
 
     /// Returns the nodes to ask, best first.

@@ -1,0 +1,53 @@
+//! [`by`]: a call that ends in time, with its timer set before it begins.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::time::{Instant, sleep_until};
+
+/// Runs a call until it is done or the time is over; `None` is: not in time.
+///
+/// tokio's `timeout` sets its timer when the call waits for the first time. That is after a question was sent, and the
+/// server may be waiting for this CPU: so here it is done before.
+pub(crate) async fn by<T>(end: Instant, call: impl Future<Output = T>) -> Option<T> {
+    let mut over = pin!(sleep_until(end));
+    let mut call = pin!(call);
+    // The first look sets it.
+    let is_over = poll_fn(|context| Poll::Ready(over.as_mut().poll(context).is_ready())).await;
+    if is_over {
+        // What is done already is done in time.
+        return poll_fn(|context| match call.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await;
+    }
+    tokio::select! {
+        biased;
+        done = call => Some(done),
+        () = over => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_in_time_or_not_at_all() {
+        let second = Duration::from_secs(1);
+        let begun = Instant::now();
+        assert_eq!(by(begun + second, async { 1 }).await, Some(1));
+        assert_eq!(by(begun + second, sleep(second / 2)).await, Some(()));
+        assert_eq!(by(begun + second, std::future::pending::<()>()).await, None);
+        assert_eq!(begun.elapsed(), second);
+        assert_eq!(by(begun, async { 2 }).await, Some(2), "it did not wait");
+        assert_eq!(by(begun, sleep(second)).await, None);
+        assert_eq!(begun.elapsed(), second, "nobody waited either");
+    }
+}
