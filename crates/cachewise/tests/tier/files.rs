@@ -1,5 +1,6 @@
 //! `tier get`, `put`, `warm` and `verify`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -28,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         plain("files::links_to_what_they_are_in_end", links),
         plain("files::an_origin_that_hangs_ends_in_an_error", origin_hangs),
         plain("files::a_small_disk_keeps_what_warm_brought", small_disk),
+        plain("files::a_large_disk_is_many_open_files", many_open_files),
         needs_root("files::warm_fails_where_the_disk_is_full", full_disk),
         plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
     ]
@@ -56,6 +58,27 @@ fn get() {
         .expect(2, "a directory")
         .says("not a file", "why");
     tier("get", &[], &origin, &["../x"]).expect(2, "outside of the origin");
+}
+
+fn many_open_files() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1_000);
+    let warm = |limits: &str, disk: &str| {
+        let disk = scratch.directory().join(disk);
+        let arguments = ["tier", "warm", "--disk-size", "20G", "--disk"].map(OsStr::new);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{limits}; exec \"$@\""), "sh"])
+            .arg(env!("CARGO_BIN_EXE_cachewise"))
+            .args(arguments)
+            .args([&disk, &origin]);
+        Ended::of(&mut command)
+    };
+    // The usual limit, under another one that may be raised to.
+    warm("ulimit -Sn 1024", "raised").expect(0, "the limit is raised");
+    warm("ulimit -Sn 1024; ulimit -Hn 1200", "refused")
+        .expect(2, "it cannot be raised so far")
+        .says("1200: raise its hard limit", "what to do");
 }
 
 fn small_disk() {

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::LocalTier;
 use super::drops::Drops;
 use super::lock::DirectoryLock;
+use super::open_files;
 use super::room::Room;
 use super::segments::Segments;
 use super::threads::Threads;
@@ -123,6 +124,14 @@ impl Foyer {
             }
         };
         let segments = Segments::of(disk.capacity.0, settings.block_size.0);
+        open_files::allow(segments.count()).map_err(|most| Error::Setting {
+            setting: "disk-size",
+            why: format!(
+                "that is {} open files, and this process may have {most}: raise its hard limit (ulimit -Hn), or name a \
+                 smaller size",
+                segments.count()
+            ),
+        })?;
         let blocks = disk.directory.join(BLOCKS);
         std::fs::create_dir_all(&blocks).map_err(failed("make files"))?;
         segments

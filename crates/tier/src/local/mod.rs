@@ -3,6 +3,7 @@
 mod drops;
 mod foyer;
 mod lock;
+mod open_files;
 mod room;
 mod segments;
 mod threads;

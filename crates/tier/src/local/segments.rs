@@ -93,6 +93,11 @@ impl Segments {
         Ok(taken)
     }
 
+    /// How many there are, each a file that is open.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// How many bytes that is in all.
     pub(super) fn capacity(self) -> u64 {
         self.count.saturating_mul(self.size)
