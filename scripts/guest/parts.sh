@@ -230,6 +230,7 @@ MATRIX
 # than they need.
 mglru_order() {
     [ -e /sys/kernel/mm/lru_gen/enabled ] || { say "mglru: this kernel has none"; return; }
+    [ "$series" != 6.1 ] || { say "mglru: no orders: Linux $series has no cachestat(2), by which they are made"; return; }
     [ -x /bin/order ] || { say "mglru: the orders' bench is not here (scripts/test-kernels --all)"; return; }
     was="$(cat /sys/kernel/mm/lru_gen/enabled)"
     for lru in 0 7; do
