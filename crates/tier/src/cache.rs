@@ -32,7 +32,7 @@ const BLOCKS_AT_ONCE: usize = 16;
 ///
 /// A read waits for others nearly all of the time, and one worker brings some 10,000 blocks of 64 KiB a second. A worker
 /// more than has work is woken all the same, to look for it, on a CPU that a reader or a server could have: of paced reads
-/// (`make bench-tier`) on two CPUs the median was 1.60 times that of a blocking client with two workers, and 1.34 with one.
+/// (`make bench-tier`) on two busy CPUs the median was 1.60 times that of a blocking client with two workers, and 1.34 with one.
 #[must_use]
 pub fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| (cpus.get() / 2).max(1))

@@ -155,7 +155,9 @@ pub fn samples_what_the_kernel_counts() {
     let lost = sampled["lost_records"].as_u64().expect("they are counted");
     assert!(taken <= happened && happened <= taken + lost, "{sampled}");
     let lines = sampled["lines"].as_array().expect("a list");
-    let touches = TOUCHING.lines().position(|line| line.contains("byte.write"));
+    let touches = TOUCHING
+        .lines()
+        .position(|line| line.contains("byte.write"));
     let touches = touches.expect("it is there") + 1;
     let own = lines.iter().find(|line| line["line"] == touches);
     let own = own.unwrap_or_else(|| panic!("a line of one's own: {sampled}"));
