@@ -29,7 +29,7 @@
 //! - `cachestat`: [`cachestat()`], [`cachestat_as_told`], [`CacheStat`], [`resident`].
 //! - `mincore`: [`mincore()`], [`mincore_tells`].
 //! - `mapping`: [`Mapping`], which locks pages.
-//! - `memory`: [`lock_memory`], for this process's own.
+//! - `memory`: [`lock_memory`], for this process's own; `limits`: [`allow_open_files`].
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
@@ -46,6 +46,7 @@ mod counters;
 mod device;
 mod duplicate;
 mod error;
+mod limits;
 mod mapping;
 mod memory;
 mod mincore;
@@ -62,6 +63,7 @@ pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
 pub use duplicate::duplicate;
 pub use error::{Error, ErrorKind};
+pub use limits::allow_open_files;
 pub use mapping::Mapping;
 pub use memory::lock_memory;
 pub use mincore::{mincore, mincore_tells};

@@ -30,7 +30,7 @@ const BLOCKS_AT_ONCE: usize = 16;
 
 /// Returns how many worker threads the runtime of a cache should have: one for two CPUs.
 ///
-/// A read waits for others nearly all of the time, and one worker brings some 10,000 blocks of 64 KiB a second. A worker
+/// A read waits for others nearly all of the time, and one worker brings some 10,000 blocks of 256 KiB a second. A worker
 /// more than has work is woken all the same, to look for it, on a CPU that a reader or a server could have: of paced reads
 /// (`make bench-tier`) on two busy CPUs the median was 1.60 times that of a blocking client with two workers, and 1.34 with one.
 #[must_use]
@@ -200,7 +200,7 @@ impl BlockCache {
     pub async fn get(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
         let inner = &self.inner;
         inner.counters.reads.one();
-        let end = tokio::time::Instant::now() + inner.settings.deadline;
+        let end = deadline::after(inner.settings.deadline);
         let read = deadline::by(end, self.read(file, range)).await;
         let read = read.unwrap_or_else(|| Err(inner.late(&file.path, "the bytes")));
         match &read {
@@ -278,7 +278,7 @@ impl BlockCache {
             let inner = Arc::clone(&self.inner);
             let file = file.clone();
             async move {
-                let end = tokio::time::Instant::now() + inner.settings.deadline;
+                let end = deadline::after(inner.settings.deadline);
                 let fetched = deadline::by(end, inner.fetch(&file, number, key)).await;
                 fetched.unwrap_or_else(|| Err(inner.late(&file.path, "the block")))
             }

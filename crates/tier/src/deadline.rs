@@ -1,28 +1,27 @@
 //! [`by`]: a call that ends in time, with its timer set before it begins.
 
-use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Runs a call until it is done or the time is over; `None` is: not in time.
+/// Longer than anybody waits, for times that no clock has.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// The end of a time that begins now.
+pub(crate) fn after(within: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(within).unwrap_or(now + NEVER)
+}
+
+/// Runs a call until it is done or the time is over; `None` is: not in time. What does not wait is in time.
 ///
 /// tokio's `timeout` sets its timer when the call waits for the first time. That is after a question was sent, and the
 /// server may be waiting for this CPU: so here it is done before.
 pub(crate) async fn by<T>(end: Instant, call: impl Future<Output = T>) -> Option<T> {
     let mut over = pin!(sleep_until(end));
-    let mut call = pin!(call);
     // The first look sets it.
-    let is_over = poll_fn(|context| Poll::Ready(over.as_mut().poll(context).is_ready())).await;
-    if is_over {
-        // What is done already is done in time.
-        return poll_fn(|context| match call.as_mut().poll(context) {
-            Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await;
-    }
+    let _ = futures_util::poll!(over.as_mut());
     tokio::select! {
         biased;
         done = call => Some(done),
@@ -32,8 +31,6 @@ pub(crate) async fn by<T>(end: Instant, call: impl Future<Output = T>) -> Option
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::sleep;
 
     use super::*;
@@ -49,5 +46,6 @@ mod tests {
         assert_eq!(by(begun, async { 2 }).await, Some(2), "it did not wait");
         assert_eq!(by(begun, sleep(second)).await, None);
         assert_eq!(begun.elapsed(), second, "nobody waited either");
+        assert_eq!(by(after(Duration::MAX), async { 3 }).await, Some(3));
     }
 }

@@ -30,6 +30,15 @@ pub struct Warmed {
     pub why: Option<Error>,
 }
 
+impl Warmed {
+    /// Says whether it was given up as the disk does not take what waits: it would be waited for as long with each file.
+    #[must_use]
+    pub fn is_disk_stuck(&self) -> bool {
+        // Reading gives no such error: what the disk has not is read elsewhere.
+        matches!(self.why, Some(Error::Directory { .. }))
+    }
+}
+
 impl BlockCache {
     /// Reads a file, so that the cache has it, and waits until what was read is at the engine and on the disk, or counted
     /// as dropped. What a file of this moment cannot be kept of is not read: see [`File::is_settled`].
@@ -71,7 +80,7 @@ impl BlockCache {
             if let Err(why) = self.filled().await {
                 // It would be waited for as long after each step.
                 warmed.failed_blocks += size.saturating_sub(start).div_ceil(block);
-                warmed.why.get_or_insert(why);
+                warmed.why = Some(why);
                 break;
             }
         }

@@ -232,6 +232,10 @@ async fn warmed(cache: &BlockCache, paths: &[PathBuf]) -> (u64, u64, Vec<Error>,
                     files += 1;
                     bytes += warmed.file.meta().size;
                 }
+                if warmed.is_disk_stuck() {
+                    failed.extend(warmed.why);
+                    break;
+                }
                 warmed.why
             }
             Err(why) => Some(why),

@@ -22,11 +22,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
+use cachewise_sys::allow_open_files;
 use cachewise_units::{escaped, shell_quoted};
 use cachewise_web::{
     Collector, Gatherer, Limits, Machine, Names, Options, Server, Survey, Token, Watching,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::Serve;
 use crate::machine;
@@ -42,14 +42,8 @@ const TOP_GROUPS: usize = 10;
 /// Serves until it is told to end.
 pub fn serve(arguments: Serve) -> Result<ExitCode> {
     let options = Arc::new(options(&arguments)?);
-    // Each connection has a descriptor; the soft limit is meant for programs that use select(2).
-    let files = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: files.maximum,
-        ..files
-    };
-    // Where it may not be raised, fewer connections fit.
-    let _ = setrlimit(Resource::Nofile, all);
+    // Each connection has a descriptor. Where it may not be raised, fewer fit.
+    let _ = allow_open_files(u64::MAX);
     // Before anything is loaded: a port that is taken should not cost that.
     let server = Server::bind(arguments.listen, &options.limits)
         .map_err(|error| why_not(&error, arguments.listen))?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
 use cachewise_tier::{
-    BlockCache, Error, File, Origin, PolicySettings, Table, Totals, Tree, WarmFrom, Warmed,
+    BlockCache, Error, File, Origin, PolicySettings, Table, Totals, Tree, WarmFrom,
 };
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
@@ -68,6 +68,8 @@ struct Outcome {
     failed: u64,
     different: u64,
     why: Option<Error>,
+    /// The other files would fare no better.
+    is_last: bool,
 }
 
 /// Does it.
@@ -109,6 +111,9 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
         }
         is_different |= outcome.different > 0;
         sheet.rows.push(row(&file, &outcome, act, began));
+        if outcome.is_last {
+            break;
+        }
     }
     // Ctrl-C is heard here too. What is not there soon after it is lost to the cache, and to nobody else.
     match runtime.block_on(unless(interrupt.flag(), cache.close())) {
@@ -169,49 +174,43 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
         Act::Put => WarmFrom::Origin,
         Act::Warm => WarmFrom::Nearest,
         Act::Verify => {
-            let settled = cache.settled(file.clone()).await;
-            let (file, why) = match settled {
-                Ok(file) => (file, None),
-                Err(why) => (file, Some(why)),
+            return match cache.settled(file.clone()).await {
+                Ok(file) => {
+                    let outcome = compared(cache, origin, &file).await;
+                    (file, outcome)
+                }
+                Err(why) => {
+                    let blocks = file.meta().size.div_ceil(cache.settings().block_size.0);
+                    let outcome = Outcome {
+                        blocks,
+                        failed: blocks,
+                        why: Some(why),
+                        ..Outcome::default()
+                    };
+                    (file, outcome)
+                }
             };
-            let outcome = compared(cache, origin, &file, why).await;
-            return (file, outcome);
         }
     };
-    let Warmed {
-        file,
-        blocks,
-        failed_blocks,
-        why,
-    } = cache.warm(file, from).await;
+    let warmed = cache.warm(file, from).await;
     let outcome = Outcome {
-        blocks,
-        failed: failed_blocks,
+        blocks: warmed.blocks,
+        failed: warmed.failed_blocks,
         different: 0,
-        why,
+        is_last: warmed.is_disk_stuck(),
+        why: warmed.why,
     };
-    (file, outcome)
+    (warmed.file, outcome)
 }
 
-/// Compares a file with the origin, block by block; none of one that cannot be read, for a reason.
-async fn compared(
-    cache: &BlockCache,
-    origin: &dyn Origin,
-    file: &File,
-    why: Option<Error>,
-) -> Outcome {
+/// Compares a file with the origin, block by block.
+async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outcome {
     let block = cache.settings().block_size.0;
     let size = file.meta().size;
-    let blocks = size.div_ceil(block);
     let mut outcome = Outcome {
-        blocks,
-        why,
+        blocks: size.div_ceil(block),
         ..Outcome::default()
     };
-    if outcome.why.is_some() {
-        outcome.failed = blocks;
-        return outcome;
-    }
     let mut start = 0;
     while start < size {
         let len = block.min(size - start);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cachewise_sys::allow_open_files;
 use foyer::{
     BlockEngineConfig, Code, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
     HybridCachePolicy, HybridCacheProperties, Location, PsyncIoEngineConfig, RecoverMode,
@@ -18,7 +19,6 @@ use tokio::time::timeout;
 use super::LocalTier;
 use super::drops::Drops;
 use super::lock::DirectoryLock;
-use super::open_files;
 use super::room::Room;
 use super::segments::Segments;
 use super::threads::Threads;
@@ -58,6 +58,9 @@ const READS_AT_ONCE: usize = 64;
 /// How long what has to be written is waited for: 256 MiB of it are there by then, if the disk
 /// writes at all.
 const CLOSES_WITHIN: Duration = Duration::from_secs(120);
+
+/// What else than segments a process has open: connections, files of others.
+const OTHER_FILES: u64 = 512;
 
 /// A block as foyer has it. What comes from the disk is in memory, for all to see, before anybody
 /// could check it.
@@ -124,14 +127,17 @@ impl Foyer {
             }
         };
         let segments = Segments::of(disk.capacity.0, settings.block_size.0);
-        open_files::allow(segments.count()).map_err(|most| Error::Setting {
-            setting: "disk-size",
-            why: format!(
-                "that is {} open files, and this process may have {most}: raise its hard limit (ulimit -Hn), or name a \
-                 smaller size",
-                segments.count()
-            ),
-        })?;
+        let files = segments.count();
+        let most = allow_open_files(files.saturating_add(OTHER_FILES));
+        if most <= files {
+            return Err(Error::Setting {
+                setting: "disk-size",
+                why: format!(
+                    "that is {files} open files, and this process may have {most}: raise its hard limit (ulimit -Hn), or \
+                     name a smaller size"
+                ),
+            });
+        }
         let blocks = disk.directory.join(BLOCKS);
         std::fs::create_dir_all(&blocks).map_err(failed("make files"))?;
         segments

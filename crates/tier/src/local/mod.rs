@@ -3,7 +3,6 @@
 mod drops;
 mod foyer;
 mod lock;
-mod open_files;
 mod room;
 mod segments;
 mod threads;

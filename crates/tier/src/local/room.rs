@@ -13,7 +13,8 @@ const STEP: u64 = 16 << 20;
 
 /// Whether the file system has the room that blocks may take.
 ///
-/// foyer does not get over a write that is refused: it panics at the next one, and keeps nothing from then on. So nothing is written where there is little room left.
+/// foyer does not get over a write that is refused: it panics at the next one, and keeps nothing from then on. So nothing is
+/// written where there is little room left.
 #[derive(Debug)]
 pub(super) struct Room {
     directory: PathBuf,

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Unit};
 use cachewise_cpu::program::{Counters, NoCounter, Place, Rate, sum};
 use cachewise_kstat::Kernel;
+use cachewise_sys::allow_open_files;
 use cachewise_units::{Interval, Ratio};
-use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::{How, Lines, Usage, course, no_debug_note, notes_of};
 use crate::cli::CpuRun;
@@ -76,9 +76,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
         bail!("process {pid} does not exist");
     }
     // Each thread takes a dozen, and nothing is started that would inherit the limit.
-    let mut files = getrlimit(Resource::Nofile);
-    files.current = files.maximum;
-    let _ = setrlimit(Resource::Nofile, files);
+    let _ = allow_open_files(u64::MAX);
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let threads: Vec<u32> = tasks
         .with_context(|| format!("process {pid} has ended"))?
