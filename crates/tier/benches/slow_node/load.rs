@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 use cachewise_units::ByteRange;
 use hdrhistogram::Histogram;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::net::unix::pipe;
 
 use crate::support::{READERS, Random, cpu_seconds};
 
@@ -51,6 +56,35 @@ impl Load {
 pub fn pause(random: &mut Random) -> Duration {
     let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
     THINKS.mul_f64(-(1.0 - uniform).ln())
+}
+
+/// A pause as exact as a thread's: tokio's own end at whole milliseconds, all those of one millisecond at once, and
+/// readers would come in bunches.
+struct Timer(pipe::Receiver);
+
+impl Timer {
+    fn new() -> Self {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).expect("a timer can be made");
+        // Of what can be read from a descriptor, tokio has pipes that need no unsafe; nothing here is special to them.
+        Self(pipe::Receiver::from_owned_fd_unchecked(timer).expect("it can be waited for"))
+    }
+
+    async fn sleep(&self, pause: Duration) {
+        // Zero would be never.
+        let pause = pause.max(Duration::from_nanos(1));
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec::try_from(pause).expect("it is short"),
+        };
+        timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).expect("it can be set");
+        loop {
+            self.0.readable().await.expect("it is waited for");
+            if self.0.try_read(&mut [0; 8]).is_ok() {
+                return;
+            }
+        }
+    }
 }
 
 /// What paced readers met. One that is blocked asks for nothing meanwhile, so the rate tells as much
@@ -122,8 +156,9 @@ impl Paced {
                 tokio::spawn(async move {
                     let mut random = Random::of(reader);
                     let mut met = Self::new(time);
+                    let timer = Timer::new();
                     loop {
-                        tokio::time::sleep(pause(&mut random)).await;
+                        timer.sleep(pause(&mut random)).await;
                         if Instant::now() >= end {
                             return met;
                         }
