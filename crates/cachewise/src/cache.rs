@@ -16,10 +16,17 @@ use crate::output::tell;
 
 /// Takes a settings file, then what was typed.
 pub fn wanted(typed: &CacheFlags) -> Result<Wanted> {
+    wanted_with(typed, |_| {})
+}
+
+/// As [`wanted`], for commands to which a settings file, which is for others too, does not say all: what is typed has the
+/// last word.
+pub fn wanted_with(typed: &CacheFlags, adapt: impl FnOnce(&mut Settings)) -> Result<Wanted> {
     let mut wanted = Wanted::default();
     if let Some(file) = &typed.file {
         take_file(&mut wanted, file)?;
     }
+    adapt(&mut wanted.settings);
     for (name, value) in &typed.flags {
         wanted
             .take(name, value)

@@ -59,8 +59,7 @@ fn pip_installs_it_and_its_tests_pass() {
         Some(target) => root.join(target),
         None => root.join("target"),
     };
-    let target = target.join("python");
-    let python = match environment(&target.join("venv")) {
+    let python = match environment(&target.join("python-venv")) {
         Ok(python) => python,
         Err(why) => {
             println!("skipped: python: {why}");
@@ -80,7 +79,8 @@ fn pip_installs_it_and_its_tests_pass() {
         // The tools are there.
         .arg("--no-build-isolation")
         .arg(root.join("python"))
-        .env("CARGO_TARGET_DIR", target.join("build"))
+        // What the tests were built from is half of it.
+        .env("CARGO_TARGET_DIR", &target)
         .env("MATURIN_PEP517_ARGS", "--profile dev --locked");
     let bin = python.parent().expect("it lies in a directory");
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -190,7 +190,7 @@ fn hook(way: Way) -> Check {
         Err(error) => error,
     };
     let is_used = matches!(way, Way::RawTracepoint | Way::TaskIterator);
-    let step = match error.kind() {
+    let step = match machine::kind_of(&error) {
         _ if error.lacks_bpf() => machine::BPF,
         ErrorKind::Denied => machine::what_lets_in(),
         _ => "Linux 6.1 or later with BTF",

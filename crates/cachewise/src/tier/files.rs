@@ -78,8 +78,9 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
     }
-    let mut wanted = cache::wanted(&arguments.cache)?;
-    be_patient(&mut wanted.settings.policy);
+    let wanted = cache::wanted_with(&arguments.cache, |settings| {
+        be_patient(&mut settings.policy)
+    })?;
     if act == Act::Put && wanted.settings.engine.is_none() {
         bail!("put brings blocks to an engine, and none is named: add --engine URL");
     }

@@ -158,6 +158,29 @@ fn put_warm_verify() {
         "they are there: {verified}"
     );
     assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    // In no hurry, unless that is typed; a settings file is for `mount` too.
+    let settings = scratch.path("settings.toml");
+    fs::write(&settings, "deadline = \"30ms\"\nhedge = \"9ms\"\n").expect("a settings file");
+    let settings = settings.to_str().expect("plain");
+    for (more, deadline, hedge) in [
+        (&["--settings", settings][..], 2.0, Value::Null),
+        (
+            &["--deadline", "50ms", "--hedge", "7ms"],
+            0.05,
+            0.007.into(),
+        ),
+    ] {
+        let ended = tier("verify", &[&with, more].concat(), &origin, &["f/0"]).expect(0, "verify");
+        let said: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(
+            said["totals"]["deadline_seconds"], deadline,
+            "{more:?}: {said}"
+        );
+        assert_eq!(
+            said["totals"]["hedge_after_seconds"], hedge,
+            "{more:?}: {said}"
+        );
+    }
     let warmed = of("warm", &[], 0);
     assert_eq!(
         warmed["files"].as_array().expect("files").len(),

@@ -99,6 +99,10 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
                     tell(&text);
                 }
             };
+            // First, though shown last: a name that is none is told after one run, not after all of them.
+            let watched = line::Wanted::of(arguments, line_size)
+                .map(|wanted| runner.watched(&wanted, arguments.duration.get()))
+                .transpose()?;
             let recorded = recording::record(&runner, line_size)?;
             let is_known = recorded.proof.answer != Answer::Unknown;
             sharing.proofs.push(recorded.proof);
@@ -113,8 +117,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
                     said,
                 )?;
             }
-            if let Some(wanted) = line::Wanted::of(arguments, line_size) {
-                let lines = runner.watched(&wanted, arguments.duration.get())?;
+            if let Some(lines) = watched {
                 sharing.add_lines(lines);
             }
         }
