@@ -83,9 +83,13 @@ pub fn wants(name: &str) -> bool {
 pub struct Random(u64);
 
 impl Random {
-    /// Another sequence for each reader.
+    /// Another sequence for each reader. Their numbers are mixed (as by SplitMix64): of seeds that are alike the first
+    /// numbers are alike too, and readers would think for equal times.
     pub fn of(reader: usize) -> Self {
-        Self(0x1234_5678_9ABC_DEF1 ^ ((reader as u64 + 1) << 20))
+        let mut seed = (reader as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        seed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        seed = (seed ^ (seed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Self(seed ^ (seed >> 31))
     }
 
     pub fn next(&mut self) -> u64 {
