@@ -252,6 +252,11 @@ fn refused() {
         (&["--", "sh", "-c", "exit 3"], 2, "ended with"),
         (&["--", "sh", "-c", "kill -9 $$"], 2, "SIGKILL"),
         (
+            &["--symbol", "X", "--", "sh", "-c", "exit 3"],
+            2,
+            "ended with",
+        ),
+        (
             &["--symbol", "NO_SUCH_VARIABLE", "--", "sleep", "4"],
             2,
             "NO_SUCH_VARIABLE",

@@ -306,8 +306,14 @@ fn size_of_two(scratch: &Scratch) -> u64 {
     size.next_multiple_of(page_size())
 }
 
+/// Programs that come and go: a sample has a row for each, and a recording need not be waited for to grow.
+fn comings_and_goings() -> Started {
+    Started::of(Command::new("sh").args(["-c", "while :; do /bin/true; done"]))
+}
+
 fn full() {
     let scratch = Scratch::new();
+    let _busy = comings_and_goings();
     let two = size_of_two(&scratch);
     let small = Small::new(&scratch, two + (48 << 10));
     let recording = small.0.join("r");
@@ -345,6 +351,7 @@ fn full() {
 /// A limit on the size of files ends what writes beyond it with a signal, unless it takes care.
 fn limited() {
     let scratch = Scratch::new();
+    let _busy = comings_and_goings();
     let recording = scratch.path("r");
     let mut command = Command::new("sh");
     // In blocks of 512 bytes.

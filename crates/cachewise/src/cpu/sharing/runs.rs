@@ -77,13 +77,18 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// The program's output goes where ours does in the first run, and nowhere in all others.
+    fn show_once(&self, command: &mut Command) {
+        if self.has_shown.replace(true) {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+    }
+
     /// With its output where it goes, unless that was shown already.
     pub fn first(&self) -> Result<Ended> {
-        if self.has_shown.replace(true) {
-            return self.once(&[], None);
-        }
-        self.go(self.command(), None, |_| Ok(()))
-            .map(|(ended, ())| ended)
+        let mut command = self.command();
+        self.show_once(&mut command);
+        self.go(command, None, |_| Ok(())).map(|(ended, ())| ended)
     }
 
     /// With these variables, on this CPU if one is said; its output goes nowhere.
@@ -97,14 +102,14 @@ impl<'a> Runner<'a> {
     /// By another program, which gets it as its last arguments.
     pub fn by(&self, mut other: Command) -> Result<Ended> {
         other.args(self.command).stdin(Stdio::null());
-        self.has_shown.set(true);
+        self.show_once(&mut other);
         self.go(other, None, |_| Ok(())).map(|(ended, ())| ended)
     }
 
     /// With lines of it watched, as long as it runs and no longer than that.
     pub fn watched(&self, wanted: &Wanted, time: Duration) -> Result<Lines> {
         let mut command = self.command();
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.show_once(&mut command);
         if wanted.is_address() {
             cachewise_sys::fixed_addresses(&mut command);
         }
@@ -151,6 +156,8 @@ impl<'a> Runner<'a> {
         let pid = child.id();
         child::watch(self.sender.clone(), move || child::wait_unreaped(process))?;
         let done = during(pid);
+        // Nothing is found in what has failed, and that is why.
+        let was_over = done.is_err() && self.is_interrupted();
         let mut deadline = None;
         if done.is_err() {
             // It may have ended this moment.
@@ -191,7 +198,11 @@ impl<'a> Runner<'a> {
             busy.map(|busy| busy.saturating_sub(cpu).as_secs_f64() / wall.as_secs_f64().max(1e-9));
         let run = Run { cpu, wall, others };
         let exit = child::exit(status);
-        Ok((Ended { run, exit }, done?))
+        let ended = Ended { run, exit };
+        if was_over {
+            self.succeed(&ended, "a run")?;
+        }
+        Ok((ended, done?))
     }
 }
 
