@@ -31,9 +31,9 @@ const BLOCKS_AT_ONCE: usize = 16;
 /// Returns how many worker threads the runtime of a cache should have: one for two CPUs.
 ///
 /// A read waits for others nearly all of the time, and one worker brings some 10,000 blocks of 256 KiB a second. A worker
-/// more than has work is woken all the same, to look for it, on a CPU that a reader or a server could have. By
-/// `make bench-tier` on two CPUs, runs in turn, of what a blocking client reaches: the median of paced reads 1.14 and 1.26
-/// with one worker, 1.24 and 1.31 with two; as fast as can be 0.94, 0.99 and 1.00 with one, 1.04, 1.05 and 1.14 with two.
+/// more than has work is woken all the same, to look for it, on a CPU that a reader or a server could have. On two CPUs, by
+/// `make bench-tier`'s programs in turn, the median of paced reads was 4 and 9 % higher with two; as fast as can be, two
+/// brought 5 to 15 % more.
 #[must_use]
 pub fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| (cpus.get() / 2).max(1))
