@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit as MetricUnit};
 
-use super::table::Family;
+use super::family::Family;
 
 /// In which format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

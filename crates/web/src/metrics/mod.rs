@@ -1,11 +1,14 @@
 //! What a scrape gives.
 //!
 //! # Layout
-//! - `table`: which metrics there are. `exposition`: their text. `groups`: the busiest control groups.
+//! - `table`: which metrics there are. `family`: what one is, and its line in the documentation. `collector`: where they come from.
+//! - `exposition`: their text. `groups`: the busiest control groups.
 //! - `otlp`: the same as a message to a collector of OpenTelemetry.
 //! - this file: a scrape, from what was gathered.
 
+mod collector;
 mod exposition;
+mod family;
 mod groups;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -16,12 +19,14 @@ use std::time::{Duration, Instant};
 
 use cachewise_model::{Kind, Ledger, Measured, Missing, Row, Stretch, Value};
 
+pub use collector::{Collector, UnknownCollector};
 pub(crate) use exposition::Format;
 use exposition::{Exposition, Labels, Number};
+pub use family::{Family, Series, markdown};
 pub(crate) use groups::Groups;
 #[cfg(feature = "otlp")]
 pub(crate) use otlp::message;
-pub use table::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
+pub use table::FAMILIES;
 
 use crate::gather::{Asking, Gathered};
 use crate::source::Watching;
