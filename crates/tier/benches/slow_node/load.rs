@@ -12,7 +12,7 @@ use rustix::time::{
 };
 use tokio::net::unix::pipe;
 
-use crate::support::{READERS, Random, cpu_seconds};
+use crate::support::{READERS, cpu_seconds, random_of};
 
 pub const FILES: usize = 500;
 
@@ -36,11 +36,11 @@ pub fn name_of(number: usize) -> PathBuf {
 impl Load {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory can be made");
-        let mut random = Random::of(0);
+        let mut random = random_of(0);
         for number in 0..FILES {
             let size = [64 << 10, 256 << 10, 1 << 20][number % 3];
             let bytes: Vec<u8> = (0..size / 8)
-                .flat_map(|_| random.next().to_le_bytes())
+                .flat_map(|_| random.u64(..).to_le_bytes())
                 .collect();
             let path = directory.path().join(name_of(number));
             std::fs::create_dir_all(path.parent().expect("it has one")).expect("made");
@@ -53,9 +53,8 @@ impl Load {
 }
 
 /// An exponential pause.
-pub fn pause(random: &mut Random) -> Duration {
-    let uniform = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
-    THINKS.mul_f64(-(1.0 - uniform).ln())
+pub fn pause(random: &mut fastrand::Rng) -> Duration {
+    THINKS.mul_f64(-(1.0 - random.f64()).ln())
 }
 
 /// A pause as exact as a thread's: tokio's own end at whole milliseconds, all those of one millisecond at once, and
@@ -154,7 +153,7 @@ impl Paced {
             .map(|reader| {
                 let read = read.clone();
                 tokio::spawn(async move {
-                    let mut random = Random::of(reader);
+                    let mut random = random_of(reader);
                     let mut met = Self::new(time);
                     let timer = Timer::new();
                     loop {
@@ -162,7 +161,7 @@ impl Paced {
                         if Instant::now() >= end {
                             return met;
                         }
-                        let number = random.below(FILES);
+                        let number = random.usize(..FILES);
                         let begun = Instant::now();
                         let is_good = read(number).await;
                         met.record(begun, end, is_good);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::load::{Paced, pause};
 use crate::support::raw::{Raw, Values};
-use crate::support::{READERS, Random, cpu_seconds};
+use crate::support::{READERS, cpu_seconds, random_of};
 
 /// Reads values paced, each by `read`.
 pub fn run(values: &Values, time: Duration, read: fn(&mut Raw, &str, &mut [u8])) -> Paced {
@@ -17,7 +17,7 @@ pub fn run(values: &Values, time: Duration, read: fn(&mut Raw, &str, &mut [u8]))
         .map(|(reader, mut connections)| {
             let values = values.clone();
             std::thread::spawn(move || {
-                let mut random = Random::of(reader);
+                let mut random = random_of(reader);
                 let mut met = Paced::new(time);
                 let mut buffer = vec![0; values.size + 2];
                 loop {
@@ -25,7 +25,7 @@ pub fn run(values: &Values, time: Duration, read: fn(&mut Raw, &str, &mut [u8]))
                     if Instant::now() >= end {
                         return (met, connections);
                     }
-                    let (at, name) = values.place(random.below(values.count()));
+                    let (at, name) = values.place(random.usize(..values.count()));
                     let begun = Instant::now();
                     read(&mut connections[at], name, &mut buffer);
                     met.record(begun, end, true);

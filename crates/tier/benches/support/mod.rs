@@ -78,30 +78,9 @@ pub fn wants(name: &str) -> bool {
     asked.peek().is_none() || asked.any(|asked| asked == name)
 }
 
-/// xorshift, which is random enough to choose files and pauses by.
-#[derive(Clone)]
-pub struct Random(u64);
-
-impl Random {
-    /// Another sequence for each reader. Their numbers are mixed (as by SplitMix64): of seeds that are alike the first
-    /// numbers are alike too, and readers would think for equal times.
-    pub fn of(reader: usize) -> Self {
-        let mut seed = (reader as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        seed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        seed = (seed ^ (seed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        Self(seed ^ (seed >> 31))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
+/// Numbers of its own for each reader, the same in each run.
+pub fn random_of(reader: usize) -> fastrand::Rng {
+    fastrand::Rng::with_seed(reader as u64)
 }
 
 pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {

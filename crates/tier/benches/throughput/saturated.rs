@@ -9,7 +9,7 @@ use cachewise_tier::{BlockCache, File, PolicySettings};
 use cachewise_units::ByteRange;
 
 use crate::support::raw::{Raw, Values};
-use crate::support::{self, Goal, READERS, Random, median, policy_off};
+use crate::support::{self, Goal, READERS, median, policy_off, random_of};
 
 const BLOCK: u64 = 256 << 10;
 const BLOCKS: usize = 500;
@@ -127,9 +127,9 @@ impl Client {
             .map(|reader| {
                 let (cache, files) = (self.cache.clone(), Arc::clone(&self.files));
                 tokio::spawn(async move {
-                    let (mut bytes, mut random) = (0, Random::of(reader));
+                    let (mut bytes, mut random) = (0, random_of(reader));
                     while begun.elapsed() < TURN {
-                        let file = &files[random.below(files.len())];
+                        let file = &files[random.usize(..files.len())];
                         let read = cache.get(file, WHOLE).await;
                         bytes += read.expect("it is somewhere").len() as u64;
                     }
@@ -152,10 +152,10 @@ fn raw(values: &Values, connections: &mut [Vec<Raw>]) -> u64 {
         for (reader, connections) in (0..READERS).zip(connections) {
             let (bytes, is_over) = (&bytes, &is_over);
             scope.spawn(move || {
-                let mut random = Random::of(reader);
+                let mut random = random_of(reader);
                 let mut buffer = vec![0; values.size + 2];
                 while !is_over.load(Ordering::Relaxed) {
-                    let (at, name) = values.place(random.below(values.count()));
+                    let (at, name) = values.place(random.usize(..values.count()));
                     connections[at].get(name, &mut buffer);
                     bytes.fetch_add(BLOCK, Ordering::Relaxed);
                 }

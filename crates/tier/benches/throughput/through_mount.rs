@@ -50,7 +50,8 @@ pub fn run() {
         let row = rows.find(|row| row.operation == operation);
         row.map_or((0, 0), |row| (row.calls, row.origin_calls))
     };
-    for directory in [&ours, &theirs] {
+    let directories = [ours.as_path(), theirs.as_path()];
+    for directory in directories {
         read(directory, 128 << 10, true, Duration::from_secs(3));
     }
     println!("\nWarm reads through the mount, {READERS} readers, medians of {TURNS} turns");
@@ -59,20 +60,22 @@ pub fn run() {
         ("memory, 128 KiB in a row", 128 << 10),
         ("memory, 4 KiB here and there", 4 << 10),
     ] {
-        beside(what, |of_ours| {
-            let directory = if of_ours { &ours } else { &theirs };
+        beside(what, directories, |directory| {
             read(directory, size, true, TURN)
         });
     }
     let mut reads = 0;
-    beside("the kernel's cache, 128 KiB in a row", |of_ours| {
-        let directory = if of_ours { &ours } else { &theirs };
-        fill_again(directory);
-        let before = asked(Operation::Read).0;
-        let rate = read(directory, 128 << 10, false, TURN);
-        reads += asked(Operation::Read).0 - before;
-        rate
-    });
+    beside(
+        "the kernel's cache, 128 KiB in a row",
+        directories,
+        |directory| {
+            fill_again(directory);
+            let before = asked(Operation::Read).0;
+            let rate = read(directory, 128 << 10, false, TURN);
+            reads += asked(Operation::Read).0 - before;
+            rate
+        },
+    );
     println!("    of the mount's reads {reads} reached the mount");
     for operation in [Operation::Lookup, Operation::Open] {
         let (calls, of_origin) = asked(operation);
@@ -88,25 +91,23 @@ pub fn run() {
     pass_through.umount_and_join().expect("unmounted");
 }
 
-/// Both in turn, either first as often as the other; `read` is told whether it is the mount's turn.
-fn beside(what: &str, mut read: impl FnMut(bool) -> f64) {
-    let turns: Vec<(f64, f64)> = (0..TURNS)
+/// The mount and the pass-through in turn, each first in every other turn.
+fn beside(what: &str, directories: [&Path; 2], mut read: impl FnMut(&Path) -> f64) {
+    let turns: Vec<[f64; 2]> = (0..TURNS)
         .map(|turn| {
-            let first_is_ours = turn % 2 == 0;
-            let (first, second) = (read(first_is_ours), read(!first_is_ours));
-            if first_is_ours {
-                (first, second)
-            } else {
-                (second, first)
+            let mut rates = [0.0; 2];
+            for at in [turn % 2, (turn + 1) % 2] {
+                rates[at] = read(directories[at]);
             }
+            rates
         })
         .collect();
     println!(
         "{what:<38} mount {:6.0} MB/s, pass-through {:6.0} MB/s",
-        median(turns.iter().map(|(ours, _)| ours / 1e6)),
-        median(turns.iter().map(|(_, theirs)| theirs / 1e6)),
+        median(turns.iter().map(|[ours, _]| ours / 1e6)),
+        median(turns.iter().map(|[_, theirs]| theirs / 1e6)),
     );
-    let ratio = median(turns.iter().map(|(ours, theirs)| ours / theirs));
+    let ratio = median(turns.iter().map(|[ours, theirs]| ours / theirs));
     Goal::AtLeast(0.8).beside(
         "the mount, of the pass-through (median of turns)",
         ratio,
@@ -114,8 +115,8 @@ fn beside(what: &str, mut read: impl FnMut(bool) -> f64) {
     );
 }
 
-/// Has the kernel read all of it into other pages: which ones it took decides how fast they are copied from, by a fifth
-/// and for as long as they stay.
+/// Has the kernel read all of it into other pages, so that it is not one choice of pages that all turns are about: copying
+/// from them was a fifth slower in one run than in the next.
 fn fill_again(directory: &Path) {
     for number in 0..FILES {
         let path = directory.join(number.to_string());
