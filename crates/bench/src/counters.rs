@@ -176,7 +176,8 @@ impl Counted {
             hit_source,
             hit_operations: is_told.then_some(tally.hits),
             miss_operations: is_told.then_some(tally.misses),
-            hit_bytes: (hit_source == HitSource::Exact).then_some(tally.there),
+            hit_bytes: matches!(hit_source, HitSource::Exact | HitSource::Nowait)
+                .then_some(tally.there),
             device_read_bytes: more(now.read, then.read),
             device_write_bytes: more(now.written, then.written),
             cpu_seconds: cpu(&now.usage)

@@ -15,8 +15,10 @@ use crate::Workload;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HitSource {
-    /// The kernel said it of each operation.
+    /// The kernel said of each operation what was there, and whether it had to wait.
     Exact,
+    /// Only whether it had to wait: a device that is fast enough passes for the page cache.
+    Nowait,
     /// From major faults of the thread.
     Faults,
     /// From what the thread had devices read.
@@ -165,6 +167,11 @@ impl HitSource {
     fn count(self, number: Option<u64>) -> Count {
         match (self, number) {
             (HitSource::Exact, Some(number)) => Measured::Exact(number),
+            (HitSource::Nowait, Some(number)) => Measured::Estimated(
+                number,
+                "from RWF_NOWAIT alone, for which a device that is done at once is a hit: cachestat(2), since Linux 6.5, does not \
+                 tell what was there",
+            ),
             (HitSource::Faults, Some(number)) => Measured::Estimated(
                 number,
                 "from major faults of the thread, looked at after operations that took long",

@@ -268,6 +268,7 @@ fn prepared(
     }
     let course = Course {
         workload,
+        hit_source: hit_source(workload, target),
         counters: &counters,
         watch,
         cancel,
@@ -302,6 +303,7 @@ fn prepared(
 /// A measurement under way.
 struct Course<'a> {
     workload: &'a Workload,
+    hit_source: HitSource,
     counters: &'a Counters<'a>,
     watch: &'a mut dyn FnMut(&Event<'_>),
     cancel: &'a AtomicBool,
@@ -426,9 +428,8 @@ impl Course<'_> {
     }
 
     fn figures(&self, now: &Counted, then: &Counted, time: Duration, tally: &Tally) -> Figures {
-        let source = hit_source(self.workload);
         let bloat = self.bloater.as_ref().map(Bloater::has);
-        now.since(then, time, tally, source, bloat)
+        now.since(then, time, tally, self.hit_source, bloat)
     }
 
     /// Waits until then, or until something happens before.
@@ -515,14 +516,14 @@ fn thread_work(
     match (workload.engine, map) {
         (Engine::Pread, _) => drive(&mut Pread::<false>::new(fd, length)?, &mut pace, clock),
         (Engine::Direct, _) => drive(&mut Pread::<true>::new(fd, length)?, &mut pace, clock),
-        (Engine::Nowait, _) => drive(&mut Nowait::new(fd, length, size)?, &mut pace, clock),
+        (Engine::Nowait, _) => drive(&mut Nowait::new(target, length)?, &mut pace, clock),
         (Engine::Write, _) => drive(
             &mut Write::new(fd, length, size, workload.seed)?,
             &mut pace,
             clock,
         ),
         (Engine::IoUring, _) => drive_ring(
-            &mut Uring::new(fd, length, size, workload.depth)?,
+            &mut Uring::new(target, length, workload.depth)?,
             &mut pace,
             clock,
         ),
@@ -534,9 +535,10 @@ fn thread_work(
     }
 }
 
-fn hit_source(workload: &Workload) -> HitSource {
+fn hit_source(workload: &Workload, target: &Target) -> HitSource {
     match workload.engine {
-        Engine::Nowait | Engine::IoUring => HitSource::Exact,
+        Engine::Nowait | Engine::IoUring if target.is_told => HitSource::Exact,
+        Engine::Nowait | Engine::IoUring => HitSource::Nowait,
         // Without times an operation with several faults passes for several.
         Engine::MmapCopy | Engine::MmapTouch
             if workload.latency

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
-use cachewise_units::Bytes;
+use cachewise_residency::query;
+use cachewise_units::{ByteRange, Bytes};
 use rustix::fs::OFlags;
 
 use crate::{Advice, Engine, Error, Workload};
@@ -14,6 +15,8 @@ use crate::{Advice, Engine, Error, Workload};
 pub(crate) struct Target {
     pub file: File,
     pub size: Bytes,
+    /// Whether the kernel tells this user what of it is in the page cache, by cachestat(2).
+    pub is_told: bool,
 }
 
 impl Target {
@@ -71,7 +74,13 @@ impl Target {
                 chunk: workload.chunk,
             });
         }
-        let target = Target { file, size };
+        let first = ByteRange { start: 0, len: 1 };
+        let is_told = query(&file, first).is_ok_and(|counts| counts.states.is_some());
+        let target = Target {
+            file,
+            size,
+            is_told,
+        };
         if workload.engine != Engine::Direct {
             target
                 .advise(workload.advice)

@@ -163,6 +163,9 @@ pub(crate) fn drive<E: Engine>(
             Some(clock) => timed(engine, offsets, clock, &mut signs, tally)?,
             None => {
                 for offset in offsets {
+                    if E::LOOKS {
+                        engine.look(*offset)?;
+                    }
                     let mut done = engine.at(*offset)?;
                     if done.bytes == 0 {
                         return Err(short());
@@ -195,6 +198,10 @@ fn timed<E: Engine>(
 ) -> io::Result<()> {
     let mut began = clock.raw();
     for offset in offsets {
+        if E::LOOKS {
+            engine.look(*offset)?;
+            began = clock.raw();
+        }
         let mut done = engine.at(*offset)?;
         let mut ended = clock.raw();
         if done.bytes == 0 {

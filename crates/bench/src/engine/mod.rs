@@ -2,10 +2,11 @@
 //!
 //! # Layout
 //! - [`Engine`]: what the loop of a thread calls.
-//! - `pread`: with and without `RWF_NOWAIT`, and around the cache. `map`: mapped; `bus`: a file that becomes shorter
+//! - `look`: what is there before a read. `pread`: with and without `RWF_NOWAIT`, and around the cache. `map`: mapped; `bus`: a file that becomes shorter
 //!   under a mapping. `write`. `uring`.
 
 mod bus;
+mod look;
 mod map;
 mod pread;
 mod uring;
@@ -35,6 +36,14 @@ pub(crate) enum Sign {
 pub(crate) trait Engine {
     /// How a miss shows.
     const SIGN: Sign;
+
+    /// Whether it wants to [`look`](Self::look).
+    const LOOKS: bool = false;
+
+    /// Looks what there is before the operation at this offset begins, outside of its time.
+    fn look(&mut self, _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// One operation at this offset.
     fn at(&mut self, offset: u64) -> io::Result<Done>;

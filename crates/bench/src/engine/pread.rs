@@ -5,8 +5,10 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
+use super::look::Look;
 use super::{Buffer, Engine, Sign};
 use crate::tally::{Done, Found};
+use crate::target::Target;
 
 /// pread(2), through the page cache or around it, as the file was opened.
 #[derive(Debug)]
@@ -53,42 +55,52 @@ pub(crate) struct Nowait<'a> {
     buffer: Buffer,
     /// The file's end: a read that comes to it has not missed anything.
     size: u64,
+    look: Look<'a>,
+    /// Bytes of the next operation that are there.
+    there: usize,
 }
 
 impl<'a> Nowait<'a> {
-    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64) -> io::Result<Self> {
+    pub fn new(target: &'a Target, chunk: usize) -> io::Result<Self> {
         Ok(Nowait {
-            fd,
+            fd: target.fd(),
             buffer: Buffer::only(chunk)?,
-            size,
+            size: target.size.0,
+            look: Look::new(target),
+            there: 0,
         })
+    }
+
+    fn wanted(&self, offset: u64) -> usize {
+        (self.buffer.len() as u64).min(self.size - offset) as usize
     }
 }
 
 impl Engine for Nowait<'_> {
     const SIGN: Sign = Sign::None;
+    const LOOKS: bool = true;
+
+    #[inline]
+    fn look(&mut self, offset: u64) -> io::Result<()> {
+        self.there = self.look.at(offset, self.wanted(offset))?;
+        Ok(())
+    }
 
     #[inline]
     fn at(&mut self, offset: u64) -> io::Result<Done> {
+        let wanted = self.wanted(offset);
         let buffer = self.buffer.as_mut();
-        let wanted = (buffer.len() as u64).min(self.size - offset) as usize;
-        let there = loop {
+        let at_once = loop {
             let mut one = [IoSliceMut::new(&mut buffer[..wanted])];
             match preadv2(self.fd, &mut one, offset, ReadWriteFlags::NOWAIT) {
-                Ok(there) => break there,
+                Ok(read) => break read,
                 Err(Errno::AGAIN) => break 0,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         };
-        if there == wanted {
-            return Ok(Done {
-                bytes: there as u64,
-                there: there as u64,
-                found: Found::Hit,
-            });
-        }
-        let mut got = there;
+        let there = at_once.min(self.there);
+        let mut got = at_once;
         while got < wanted {
             match pread(self.fd, &mut buffer[got..wanted], offset + got as u64) {
                 Ok(0) => break,
@@ -100,7 +112,11 @@ impl Engine for Nowait<'_> {
         Ok(Done {
             bytes: got as u64,
             there: there as u64,
-            found: Found::Miss,
+            found: if there == wanted {
+                Found::Hit
+            } else {
+                Found::Miss
+            },
         })
     }
 }

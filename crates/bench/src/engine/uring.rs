@@ -8,7 +8,9 @@ use quanta::Clock;
 use rustix::io::Errno;
 
 use super::Buffer;
+use super::look::Look;
 use crate::tally::{Done, Found, Tally};
+use crate::target::Target;
 
 /// A ring, and a buffer for each request.
 pub(crate) struct Uring<'a> {
@@ -16,6 +18,7 @@ pub(crate) struct Uring<'a> {
     fd: BorrowedFd<'a>,
     requests: Vec<Request>,
     size: u64,
+    look: Look<'a>,
 }
 
 /// One read under way.
@@ -24,6 +27,7 @@ struct Request {
     offset: u64,
     wanted: usize,
     got: usize,
+    /// What was there when it was asked for.
     there: usize,
     /// Asked for without waiting, first.
     is_first: bool,
@@ -31,7 +35,7 @@ struct Request {
 }
 
 impl<'a> Uring<'a> {
-    pub fn new(fd: BorrowedFd<'a>, chunk: usize, size: u64, depth: u32) -> io::Result<Self> {
+    pub fn new(target: &'a Target, chunk: usize, depth: u32) -> io::Result<Self> {
         let ring = IoUring::new(depth)?;
         let mut requests = Vec::with_capacity(depth as usize);
         for _ in 0..depth {
@@ -47,9 +51,10 @@ impl<'a> Uring<'a> {
         }
         Ok(Uring {
             ring,
-            fd,
+            fd: target.fd(),
             requests,
-            size,
+            size: target.size.0,
+            look: Look::new(target),
         })
     }
 
@@ -80,7 +85,14 @@ impl<'a> Uring<'a> {
                 let request = &mut self.requests[index];
                 request.offset = offset;
                 request.wanted = (chunk as u64).min(self.size - offset) as usize;
-                (request.got, request.there, request.is_first) = (0, 0, true);
+                (request.got, request.is_first) = (0, true);
+                match self.look.at(offset, request.wanted) {
+                    Ok(there) => request.there = there,
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
                 request.began = clock.map_or(0, Clock::raw);
                 self.ask(index)?;
                 under_way += 1;
@@ -100,8 +112,14 @@ impl<'a> Uring<'a> {
                 let index = entry.user_data() as usize;
                 let request = &mut self.requests[index];
                 let again = match entry.result() {
-                    code if code == -Errno::AGAIN.raw_os_error() && request.is_first => true,
-                    code if code == -Errno::INTR.raw_os_error() => true,
+                    code if code == -Errno::INTR.raw_os_error()
+                        || code == -Errno::AGAIN.raw_os_error() && request.is_first =>
+                    {
+                        if request.is_first {
+                            request.there = 0;
+                        }
+                        true
+                    }
                     code if code < 0 => {
                         failed.get_or_insert(io::Error::from_raw_os_error(-code));
                         false
@@ -110,7 +128,7 @@ impl<'a> Uring<'a> {
                         let read = read.unsigned_abs() as usize;
                         request.got += read;
                         if request.is_first {
-                            request.there = read;
+                            request.there = request.there.min(read);
                         }
                         // Nothing is the end of the file.
                         request.got < request.wanted && (read > 0 || request.is_first)

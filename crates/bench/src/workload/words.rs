@@ -50,9 +50,9 @@ words! {
         /// pread(2), one after the other.
         Pread = "pread",
         /// preadv2(2) with `RWF_NOWAIT`, which takes only what is in the page cache; where that is not all, pread(2)
-        /// for the rest. So the kernel says of each operation whether it is a hit or a miss. The first call starts the
-        /// read of what is not there, too: where a fast device is done before the kernel looks again, which was 2 of
-        /// 1,000 times on a virtual disk, a miss passes for a hit.
+        /// for the rest. So the kernel says of each operation whether it had to wait. As the first call starts the read of
+        /// what is missing, and a device may be done before the kernel looks again, cachestat(2) is asked before, outside of
+        /// the operation's time, where there is one (Linux 6.5).
         Nowait = "nowait",
         /// A shared mapping, of which each chunk is copied.
         MmapCopy = "mmap-copy",
