@@ -138,61 +138,78 @@ fn fixed_hands_out_the_callers_order() {
     assert!(stream == files.content.concat(), "as cat would write it");
 }
 
-/// Checks that the scan of this report has left what it found, and nothing else. A page that is gone is one that a
-/// reclaimer took, which the kernel remembers; not so if that was before the scan looked, and read it as one that was not there.
-fn is_left_as_found(paths: &[PathBuf], before: &[Vec<PageRange>], report: &Report) {
-    let (mut found, mut gone, mut reclaimed) = (0, 0, 0);
-    for (path, before) in paths.iter().zip(before) {
-        let before: BTreeSet<u64> = pages_of(before).collect();
-        let (counts, after) = told(path);
-        let after: BTreeSet<u64> = pages_of(&after.ranges).collect();
-        let more: Vec<&u64> = after.difference(&before).collect();
-        assert!(more.is_empty(), "{path:?}: left beside: {more:?}");
-        found += before.len() as u64;
-        gone += before.difference(&after).count() as u64;
-        reclaimed += counts.states.map_or(0, |states| states.evicted.0);
+/// Checks that a scan leaves what it found, and nothing else. A page that is gone is one that a reclaimer took: the kernel
+/// remembers those, and not those that are put out. `scan` returns what was there just before.
+fn is_left_as_found(paths: &[PathBuf], mut scan: impl FnMut() -> (Vec<BTreeSet<u64>>, Report)) {
+    for attempt in 1.. {
+        paths.iter().for_each(|path| evict(path));
+        let (before, report) = scan();
+        let found: usize = before.iter().map(BTreeSet::len).sum();
+        if report.prediction.resident != Pages(found as u64).bytes(page_size()) {
+            // Between that look and the scan's own somebody took a page, which was then read as one that was not there.
+            assert!(attempt < 5, "found {found} pages: {report:?}");
+            continue;
+        }
+        let (mut gone, mut reclaimed) = (0, 0);
+        for (path, before) in paths.iter().zip(&before) {
+            let (counts, after) = told(path);
+            let after: BTreeSet<u64> = pages_of(&after.ranges);
+            let more: Vec<&u64> = after.difference(before).collect();
+            assert!(more.is_empty(), "{path:?}: left beside: {more:?}");
+            gone += before.difference(&after).count() as u64;
+            reclaimed += counts.states.map_or(0, |states| states.evicted.0);
+        }
+        assert!(
+            gone <= reclaimed,
+            "{gone} of {found} pages are gone, {reclaimed} of them by reclaim: {report:?}"
+        );
+        return;
     }
-    let missed = found - report.prediction.resident.0 / page_size().get();
-    assert!(
-        gone <= reclaimed + missed,
-        "{gone} of {found} pages are gone, {reclaimed} of them by reclaim: {report:?}"
-    );
 }
 
-fn pages_of(ranges: &[PageRange]) -> impl Iterator<Item = u64> {
-    ranges.iter().flat_map(|range| range.start..range.end)
+fn pages_of(ranges: &[PageRange]) -> BTreeSet<u64> {
+    let pages = ranges.iter().flat_map(|range| range.start..range.end);
+    pages.collect()
+}
+
+fn pages_in(paths: &[PathBuf]) -> Vec<BTreeSet<u64>> {
+    let ranges = paths.iter().map(|path| resident(path));
+    ranges.map(|ranges| pages_of(&ranges)).collect()
 }
 
 #[test]
 fn the_cache_is_left_as_it_was_found() {
     let files = files(&[6 * MIB, 4 * MIB, 2 * MIB]);
-    load(&files.paths[0], MIB + 12_288, 2 * MIB + 4096);
-    load(&files.paths[1], 0, 4 * MIB);
-    let before: Vec<_> = files.paths.iter().map(|path| resident(path)).collect();
-    let mut scanner = Scanner::new(&files.paths)
-        .mode(Mode::Fixed)
-        .keep(Keep::AsFound);
-    let (_, report) = read(&mut scanner);
-    is_left_as_found(&files.paths, &before, &report);
+    is_left_as_found(&files.paths, || {
+        load(&files.paths[0], MIB + 12_288, 2 * MIB + 4096);
+        load(&files.paths[1], 0, 4 * MIB);
+        let before = pages_in(&files.paths);
+        let mut scanner = Scanner::new(&files.paths)
+            .mode(Mode::Fixed)
+            .keep(Keep::AsFound);
+        (before, read(&mut scanner).1)
+    });
 }
 
 #[test]
 fn a_scan_that_is_broken_off_leaves_the_cache_as_it_was_found_too() {
     let files = files(&[8 * MIB]);
-    load(&files.paths[0], 7 * MIB, MIB);
-    let before = [resident(&files.paths[0])];
-    let mut scanner = Scanner::new(&files.paths)
-        .mode(Mode::Fixed)
-        .keep(Keep::AsFound)
-        .chunk(Bytes(MIB as u64));
-    let mut scan = scanner.scan();
-    let read: usize = (scan.by_ref().take(5))
-        .map(|block| block.unwrap().bytes().len())
-        .sum();
-    assert_eq!(read, 5 * (256 << 10), "blocks of 256 KiB");
-    let report = scan.finish();
-    assert_eq!(report.read, Bytes(read as u64), "no more was handed out");
-    is_left_as_found(&files.paths, &before, &report);
+    is_left_as_found(&files.paths, || {
+        load(&files.paths[0], 7 * MIB, MIB);
+        let before = pages_in(&files.paths);
+        let mut scanner = Scanner::new(&files.paths)
+            .mode(Mode::Fixed)
+            .keep(Keep::AsFound)
+            .chunk(Bytes(MIB as u64));
+        let mut scan = scanner.scan();
+        let read: usize = (scan.by_ref().take(5))
+            .map(|block| block.unwrap().bytes().len())
+            .sum();
+        assert_eq!(read, 5 * (256 << 10), "blocks of 256 KiB");
+        let report = scan.finish();
+        assert_eq!(report.read, Bytes(read as u64), "no more was handed out");
+        (before, report)
+    });
 }
 
 /// How many bytes of files are resident, or were until reclaim took them: the kernel remembers those, and not those
@@ -290,15 +307,14 @@ fn share_leaves_everything_resident() {
     );
     read(&mut scanner);
     assert_eq!(not_put_out(&files.paths), all, "all that was read stays");
-    let (_, report) = read(&mut scanner);
-    if report.prediction.resident == all {
-        assert_eq!(report.fell_back, Some(Why::AllResident), "{report:?}");
-        assert_eq!(report.device_read, Bytes::ZERO, "{report:?}");
-    } else {
-        println!(
-            "skipped: a scan of what is all resident: a reclaimer took some of it: {report:?}"
-        );
+    let pages: usize = pages_in(&files.paths).iter().map(BTreeSet::len).sum();
+    if Pages(pages as u64).bytes(page_size()) != all {
+        println!("skipped: a scan of what is all resident: a reclaimer took some of it");
+        return;
     }
+    let (_, report) = read(&mut scanner);
+    assert_eq!(report.fell_back, Some(Why::AllResident), "{report:?}");
+    assert_eq!(report.device_read, Bytes::ZERO, "{report:?}");
 }
 
 #[test]
