@@ -101,26 +101,8 @@ fn sharing(options: &[&str], program: &Path, how: [&str; 2]) -> Value {
     command.arg(own.get_program()).args(own.get_args());
     command.args(options).arg("--").arg(program).args(how);
     let ended = Ended::of(&mut command).expect(0, "it can be looked at");
-    json_of(&ended)
-}
-
-fn json_of(ended: &Ended) -> Value {
     serde_json::from_slice(&ended.err)
         .unwrap_or_else(|error| panic!("a document on standard error ({error}): {}", ended.err()))
-}
-
-/// `cpu sharing -p` of that program, which counts until then.
-fn of_process(options: &[&str], program: &Path, how: &str) -> Ended {
-    let mut child = Command::new(program)
-        .args([how, "100000000000"])
-        .spawn()
-        .expect("it runs");
-    let pid = child.id().to_string();
-    let mut command = cachewise(["cpu", "sharing", "--duration", "3", "-p", &pid]);
-    let ended = Ended::of(command.args(options));
-    child.kill().expect("it is ours");
-    child.wait().expect("it has ended");
-    ended
 }
 
 /// What a proof says; all of its lines, if it is of several.
@@ -139,14 +121,11 @@ fn statics() {
         ("same", "counters::SIDE", "not_found"),
         ("apart", "APART", "not_found"),
     ] {
-        let json = if wanted == "found" {
-            let options = ["--symbol", symbol, "--duration", "3"];
-            sharing(&options, &program, [how, MORE_STEPS])
-        } else {
-            // Watched alone: to run it again and again takes a minute.
-            let ended = of_process(&["--json", "--symbol", symbol], &program, how);
-            json_of(&ended.expect(0, "it can be looked at"))
-        };
+        let json = sharing(
+            &["--symbol", symbol, "--duration", "3"],
+            &program,
+            [how, MORE_STEPS],
+        );
         let seen = answers(&json, "breakpoints");
         let known = seen.iter().find(|answer| *answer != "unknown");
         match known {
@@ -222,7 +201,17 @@ fn heap() {
 fn process() {
     let scratch = tempfile::tempdir().expect("a temporary directory can be made");
     let program = counters(scratch.path(), &[]).expect("it compiles");
-    let ended = of_process(&["--check", "--symbol", "SIDE"], &program, "side");
+    let mut child = Command::new(&program)
+        .args(["side", "100000000000"])
+        .spawn()
+        .expect("it runs");
+    let pid = child.id().to_string();
+    let mut command = cachewise([
+        "cpu", "sharing", "--check", "-d", "3", "--symbol", "SIDE", "-p", &pid,
+    ]);
+    let ended = Ended::of(&mut command);
+    child.kill().expect("it is ours");
+    child.wait().expect("it has ended");
     let text = ended.err();
     assert!(text.contains("breakpoints"), "{text}");
     match ended.code() {
