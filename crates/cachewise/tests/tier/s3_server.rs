@@ -71,7 +71,7 @@ fn environment() -> Result<PathBuf, String> {
     if run(Command::new(&python).args(["-c", "import boto3, flask, moto.server"])).is_err() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&place))
             .map_err(|why| format!("python3 -m venv: {}", last(why)))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", MOTO]))
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--no-compile", MOTO]))
             .map_err(|why| format!("pip install {MOTO}: {}", last(why)))?;
     }
     Ok(python)

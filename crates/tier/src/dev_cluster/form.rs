@@ -1,6 +1,7 @@
 //! From single nodes to a cluster: they meet, share the slots, and replicas choose their masters.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::error::Error;
 use super::server::Server;
@@ -10,11 +11,16 @@ use super::{Role, Until};
 /// How many slots a Redis Cluster has.
 const SLOTS: usize = 16_384;
 
+/// The node timeout until all know who copies whom. Nodes tell each other such news when they next say hello, which they do
+/// twice in that time at the least.
+const WHILE_FORMING: Duration = Duration::from_secs(2);
+
 /// Makes one cluster of servers that know nothing of each other.
-pub fn form(servers: &[(Server, Role)], until: &Until) -> Result<(), Error> {
-    let Some((first, _)) = servers.first() else {
-        return Ok(());
-    };
+pub fn form(
+    servers: &[(Server, Role)],
+    node_timeout: Duration,
+    until: &Until,
+) -> Result<(), Error> {
     let masters: Vec<Server> = servers
         .iter()
         .filter(|(_, role)| *role == Role::Master)
@@ -30,22 +36,25 @@ pub fn form(servers: &[(Server, Role)], until: &Until) -> Result<(), Error> {
         let epoch = place.saturating_add(1).to_string();
         tell(*server, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
     }
-    for (server, _) in servers.iter().skip(1) {
-        let (port, bus_port) = (server.port.to_string(), server.bus_port.to_string());
-        let host = server.address().ip().to_string();
-        tell(*first, &["CLUSTER", "MEET", &host, &port, &bus_port])?;
+    // Each pair, for by hearsay it takes many seconds until all know each other.
+    for (place, (server, _)) in servers.iter().enumerate() {
+        for (other, _) in servers.iter().skip(place + 1) {
+            let (port, bus_port) = (other.port.to_string(), other.bus_port.to_string());
+            let host = other.address().ip().to_string();
+            tell(*server, &["CLUSTER", "MEET", &host, &port, &bus_port])?;
+        }
     }
     for (server, _) in servers {
         let what = format!("the node on port {} knows all others", server.port);
         until.there(&what, || {
-            let info = tell(*server, &["CLUSTER", "INFO"])?;
-            Ok(has(
-                &info,
-                "cluster_known_nodes",
-                &servers.len().to_string(),
-            ))
+            let nodes = tell(*server, &["CLUSTER", "NODES"])?;
+            // Until they have shaken hands, a node goes by another name.
+            let known = nodes.lines().filter(|line| !line.contains("handshake"));
+            Ok((known.count() == servers.len()).then_some(()))
         })?;
     }
+    // Not before they have met: who does not answer in that time is met no more.
+    set_node_timeout(servers, WHILE_FORMING.min(node_timeout))?;
     for (server, role) in servers {
         let Role::ReplicaOf(place) = role else {
             continue;
@@ -82,6 +91,17 @@ pub fn form(servers: &[(Server, Role)], until: &Until) -> Result<(), Error> {
             let info = tell(*server, &["INFO", "replication"])?;
             Ok(has(&info, "master_link_status", "up"))
         })?;
+    }
+    set_node_timeout(servers, node_timeout)
+}
+
+fn set_node_timeout(servers: &[(Server, Role)], timeout: Duration) -> Result<(), Error> {
+    let timeout = timeout.as_millis().to_string();
+    for (server, _) in servers {
+        tell(
+            *server,
+            &["CONFIG", "SET", "cluster-node-timeout", &timeout],
+        )?;
     }
     Ok(())
 }
