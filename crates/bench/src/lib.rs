@@ -25,7 +25,7 @@
 //! ```
 //!
 //! # Kernel
-//! Linux 5.6 for io_uring, 4.14 for [`Engine::Nowait`], any for the rest.
+//! Linux 5.6 for io_uring, 4.14 for [`Engine::Nowait`], any for the rest. Both tell hits exactly from 6.5 on, by cachestat(2).
 //!
 //! # Layout
 //! - `workload`: [`Workload`], [`Engine`], [`Fill`], [`Advice`], [`Bloat`]: what is to be done.

@@ -64,6 +64,11 @@ fn it_is_whole_and_leaves_nothing() {
             setting.contains("$2\r\nno"),
             "one lost node is not all: {setting}"
         );
+        let setting = ask(node.address, "CONFIG GET cluster-node-timeout");
+        assert!(
+            setting.contains("$5\r\n15000\r\n"),
+            "Redis's own again: {setting}"
+        );
         let role = ask(node.address, "ROLE");
         let expected = match node.role {
             Role::Master => "master",
