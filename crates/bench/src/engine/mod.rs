@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //! - [`Engine`]: what the loop of a thread calls.
-//! - `look`: what is there before a read. `pread`: with and without `RWF_NOWAIT`, and around the cache. `map`: mapped; `bus`: a file that becomes shorter
-//!   under a mapping. `write`. `uring`.
+//! - `look`: what is there before a read. `pread`: with and without `RWF_NOWAIT`, and around the cache. `map`: mapped;
+//!   `bus`: a file that becomes shorter under a mapping. `write`. `uring`.
 
 mod bus;
 mod look;

@@ -129,9 +129,21 @@ impl Stand {
     ) -> Result<Measured<E>> {
         let (major, minor, inode) = subject.id();
         for _ in 0..=REPEATS {
+            let found = self.snapshot()?;
             let prepared = prepare()?;
             let taken = subject.taken()?;
             let before = self.snapshot()?;
+            let meanwhile = before
+                .file(major, minor, inode)
+                .since(&found.file(major, minor, inode));
+            let gone_again = meanwhile[Counter::EvictedReclaimPages];
+            if gone_again > 0 && evictions != Evictions::Reclaim {
+                self.report.note(format!(
+                    "repeated, for {gone_again} pages were evicted while it was prepared: {}",
+                    label.line()
+                ));
+                continue;
+            }
             let resident_before = subject.residency()?.cached;
             let expected = work(prepared, &mut self.tools)?;
             let resident = subject.residency()?.cached;
