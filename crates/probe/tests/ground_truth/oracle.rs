@@ -378,12 +378,15 @@ impl Subject {
 
     /// Brings the file into a state, from wherever it is, and says which pages were read for that.
     pub fn prepare(&self, state: State, folios: Folios, random: &mut Random) -> Result<Touched> {
-        for _ in 0..5 {
+        for attempt in 0..12 {
             let mut touched = self.fill(state, folios, random)?;
             // Fewer, if some were evicted already: then nobody could say which.
             if self.residency()?.cached >= touched.count(&(0..self.pages())) {
                 return Ok(touched);
             }
+            // A reclaimer that goes by addresses takes new pages that lie where old ones did, until it has seen
+            // them used.
+            thread::sleep(Duration::from_millis(20 * attempt));
         }
         Err(Problem::new("pages are evicted as soon as they are read"))
     }
