@@ -23,8 +23,8 @@ use super::output::{Columns, Output};
     after_help = "It leads with counters: AMP, bytes read from devices for each useful byte, repeats within a few per cent where \
     the speed of the same runs varies by half. The options -f -r -w -m -p -b -c -i -l are those of cache-bench, and \
     --format cache-bench prints its lines.\n\n\
-    Hits are exact with the engines nowait and io-uring (from Linux 6.5 on); with pread and mmap they are found out from what slow operations \
-    waited for, and marked ~. Files that --size makes are removed at the end, control groups too, also by Ctrl-C.\n\n\
+    Hits are exact with the engines nowait and io-uring (from Linux 6.5 on); with pread and mmap they are found out from \
+    what slow operations waited for, and marked ~. Files that --size makes are removed at the end, control groups too, also by Ctrl-C.\n\n\
     Exit status: 0 done; 2 something could not be done; 128+N ended by signal N, after the sums of what was measured.\n\n\
     Examples:\n  \
     cachewise bench -f data --size 1G -r 4096 --memory-max 512M --fill cold --engine nowait,mmap-copy -c 4,64\n  \
