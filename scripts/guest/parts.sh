@@ -52,7 +52,15 @@ truth_by() {
     say "truth by $by: exit $status"
     sed -n '/^ground truth/,$p' "$out/truth-$by.txt" >>"$out/report"
     grep -E '^test result' "$out/truth-$by.txt" >>"$out/report"
-    [ "$status" = 0 ] || say "FAILED: ground truth by $by: see truth-$by.txt"
+    if [ "$status" != 0 ]; then
+        say "FAILED: ground truth by $by: exit $status: see truth-$by.txt"
+        # Which cases and why; of what was ended meanwhile, how far it came.
+        if grep -q '^failures:' "$out/truth-$by.txt"; then
+            sed -n '/^failures:/,/^test result/p' "$out/truth-$by.txt" | head -n 100
+        else
+            tail -n 20 "$out/truth-$by.txt"
+        fi >>"$out/report"
+    fi
     grep -qE '^test result: ok\. [1-9]' "$out/truth-$by.txt" || say "FAILED: ground truth by $by: no trial has passed: $*"
     grep -qx "ground truth by $name" "$out/truth-$by.txt" || say "FAILED: ground truth by $by: reads were not counted by $name"
     save

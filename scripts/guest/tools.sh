@@ -42,6 +42,7 @@ row_of() { awk '/^ *[0-9]+ +[0-9]+ +[0-9]+ / { print $1 " hits, " $2 " misses" }
 # started PROCESS: waits until a tool has its hooks, of which what it prints tells nothing in time.
 started() {
     waited=0
+    # shellcheck disable=SC2010  # what they are links to
     while [ "$waited" -lt 120 ] && [ -e "/proc/$1/exe" ] &&
         ! ls -l "/proc/$1/fd" 2>/dev/null | grep -qE 'bpf_link|perf_event'; do
         sleep 1

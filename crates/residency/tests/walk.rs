@@ -426,7 +426,7 @@ fn a_walk_can_be_broken_off() {
     let panicked = std::panic::catch_unwind(|| {
         Walk::new([root.path()])
             .threads(3)
-            .run(|_| panic!("the caller fails"));
+            .run(|_| std::panic::resume_unwind(Box::new("the caller fails")));
     });
     assert!(panicked.is_err(), "nor does it hang when the caller fails");
 }

@@ -141,7 +141,8 @@ mod tests {
     async fn a_fetch_that_dies_leaves_nobody_waiting() {
         let flights = Flights::new();
         let key = BlockKey::from_bytes([2; 16]);
-        let (flight, _) = flights.join(key, || async { panic!("on purpose: a defect in a fetch") });
+        let dies = || async { std::panic::resume_unwind(Box::new("a defect in a fetch")) };
+        let (flight, _) = flights.join(key, dies);
         assert!(flight.land().await.is_none(), "the reader is told");
         let (flight, joined) = flights.join(key, move || async move { Ok(block(&key)) });
         assert!(!joined, "the dead one is off the list");

@@ -148,7 +148,9 @@ mod tests {
         let (sender, ended) = channel();
         // Not joined: if it hangs, it is to be a failure.
         std::thread::spawn(move || {
-            let work = |_: &Path, _: &File| -> Result<Done<()>, Error> { panic!("a bug") };
+            let work = |_: &Path, _: &File| -> Result<Done<()>, Error> {
+                std::panic::resume_unwind(Box::new("a bug"))
+            };
             let all = std::panic::AssertUnwindSafe(|| {
                 each_file(&paths, &select, &AtomicBool::new(false), work, |_| Ok(()))
             });

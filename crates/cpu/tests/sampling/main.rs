@@ -13,22 +13,23 @@ use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally};
 const SOURCE: &str = include_str!("faults.rs");
 const LIBRARY: &str = include_str!("touching.rs");
 
-/// The programs, compiled once.
+/// The programs, compiled once a run, over those of the last one: nothing is dropped at the end of all tests.
 struct Programs {
-    place: tempfile::TempDir,
+    place: PathBuf,
 }
 
 impl Programs {
     fn get() -> &'static Programs {
         static PROGRAMS: OnceLock<Programs> = OnceLock::new();
         PROGRAMS.get_or_init(|| {
-            let place = tempfile::tempdir().expect("there is a place for it");
+            let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sampling");
+            std::fs::create_dir_all(&place).expect("cargo's own place for it");
             let programs = Programs { place };
             let (source, library) = (programs.path("faults.rs"), programs.path("touching.rs"));
             std::fs::write(&source, SOURCE).expect("it is ours");
             std::fs::write(&library, LIBRARY).expect("it is ours");
-            let place = programs.place.path().to_str();
-            let place = place.expect("a temporary name is text");
+            let place = programs.place.to_str();
+            let place = place.expect("the target directory is text");
             let own_library = format!("-Clink-arg=-Wl,-rpath,{place}");
             let linked = ["-L", place, &own_library, "--cfg", "in_library"];
             let dynamic = ["--crate-type", "cdylib"];
@@ -53,7 +54,7 @@ impl Programs {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.place.path().join(name)
+        self.place.join(name)
     }
 }
 

@@ -200,13 +200,13 @@ async fn a_directory_is_one_cache_s_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_9_loses_nothing_that_was_written() {
-    let files = Files::new(40, BLOCK);
     if let Some(directory) = std::env::var_os(CHILD) {
-        // The origin's files are the parent's; this is the one that is killed.
+        // The origin's files are the parent's; this is the one that is killed, and leaves what it has made.
         let origin = std::env::var_os("CACHEWISE_TEST_ORIGIN").expect("the parent names it");
         fill_until_killed(Path::new(&directory), Path::new(&origin)).await;
         return;
     }
+    let files = Files::new(40, BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let mut child = Command::new(std::env::current_exe().expect("this runs"))
         .args([
