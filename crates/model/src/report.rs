@@ -207,7 +207,10 @@ impl Lost {
                 "numbers are lower bounds; a kernel with tracepoints for reads (6.12), or one that lets fentry be \
                  used, loses none"
             }
-            "tasks" => "memory is short: free some, or watch less, with -p PID or --cgroup PATH",
+            "tasks" => {
+                "numbers are lower bounds; a few: Linux to 6.19 refuses it where two tasks of a CPU want it at once, \
+                 run it again; many: memory is short, free some, or watch less, with -p PID or --cgroup PATH"
+            }
             _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
         }
     }

@@ -147,7 +147,9 @@ pub struct Row {
 pub struct Lost {
     /// Events booked on the overflow row, the table being full: sums are right, files are not named.
     pub rows: u64,
-    /// Events of tasks for which the kernel gave no storage.
+    /// Events of tasks for which the kernel gave no storage: memory is short; or, to Linux 6.19, a task that was
+    /// interrupted while its own was made or freed keeps others of its CPU from having theirs made
+    /// (`bpf_task_storage_busy`). The task's next event tries again.
     pub tasks: u64,
     /// Files whose name did not get through.
     pub names: u64,

@@ -396,7 +396,7 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
         (
             "tasks",
             lost.tasks,
-            "not counted, the kernel having no memory for the task's state",
+            "not counted, the kernel having refused storage for the task's state",
         ),
         ("names", lost.names, "whose name was lost"),
         (

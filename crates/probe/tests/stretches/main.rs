@@ -162,7 +162,8 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
     }
     sums.add(&probe.snapshot().unwrap(), &inodes);
 
-    // Others on this machine may fill the table; what found no room is on one row, and is said.
+    // Others on this machine may fill the table; what found no room is on one row, and is said. So is what the kernel gave
+    // no storage for, where a task is interrupted while it makes or frees its own.
     let booked = sums.files[Counter::ReadPages];
     let aside = sums.overflow[Counter::ReadPages];
     println!(
@@ -171,7 +172,10 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
         sums.lost
     );
     assert!(
-        booked == truth || booked < truth && booked + aside >= truth && sums.lost.rows > 0,
+        booked == truth
+            || booked < truth
+                && booked + aside + sums.lost.tasks >= truth
+                && sums.lost.rows + sums.lost.tasks > 0,
         "{truth} pages were read: {booked} on their files' rows, {aside} on the row for what found no \
          room, {:?}",
         sums.lost
@@ -193,20 +197,24 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
         })
         .count() as u64;
     assert!(
-        wrong <= sums.lost.rows,
+        wrong <= sums.lost.rows + sums.lost.tasks,
         "{wrong} processes whose pages are not those that they told by their status, {:?}",
         sums.lost
     );
     assert!(
-        ended.len() as u64 + sums.lost.processes + sums.lost.rows >= PROCESSES,
+        ended.len() as u64 + sums.lost.processes + sums.lost.rows + sums.lost.tasks >= PROCESSES,
         "{} of {PROCESSES} processes were told of, {:?}",
         ended.len(),
         sums.lost
     );
     assert_eq!(
-        (sums.lost.tasks, sums.lost.skipped),
-        (0, 0),
+        sums.lost.skipped, 0,
         "nothing else is lost: {:?}",
+        sums.lost
+    );
+    assert!(
+        sums.lost.tasks * 10_000 <= truth,
+        "and of that hardly anything: {:?}",
         sums.lost
     );
     assert!(
