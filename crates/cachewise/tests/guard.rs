@@ -120,25 +120,67 @@ fn lines(ended: &Ended) -> Vec<Value> {
         .collect()
 }
 
+/// Free memory of the machine and what a group has, at one time.
+struct Memory {
+    free: u64,
+    used: u64,
+}
+
+impl Memory {
+    fn now(filled: &Filled) -> Memory {
+        let (free, used) = (free(), filled.used());
+        Memory { free, used }
+    }
+
+    /// How much was freed since, or taken, by others than the group.
+    fn by_others(&self, since: &Memory) -> i64 {
+        (self.free as i64 - since.free as i64) - (since.used as i64 - self.used as i64)
+    }
+}
+
+/// A reclaimer of the machine frees hundreds of MiB at a stroke, every few seconds, and then there is nothing left for
+/// a guard to do. By how much it did is measured, so that such an attempt is told from a guard that does nothing.
+const ATTEMPTS: u32 = 12;
+const NOISE: u64 = 32 * MIB;
+
 fn free_memory_is_held() {
-    let Some(filled) = Filled::new(FILE) else {
+    for _ in 0..ATTEMPTS {
+        let Some(filled) = Filled::new(FILE) else {
+            return;
+        };
+        let before = Memory::now(&filled);
+        assert!(
+            before.used > FILE * 9 / 10,
+            "all of it is charged to the group: {}",
+            before.used
+        );
+        // More than there is now, by less than the group has: only from there it can come.
+        let mark = before.free + 128 * MIB;
+        let (keep, target) = (mark.to_string(), (mark + 64 * MIB).to_string());
+        let arguments = [
+            "--of", "free", "--keep", &keep, "--target", &target, "-d", "1", "-o", "jsonl",
+        ];
+        let ended = Ended::of(&mut filled.guard(&arguments));
+        let after = Memory::now(&filled);
+        let ended = ended.expect(0, "the time is over");
+        let events = lines(&ended);
+        assert_eq!(events[0]["event"], "started", "{events:?}");
+        let others = after.by_others(&before);
+        if others.unsigned_abs() > NOISE {
+            println!(
+                "others freed {} MiB meanwhile: once more",
+                others / MIB as i64
+            );
+            continue;
+        }
+        held(&events, mark, before.used - after.used);
         return;
-    };
-    let before = filled.used();
-    assert!(
-        before > FILE * 9 / 10,
-        "all of it is charged to the group: {before}"
-    );
-    // More than there is now, by less than the group has: only from there it can come.
-    let mark = free() + 128 * MIB;
-    let (keep, target) = (mark.to_string(), (mark + 64 * MIB).to_string());
-    let arguments = [
-        "--of", "free", "--keep", &keep, "--target", &target, "-d", "3", "-o", "jsonl",
-    ];
-    let ended = Ended::of(&mut filled.guard(&arguments));
-    let ended = ended.expect(0, "the time is over");
-    let events = lines(&ended);
-    assert_eq!(events[0]["event"], "started", "{events:?}");
+    }
+    panic!("the free memory of this machine changed by itself in each of {ATTEMPTS} attempts");
+}
+
+/// What a guard said that took `taken` bytes of its group.
+fn held(events: &[Value], mark: u64, taken: u64) {
     let last = events.last().expect("it did something");
     let reclaimed: Vec<&Value> = events
         .iter()
@@ -152,10 +194,9 @@ fn free_memory_is_held() {
         .iter()
         .filter_map(|event| event["reclaimed_bytes"].as_u64())
         .sum();
-    let after = filled.used();
     assert!(
-        before - after > 100 * MIB && sum > 100 * MIB,
-        "about as much as was missing: {before} -> {after}, said {sum}: {events:?}"
+        taken > 100 * MIB && sum > 100 * MIB,
+        "about as much as was missing: {taken}, said {sum}: {events:?}"
     );
     let reached = events
         .iter()
@@ -163,29 +204,42 @@ fn free_memory_is_held() {
     assert!(reached, "and it is free: {last}");
 }
 
+/// More than is ever free: the groups of these tests alone have more pages than that leaves.
+fn out_of_reach() -> String {
+    let memory = Kernel::new().meminfo().expect("it can be read");
+    (memory.total.0 - 32 * MIB).to_string()
+}
+
 fn nothing_is_written() {
-    let Some(filled) = Filled::new(64 * MIB) else {
-        return;
-    };
-    let keep = (free() + 128 * MIB).to_string();
-    let arguments = ["--of", "free", "--keep", &keep, "-d", "0.2", "--dry-run"];
-    let ended = Ended::of(&mut filled.guard(&arguments));
-    let ended = ended.expect(0, "a dry run");
-    let said = String::from_utf8_lossy(&ended.out).into_owned();
-    assert!(
-        said.contains("would reclaim"),
-        "it says what it would do: {said}"
-    );
-    assert!(filled.used() > 60 * MIB, "and does not");
+    let mut left = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let Some(filled) = Filled::new(64 * MIB) else {
+            return;
+        };
+        let before = filled.used();
+        let keep = out_of_reach();
+        let arguments = ["--of", "free", "--keep", &keep, "-d", "0.2", "--dry-run"];
+        let ended = Ended::of(&mut filled.guard(&arguments));
+        let after = filled.used();
+        let ended = ended.expect(0, "a dry run");
+        let said = String::from_utf8_lossy(&ended.out).into_owned();
+        assert!(
+            said.contains("would reclaim"),
+            "it says what it would do: {said}"
+        );
+        // A guard would take all of it, each time; a reclaimer comes every few seconds.
+        left.push((before, after));
+        if after > before - 4 * MIB {
+            return;
+        }
+    }
+    panic!("and does not: {left:?}");
 }
 
 /// A guard that has lowered the limit of its group.
 fn lowering(filled: &Filled) -> Started {
     let (by, path, before) = filled.limit();
-    // Out of reach, whatever the machine has: half of what is in use.
-    let memory = Kernel::new().meminfo().expect("it can be read");
-    let keep = memory.free.0 + (memory.total.0 - memory.free.0) / 2;
-    let keep = keep.to_string();
+    let keep = out_of_reach();
     let started = Started::of(&mut filled.guard(&["--of", "free", "--keep", &keep, "--by", by]));
     until("the limit is lowered", || {
         (value(&path) != before).then_some(())
@@ -235,7 +289,7 @@ fn a_limit_of_somebody_else() {
     };
     let (by, path, _) = filled.limit();
     fs::write(&path, (512 * MIB).to_string()).expect("root may limit its own group");
-    let keep = (free() + 128 * MIB).to_string();
+    let keep = out_of_reach();
     let ended = Ended::of(&mut filled.guard(&["--of", "free", "--keep", &keep, "--by", by]));
     let ended = ended.expect(2, "it is refused");
     let said = String::from_utf8_lossy(&ended.err).into_owned();
