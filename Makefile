@@ -32,7 +32,7 @@ lint: ## formatting, clippy, documentation and shell scripts; warnings are error
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked -p cachewise-web -p cachewise --features cachewise/otlp --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --features cachewise/otlp --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	@scripts/lint-shell
 

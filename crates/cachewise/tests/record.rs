@@ -355,7 +355,7 @@ fn limited() {
     let recording = scratch.path("r");
     let mut command = Command::new("sh");
     // In blocks of 512 bytes.
-    let blocks = (size_of_two(&scratch) + (24 << 10)) / 512;
+    let blocks = (size_of_two(&scratch) + (8 << 10)) / 512;
     let limit = format!("ulimit -f {blocks}; exec \"$0\" record \"$1\" -i 100ms");
     command.args(["-c", &limit]);
     command.arg(env!("CARGO_BIN_EXE_cachewise")).arg(&recording);

@@ -294,7 +294,15 @@ fn resident_kib(pid: u32) -> u64 {
         .expect("it has memory")
 }
 
-pub fn slow_client() {
+/// Each is waited for by a server of its own, so both at once.
+pub fn slow_clients() {
+    std::thread::scope(|scope| {
+        scope.spawn(what_is_sent_is_not_read);
+        scope.spawn(half_a_head);
+    });
+}
+
+fn what_is_sent_is_not_read() {
     let site = Site::new(&["--interval", "0.01"]);
     let before = site.sockets();
     let mut slow: Vec<TcpStream> = (0..4).map(|_| connect(&site.address)).collect();
@@ -317,6 +325,21 @@ pub fn slow_client() {
     );
     assert_eq!(site.get("/metrics").status, 200, "others are served");
     drop(slow);
+}
+
+fn half_a_head() {
+    let site = Site::new(&[]);
+    let mut slow = connect(&site.address);
+    slow.write_all(b"GET / HTTP/1.1\r\nX: ")
+        .expect("it is taken");
+    let mut answer = Vec::new();
+    // Returns when the server has waited its time, or fails with the limit of the test.
+    let ended = slow.read_to_end(&mut answer);
+    let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+    assert!(
+        ended.as_ref().is_ok() || ended.as_ref().is_err_and(reset),
+        "half a head is not waited for: {ended:?}"
+    );
 }
 
 /// Clients that ask for a lot and read nothing of it: all of them together have only so much in memory.
@@ -358,21 +381,6 @@ pub fn slow_readers() {
     until("there is room again", || {
         (site.get(past).status == 200).then_some(())
     });
-}
-
-pub fn slow_head() {
-    let site = Site::new(&[]);
-    let mut slow = connect(&site.address);
-    slow.write_all(b"GET / HTTP/1.1\r\nX: ")
-        .expect("it is taken");
-    let mut answer = Vec::new();
-    // Returns when the server has waited its time, or fails with the limit of the test.
-    let ended = slow.read_to_end(&mut answer);
-    let reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
-    assert!(
-        ended.as_ref().is_ok() || ended.as_ref().is_err_and(reset),
-        "half a head is not waited for: {ended:?}"
-    );
 }
 
 pub fn many_streams() {
