@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use cachewise_sys::Mapping;
 use cachewise_units::PageRange;
@@ -125,9 +126,13 @@ pub fn pin(path: &Path, pages: u64) -> Mapping {
 /// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
 /// returns `None` where the kernel's own count says that the conditions did not last.
 pub fn undisturbed<T>(mut measure: impl FnMut() -> Option<T>) -> T {
-    const ATTEMPTS: usize = 10;
+    const ATTEMPTS: u32 = 10;
     (0..ATTEMPTS)
-        .find_map(|_| measure())
+        .find_map(|attempt| {
+            // A reclaimer works by strokes, which last.
+            std::thread::sleep(Duration::from_millis(100) * attempt);
+            measure()
+        })
         .unwrap_or_else(|| panic!("pages vanished under the measurement, {ATTEMPTS} times in turn"))
 }
 

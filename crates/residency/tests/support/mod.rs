@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cachewise_residency::{Counts, ResidentMap, map, open, query};
 use cachewise_sys::{fadvise_dont_need, fadvise_random, page_size, sync_data};
@@ -75,9 +76,11 @@ pub fn ranges(pages: &BTreeSet<u64>) -> Vec<PageRange> {
 /// Measures again where somebody else (a proactive reclaimer) took pages away meanwhile: `measure`
 /// returns what went wrong.
 pub fn undisturbed(mut measure: impl FnMut() -> Result<(), String>) {
-    const ATTEMPTS: usize = 8;
+    const ATTEMPTS: u32 = 8;
     let mut last = String::new();
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        // A reclaimer works by strokes, which last.
+        std::thread::sleep(Duration::from_millis(100) * attempt);
         match measure() {
             Ok(()) => return,
             Err(wrong) => last = wrong,
