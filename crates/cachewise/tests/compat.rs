@@ -78,6 +78,7 @@ fn links_are_the_tools() {
 fn fincore_and_pcstat_count() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 16 * page_size());
+    let _pinned = pin(&file, 16);
     let json = |mut command: Command| -> Value {
         let ended = Ended::of(command.arg(&file)).expect(0, "it is our file");
         serde_json::from_slice(&ended.out).expect("it is JSON")
@@ -86,7 +87,7 @@ fn fincore_and_pcstat_count() {
     command.args(["-J", "-o", "PAGES,SIZE,FILE"]);
     let of_fincore = json(command);
     let row = &of_fincore["rows"][0];
-    assert_eq!(row["resident_pages"], 16, "just written: {of_fincore}");
+    assert_eq!(row["resident_pages"], 16, "all of it: {of_fincore}");
     assert_eq!(
         row.as_object()
             .map(|row| row.contains_key("resident_dirty_pages")),
@@ -121,11 +122,16 @@ fn vmtouch_acts() {
     let shown = vmtouch(&["-v"]).out();
     assert!(shown.contains("file"), "the file is shown: {shown}");
     assert_eq!(resident(), Some(0), "looking brings nothing in");
-    let said = vmtouch(&["-qt", "-p", &format!("0-{}", 16 * page_size())]);
-    assert!(said.out.is_empty(), "quietly: {}", said.out());
-    assert_eq!(resident(), Some(16), "a part of it");
-    vmtouch(&["-vt"]);
-    assert_eq!(resident(), Some(64), "all of it");
+    let part = format!("0-{}", 16 * page_size());
+    for (touch, pages) in [(&["-qt", "-p", &part][..], 16), (&["-vt"], 64)] {
+        undisturbed(|| {
+            vmtouch(&["-e"]);
+            let said = vmtouch(touch);
+            let is_quiet = touch[0].contains('q');
+            assert_eq!(said.out.is_empty(), is_quiet, "{touch:?}: {}", said.out());
+            (resident() == Some(pages)).then_some(())
+        });
+    }
 }
 
 fn cache_bench_prints_its_lines() {

@@ -218,13 +218,11 @@ fn a_cold_walk_is_named() {
         mounted.device.path.to_str().expect("an ordinary name"),
         "of this device"
     );
-    let warm = walk();
-    assert_eq!(
-        warm.findings("cold_metadata").len(),
-        0,
-        "the second walk finds it in memory: {}",
-        warm.json["totals"]
-    );
+    // The next walk finds it in memory, unless a reclaimer was there between them.
+    let warm = undisturbed(|| {
+        let again = walk();
+        again.findings("cold_metadata").is_empty().then_some(again)
+    });
     cold.adds_up();
     warm.adds_up();
 }
