@@ -304,7 +304,7 @@ pub fn slow_clients() {
 
 fn what_is_sent_is_not_read() {
     let site = Site::new(&["--interval", "0.01"]);
-    let before = site.sockets();
+    let before = site.sockets_at_rest();
     let mut slow: Vec<TcpStream> = (0..4).map(|_| connect(&site.address)).collect();
     for stream in &mut slow {
         stream

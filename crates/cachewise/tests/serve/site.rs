@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use super::http::{Answer, Request};
-use crate::support::{Ended, Scratch, Started, cachewise, cachewise_as_nobody};
+use crate::support::{Ended, Scratch, Started, cachewise, cachewise_as_nobody, until};
 
 /// A server, ended when dropped.
 pub struct Site {
@@ -116,6 +116,16 @@ impl Site {
     pub fn end(self) -> Ended {
         self.started.signal(Signal::TERM);
         self.started.wait()
+    }
+
+    /// How many sockets it has when nobody is connected: once it has answered all that it opens at its start is open.
+    pub fn sockets_at_rest(&self) -> usize {
+        assert_eq!(self.get("/metrics").status, 200, "it answers");
+        until("the connection has gone", || {
+            let first = self.sockets();
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            (self.sockets() == first).then_some(first)
+        })
     }
 
     /// How many sockets it has.
