@@ -69,7 +69,7 @@ counters! {
     ReadMissPages, "read_miss_pages", "MISSES", ["miss_pages"], Pages,
         "Pages asked for by reads that were not in the page cache and were brought in for that request";
     ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
-        "Pages brought in by reads beyond what the request asked for";
+        "Pages brought in by reads beyond what the request asked for, or again for the same request";
     PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
         "Pages brought in by advice: posix_fadvise, readahead, madvise";
     ReadaheadUsedPages, "readahead_used_pages", "READAHEAD", [], Pages,

@@ -14,7 +14,7 @@ use crate::groups::GROUPS;
 use crate::names::Names;
 use crate::object::{Programs, types};
 use crate::options::{Detail, Options, Scope};
-use crate::record::{self, Raw};
+use crate::record::{self, Booked, Raw};
 use crate::snapshot::{Lost, ProcessInfo, Row, Snapshot};
 use crate::stretches::Stretches;
 use crate::table::{each, take_each};
@@ -189,19 +189,21 @@ impl Probe {
                 source,
             })?
             .unwrap_or_default();
-        let mut total = Ledger::default();
+        let mut sum = Booked::default();
         for cpu in &cpus {
             let raw = Raw::new(cpu, "sums of a CPU", size_of::<types::cpu>())?;
-            let mut ledger = record::ledger(raw, offset_of!(types::cpu, total));
+            let mut booked = Booked::read(raw, offset_of!(types::cpu, total));
             for (counter, offset) in [
                 (Counter::ReadRequests, offset_of!(types::cpu, requests)),
                 (Counter::ReadPages, offset_of!(types::cpu, pages)),
                 (Counter::ReadBytes, offset_of!(types::cpu, bytes)),
             ] {
-                ledger.set(counter, ledger[counter] + raw.u64(offset));
+                let so_far = booked.ledger[counter];
+                booked.ledger.set(counter, so_far + raw.u64(offset));
             }
-            total += &ledger;
+            sum.add(&booked);
         }
+        let mut total = sum.settled();
         // Only rows say it for the files watched; for the machine, vmstat does.
         total.set_missing(
             Counter::RefaultPages,
@@ -290,7 +292,7 @@ impl Probe {
         let read = |key: &[u8], value: &[u8]| {
             let key = Raw::new(key, "row key", size_of::<types::row_key>())?;
             let value = Raw::new(value, "row", size_of::<types::ledger>())?;
-            let ledger = record::ledger(value, 0);
+            let ledger = Booked::read(value, 0).settled();
             if ledger.is_zero() {
                 return Ok(());
             }

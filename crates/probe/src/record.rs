@@ -84,10 +84,41 @@ pub(crate) fn is_block_device(mode: u32) -> bool {
     FileType::from_raw_mode(mode).is_block_device()
 }
 
-pub(crate) fn ledger(raw: Raw<'_>, offset: usize) -> Ledger {
-    Ledger::from_counts(std::array::from_fn(|counter| {
-        raw.u64(offset + counter * size_of::<u64>())
-    }))
+/// A ledger as the kernel's side has it.
+#[derive(Default)]
+pub(crate) struct Booked {
+    pub(crate) ledger: Ledger,
+    used_too_early: u64,
+}
+
+impl Booked {
+    pub(crate) fn read(raw: Raw<'_>, offset: usize) -> Self {
+        let ledger = Ledger::from_counts(std::array::from_fn(|counter| {
+            raw.u64(offset + counter * size_of::<u64>())
+        }));
+        let used_too_early = raw.u64(offset + offset_of!(types::ledger, used_too_early_pages));
+        Booked {
+            ledger,
+            used_too_early,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Booked) {
+        self.ledger += &other.ledger;
+        self.used_too_early += other.used_too_early;
+    }
+
+    /// The ledger, with the pages that were booked as used too early among those wasted.
+    pub(crate) fn settled(mut self) -> Ledger {
+        let used = self.ledger[Counter::ReadaheadUsedPages];
+        // They may have been booked as used in the stretch before, which has been handed out: they stay that.
+        let early = self.used_too_early.min(used);
+        let wasted = self.ledger[Counter::ReadaheadWastedPages];
+        self.ledger.set(Counter::ReadaheadUsedPages, used - early);
+        self.ledger
+            .set(Counter::ReadaheadWastedPages, wasted + early);
+        self.ledger
+    }
 }
 
 pub(crate) fn file_id(raw: Raw<'_>, offset: usize) -> FileId {
@@ -182,7 +213,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
 /// The kernel's ledger has to be the model's table, counter by counter.
 pub(crate) const fn check_ledger() {
     assert!(
-        size_of::<types::ledger>() == Counter::COUNT * size_of::<u64>(),
+        size_of::<types::ledger>() == (Counter::COUNT + 1) * size_of::<u64>(),
         "src/bpf/ledger.h and cachewise_model::Counter have different numbers of counters"
     );
 }
@@ -204,6 +235,36 @@ mod tests {
             .collect();
         let model: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
         assert_eq!(kernel, model, "one ledger, written down in two languages");
+    }
+
+    #[test]
+    fn what_was_booked_as_used_too_early_is_wasted() {
+        let booked = |used, wasted, used_too_early| {
+            let mut ledger = Ledger::default();
+            ledger.set(Counter::ReadaheadUsedPages, used);
+            ledger.set(Counter::ReadaheadWastedPages, wasted);
+            Booked {
+                ledger,
+                used_too_early,
+            }
+        };
+        let settled = |booked: Booked| {
+            let ledger = booked.settled();
+            (
+                ledger[Counter::ReadaheadUsedPages],
+                ledger[Counter::ReadaheadWastedPages],
+            )
+        };
+        assert_eq!(settled(booked(10, 2, 3)), (7, 5));
+        assert_eq!(
+            settled(booked(1, 2, 3)),
+            (0, 3),
+            "the others were handed out as used in the stretch before"
+        );
+        // One CPU has the use, and the next one that it was too early.
+        let mut both = booked(0, 0, 3);
+        both.add(&booked(4, 0, 0));
+        assert_eq!(settled(both), (1, 3), "CPUs are added up before");
     }
 
     #[test]

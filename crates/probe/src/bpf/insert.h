@@ -10,13 +10,12 @@ static __always_inline bool is_metadata(struct inode *inode)
 	       (READ(inode, i_ino) == 1 && READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC);
 }
 
-/* How many of pages lo..=hi the request asked for. */
-static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi)
+/* How many of pages lo..=hi the request asked for: from..=to. */
+static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi, u64 *from, u64 *to)
 {
-	u64 from = lo > state->ahead_lo ? lo : state->ahead_lo;
-	u64 to = hi < state->ahead_hi ? hi : state->ahead_hi;
-
-	return to >= from ? to - from + 1 : 0;
+	*from = lo > state->ahead_lo ? lo : state->ahead_lo;
+	*to = hi < state->ahead_hi ? hi : state->ahead_hi;
+	return *to >= *from ? *to - *from + 1 : 0;
 }
 
 /* Makes state->ahead the range of the read in progress; false: there is none that wants mapping `m`. */
@@ -182,7 +181,8 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	struct address_space *mapping = READ(folio, mapping);
 	struct task_state *state;
 	struct insert insert = {};
-	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1, inside;
+	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
+	u64 from, to, inside, again;
 
 	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
@@ -201,16 +201,17 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	} else if (!book_insert(state, &insert)) {
 		return 0;
 	}
-	inside = asked_for(state, lo, hi);
-	state->pending_miss += inside;
-	state->pending_ahead += pages - inside;
+	inside = asked_for(state, lo, hi, &from, &to);
+	again = inside ? book_again(state, from, to, insert.target.nr) : 0;
+	state->pending_miss += inside - again;
+	state->pending_ahead += pages - inside + again;
 	if (!inside) {
 		ahead_set(mapping, lo, hi);
 	} else if (pages > inside) {
-		if (lo < state->ahead_lo)
-			ahead_set(mapping, lo, state->ahead_lo - 1);
-		if (hi > state->ahead_hi)
-			ahead_set(mapping, state->ahead_hi + 1, hi);
+		if (lo < from)
+			ahead_set(mapping, lo, from - 1);
+		if (hi > to)
+			ahead_set(mapping, to + 1, hi);
 	}
 	return 0;
 }
@@ -233,8 +234,10 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 
 		if (state && state->pending.mapping == m) {
 			/* the file system gave the folio back unread: the insert did not happen */
-			u64 inside = asked_for(state, lo, hi);
+			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
 
+			if (inside)
+				set_pages(&state->missed, from, to, false);
 			if (state->pending_miss >= inside)
 				state->pending_miss -= inside;
 			if (state->pending_ahead >= pages - inside)

@@ -16,6 +16,7 @@
 #include "identity.h"
 #include "account.h"
 #include "prefetch.h"
+#include "again.h"
 #include "read.h"
 #include "insert.h"
 #include "fault.h"

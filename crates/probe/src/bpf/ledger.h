@@ -40,6 +40,8 @@ struct ledger {
 #define X(name) u64 name;
 	LEDGER(X)
 #undef X
+	/* Of readahead_used_pages: thrown out before their read got to them, so wasted. User space moves them. */
+	u64 used_too_early_pages;
 };
 
 /* A file as stat(2) names it; a block device is (its own number, 0). */

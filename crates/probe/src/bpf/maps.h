@@ -129,6 +129,15 @@ struct read {
 	struct tally tally;
 };
 
+/* Some of the pages of one call: a bit for each, in the last chunks that it came to. */
+#define SET_CHUNKS 16 /* 1,024 pages; a power of two */
+
+struct page_set {
+	struct call call;
+	u64 chunks[SET_CHUNKS]; /* their numbers, each at its remainder */
+	u64 bits[SET_CHUNKS];
+};
+
 struct task_state {
 	/* the read that is being served */
 	struct call read;
@@ -149,6 +158,8 @@ struct task_state {
 	u32 pending_miss, pending_ahead;
 	u32 pending_counts; /* no event came so far: the request itself is to be counted */
 	u32 pending_chunks; /* a call in chunks: misses are booked as its pages are */
+	/* of the read's pages: those brought in for it, and those it found that had been brought in ahead */
+	struct page_set missed, used;
 	/* the page fault that is being served */
 	u64 fault_mapping, fault_serial, fault_index;
 	u32 fault_known, fault_missed;

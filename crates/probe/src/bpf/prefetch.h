@@ -99,14 +99,12 @@ ONCE int ahead_set_range(struct ahead_range *range)
 	return 0;
 }
 
-static long ahead_take_step(u32 i, void *context)
+/* Takes those in the chunk of `lo`, which is in the range; returns their bits. */
+static __always_inline u64 ahead_take_chunk(struct ahead_range *range, u64 lo)
 {
-	struct ahead_range *range = context;
-	u64 lo = chunk_start(range->lo, i), count, bits, old, taken, *entry;
+	u64 count, bits, old, taken, *entry;
 	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
 
-	if (lo > range->hi)
-		return 1;
 	entry = bpf_map_lookup_elem(&ahead, &key);
 	if (!entry)
 		return 0;
@@ -119,6 +117,17 @@ static long ahead_take_step(u32 i, void *context)
 	taken = count_bits(old & bits);
 	__sync_fetch_and_sub(watch_of(range->inode_number), taken);
 	range->taken += taken;
+	return old & bits;
+}
+
+static long ahead_take_step(u32 i, void *context)
+{
+	struct ahead_range *range = context;
+	u64 lo = chunk_start(range->lo, i);
+
+	if (lo > range->hi)
+		return 1;
+	ahead_take_chunk(range, lo);
 	return 0;
 }
 

@@ -17,17 +17,19 @@ static __always_inline u64 last_page(struct inode *inode)
 	return size ? (size - 1) >> config.page_shift : 0;
 }
 
-/* Counts pages start..=end as asked for (none: only what was brought in). */
-ONCE int count_read(struct read *read)
+/* Counts the pages of `state->counting` as asked for (none: only what was brought in). */
+ONCE int count_read(struct task_state *state)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping;
+	struct read *read;
 
-	if (!read)
+	if (!state)
 		return 0;
+	read = &state->counting;
 	mapping = PLAIN(address_space, (void *)read->mapping);
 	if (read->tally.pages)
-		read->tally.used = ahead_take(mapping, read->start, read->end);
+		read->tally.used = ahead_use(state);
 	book_read(task, mapping, &read->tally);
 	return 0;
 }
@@ -200,7 +202,9 @@ commit:
 		pending_commit(state, &read->tally);
 	if (read->tally.pages | read->tally.misses | read->tally.ahead) {
 		read->mapping = m;
-		count_read(read);
+		count_read(state);
+		if (read->tally.used)
+			state->used.call = state->read;
 	}
 	return 0;
 }

@@ -103,7 +103,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 		pending_flush(state);
 	/* what is inserted later is not for this call */
 	state->ahead.mapping = 0;
-	count_read(read);
+	count_read(state);
 	return 0;
 }
 

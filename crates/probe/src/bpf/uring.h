@@ -104,12 +104,14 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	read->tally.requests = 1;
 	read->tally.pages = read->end - read->start + 1;
 	read->tally.bytes = len;
-	count_read(read);
+	count_read(state);
 	if (state->pending.mapping)
 		pending_flush(state);
 	set_call(&state->ahead, (u64)mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);
 	state->ahead_start = state->ahead_lo = pos >> config.page_shift;
 	state->ahead_hi = (pos + len - 1) >> config.page_shift;
+	if (read->tally.used)
+		state->used.call = state->ahead;
 	return 0;
 }
 

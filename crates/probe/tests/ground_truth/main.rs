@@ -12,9 +12,11 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `names`, `elsewhere`: the cases.
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `again`, `names`,
+//!   `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
+mod again;
 mod direct;
 mod elsewhere;
 mod fallback;
@@ -99,6 +101,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(forms::trials());
     trials.extend(limits::trials());
     trials.extend(races::trials());
+    trials.extend(again::trials());
     trials.extend(direct::trials());
     trials.extend(writes::trials());
     trials.extend(lifetimes::trials());

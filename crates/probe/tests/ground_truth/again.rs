@@ -1,0 +1,158 @@
+//! Pages that come twice for one read: they are thrown out after it has begun and before it gets to them.
+//!
+//! A second thread evicts the file all the while, so what a read finds is a matter of time. What stays are
+//! laws. Every page is asked for once: it is missed once, however often it was brought in for that, or it is
+//! the first use of a page that was brought in ahead. Whatever else came in was wasted, as nothing is left in
+//! the end; and as all of the file had been in the cache, whatever comes in is a refault.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use libtest_mimic::Trial;
+use rustix::fs::Advice;
+
+use cachewise_model::{Counter, Ledger};
+use cachewise_probe::BackEnd;
+
+use crate::image::FileSystem;
+use crate::oracle::{Folios, Subject};
+use crate::problem::{Context, Problem, Result};
+use crate::reader::{At, Call, will_need};
+use crate::stand::{Evictions, Room, trial};
+use crate::table::{Comparison, FAULTS, Label, known};
+
+const FILE_BYTES: u64 = 8 << 20;
+
+/// Some of the pages that a read has yet to get to are thrown out in any of so many reads of the file.
+const ATTEMPTS: u32 = 20;
+
+/// Trials on the file systems with a cache.
+pub fn trials() -> Vec<Trial> {
+    FileSystem::CACHED
+        .into_iter()
+        .map(|kind| trial(kind, "evicted_inside_of_reads", evicted_inside_of_reads))
+        .collect()
+}
+
+fn evicted_inside_of_reads(room: &mut Room) -> Result<()> {
+    if room.stand.back_end() == BackEnd::SysExit {
+        room.note("left out: at the end of a call, what of its pages was there is gone".to_owned());
+        return Ok(());
+    }
+    let calls = [
+        Call::Read,
+        Call::Preadv,
+        Call::Sendfile,
+        Call::CopyFileRange,
+    ];
+    for call in calls {
+        for is_prefetched in [false, true] {
+            one(room, call, is_prefetched)?;
+        }
+    }
+    Ok(())
+}
+
+/// One read of a whole file, request by request, until it has happened in one.
+fn one(room: &mut Room, call: Call, is_prefetched: bool) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let way = room.way(call, Folios::Large);
+    let size = 1 << 20;
+    let label = Label::new(
+        room.kind.name(),
+        format!("{}, evicted meanwhile", call.name()),
+    )
+    .size(size)
+    .order("sequential")
+    .state(if is_prefetched { "warm" } else { "cold" });
+    for _ in 0..ATTEMPTS {
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Reclaim, // the laws are the same, whoever evicts
+            || subject.evict(),
+            |(), tools| {
+                let file = File::open(subject.path()).context("open for reading")?;
+                if is_prefetched {
+                    will_need(&file, 0, subject.bytes())?;
+                }
+                let mut reader = way.open(subject.path(), tools)?;
+                while_evicting(&file, || {
+                    for offset in (0..subject.bytes()).step_by(size as usize) {
+                        let got = reader.request(At::Offset(offset), size)?;
+                        if got != size {
+                            return Err(Problem::new(format!("a request gave {got} bytes")));
+                        }
+                    }
+                    Ok(())
+                })?;
+                subject.evict()
+            },
+        );
+        match measured {
+            Ok(done) if done.inserted > subject.pages() => {
+                room.judge(label, laws(&subject, done.inserted, &done.ledger));
+                return Ok(());
+            }
+            Ok(_) => {}
+            Err(problem) => {
+                room.failed(&label, &problem);
+                return Ok(());
+            }
+        }
+    }
+    Err(Problem::new(format!(
+        "nothing came back in any of {ATTEMPTS} attempts: {}",
+        label.line()
+    )))
+}
+
+/// Does something while another thread throws a file out of the cache, over and over.
+fn while_evicting<T>(file: &File, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let evicter = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                rustix::fs::fadvise(file, 0, None, Advice::DontNeed).context("fadvise")?;
+            }
+            Ok(())
+        });
+        let done = work();
+        is_done.store(true, Ordering::Relaxed);
+        evicter
+            .join()
+            .map_err(|_| Problem::new("the evicter panicked"))??;
+        done
+    })
+}
+
+fn laws(subject: &Subject, inserted: u64, ledger: &Ledger) -> Comparison {
+    let pages = subject.pages();
+    let misses = ledger[Counter::ReadMissPages];
+    let used = ledger[Counter::ReadaheadUsedPages];
+    let ahead = ledger[Counter::ReadaheadPages] + ledger[Counter::PrefetchPages];
+    Comparison::new()
+        .exact("pages", pages, ledger[Counter::ReadPages])
+        .within(
+            "misses + used",
+            (pages / 2, pages),
+            misses + used,
+            "of a page that goes between its use and the kernel's next word on the read, it cannot be told \
+             that it was used",
+        )
+        .silently("hits", pages.saturating_sub(misses), known(ledger.hits()))
+        .exact("misses + read-ahead + prefetch", inserted, misses + ahead)
+        .within(
+            "used + wasted",
+            (ahead - ahead / 10, ahead),
+            used + ledger[Counter::ReadaheadWastedPages],
+            "one CPU may clear the marks of 64 pages at the moment that another sets one of them",
+        )
+        .silently(
+            "refaults",
+            inserted,
+            ledger[Counter::RefaultPages],
+        )
+        .nothing_else(ledger, &FAULTS)
+}
