@@ -381,6 +381,26 @@ fn what_somebody_writes_meanwhile_is_not_dropped() {
 }
 
 #[test]
+fn memory_is_taken_for_what_is_there_and_not_for_what_may_be() {
+    let files = files(&[MIB, MIB / 2]);
+    let mut scanner = Scanner::new(&files.paths)
+        .mode(Mode::Fixed)
+        .block(Bytes(1 << 30));
+    let mut scan = scanner.scan();
+    let lens: Vec<usize> = (&mut scan).map(|one| one.unwrap().bytes().len()).collect();
+    assert_eq!(lens, [MIB, MIB / 2], "a block each");
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let most: u64 = most
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    assert!(most < 512 << 10, "{most} KiB were in use at most");
+}
+
+#[test]
 fn files_that_change_are_read_as_they_are() {
     let files = files(&[2 * MIB, 2 * MIB, 2 * MIB, 2 * MIB]);
     let [changing, truncated, vanishing, growing] = [0, 1, 2, 3].map(|index| &files.paths[index]);

@@ -5,6 +5,7 @@
  *
  * Not told apart, and counted each time that they come: pages of splice(2), of io_submit(2) and of io_uring's
  * workers, whose requests have no number, and those that the call brought in more than SET_CHUNKS chunks before.
+ * Of those that had been brought in ahead, the ones behind a read's first SET_CHUNKS stay first uses.
  */
 #ifndef CACHEWISE_AGAIN_H
 #define CACHEWISE_AGAIN_H

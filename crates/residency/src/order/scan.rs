@@ -382,12 +382,12 @@ impl Scan<'_> {
         } = current;
         let size = self.survey.snapshot.files[step.file].size.0;
         let left = step.range.end().saturating_sub(offset);
-        // Who reads a file to its end gets what has been appended too.
-        let want = if step.range.end() == size {
-            self.scanner.block.0
-        } else {
-            left.min(self.scanner.block.0)
+        // Who reads a file to its end gets what has been appended too; memory is taken for no more than some of that.
+        let appended = match step.range.end() == size {
+            true => BLOCK.0,
+            false => 0,
         };
+        let want = left.saturating_add(appended).min(self.scanner.block.0);
         if want == 0 {
             return None;
         }
