@@ -203,6 +203,10 @@ impl Probe {
             }
             sum.add(&booked);
         }
+        if let Some(earlier) = &mut self.stretches {
+            let so_far = sum.clone();
+            sum = sum.since(&std::mem::replace(&mut earlier.total, so_far));
+        }
         let mut total = sum.settled();
         // Only rows say it for the files watched; for the machine, vmstat does.
         total.set_missing(
@@ -213,9 +217,7 @@ impl Probe {
         );
         let mut lost = self.lost();
         if let Some(earlier) = &mut self.stretches {
-            let (total_so_far, lost_so_far) = (total.clone(), lost);
-            total = total.since(&std::mem::replace(&mut earlier.total, total_so_far));
-            lost = lost.since(&std::mem::replace(&mut earlier.lost, lost_so_far));
+            lost = lost.since(&std::mem::replace(&mut earlier.lost, lost));
         }
         Ok(Snapshot {
             total,

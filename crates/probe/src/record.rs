@@ -85,7 +85,7 @@ pub(crate) fn is_block_device(mode: u32) -> bool {
 }
 
 /// A ledger as the kernel's side has it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Booked {
     pub(crate) ledger: Ledger,
     used_too_early: u64,
@@ -106,6 +106,13 @@ impl Booked {
     pub(crate) fn add(&mut self, other: &Booked) {
         self.ledger += &other.ledger;
         self.used_too_early += other.used_too_early;
+    }
+
+    pub(crate) fn since(&self, earlier: &Booked) -> Self {
+        Booked {
+            ledger: self.ledger.since(&earlier.ledger),
+            used_too_early: self.used_too_early.saturating_sub(earlier.used_too_early),
+        }
     }
 
     /// The ledger, with the pages that were booked as used too early among those wasted.
@@ -265,6 +272,8 @@ mod tests {
         let mut both = booked(0, 0, 3);
         both.add(&booked(4, 0, 0));
         assert_eq!(settled(both), (1, 3), "CPUs are added up before");
+        let next = booked(10, 2, 3).since(&booked(10, 0, 0));
+        assert_eq!(settled(next), (0, 2), "no fate twice in two stretches");
     }
 
     #[test]

@@ -10,11 +10,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use cachewise_kstat::Kernel;
-use cachewise_model::Ledger;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 
 use crate::error::Error;
-use crate::record::{self, file_key, process_key};
+use crate::record::{self, Booked, file_key, process_key};
 use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
 
 /// Files in use are asked for their names again after this long: logs are rotated, and new files renamed
@@ -25,7 +24,7 @@ const NAMES_LAST: Duration = Duration::from_secs(60);
 pub(crate) struct Stretches {
     grace: Grace,
     /// Totals up to the last stretch.
-    pub(crate) total: Ledger,
+    pub(crate) total: Booked,
     /// What was lost up to the last stretch.
     pub(crate) lost: Lost,
     /// Those alive, as they were.
@@ -41,7 +40,7 @@ impl Stretches {
     pub(crate) fn new() -> Result<Self, Error> {
         Ok(Stretches {
             grace: Grace::new()?,
-            total: Ledger::default(),
+            total: Booked::default(),
             lost: Lost::default(),
             alive: HashMap::new(),
             ended: HashMap::new(),

@@ -42,6 +42,8 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     }
     let gone = wasted.exact()?;
     let count = Measured::Exact(unused);
+    let came_back = file.ledger.get(Counter::RefaultPages).exact();
+    let is_memory_short = came_back.is_some_and(|pages| gone > 0 && pages >= gone);
     let finding = Finding {
         id: ID,
         // What has left the page cache took the place of something else.
@@ -58,11 +60,14 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
             ("readahead_wasted_pages", wasted.pages()),
             ("unused_ratio", Value::ratio(count.ratio_of(brought_in))),
         ],
-        next_step: String::from(
+        next_step: String::from(if is_memory_short {
+            "they went before the program got to them, and came again: give it more memory, or raise the limit \
+             of its control group"
+        } else {
             "if the program reads here and there, call posix_fadvise(fd, 0, 0, \
              POSIX_FADV_RANDOM) after opening; if it stops early on purpose, lower the device's \
-             read_ahead_kb",
-        ),
+             read_ahead_kb"
+        }),
         subject: file.path.clone().known(),
     };
     Some((unused, finding))
@@ -113,6 +118,21 @@ mod tests {
                 .contains("POSIX_FADV_RANDOM"),
             "the advice that turns it off is named"
         );
+    }
+
+    #[test]
+    fn where_what_was_wasted_comes_again_memory_is_short() {
+        use Counter::{ReadaheadPages, ReadaheadWastedPages, RefaultPages};
+        let step = |refaults| {
+            let counts = [
+                (ReadaheadPages, 100_000),
+                (ReadaheadWastedPages, 70_000),
+                (RefaultPages, refaults),
+            ];
+            check(&with_file(1 << 30, &counts))[0].next_step.clone()
+        };
+        assert!(step(70_000).contains("more memory"), "{}", step(70_000));
+        assert!(step(10_000).contains("read_ahead_kb"), "some came again");
     }
 
     #[test]

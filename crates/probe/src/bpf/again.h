@@ -3,103 +3,132 @@
  * Pages that come twice for one read: memory is short, and what was there or on its way when the read began
  * is thrown out before the read gets to it. It is one page that was asked for, and one miss.
  *
- * Not told apart, and counted each time that they come: pages of splice(2), of io_submit(2) and of io_uring's
- * workers, whose requests have no number, and those that the call brought in more than SET_CHUNKS chunks before.
- * Of those that had been brought in ahead, the ones behind a read's first SET_CHUNKS stay first uses.
+ * Not told apart, and counted each time that they come: pages of calls that have no number (`is_numbered`).
  */
 #ifndef CACHEWISE_AGAIN_H
 #define CACHEWISE_AGAIN_H
 
-static __always_inline void set_clear(struct page_set *set)
+/* Of a task's call: 64 pages of what it reads. (Numbers of tasks come again; with the times of their starts, no.) */
+struct again_key {
+	u64 mapping, chunk;
+	u32 task, started;
+};
+
+/* A bit for each: brought in for the call; and found by it, having been brought in ahead. */
+struct again {
+	struct call call;
+	u64 missed, used;
+};
+
+/* The oldest are forgotten: of calls that are over, unless others have brought in 4 GiB meanwhile. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct again_key);
+	__type(value, struct again);
+} calls SEC(".maps");
+
+/*
+ * Is a call of this kind told from the next one: by the task's count of reads, or by its epoch? Not those of
+ * splice(2), io_submit(2), io_uring's workers, 32-bit programs, and the kernel's own reads; and of io_uring none
+ * where nobody sees requests submitted. (Of requests linked to each other, each is submitted before the first is
+ * served: two that read the same pages are one here.)
+ */
+static __always_inline bool is_numbered(struct task_struct *task, struct task_state *state, u32 nr)
 {
-	set->call.mapping = 0;
-	__builtin_memset(set->chunks, 0xff, sizeof(set->chunks)); /* no chunk's number */
+	if (call_kind(nr) & (CALL_READ | CALL_CHUNKED))
+		return true;
+	return nr == NR_io_uring_enter && state->epoch && !(task->flags & PF_IO_WORKER);
 }
 
-/* How many of pages lo..=hi were in the set. From now on all of them are (`in`), or none. */
-ONCE u64 set_pages(struct page_set *set, u64 lo, u64 hi, bool in)
+/* What is known of a chunk of a call of the current task. */
+static __always_inline struct again *again_of(const struct call *call, u64 chunk)
 {
-	u64 found = 0;
+	CURRENT(trusted, task);
+	struct again_key key = { call->mapping, chunk, task->pid, (u32)task->start_time };
+	struct again *found = bpf_map_lookup_elem(&calls, &key), fresh = { *call, 0, 0 };
 
-	if (!set)
-		return 0;
-	for (u32 i = 0; i < FOLIO_CHUNKS; i++) {
-		u64 from = chunk_start(lo, i), chunk = from >> CHUNK_SHIFT, count, bits;
-		u32 at = chunk & (SET_CHUNKS - 1);
-
-		if (from > hi)
-			break;
-		bits = chunk_bits(from, hi, &count);
-		if (set->chunks[at] == chunk) {
-			found += count_bits(set->bits[at] & bits);
-		} else if (in) {
-			set->chunks[at] = chunk;
-			set->bits[at] = 0;
-		} else {
-			continue;
-		}
-		if (in)
-			set->bits[at] |= bits;
-		else
-			set->bits[at] &= ~bits;
-	}
-	return found;
+	if (found && same_call(&found->call, call->mapping, call->serial, call->nr, call->epoch))
+		return found;
+	bpf_map_update_elem(&calls, &key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&calls, &key);
 }
 
-/* As ahead_range, with what is found noted as used. */
+/* As ahead_range, for a call that may not have got to what it finds. */
 struct use {
 	struct ahead_range range;
-	struct page_set *used;
+	struct call call;
 };
 
 static long use_step(u32 i, void *context)
 {
 	struct use *use = context;
-	u64 lo = chunk_start(use->range.lo, i), bits, chunk = lo >> CHUNK_SHIFT;
-	u32 at = chunk & (SET_CHUNKS - 1);
+	u64 lo = chunk_start(use->range.lo, i), bits;
+	struct again *again;
 
 	if (lo > use->range.hi)
 		return 1;
 	bits = ahead_take_chunk(&use->range, lo);
-	/* the first ones: those that it gets to last are too many to be kept */
-	if (bits && i < SET_CHUNKS) {
-		use->used->chunks[at] = chunk;
-		use->used->bits[at] = bits;
-	}
+	if (bits && (again = again_of(&use->call, lo >> CHUNK_SHIFT)))
+		again->used |= bits;
 	return 0;
 }
 
-/*
- * As ahead_take, for the read that is being counted; what it finds is in `state->used`. Whose call that is, the
- * caller says, if it was not over.
- */
+/* As ahead_take, for the read that is being counted. */
 ONCE u64 ahead_use(struct task_state *state)
 {
+	CURRENT(trusted, task);
 	struct address_space *mapping;
+	struct read *read;
 	struct use use = {};
 
 	if (!state)
 		return 0;
-	mapping = PLAIN(address_space, (void *)state->counting.mapping);
-	use.range.mapping = state->counting.mapping;
+	read = &state->counting;
+	mapping = PLAIN(address_space, (void *)read->mapping);
+	use.range.mapping = read->mapping;
 	use.range.inode_number = READ(mapping, host, i_ino);
-	use.range.lo = state->counting.start;
-	use.range.hi = state->counting.end;
-	use.used = &state->used;
-	state->used.call.mapping = 0;
+	use.range.lo = read->start;
+	use.range.hi = read->end;
 	if (!*watch_of(use.range.inode_number))
 		return 0;
-	set_clear(&state->used);
+	/* of one page alone it is known: it was there when the event came */
+	if (!read->call.mapping || read->start == read->end || !is_numbered(task, state, read->call.nr))
+		return ahead_take_range(&use.range);
+	use.call = read->call;
 	bpf_loop(1 << 14, use_step, &use, 0); /* a read returns 2 GiB at most */
 	return use.range.taken;
 }
 
-/* Is a call of the number `nr` told from the next one: by the task's count of reads, or by its epoch? */
-static __always_inline bool is_numbered(struct task_struct *task, u32 nr)
+/* Pages lo..=hi that a call brings in: how many it had `used` before, and how many are here `again`. */
+struct come {
+	struct call call;
+	u64 lo, hi, used, again;
+	u32 cancelled; /* they did not come after all */
+	u32 padding;
+};
+
+static long come_step(u32 i, void *context)
 {
-	if (call_kind(nr) & (CALL_READ | CALL_CHUNKED))
-		return true;
-	return nr == NR_io_uring_enter && !(task->flags & PF_IO_WORKER);
+	struct come *come = context;
+	u64 lo = chunk_start(come->lo, i), count, bits;
+	struct again *again;
+
+	if (lo > come->hi)
+		return 1;
+	again = again_of(&come->call, lo >> CHUNK_SHIFT);
+	if (!again)
+		return 0;
+	bits = chunk_bits(lo, come->hi, &count);
+	if (come->cancelled) {
+		again->missed &= ~bits;
+		return 0;
+	}
+	come->used += count_bits(again->used & bits);
+	come->again += count_bits(again->missed & bits);
+	again->used &= ~bits;
+	again->missed |= bits;
+	return 0;
 }
 
 /*
@@ -110,27 +139,38 @@ static __always_inline bool is_numbered(struct task_struct *task, u32 nr)
 ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 {
 	CURRENT(trusted, task);
-	u64 used = 0, again, m, serial = task->ioac.syscr;
+	struct come come = {};
 	struct ledger *ledger;
 	struct row_key key;
 
-	if (!state || !is_numbered(task, nr))
+	if (!state || !is_numbered(task, state, nr))
 		return 0;
-	m = state->pending.mapping;
-	if (same_call(&state->used.call, m, serial, nr, state->epoch))
-		used = set_pages(&state->used, lo, hi, false);
-	if (!same_call(&state->missed.call, m, serial, nr, state->epoch)) {
-		set_clear(&state->missed);
-		set_call(&state->missed.call, m, serial, nr, state->epoch);
-	}
-	again = set_pages(&state->missed, lo, hi, true);
-	if (used | again) {
+	set_call(&come.call, state->pending.mapping, task->ioac.syscr, nr, state->epoch);
+	come.lo = lo;
+	come.hi = hi;
+	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	if (come.used | come.again) {
 		key = state->pending_key;
 		ledger = ledger_of_key(&key);
-		ADD(ledger, used_too_early_pages, used);
-		ADD(ledger, readahead_wasted_pages, again);
+		ADD(ledger, used_too_early_pages, come.used);
+		ADD(ledger, readahead_wasted_pages, come.again);
 	}
-	return again;
+	return come.again;
+}
+
+/* Pages lo..=hi of the read whose inserts are being collected were given back unread. */
+ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
+{
+	struct come come = {};
+
+	if (!state)
+		return 0;
+	come.call = state->pending;
+	come.lo = lo;
+	come.hi = hi;
+	come.cancelled = 1;
+	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	return 0;
 }
 
 #endif

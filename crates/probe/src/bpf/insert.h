@@ -237,7 +237,7 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
 
 			if (inside)
-				set_pages(&state->missed, from, to, false);
+				cancel_again(state, from, to);
 			if (state->pending_miss >= inside)
 				state->pending_miss -= inside;
 			if (state->pending_ahead >= pages - inside)

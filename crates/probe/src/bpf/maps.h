@@ -125,17 +125,9 @@ struct tally {
 /* Pages start..=end that were asked for (with a tally of no pages: none), of a mapping by its address. */
 struct read {
 	u64 mapping;
+	struct call call; /* that is under way; mapping 0: it is over */
 	u64 start, end;
 	struct tally tally;
-};
-
-/* Some of the pages of one call: a bit for each, in the last chunks that it came to. */
-#define SET_CHUNKS 16 /* 1,024 pages; a power of two */
-
-struct page_set {
-	struct call call;
-	u64 chunks[SET_CHUNKS]; /* their numbers, each at its remainder */
-	u64 bits[SET_CHUNKS];
 };
 
 struct task_state {
@@ -158,8 +150,6 @@ struct task_state {
 	u32 pending_miss, pending_ahead;
 	u32 pending_counts; /* no event came so far: the request itself is to be counted */
 	u32 pending_chunks; /* a call in chunks: misses are booked as its pages are */
-	/* of the read's pages: those brought in for it, and those it found that had been brought in ahead */
-	struct page_set missed, used;
 	/* the page fault that is being served */
 	u64 fault_mapping, fault_serial, fault_index;
 	u32 fault_known, fault_missed;

@@ -202,9 +202,8 @@ commit:
 		pending_commit(state, &read->tally);
 	if (read->tally.pages | read->tally.misses | read->tally.ahead) {
 		read->mapping = m;
+		read->call = state->read;
 		count_read(state);
-		if (read->tally.used)
-			state->used.call = state->read;
 	}
 	return 0;
 }

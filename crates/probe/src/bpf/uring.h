@@ -99,6 +99,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 
 	__builtin_memset(read, 0, sizeof(*read));
 	read->mapping = (u64)mapping;
+	set_call(&read->call, read->mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);
 	read->start = pos >> config.page_shift;
 	read->end = (pos + len - 1) >> config.page_shift;
 	read->tally.requests = 1;
@@ -110,8 +111,6 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	set_call(&state->ahead, (u64)mapping, task->ioac.syscr, NR_io_uring_enter, state->epoch);
 	state->ahead_start = state->ahead_lo = pos >> config.page_shift;
 	state->ahead_hi = (pos + len - 1) >> config.page_shift;
-	if (read->tally.used)
-		state->used.call = state->ahead;
 	return 0;
 }
 
