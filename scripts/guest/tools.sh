@@ -165,8 +165,8 @@ tools() {
         fi
         cp /tmp/ours.json "$out/tools-$(echo "$load" | tr ' ' -).json"
         say "tools: $load | expected: $(truth_of "$load")"
-        say "tools: $load | cachewise: $(number read_hit_pages) hits, $(number read_miss_pages) misses," \
-            "$(number readahead_used_pages) first uses of read-ahead, $(number direct_read_bytes) bytes around the cache," \
+        say "tools: $load | cachewise: $(number read_hit_pages) hits, $(number read_missed_pages) misses," \
+            "$(number readahead_hit_pages) first uses of read-ahead, $(number direct_read_bytes) bytes around the cache," \
             "$(number write_pages) pages written"
     done
     for versions in /others/*.versions; do

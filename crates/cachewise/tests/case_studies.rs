@@ -79,9 +79,9 @@ fn cold_then_warm() {
             pages,
             "the second time every page is a hit"
         );
-        assert_eq!(number(row, "read_miss_pages"), 0, "and none is missed");
+        assert_eq!(number(row, "read_missed_pages"), 0, "and none is missed");
         assert_eq!(
-            number(row, "reuse_pages"),
+            number(row, "read_cached_pages"),
             pages,
             "all without any I/O of this run"
         );
@@ -141,8 +141,8 @@ fn cold_in_its_own_block_size() {
             return None;
         }
         let row = report.file(&file);
-        let asked = number(row, "read_pages");
-        let sum = number(row, "read_hit_pages") + number(row, "read_miss_pages");
+        let asked = number(row, "read_requested_pages");
+        let sum = number(row, "read_hit_pages") + number(row, "read_missed_pages");
         assert_eq!(sum, asked, "hits and misses are what was asked for");
         assert_eq!(asked, FILE_BYTES / 512, "a page each request");
         assert_eq!(number(row, "read_bytes"), FILE_BYTES, "and all bytes");
@@ -173,7 +173,7 @@ fn a_cold_read(report: &Report, file: &Path) {
     let row = report.file(file);
     let (hits, misses) = (
         number(row, "read_hit_pages"),
-        number(row, "read_miss_pages"),
+        number(row, "read_missed_pages"),
     );
     assert_eq!(
         hits + misses,
@@ -181,18 +181,22 @@ fn a_cold_read(report: &Report, file: &Path) {
         "hits ({hits}) and misses ({misses}) are the file's pages"
     );
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         pages,
         "which is what was asked for"
     );
     assert_eq!(number(row, "read_bytes"), FILE_BYTES, "in bytes too");
     assert!(misses > 0, "somebody had to fetch the first page");
-    assert_eq!(number(row, "reuse_pages"), 0, "nothing was there before");
+    assert_eq!(
+        number(row, "read_cached_pages"),
+        0,
+        "nothing was there before"
+    );
     assert_eq!(
         row["reuse_ratio"], 0.0,
         "so the hit rate is 0, not the article's 50 %"
     );
-    let read_ahead = number(row, "readahead_used_pages");
+    let read_ahead = number(row, "readahead_hit_pages");
     assert_eq!(
         read_ahead, hits,
         "each hit is of a page that read-ahead had just fetched"
@@ -289,7 +293,7 @@ fn direct_of(path: &Path) {
         "what went around the cache, to the byte"
     );
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         0,
         "nothing was asked of the cache"
     );
@@ -388,23 +392,27 @@ fn cached_of(path: &Path) {
     drop(pinned);
     let row = first.file(path);
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         pages,
         "the first round asks for every page"
     );
-    assert_eq!(number(row, "reuse_pages"), 0, "and has to fetch them all");
+    assert_eq!(
+        number(row, "read_cached_pages"),
+        0,
+        "and has to fetch them all"
+    );
     let row = second.file(path);
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         ROUNDS * pages,
         "so does each that follows"
     );
     assert_eq!(
-        number(row, "reuse_pages"),
+        number(row, "read_cached_pages"),
         ROUNDS * pages,
         "and gets them all from memory: {row}"
     );
-    assert_eq!(number(row, "read_miss_pages"), 0, "none is missed");
+    assert_eq!(number(row, "read_missed_pages"), 0, "none is missed");
     assert_eq!(
         row["reuse_ratio"], 1.0,
         "a hit rate of 100 %, this time for real"

@@ -112,7 +112,7 @@ fn overlay() {
         let report = asked(&merged);
         let row = report.file(&below);
         assert_eq!(
-            number(row, "read_pages"),
+            number(row, "read_requested_pages"),
             pages,
             "{block}: every page once, of the lower file"
         );
@@ -294,7 +294,11 @@ fn subvolume() {
     let report = report_of(&[], ["cat".as_ref(), files[0].as_path(), &files[1]]);
     for file in &files {
         let row = report.file(file);
-        assert_eq!(number(row, "read_pages"), pages_of(file), "each by itself");
+        assert_eq!(
+            number(row, "read_requested_pages"),
+            pages_of(file),
+            "each by itself"
+        );
         assert!(
             row["resident_after_pages"].is_u64(),
             "the file of that name is the one that was read: {row}"

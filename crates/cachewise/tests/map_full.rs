@@ -70,13 +70,15 @@ fn total_with_room(scratch: &Scratch, pages: u64) -> u64 {
             .as_str()
             .is_some_and(|path| path.starts_with(ours))
     });
-    let read: u64 = listed.map(|file| number(file, "read_pages")).sum();
+    let read: u64 = listed
+        .map(|file| number(file, "read_requested_pages"))
+        .sum();
     assert_eq!(
         read, pages,
         "with room enough each file has its row and its pages"
     );
     assert_eq!(report.lost("rows"), 0, "and nothing is lost");
-    number(&report.json["totals"], "read_pages")
+    number(&report.json["totals"], "read_requested_pages")
 }
 
 fn thousands_are_all_read_back() {
@@ -100,7 +102,7 @@ fn thousands_are_all_read_back() {
         file["path"]
             .as_str()
             .is_some_and(|path| path.starts_with(ours))
-            && file["read_pages"] == 1
+            && file["read_requested_pages"] == 1
     });
     assert_eq!(
         listed.count() as u64,
@@ -124,7 +126,7 @@ fn sums_stay_whole() {
         let report = report_of(&["--max-rows", rows], cat_all(&scratch));
         let totals = &report.json["totals"];
         assert_eq!(
-            number(totals, "read_pages"),
+            number(totals, "read_requested_pages"),
             expected,
             "--max-rows {rows}: not a page of {pages} in {FILES} files is lost"
         );
@@ -141,7 +143,7 @@ fn sums_stay_whole() {
                     file["reasons"]["path"].is_string(),
                     "with a reason for the name: {file}"
                 );
-                number(file, "read_pages")
+                number(file, "read_requested_pages")
             })
             .collect();
         assert!(
@@ -192,7 +194,7 @@ fn one_is_enough() {
     let expected = total_with_room(&scratch, pages);
     let report = report_of(&["--max-rows", "1"], cat_all(&scratch));
     assert_eq!(
-        number(&report.json["totals"], "read_pages"),
+        number(&report.json["totals"], "read_requested_pages"),
         expected,
         "the sum needs no more"
     );
@@ -218,13 +220,13 @@ fn of_many_processes() {
     for report in [&whole, &full] {
         report.adds_up();
         assert!(
-            number(&report.json["totals"], "read_pages") >= 300 * 7,
+            number(&report.json["totals"], "read_requested_pages") >= 300 * 7,
             "each read counts"
         );
     }
     assert_eq!(
-        number(&full.json["totals"], "read_pages"),
-        number(&whole.json["totals"], "read_pages"),
+        number(&full.json["totals"], "read_requested_pages"),
+        number(&whole.json["totals"], "read_requested_pages"),
         "processes that find no room are in the sums"
     );
     assert!(full.lost("rows") > 0, "and it is said that they found none");

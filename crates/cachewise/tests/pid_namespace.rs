@@ -37,7 +37,7 @@ fn namespace(options: &[&str], script: &str, arguments: &[&Path]) -> Ended {
 fn pids(report: &Report, file: &Path) -> Vec<(u64, u64)> {
     report.adds_up();
     assert_eq!(
-        number(report.file(file), "read_pages"),
+        number(report.file(file), "read_requested_pages"),
         pages_of(file),
         "what is done inside is counted"
     );

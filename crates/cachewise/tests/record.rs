@@ -97,16 +97,16 @@ fn to_the_page() {
         .collect();
     let pages = pages_of(&data);
     assert_eq!(
-        sum(&of_data, "read_pages"),
+        sum(&of_data, "read_requested_pages"),
         2 * pages,
         "each page was asked for twice"
     );
-    let missed = sum(&of_data, "read_miss_pages");
+    let missed = sum(&of_data, "read_missed_pages");
     assert!(missed > 0, "it was cold");
     let machine = rows(&recording, "machine");
     let counters = [
-        "read_pages",
-        "read_miss_pages",
+        "read_requested_pages",
+        "read_missed_pages",
         "dirtied_pages",
         "fault_requests",
     ];
@@ -116,21 +116,21 @@ fn to_the_page() {
             let parts = sum(&rows_with(&recording, of, &["--columns", id]), id);
             assert_eq!(parts, whole, "{id}: the {of} add up to the machine");
             assert!(
-                id != "read_pages" || whole > 0,
+                id != "read_requested_pages" || whole > 0,
                 "{of}: there is something to add up"
             );
         }
     }
     let report = json_of(&["report", text(&recording), "--json"]);
     assert_eq!(
-        report["totals"]["read_pages"],
-        sum(&machine, "read_pages"),
+        report["totals"]["read_requested_pages"],
+        sum(&machine, "read_requested_pages"),
         "the report adds up what the samples say"
     );
     let summed = (report["files"].as_array().expect("files").iter())
         .find(|row| row["path"] == text(&data))
         .expect("the file was used most");
-    assert_eq!(summed["read_pages"], 2 * pages, "by file too");
+    assert_eq!(summed["read_requested_pages"], 2 * pages, "by file too");
 }
 
 fn few_by_name() {
@@ -147,8 +147,8 @@ fn few_by_name() {
         let others = others.unwrap_or_else(|| panic!("{of}: one row is of all others"));
         assert!(others[number].is_null(), "it has no number: {others}");
         assert_eq!(
-            sum(&parts, "read_pages"),
-            sum(&machine, "read_pages"),
+            sum(&parts, "read_requested_pages"),
+            sum(&machine, "read_requested_pages"),
             "the row of all others has what the named {of} do not"
         );
         assert!(
@@ -241,7 +241,9 @@ fn with_the_process() {
     started.wait().expect(0, "it ends with the process");
     let files = rows(&recording, "files");
     let of_data = files.iter().filter(|row| row["path"] == text(&data));
-    let pages: u64 = of_data.filter_map(|row| row["read_pages"].as_u64()).sum();
+    let pages: u64 = of_data
+        .filter_map(|row| row["read_requested_pages"].as_u64())
+        .sum();
     assert_eq!(pages, 64, "what the process had read");
 }
 
@@ -594,7 +596,7 @@ fn unprivileged() {
     let report = json_of(&["report", text(&recording), "--json"]);
     assert_eq!(report["backend"]["exact"], false, "and it stays known");
     let read = (report["fields"].as_array().expect("fields").iter())
-        .find(|field| field["id"] == "read_pages")
+        .find(|field| field["id"] == "read_requested_pages")
         .expect("it is in the table");
     assert_eq!(read["max"], Value::Null, "what cannot be had is not zero");
     assert!(read["reason"].is_string(), "and has its reason");

@@ -214,7 +214,7 @@ fn bytes_nobody_told() {
     let program = fs::canonicalize("/bin/true").expect("it is there");
     let row = report.file(&program);
     assert!(
-        number(row, "read_pages") > 0,
+        number(row, "read_requested_pages") > 0,
         "its first page was asked for: {row}"
     );
     assert!(
@@ -449,17 +449,17 @@ fn forks_a_thousand_times() {
         .filter(|process| process["command"] == "cat");
     let cats: Vec<_> = cats.collect();
     assert_eq!(cats.len() as u64, FORKS, "each of the thousand is listed");
-    let of_file = number(report.file(&file), "read_pages");
+    let of_file = number(report.file(&file), "read_requested_pages");
     assert_eq!(
         of_file,
         FORKS * 3,
         "three pages each, summed up over a thousand processes"
     );
     // They all do the same: the file, and what starting cat reads.
-    let first = number(cats[0], "read_pages");
+    let first = number(cats[0], "read_requested_pages");
     for cat in cats {
         assert_eq!(
-            number(cat, "read_pages"),
+            number(cat, "read_requested_pages"),
             first,
             "and none lacks a page: {cat}"
         );
@@ -524,7 +524,7 @@ fn threads() {
     let report = report_of(&[], words);
     let row = report.file(&file);
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         pages_of(&file),
         "four threads, each page once"
     );
@@ -554,7 +554,10 @@ fn under_itself() {
         file.clone().into(),
     ]);
     let outer = report_of(&[], words);
-    let (pages, outer_pages) = (pages_of(&file), number(outer.file(&file), "read_pages"));
+    let (pages, outer_pages) = (
+        pages_of(&file),
+        number(outer.file(&file), "read_requested_pages"),
+    );
     assert_eq!(
         outer_pages, pages,
         "the outer one counts what is done under the inner one"
@@ -563,7 +566,7 @@ fn under_itself() {
     let ended = Ended::of(&mut Command::new("true"));
     let inner = Report::read(&inner, ended);
     assert_eq!(
-        number(inner.file(&file), "read_pages"),
+        number(inner.file(&file), "read_requested_pages"),
         pages,
         "and the inner one the same"
     );
@@ -614,7 +617,7 @@ fn counts_setuid(file: &Path, words: Vec<OsString>) {
         "the program runs with its owner's rights, and writes what it reads"
     );
     assert_eq!(
-        number(report.file(file), "read_pages"),
+        number(report.file(file), "read_requested_pages"),
         pages_of(file),
         "whose rights a program has makes no difference to what is counted"
     );
@@ -622,7 +625,7 @@ fn counts_setuid(file: &Path, words: Vec<OsString>) {
         process["command"]
             .as_str()
             .is_some_and(|name| name.starts_with("setuid-cat"))
-            && number(process, "read_pages") >= pages_of(file)
+            && number(process, "read_requested_pages") >= pages_of(file)
     });
     assert!(found, "its pages are on its row: {:?}", report.processes());
     report.adds_up();

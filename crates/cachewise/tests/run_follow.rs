@@ -182,11 +182,11 @@ fn for_a_time() {
     assert!(reader.runs(), "which it does");
     let row = report.file(&file);
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         pages_of(&file),
         "what it read meanwhile"
     );
-    assert_eq!(number(row, "reuse_pages"), 0, "cold");
+    assert_eq!(number(row, "read_cached_pages"), 0, "cold");
     report.adds_up();
     reader.end();
 }
@@ -203,7 +203,7 @@ fn to_its_end() {
     let report = follower.report();
     let row = report.file(&file);
     assert_eq!(
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         2 * pages_of(&file),
         "two reads; the one before it was followed is not counted"
     );
@@ -235,7 +235,7 @@ fn killed_meanwhile() {
     drop(reader);
     let report = follower.report();
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         pages_of(&file),
         "what was counted up to then is reported"
     );
@@ -251,7 +251,7 @@ fn another_user() {
     reader.end();
     let report = follower.report();
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         pages_of(&file),
         "root follows anybody's process"
     );
@@ -282,7 +282,7 @@ fn a_single_process_that_reads() {
     reader.wait().expect(0, "it reads the file and ends");
     let report = follower.report();
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         pages_of(&file),
         "each page once"
     );
@@ -292,7 +292,7 @@ fn a_single_process_that_reads() {
         .find(|process| process["pid"] == pid);
     let row = row.unwrap_or_else(|| panic!("{pid} is in {:?}", report.processes()));
     assert!(
-        number(row, "read_pages") >= pages_of(&file),
+        number(row, "read_requested_pages") >= pages_of(&file),
         "they are on its row: {row}"
     );
     report.adds_up();
@@ -307,7 +307,7 @@ fn stopped_by(signal: Signal) {
     follower.run.signal(signal);
     let report = follower.report();
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         pages_of(&file),
         "what was counted up to then is reported"
     );

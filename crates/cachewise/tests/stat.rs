@@ -96,7 +96,7 @@ fn counts() {
 }
 
 fn columns() {
-    for (typed, meant) in [("hitz", "hits"), ("read_mis_pages", "read_miss_pages")] {
+    for (typed, meant) in [("hitz", "hits"), ("read_mis_pages", "read_missed_pages")] {
         Ended::of(&mut stat(&[
             "--columns",
             &format!("time,{typed}"),
@@ -227,8 +227,8 @@ fn columns_are_listed() {
     let ended = Ended::of(&mut cachewise(["columns"])).expect(0, "this needs nothing");
     let listed = ended.out();
     for id in [
-        "read_pages",
-        "read_miss_pages",
+        "read_requested_pages",
+        "read_missed_pages",
         "reuse_ratio",
         "direct_bytes",
         "cached_bytes",
@@ -355,11 +355,11 @@ fn has_a_head(document: &Value) {
 fn adds_up(row: &Value) {
     let (hits, misses) = (
         number(row, "read_hit_pages"),
-        number(row, "read_miss_pages"),
+        number(row, "read_missed_pages"),
     );
     assert_eq!(
         hits + misses,
-        number(row, "read_pages"),
+        number(row, "read_requested_pages"),
         "each row adds up: {row}"
     );
 }
@@ -372,9 +372,12 @@ fn json() {
         let rows = document["rows"].as_array().expect("it has rows");
         assert_eq!(rows.len(), 3, "three of them");
         rows.iter().for_each(adds_up);
-        let sum: u64 = rows.iter().map(|row| number(row, "read_pages")).sum();
+        let sum: u64 = rows
+            .iter()
+            .map(|row| number(row, "read_requested_pages"))
+            .sum();
         assert_eq!(
-            number(&document["total"], "read_pages"),
+            number(&document["total"], "read_requested_pages"),
             sum,
             "the total is their sum"
         );
@@ -418,8 +421,12 @@ fn csv() {
         .collect();
     assert_eq!(rows.len(), 3, "three of them");
     for row in &rows {
-        let sum = cell(row, "read_hit_pages") + cell(row, "read_miss_pages");
-        assert_eq!(sum, cell(row, "read_pages"), "each row adds up: {row:?}");
+        let sum = cell(row, "read_hit_pages") + cell(row, "read_missed_pages");
+        assert_eq!(
+            sum,
+            cell(row, "read_requested_pages"),
+            "each row adds up: {row:?}"
+        );
     }
 }
 
@@ -514,13 +521,13 @@ fn sums_to_the_file() {
     let rows = rows.end();
     let pages = pages_of(&file);
     assert_eq!(
-        sum(&rows, "read_pages"),
+        sum(&rows, "read_requested_pages"),
         pages,
         "over all rows, exactly the file's pages"
     );
-    assert!(sum(&rows, "read_miss_pages") > 0, "it was cold");
+    assert!(sum(&rows, "read_missed_pages") > 0, "it was cold");
     assert_eq!(
-        sum(&rows, "readahead_used_pages"),
+        sum(&rows, "readahead_hit_pages"),
         sum(&rows, "read_hit_pages"),
         "so what hit was just read ahead"
     );
@@ -542,7 +549,7 @@ fn two_files() {
     dd(&one);
     let pages = 2 * pages_of(&one) + pages_of(&two);
     assert_eq!(
-        sum(&rows.end(), "read_pages"),
+        sum(&rows.end(), "read_requested_pages"),
         pages,
         "one twice, two once, the other not"
     );
@@ -557,7 +564,7 @@ fn of_a_block_device() {
     dd(&device.path);
     let pages = (8 << 20) / page_size();
     assert_eq!(
-        sum(&rows.end(), "read_pages"),
+        sum(&rows.end(), "read_requested_pages"),
         pages,
         "a device's own pages, exactly"
     );
@@ -575,11 +582,11 @@ fn of_a_process() {
     dd(&file);
     let (both, process) = (both.end(), process.end());
     assert_eq!(
-        sum(&both, "read_pages"),
+        sum(&both, "read_requested_pages"),
         pages_of(&file),
         "its child's read, and nobody else's"
     );
-    let all = sum(&process, "read_pages");
+    let all = sum(&process, "read_requested_pages");
     let (least, most) = (pages_of(&file), pages_of(&file) + 1000);
     assert!(
         (least..most).contains(&all),
@@ -620,11 +627,11 @@ fn of_a_cgroup() {
         let (rows, all) = (rows.end(), all.end());
         let pages = 2 * pages_of(&file);
         assert_eq!(
-            sum(&rows, "read_pages"),
+            sum(&rows, "read_requested_pages"),
             pages,
             "its tasks and those of groups below it"
         );
-        let read = sum(&all, "read_pages");
+        let read = sum(&all, "read_requested_pages");
         assert!(
             (pages..pages + 1000).contains(&read),
             "and what starting cat reads: {read}"
@@ -644,20 +651,20 @@ fn two_at_once() {
     let (one, two) = (one.end(), two.end());
     let pages = pages_of(&file);
     assert_eq!(
-        sum(&one, "read_pages"),
+        sum(&one, "read_requested_pages"),
         2 * pages,
         "the first counts both reads"
     );
     for id in [
-        "read_pages",
-        "read_miss_pages",
+        "read_requested_pages",
+        "read_missed_pages",
         "read_hit_pages",
-        "readahead_used_pages",
+        "readahead_hit_pages",
     ] {
         assert_eq!(sum(&two, id), sum(&one, id), "the second the same: {id}");
     }
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         pages,
         "and a third its own part"
     );

@@ -64,7 +64,7 @@ fn columns() {
     Ended::of(&mut top(&["-b", "--view", "file", "--columns", "pid"]))
         .expect(2, "files have no process id")
         .says("`pid` is not one of files", "it is said")
-        .says("read_miss_pages", "with columns that files have");
+        .says("read_missed_pages", "with columns that files have");
     Ended::of(&mut top(&["-b", "--view", "cgroup", "--sort", "inode"]))
         .expect(2, "groups have no inode")
         .says("`inode` is not one of cgroups", "sorting by it is nonsense");
@@ -118,8 +118,7 @@ fn sums() {
     let mut reader = Reader::of(&file);
     let busy = Busy::with(&other);
     let filter = scratch.directory().display().to_string();
-    let columns =
-        "time,elapsed_seconds,read_pages,read_miss_pages,readahead_used_pages,read_hit_pages,path";
+    let columns = "time,elapsed_seconds,read_requested_pages,read_missed_pages,readahead_hit_pages,read_hit_pages,path";
     let mut started = Started::of(&mut top(&[
         "-b",
         "0.1",
@@ -144,16 +143,16 @@ fn sums() {
         assert!(row["elapsed_seconds"].as_f64() > Some(0.0), "and its time");
         let number = |id: &str| row[id].as_u64().expect("counts are integers");
         assert_eq!(
-            number("read_pages"),
-            number("read_hit_pages") + number("read_miss_pages"),
+            number("read_requested_pages"),
+            number("read_hit_pages") + number("read_missed_pages"),
             "hits and misses add up in each row"
         );
         if row["path"]
             .as_str()
             .is_some_and(|path| Path::new(path) == file)
         {
-            read += number("read_pages");
-            fetched += number("read_miss_pages") + number("readahead_used_pages");
+            read += number("read_requested_pages");
+            fetched += number("read_missed_pages") + number("readahead_hit_pages");
             rows += 1;
         }
     }
@@ -176,7 +175,8 @@ fn formats() {
     let mut csv = csv::Reader::from_reader(outputs[0].as_bytes());
     let heads = csv.headers().expect("it has a head").clone();
     assert!(
-        heads.iter().any(|id| id == "elapsed_seconds") && heads.iter().any(|id| id == "read_pages"),
+        heads.iter().any(|id| id == "elapsed_seconds")
+            && heads.iter().any(|id| id == "read_requested_pages"),
         "ids: {heads:?}"
     );
     let command = heads.iter().position(|id| id == "command").expect("names");
@@ -227,7 +227,7 @@ fn views() {
         assert!(!rows.is_empty(), "{view}: there are rows: {}", ended.err());
         let all: u64 = rows
             .iter()
-            .filter_map(|row| row["read_pages"].as_u64())
+            .filter_map(|row| row["read_requested_pages"].as_u64())
             .sum();
         assert!(all >= pages_of(&file), "{view}: with what was read: {all}");
         assert!(

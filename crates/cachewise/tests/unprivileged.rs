@@ -165,8 +165,8 @@ fn runs(without: &Without) {
     let totals = &document["totals"];
     says_why(totals);
     for id in [
-        "read_pages",
-        "read_miss_pages",
+        "read_requested_pages",
+        "read_missed_pages",
         "read_hit_pages",
         "reuse_ratio",
         "direct_bytes",
@@ -221,7 +221,10 @@ fn shows_rows(without: &Without) {
     for line in ended.expect(0, "in machine formats too").out().lines() {
         let row: Value = serde_json::from_str(line).expect("a row is JSON");
         says_why(&row);
-        assert!(row["read_pages"].is_null(), "not known is null: {row}");
+        assert!(
+            row["read_requested_pages"].is_null(),
+            "not known is null: {row}"
+        );
         assert!(
             row["cached_bytes"].is_number(),
             "what procfs tells is there: {row}"
@@ -256,7 +259,7 @@ fn shows_nobody(without: &Without) {
             let row: Value = serde_json::from_str(line).expect("a row is JSON");
             says_why(&row);
             assert!(
-                row["read_pages"].is_null(),
+                row["read_requested_pages"].is_null(),
                 "{view}: not known is null: {row}"
             );
             seen += 1;
@@ -272,7 +275,10 @@ fn shows_nobody(without: &Without) {
             let mut table = csv::Reader::from_reader(&ended.out[..]);
             let row = table.records().next().expect("a row").expect("all cells");
             let reasons = row.get(row.len() - 1).unwrap_or_default();
-            assert!(reasons.contains("read_pages: "), "{view}: {reasons}");
+            assert!(
+                reasons.contains("read_requested_pages: "),
+                "{view}: {reasons}"
+            );
         }
         let metrics = rows("openmetrics").out();
         assert!(metrics.ends_with("# EOF\n"), "{view}: whole: {metrics}");
@@ -438,13 +444,13 @@ fn are_enough_for_stat() {
         says_why(row);
         let estimated = row["estimated"].as_array();
         assert!(
-            estimated.is_none_or(|ids| !ids.contains(&"read_pages".into())),
+            estimated.is_none_or(|ids| !ids.contains(&"read_requested_pages".into())),
             "nothing of it is an estimate: {row}"
         );
     }
     let read: u64 = rows
         .iter()
-        .filter_map(|row| row["read_pages"].as_u64())
+        .filter_map(|row| row["read_requested_pages"].as_u64())
         .sum();
     assert!(read >= 64, "root's reads are counted: {lines}");
 }
@@ -472,7 +478,10 @@ fn are_enough_for_top() {
                 "process" => row["command"] == "cat",
                 _ => row["path"] == file.to_str().expect("an ordinary name"),
             };
-            found |= is_it && row["read_pages"].as_u64().is_some_and(|pages| pages >= 64);
+            found |= is_it
+                && row["read_requested_pages"]
+                    .as_u64()
+                    .is_some_and(|pages| pages >= 64);
         }
         assert!(found, "{view}: another user's reads, by name: {lines}");
     }
@@ -527,7 +536,7 @@ fn capabilities_are_enough() {
         .clone()
         .find(|row| row["path"] == file.to_str().expect("an ordinary name"));
     let row = row.unwrap_or_else(|| panic!("the file is listed: {}", document["files"]));
-    assert_eq!(row["read_pages"], 16, "with its pages: {row}");
+    assert_eq!(row["read_requested_pages"], 16, "with its pages: {row}");
     says_why(row);
 }
 

@@ -62,17 +62,17 @@ macro_rules! counters {
 counters! {
     ReadRequests, "read_requests", "READS", [], Count,
         "Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like";
-    ReadPages, "read_pages", "TOTAL", ["total_pages"], Pages,
+    ReadRequestedPages, "read_requested_pages", "TOTAL", ["read_pages", "total_pages"], Pages,
         "Pages asked for by reads, clamped to the end of the file: hits plus misses";
-    ReadBytes, "read_bytes", "READ", [], Bytes,
+    ReadRequestedBytes, "read_requested_bytes", "READ-REQ", [], Bytes,
         "Bytes asked for by read calls through the page cache, clamped to the end of the file; how many the kernel's own reads want (execve) is not known";
-    ReadMissPages, "read_miss_pages", "MISSES", ["miss_pages"], Pages,
+    ReadMissedPages, "read_missed_pages", "MISSES", ["read_miss_pages", "miss_pages"], Pages,
         "Pages asked for by reads that were not in the page cache and were brought in for that request";
     ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
         "Pages brought in by reads beyond what the request asked for, or again for the same request";
     PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
         "Pages brought in by advice: posix_fadvise, readahead, madvise";
-    ReadaheadUsedPages, "readahead_used_pages", "READAHEAD", [], Pages,
+    ReadaheadHitPages, "readahead_hit_pages", "READAHEAD", ["readahead_used_pages"], Pages,
         "Hits that were the first read of a page which read-ahead or prefetch had just brought in";
     ReadaheadWastedPages, "readahead_wasted_pages", "RA-WASTE", [], Pages,
         "Pages of read-ahead or prefetch that left the page cache without ever being read";
@@ -114,6 +114,20 @@ counters! {
         "Pages brought in by no request that is known: kernel threads and the like";
     EventlessRequests, "eventless_requests", "EVENTLESS", [], Count,
         "Read requests known only from the pages that they brought in";
+    ReadUnservedPages, "read_unserved_pages", "UNSERVED", [], Pages,
+        "Pages requested by reads that ended before they reached them: failed, short or cancelled requests";
+    ReadUnservedBytes, "read_unserved_bytes", "RD-UNSERVED", [], Bytes,
+        "Bytes requested by reads that did not move: failed, short or cancelled requests";
+    ReadFailedRequests, "read_failed_requests", "RD-FAILED", [], Count,
+        "Read requests that moved no byte and returned an error";
+    WriteUnservedBytes, "write_unserved_bytes", "WR-UNSERVED", [], Bytes,
+        "Bytes that buffered writes requested and did not move: failed, short or cancelled requests";
+    WriteFailedRequests, "write_failed_requests", "WR-FAILED", [], Count,
+        "Buffered write requests that moved no byte and returned an error";
+    DirectReadFailedRequests, "direct_read_failed_requests", "DIO-RD-FAIL", [], Count,
+        "Direct reads that moved no byte and returned an error";
+    DirectWriteFailedRequests, "direct_write_failed_requests", "DIO-WR-FAIL", [], Count,
+        "Direct writes that moved no byte and returned an error";
 }
 
 impl Counter {
@@ -131,18 +145,20 @@ mod tests {
     #[test]
     fn order_is_the_kernel_rows_order() {
         let ids: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
-        let expected = "read_requests read_pages read_bytes read_miss_pages readahead_pages \
-            prefetch_pages readahead_used_pages readahead_wasted_pages readahead_cancelled_pages \
+        let expected = "read_requests read_requested_pages read_requested_bytes read_missed_pages readahead_pages \
+            prefetch_pages readahead_hit_pages readahead_wasted_pages readahead_cancelled_pages \
             fault_requests fault_miss_pages fault_readahead_pages write_requests write_pages \
             write_bytes write_new_pages dirtied_pages direct_read_requests direct_read_bytes \
             direct_write_requests direct_write_bytes evicted_reclaim_pages evicted_other_pages \
-            refault_pages metadata_pages other_pages eventless_requests";
+            refault_pages metadata_pages other_pages eventless_requests \
+            read_unserved_pages read_unserved_bytes read_failed_requests write_unserved_bytes \
+            write_failed_requests direct_read_failed_requests direct_write_failed_requests";
         assert_eq!(
             ids.join(" "),
             expected,
             "the BPF side fills the row by this order"
         );
-        assert_eq!(Counter::COUNT, 27, "the BPF side's row has this length");
+        assert_eq!(Counter::COUNT, 34, "the BPF side's row has this length");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::measured::{Count, Measured};
 impl Counter {
     /// The classes that bring pages in; their sum is the number of pages inserted.
     pub const INSERTS: [Counter; 8] = [
-        Counter::ReadMissPages,
+        Counter::ReadMissedPages,
         Counter::ReadaheadPages,
         Counter::PrefetchPages,
         Counter::FaultMissPages,
@@ -26,7 +26,7 @@ impl Counter {
     /// Metadata and what came for no request that is known are not among them: blocks that are made anew
     /// come in like those that are read.
     pub const FETCHES: [Counter; 5] = [
-        Counter::ReadMissPages,
+        Counter::ReadMissedPages,
         Counter::ReadaheadPages,
         Counter::PrefetchPages,
         Counter::FaultMissPages,
@@ -35,17 +35,24 @@ impl Counter {
 }
 
 impl Ledger {
-    /// Read pages that were there: `read_pages - read_miss_pages`.
+    /// Read pages that were there: `read_requested_pages - read_missed_pages`.
     #[must_use]
     pub fn hits(&self) -> Count {
-        self.get(Counter::ReadPages)
-            .minus(self.get(Counter::ReadMissPages))
+        self.get(Counter::ReadRequestedPages)
+            .minus(self.get(Counter::ReadMissedPages))
+    }
+
+    /// Bytes that reads moved: `read_requested_bytes - read_unserved_bytes`.
+    #[must_use]
+    pub fn read_bytes(&self) -> Count {
+        self.get(Counter::ReadRequestedBytes)
+            .minus(self.get(Counter::ReadUnservedBytes))
     }
 
     /// Hits that cost no I/O of this run: hits without the first use of read-ahead.
     #[must_use]
-    pub fn reuse_pages(&self) -> Count {
-        self.hits().minus(self.get(Counter::ReadaheadUsedPages))
+    pub fn read_cached_pages(&self) -> Count {
+        self.hits().minus(self.get(Counter::ReadaheadHitPages))
     }
 
     /// Faults whose page was there.
@@ -90,7 +97,7 @@ impl Ledger {
         if requests.known() == Some(0) {
             return Measured::not_offered("nothing was asked for");
         }
-        self.get(Counter::ReadBytes)
+        self.get(Counter::ReadRequestedBytes)
             .zip(requests, |bytes, requests| bytes / requests.max(1))
     }
 
@@ -122,16 +129,16 @@ mod tests {
     #[test]
     fn hits_and_misses_add_up() {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, 131_072);
-        ledger.set(Counter::ReadMissPages, 512);
-        ledger.set(Counter::ReadaheadUsedPages, 130_560);
+        ledger.set(Counter::ReadRequestedPages, 131_072);
+        ledger.set(Counter::ReadMissedPages, 512);
+        ledger.set(Counter::ReadaheadHitPages, 130_560);
         assert_eq!(
             ledger.hits(),
             Measured::Exact(130_560),
             "hits are what was not missed"
         );
         assert_eq!(
-            ledger.reuse_pages(),
+            ledger.read_cached_pages(),
             Measured::Exact(0),
             "a cold read reuses nothing"
         );
@@ -208,7 +215,7 @@ mod tests {
             "no reads have no size"
         );
         ledger.set(Counter::ReadRequests, 3);
-        ledger.set(Counter::ReadBytes, 10);
+        ledger.set(Counter::ReadRequestedBytes, 10);
         assert_eq!(ledger.average_read(), Measured::Exact(3), "rounded down");
     }
 }

@@ -54,18 +54,21 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
         "What there is to say of the row: deleted, why pages stayed, why a number is not known";
 };
 
-pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
+pub(crate) const DERIVED_FIELDS: [Field; 13] = fields! {
+    "read_bytes", "READ", [], Bytes, Counter,
+        |row| row.ledger.read_bytes().bytes(),
+        "Bytes that reads moved through the page cache: requested minus unserved; how many the kernel's own reads want (execve) is not known";
     "read_hit_pages", "HITS", ["hit_pages"], Pages, Counter,
         |row| row.ledger.hits().pages(),
         "Pages asked for by reads that were in the page cache: read pages minus misses";
-    "reuse_pages", "REUSE", [], Pages, Counter,
-        |row| row.ledger.reuse_pages().pages(),
+    "read_cached_pages", "REUSE", ["reuse_pages"], Pages, Counter,
+        |row| row.ledger.read_cached_pages().pages(),
         "Hits that cost no I/O of this run: hits minus the first use of read-ahead";
     "reuse_ratio", "HIT%", [], Ratio, Gauge,
-        |row| Value::ratio(row.ledger.reuse_pages().ratio_of(row.ledger.get(Counter::ReadPages))),
+        |row| Value::ratio(row.ledger.read_cached_pages().ratio_of(row.ledger.get(Counter::ReadRequestedPages))),
         "Part of the pages asked for that came from the cache without any I/O of this run: hits minus first uses of read-ahead, over pages asked for";
     "read_hit_ratio", "PRESENT%", [], Ratio, Gauge,
-        |row| Value::ratio(row.ledger.hits().ratio_of(row.ledger.get(Counter::ReadPages))),
+        |row| Value::ratio(row.ledger.hits().ratio_of(row.ledger.get(Counter::ReadRequestedPages))),
         "Part of the pages asked for that were present when reached; counts what read-ahead had just fetched as hits, so a cold sequential read shows nearly 1";
     "fault_hit_pages", "FLT-HIT", [], Pages, Counter,
         |row| row.ledger.fault_hits().pages(),

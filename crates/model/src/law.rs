@@ -51,9 +51,9 @@ impl Law {
 #[must_use]
 pub fn laws(report: &Report) -> Vec<Law> {
     let totals = &report.totals;
-    let misses = totals.get(Counter::ReadMissPages);
-    let asked = totals.get(Counter::ReadPages);
-    let first_uses = totals.get(Counter::ReadaheadUsedPages);
+    let misses = totals.get(Counter::ReadMissedPages);
+    let asked = totals.get(Counter::ReadRequestedPages);
+    let first_uses = totals.get(Counter::ReadaheadHitPages);
     let mut laws = vec![
         Law {
             id: "hits_and_misses",
@@ -63,7 +63,7 @@ pub fn laws(report: &Report) -> Vec<Law> {
         Law {
             id: "reuse_and_readahead",
             parts: vec![
-                ("reused", totals.reuse_pages()),
+                ("reused", totals.read_cached_pages()),
                 ("just read ahead", first_uses),
             ],
             whole: ("hits", totals.hits()),
@@ -83,7 +83,7 @@ pub fn laws(report: &Report) -> Vec<Law> {
 fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
     Law {
         id,
-        parts: vec![(name, sum.get(Counter::ReadPages))],
+        parts: vec![(name, sum.get(Counter::ReadRequestedPages))],
         whole: ("pages asked for", asked),
     }
 }
@@ -106,9 +106,9 @@ mod tests {
     fn a_cold_read_obeys_all_laws() {
         let mut report = sample::report();
         let mut file = sample::file("/data", 512 << 20);
-        file.ledger.set(Counter::ReadPages, 131_072);
-        file.ledger.set(Counter::ReadMissPages, 512);
-        file.ledger.set(Counter::ReadaheadUsedPages, 130_560);
+        file.ledger.set(Counter::ReadRequestedPages, 131_072);
+        file.ledger.set(Counter::ReadMissedPages, 512);
+        file.ledger.set(Counter::ReadaheadHitPages, 130_560);
         report.totals = file.ledger.clone();
         report.files.push(file);
         assert_eq!(laws(&report).len(), 3, "no processes, no law about them");
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn more_misses_than_pages_show() {
         let mut report = sample::report();
-        report.totals.set(Counter::ReadPages, 1);
-        report.totals.set(Counter::ReadMissPages, 2);
+        report.totals.set(Counter::ReadRequestedPages, 1);
+        report.totals.set(Counter::ReadMissedPages, 2);
         assert_eq!(
             verdict(&report, "hits_and_misses"),
             Verdict::Broken,
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_lost_row_shows() {
         let mut report = sample::report();
-        report.totals.set(Counter::ReadPages, 5);
+        report.totals.set(Counter::ReadRequestedPages, 5);
         report.files.push(sample::file("/data", 4096));
         assert_eq!(
             verdict(&report, "files"),
@@ -146,7 +146,7 @@ mod tests {
         let mut report = sample::report();
         report
             .totals
-            .set_missing(Counter::ReadMissPages, Missing::NotOffered("no BPF"));
+            .set_missing(Counter::ReadMissedPages, Missing::NotOffered("no BPF"));
         assert_eq!(
             verdict(&report, "hits_and_misses"),
             Verdict::Unknown("no BPF"),
@@ -154,7 +154,7 @@ mod tests {
         );
         report
             .totals
-            .set_estimated(Counter::ReadMissPages, 0, "from vmstat");
+            .set_estimated(Counter::ReadMissedPages, 0, "from vmstat");
         assert_eq!(
             verdict(&report, "hits_and_misses"),
             Verdict::Unknown("from vmstat"),

@@ -84,7 +84,8 @@ impl Ledger {
     pub fn get(&self, counter: Counter) -> Count {
         match self.booked(counter) {
             Measured::Exact(0)
-                if counter == Counter::ReadBytes && self.counts[Counter::ReadPages.index()] > 0 =>
+                if counter == Counter::ReadRequestedBytes
+                    && self.counts[Counter::ReadRequestedPages.index()] > 0 =>
             {
                 Measured::Missing(BYTES_NOT_TOLD)
             }
@@ -273,10 +274,10 @@ mod tests {
     #[test]
     fn missing_dominates_sums_and_derived_values() {
         let mut blind = numbered();
-        blind.set_missing(Counter::ReadMissPages, Missing::NotOffered("no probe"));
+        blind.set_missing(Counter::ReadMissedPages, Missing::NotOffered("no probe"));
         let sum = &numbered() + &blind;
         assert_eq!(
-            sum.get(Counter::ReadMissPages),
+            sum.get(Counter::ReadMissedPages),
             Measured::not_offered("no probe"),
             "a sum with a missing part is missing"
         );
@@ -286,12 +287,12 @@ mod tests {
             "hits need the misses"
         );
         assert_eq!(
-            sum.get(Counter::ReadPages),
+            sum.get(Counter::ReadRequestedPages),
             Measured::Exact(4),
             "other counters stay exact"
         );
         assert_eq!(
-            numbered().since(&blind).reuse_pages(),
+            numbered().since(&blind).read_cached_pages(),
             Measured::not_offered("no probe"),
             "the reason travels through differences too"
         );
@@ -301,14 +302,14 @@ mod tests {
     fn bytes_that_nobody_told_are_not_zero_bytes() {
         let mut loaded = Ledger::default();
         assert_eq!(
-            loaded.get(Counter::ReadBytes),
+            loaded.get(Counter::ReadRequestedBytes),
             Measured::Exact(0),
             "nothing was read, which is 0 bytes"
         );
         loaded.set(Counter::ReadRequests, 2);
-        loaded.set(Counter::ReadPages, 2);
+        loaded.set(Counter::ReadRequestedPages, 2);
         assert_eq!(
-            loaded.get(Counter::ReadBytes),
+            loaded.get(Counter::ReadRequestedBytes),
             Measured::Missing(BYTES_NOT_TOLD),
             "two pages were, and nobody knows how much of them"
         );
@@ -317,16 +318,16 @@ mod tests {
             "so the average is not 0 bytes either"
         );
         let mut read = Ledger::default();
-        read.set(Counter::ReadPages, 1);
-        read.set(Counter::ReadBytes, 832);
+        read.set(Counter::ReadRequestedPages, 1);
+        read.set(Counter::ReadRequestedBytes, 832);
         assert_eq!(
-            (&loaded + &read).get(Counter::ReadBytes),
+            (&loaded + &read).get(Counter::ReadRequestedBytes),
             Measured::Exact(832),
             "a sum has what was asked for by calls, as the counter says"
         );
-        loaded.set_estimated(Counter::ReadBytes, 0, "from procfs");
+        loaded.set_estimated(Counter::ReadRequestedBytes, 0, "from procfs");
         assert_eq!(
-            loaded.get(Counter::ReadBytes),
+            loaded.get(Counter::ReadRequestedBytes),
             Measured::Estimated(0, "from procfs"),
             "another source is taken at its word"
         );
@@ -335,7 +336,7 @@ mod tests {
     #[test]
     fn what_is_kept_of_a_ledger_adds_up_as_it_did() {
         let mut ledger = numbered();
-        ledger.set(Counter::ReadBytes, 0);
+        ledger.set(Counter::ReadRequestedBytes, 0);
         ledger.set_estimated(Counter::DirtiedPages, 5, "guessed");
         ledger.set(Counter::OtherPages, 0);
         ledger.set_missing(Counter::OtherPages, Missing::Unknown("lost"));
@@ -345,8 +346,10 @@ mod tests {
         }
         assert_eq!(back, ledger, "there and back");
         assert_eq!(
-            (&back + &numbered()).get(Counter::ReadBytes).exact(),
-            Some(numbered()[Counter::ReadBytes]),
+            (&back + &numbered())
+                .get(Counter::ReadRequestedBytes)
+                .exact(),
+            Some(numbered()[Counter::ReadRequestedBytes]),
             "bytes that nobody told do not hide those that were"
         );
     }
@@ -354,10 +357,10 @@ mod tests {
     #[test]
     fn a_fallback_fills_in_what_it_has() {
         let mut ledger = Ledger::all_missing(Missing::NotOffered("no BPF"));
-        ledger.set_estimated(Counter::ReadBytes, 4096, "from /proc/PID/io");
+        ledger.set_estimated(Counter::ReadRequestedBytes, 4096, "from /proc/PID/io");
         ledger.set(Counter::ReadRequests, 1);
         assert_eq!(
-            ledger.get(Counter::ReadBytes),
+            ledger.get(Counter::ReadRequestedBytes),
             Measured::Estimated(4096, "from /proc/PID/io"),
             "an estimate replaces the missing mark"
         );

@@ -8,11 +8,11 @@
 //! use cachewise_model::{Counter, Ledger, Measured};
 //!
 //! let mut cold = Ledger::default();
-//! cold.set(Counter::ReadPages, 131_072);
-//! cold.set(Counter::ReadMissPages, 512);
-//! cold.set(Counter::ReadaheadUsedPages, 130_560);
+//! cold.set(Counter::ReadRequestedPages, 131_072);
+//! cold.set(Counter::ReadMissedPages, 512);
+//! cold.set(Counter::ReadaheadHitPages, 130_560);
 //! assert_eq!(cold.hits(), Measured::Exact(130_560));
-//! assert_eq!(cold.reuse_pages(), Measured::Exact(0));
+//! assert_eq!(cold.read_cached_pages(), Measured::Exact(0));
 //! ```
 //!
 //! # Layout

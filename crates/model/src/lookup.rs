@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn found_by_id_header_and_other_names_in_any_case() {
-        for name in ["read_pages", "TOTAL", "total", "Total_Pages"] {
+        for name in ["read_requested_pages", "TOTAL", "total", "Total_Pages"] {
             assert_eq!(
                 field(name).map(|f| f.id),
-                Some("read_pages"),
+                Some("read_requested_pages"),
                 "`{name}` is the total"
             );
         }
@@ -120,7 +120,7 @@ mod tests {
         };
         assert_eq!(
             ids("hits, TOTAL"),
-            Ok(vec!["read_hit_pages", "read_pages"]),
+            Ok(vec!["read_hit_pages", "read_requested_pages"]),
             "in their order"
         );
         assert!(
@@ -150,7 +150,11 @@ mod tests {
         let near = |name| suggest(name, &Row::of_system()).join(" ");
         assert_eq!(near("hitz"), "hits hit%", "one letter off");
         assert_eq!(near("hist"), "hits", "two letters changed places");
-        assert_eq!(near("read_page"), "read_pages", "one letter short");
+        assert_eq!(
+            near("read_page"),
+            "read_requested_pages",
+            "one letter short"
+        );
         assert_eq!(near("miss"), "misses flt-miss", "half a name");
         assert_eq!(
             near("fault"),

@@ -14,11 +14,11 @@ use crate::lookup::field;
 /// The columns of a table over time unless others are asked for: those of the case study, exact.
 pub const STAT_COLUMNS: [&str; 11] = [
     "time",
-    "read_pages",
-    "read_miss_pages",
+    "read_requested_pages",
+    "read_missed_pages",
     "read_hit_pages",
     "reuse_ratio",
-    "readahead_used_pages",
+    "readahead_hit_pages",
     "direct_bytes",
     "dirtied_pages",
     "evicted_pages",
@@ -31,7 +31,7 @@ pub const STAT_COLUMNS: [&str; 11] = [
 ///
 /// Whoever misses waits for the disk. Who reads in sequence or around the cache makes it work with few
 /// misses or none, and comes before who only asks for what is there.
-pub const ORDER: [&str; 3] = ["read_miss_pages", "fetched_bytes", "read_pages"];
+pub const ORDER: [&str; 3] = ["read_missed_pages", "fetched_bytes", "read_requested_pages"];
 
 /// What the rows of a table are about, where they are not about the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,11 +82,11 @@ const NOT_RECORDED: &[Place] = &[Place::Screen, Place::Run, Place::Page];
 
 /// What everything has: the numbers of the ledger.
 const LEDGER: [Entry; 14] = [
-    ("read_pages", 2, EVERYWHERE),
+    ("read_requested_pages", 2, EVERYWHERE),
     ("read_hit_pages", 5, SCREEN),
     ("reuse_ratio", 1, EVERYWHERE),
-    ("read_miss_pages", 0, EVERYWHERE),
-    ("readahead_used_pages", 6, EVERYWHERE),
+    ("read_missed_pages", 0, EVERYWHERE),
+    ("readahead_hit_pages", 6, EVERYWHERE),
     ("readahead_wasted_pages", 12, SCREEN),
     ("direct_bytes", 3, EVERYWHERE),
     // A run has the bytes that the devices read.

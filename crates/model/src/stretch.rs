@@ -299,7 +299,7 @@ mod tests {
 
     fn process(pid: u32, started: u64, pages: u64) -> ProcessRow {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, pages);
+        ledger.set(Counter::ReadRequestedPages, pages);
         ProcessRow {
             pid,
             started: Measured::Exact(started),
@@ -347,11 +347,15 @@ mod tests {
         let mut sum = stretch(vec![process(7, 1, 10)], 100);
         sum.append(stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200));
         assert_eq!(sum.elapsed, Duration::from_secs(2), "both together");
-        assert_eq!(sum.ledger[Counter::ReadPages], 35, "of everybody");
+        assert_eq!(sum.ledger[Counter::ReadRequestedPages], 35, "of everybody");
         assert_eq!(sum.system.cached_bytes, Measured::Exact(200), "the later");
         assert_eq!(sum.system.oom_kills, Measured::Exact(4), "two and two");
         assert_eq!(sum.processes.len(), 2, "one of them was there before");
-        assert_eq!(sum.processes[0].ledger[Counter::ReadPages], 30, "its sum");
+        assert_eq!(
+            sum.processes[0].ledger[Counter::ReadRequestedPages],
+            30,
+            "its sum"
+        );
         assert_eq!(
             sum.processes[0].cpu_seconds,
             Measured::Exact(1.0),
@@ -370,7 +374,7 @@ mod tests {
         let used: u64 = sum
             .uses
             .iter()
-            .map(|used| used.ledger[Counter::ReadPages])
+            .map(|used| used.ledger[Counter::ReadRequestedPages])
             .sum();
         assert_eq!(
             (sum.uses.len(), used),
@@ -403,7 +407,7 @@ mod tests {
         let pages: Vec<u64> = whole
             .processes
             .iter()
-            .map(|process| process.ledger[Counter::ReadPages])
+            .map(|process| process.ledger[Counter::ReadRequestedPages])
             .collect();
         assert_eq!(pages, [30, 11, 1], "7, 8, and another 7");
     }

@@ -14,7 +14,7 @@
 //! let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
 //! std::process::Command::new("true").status()?;
 //! let snapshot = probe.snapshot()?;
-//! println!("{} pages asked for", snapshot.total[cachewise_model::Counter::ReadPages]);
+//! println!("{} pages asked for", snapshot.total[cachewise_model::Counter::ReadRequestedPages]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -195,8 +195,8 @@ impl Probe {
             let mut booked = Booked::read(raw, offset_of!(types::cpu, total));
             for (counter, offset) in [
                 (Counter::ReadRequests, offset_of!(types::cpu, requests)),
-                (Counter::ReadPages, offset_of!(types::cpu, pages)),
-                (Counter::ReadBytes, offset_of!(types::cpu, bytes)),
+                (Counter::ReadRequestedPages, offset_of!(types::cpu, pages)),
+                (Counter::ReadRequestedBytes, offset_of!(types::cpu, bytes)),
             ] {
                 let so_far = booked.ledger[counter];
                 booked.ledger.set(counter, so_far + raw.u64(offset));

@@ -117,11 +117,11 @@ impl Booked {
 
     /// The ledger, with the pages that were booked as used too early among those wasted.
     pub(crate) fn settled(mut self) -> Ledger {
-        let used = self.ledger[Counter::ReadaheadUsedPages];
+        let used = self.ledger[Counter::ReadaheadHitPages];
         // They may have been booked as used in the stretch before, which has been handed out: they stay that.
         let early = self.used_too_early.min(used);
         let wasted = self.ledger[Counter::ReadaheadWastedPages];
-        self.ledger.set(Counter::ReadaheadUsedPages, used - early);
+        self.ledger.set(Counter::ReadaheadHitPages, used - early);
         self.ledger
             .set(Counter::ReadaheadWastedPages, wasted + early);
         self.ledger
@@ -248,7 +248,7 @@ mod tests {
     fn what_was_booked_as_used_too_early_is_wasted() {
         let booked = |used, wasted, used_too_early| {
             let mut ledger = Ledger::default();
-            ledger.set(Counter::ReadaheadUsedPages, used);
+            ledger.set(Counter::ReadaheadHitPages, used);
             ledger.set(Counter::ReadaheadWastedPages, wasted);
             Booked {
                 ledger,
@@ -258,7 +258,7 @@ mod tests {
         let settled = |booked: Booked| {
             let ledger = booked.settled();
             (
-                ledger[Counter::ReadaheadUsedPages],
+                ledger[Counter::ReadaheadHitPages],
                 ledger[Counter::ReadaheadWastedPages],
             )
         };

@@ -17,6 +17,14 @@ use crate::table::Cell;
 use crate::varint::{Malformed, apply, difference};
 
 /// Of a number that another version of cachewise has or had.
+/// What earlier versions did not subtract from what was requested.
+const UNSERVED: [Counter; 3] = [
+    Counter::ReadUnservedPages,
+    Counter::ReadUnservedBytes,
+    Counter::WriteUnservedBytes,
+];
+const SERVED_UNKNOWN: &str =
+    "the version of cachewise that made this recording counted failed and short requests as served";
 const OF_ANOTHER: Missing =
     Missing::NotOffered("this recording does not have it: another version of cachewise made it");
 
@@ -221,7 +229,14 @@ impl RowIn<'_> {
     fn ledger(&mut self) -> Result<Ledger, Malformed> {
         let mut ledger = Ledger::default();
         for counter in Counter::ALL {
-            ledger.book(*counter, self.count()?);
+            let count = match self.count()? {
+                // Earlier versions took every requested byte for one that moved.
+                Measured::Missing(OF_ANOTHER) if UNSERVED.contains(counter) => {
+                    Measured::Estimated(0, SERVED_UNKNOWN)
+                }
+                count => count,
+            };
+            ledger.book(*counter, count);
         }
         Ok(ledger)
     }

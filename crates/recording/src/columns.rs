@@ -3,6 +3,14 @@
 
 use cachewise_model::{Counter, System};
 
+/// Ids of counters, and the names that earlier versions gave them.
+const FORMER_IDS: [(&str, &str); 4] = [
+    ("read_requested_pages", "read_pages"),
+    ("read_requested_bytes", "read_bytes"),
+    ("read_missed_pages", "read_miss_pages"),
+    ("readahead_hit_pages", "readahead_used_pages"),
+];
+
 /// A kind of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -131,7 +139,13 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn found(name: &str, columns: &[String]) -> Table {
         let which = Which::ALL.into_iter().find(|which| which.name() == name);
-        let place = |ours: &str| columns.iter().position(|column| column == ours);
+        let position = |name: &str| columns.iter().position(|column| column == name);
+        let place = |ours: &str| {
+            position(ours).or_else(|| {
+                let (_, former) = FORMER_IDS.iter().find(|(id, _)| *id == ours)?;
+                position(former)
+            })
+        };
         Table {
             which,
             width: columns.len(),

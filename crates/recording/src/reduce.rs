@@ -55,7 +55,7 @@ pub(crate) fn activity(ledger: &Ledger) -> u64 {
         .iter()
         .map(|counter| ledger[*counter])
         .sum();
-    ledger[Counter::ReadPages]
+    ledger[Counter::ReadRequestedPages]
         .saturating_add(ledger[Counter::WritePages])
         .saturating_add(ledger[Counter::FaultRequests])
         .saturating_add(direct)
@@ -155,7 +155,7 @@ mod tests {
     fn process(pid: u32, pages: u64) -> ProcessRow {
         let mut row = no_process();
         (row.pid, row.command) = (pid, Measured::Exact(format!("p{pid}")));
-        row.ledger.set(Counter::ReadPages, pages);
+        row.ledger.set(Counter::ReadRequestedPages, pages);
         row.cpu_seconds = Measured::Exact(0.25);
         row
     }
@@ -176,7 +176,11 @@ mod tests {
         assert_eq!(pids, [9, 8, 7, 0], "the most active first, then all others");
         let others = &stretch.processes[3];
         assert!(others.is_all_others(), "the last is nobody in particular");
-        assert_eq!(others.ledger[Counter::ReadPages], 210, "six of them");
+        assert_eq!(
+            others.ledger[Counter::ReadRequestedPages],
+            210,
+            "six of them"
+        );
         assert_eq!(others.cpu_seconds, Measured::Exact(1.5), "their time too");
         let after: Ledger = stretch.processes.iter().map(|row| &row.ledger).sum();
         assert_eq!(after, sum, "nothing is lost");
@@ -205,7 +209,7 @@ mod tests {
         let rows: Vec<(u32, u64)> = stretch
             .processes
             .iter()
-            .map(|row| (row.pid, row.ledger[Counter::ReadPages]))
+            .map(|row| (row.pid, row.ledger[Counter::ReadRequestedPages]))
             .collect();
         assert_eq!(rows, [(3, 3), (0, 1_002)], "one row for both");
     }

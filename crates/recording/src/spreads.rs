@@ -224,7 +224,7 @@ mod tests {
     fn row(cached: u64, pages: u64, seconds: u64) -> Row {
         let mut row = Row::of_system();
         row.system.cached_bytes = Measured::Exact(cached);
-        row.ledger.set(Counter::ReadPages, pages);
+        row.ledger.set(Counter::ReadRequestedPages, pages);
         row.elapsed = Duration::from_secs(seconds);
         row
     }
@@ -256,7 +256,7 @@ mod tests {
             }),
             "by nearest rank"
         );
-        let read = spread(spreads(), "read_pages");
+        let read = spread(spreads(), "read_requested_pages");
         let figures = read.figures.known().unwrap();
         assert_eq!((figures.min, figures.mean), (100.0, 100.0), "a second");
         assert_eq!(
@@ -270,14 +270,14 @@ mod tests {
     fn a_ratio_is_that_of_the_sums_and_never_a_mean_of_ratios() {
         let reads = |pages, misses| {
             let mut row = row(0, pages, 1);
-            row.ledger.set(Counter::ReadMissPages, misses);
+            row.ledger.set(Counter::ReadMissedPages, misses);
             row
         };
         let mut spreads = Spreads::default();
         let mut blind = reads(8, 8);
         blind
             .ledger
-            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
         let mut total = reads(990, 0);
         for sample in [reads(990, 0), reads(10, 10), reads(0, 0), blind] {
             spreads.add(&sample);
@@ -302,7 +302,7 @@ mod tests {
         let mut spreads = Spreads::default();
         spreads.add(&row(0, 100, 1));
         spreads.add(&row(0, 0, 99));
-        let read = spread(spreads.finish(&row(0, 100, 100)), "read_pages");
+        let read = spread(spreads.finish(&row(0, 100, 100)), "read_requested_pages");
         assert_eq!(
             read.figures.known().map(|figures| figures.mean),
             Some(1.0),

@@ -61,7 +61,7 @@ fn a_recording_of_the_first_version_is_read() {
     assert_eq!(samples.len(), 10, "all of it");
     let last = &samples[9].stretch;
     assert_eq!(last.time, "2026-01-02T03:04:14.000Z", "its time");
-    assert_eq!(last.ledger[Counter::ReadPages], 9, "its counts");
+    assert_eq!(last.ledger[Counter::ReadRequestedPages], 9, "its counts");
     assert_eq!(
         last.processes[0].command,
         Measured::Exact("dd".to_owned()),

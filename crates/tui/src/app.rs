@@ -90,7 +90,7 @@ impl Beat {
         let rate = |count: u64| Rate::of(count, stretch.elapsed).map(Rate::per_second);
         Some(Beat {
             hits: rate(stretch.ledger.hits().known()?)?,
-            misses: rate(stretch.ledger.get(Counter::ReadMissPages).known()?)?,
+            misses: rate(stretch.ledger.get(Counter::ReadMissedPages).known()?)?,
         })
     }
 }

@@ -289,7 +289,7 @@ mod tests {
             report.findings.clear();
             report
                 .totals
-                .set_missing(Counter::ReadPages, Missing::NotOffered("no probe"));
+                .set_missing(Counter::ReadRequestedPages, Missing::NotOffered("no probe"));
         }
         let metrics = openmetrics(&unseen).unwrap();
         assert!(

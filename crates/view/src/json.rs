@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn everything_leaves_out_what_a_row_does_not_have() {
         let object = Object::new().everything(&Row::default()).finish();
-        assert_eq!(object["read_pages"], 0, "counters are there");
+        assert_eq!(object["read_requested_pages"], 0, "counters are there");
         assert!(
             object.get("pid").is_none(),
             "a row about no process has no pid, not even null"

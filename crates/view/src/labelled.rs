@@ -165,19 +165,20 @@ mod tests {
     fn a_series_for_each_thing_under_one_head() {
         let row = |pages| {
             let mut row = Row::default();
-            row.ledger.set(Counter::ReadPages, pages);
+            row.ledger.set(Counter::ReadRequestedPages, pages);
             row
         };
         let mut blind = row(1);
         blind
             .ledger
-            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
         let rows = [
             (vec![("command", "a\"b\\\n".to_owned())], row(4)),
             (vec![("command", "dd".to_owned())], row(5)),
             (vec![("command", "cat".to_owned())], blind),
         ];
-        let columns = ["read_pages", "read_pages", "command"].map(|id| field(id).unwrap());
+        let columns = ["read_requested_pages", "read_requested_pages", "command"]
+            .map(|id| field(id).unwrap());
         let page = PageSize::new(4 << 10).unwrap();
         let text = labelled_metrics(&rows, &columns, page).unwrap();
         let expected = "\
@@ -202,7 +203,7 @@ cachewise_left_out{reason=\"lost\"} 1
 # EOF
 ";
         assert!(
-            text.ends_with(expected) && !text.contains("read_pages"),
+            text.ends_with(expected) && !text.contains("read_requested_pages"),
             "where none is known, the reason: {text}"
         );
     }

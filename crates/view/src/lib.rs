@@ -9,8 +9,8 @@
 //! use cachewise_view::{Format, RowOptions, RowWriter, Style};
 //!
 //! let mut row = Row::default();
-//! row.ledger.set(Counter::ReadPages, 131_072);
-//! row.ledger.set(Counter::ReadMissPages, 512);
+//! row.ledger.set(Counter::ReadRequestedPages, 131_072);
+//! row.ledger.set(Counter::ReadMissedPages, 512);
 //!
 //! let columns = ["total", "misses", "hits"].map(|name| field(name).expect("it exists"));
 //! let options = RowOptions {
@@ -24,7 +24,7 @@
 //! let mut writer = RowWriter::new(Vec::new(), Format::Csv, &columns, options);
 //! writer.write(&row)?;
 //! let text = String::from_utf8(writer.finish(None)?).expect("CSV of numbers is text");
-//! assert_eq!(text, "read_pages,read_miss_pages,read_hit_pages,reasons\n131072,512,130560,\n");
+//! assert_eq!(text, "read_requested_pages,read_missed_pages,read_hit_pages,reasons\n131072,512,130560,\n");
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!

@@ -184,7 +184,7 @@ mod tests {
 
     fn row() -> Row {
         let mut row = Row::default();
-        row.ledger.set(Counter::ReadPages, 4);
+        row.ledger.set(Counter::ReadRequestedPages, 4);
         row.ledger.set(Counter::ReadRequests, 2);
         row.system.cached_bytes = Measured::Exact(1 << 30);
         row
@@ -195,9 +195,9 @@ mod tests {
         let mut exposition = Exposition::new();
         let mut row = row();
         row.ledger
-            .set_estimated(Counter::ReadBytes, 4096, "from /proc/PID/io");
+            .set_estimated(Counter::ReadRequestedBytes, 4096, "from /proc/PID/io");
         for id in [
-            "read_pages",
+            "read_requested_pages",
             "read_requests",
             "cached_bytes",
             "reuse_ratio",
@@ -239,11 +239,11 @@ cachewise_read_bytes_total 4096
         let mut exposition = Exposition::new();
         let mut row = row();
         row.ledger
-            .set_missing(Counter::ReadPages, Missing::Unknown("lost"));
+            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
         row.labels.path = Measured::Exact("/etc/passwd".into());
         row.labels.pid = Measured::Exact(7);
         for id in [
-            "read_pages",
+            "read_requested_pages",
             "path",
             "pid",
             "read_requests",
@@ -253,7 +253,7 @@ cachewise_read_bytes_total 4096
         }
         let text = exposition.text().unwrap();
         assert!(
-            !text.contains("read_pages"),
+            !text.contains("read_requested_pages"),
             "a missing value has no series"
         );
         assert!(!text.contains("passwd"), "files are no metrics");

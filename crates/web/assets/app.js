@@ -10,8 +10,8 @@ const TABLES = ["processes", "cgroups", "files", "devices"];
 const THEMES = ["system", "light", "dark"];
 const FIGURES = {
   reuse_ratio: { unit: "ratio" },
-  read_pages: { unit: "pages", rate: true },
-  read_miss_pages: { unit: "pages", rate: true },
+  read_requested_pages: { unit: "pages", rate: true },
+  read_missed_pages: { unit: "pages", rate: true },
   device_read_bytes: { unit: "bytes", rate: true },
   cached_bytes: { unit: "bytes" },
   dirty_bytes: { unit: "bytes" },

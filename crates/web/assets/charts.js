@@ -21,9 +21,9 @@ const CHARTS = [
     place: "chart-asked",
     show: perSecond,
     series: [
-      { label: "Reused", color: "hit", fill: true, of: rate("reuse_pages", pageSize) },
-      { label: "Read ahead", color: "ahead", of: rate("readahead_used_pages", pageSize) },
-      { label: "Missed", color: "miss", of: rate("read_miss_pages", pageSize) },
+      { label: "Reused", color: "hit", fill: true, of: rate("read_cached_pages", pageSize) },
+      { label: "Read ahead", color: "ahead", of: rate("readahead_hit_pages", pageSize) },
+      { label: "Missed", color: "miss", of: rate("read_missed_pages", pageSize) },
     ],
   },
   {

@@ -434,7 +434,7 @@ mod tests {
 
     fn process(pid: u32, pages: u64) -> ProcessRow {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, pages);
+        ledger.set(Counter::ReadRequestedPages, pages);
         ProcessRow {
             pid,
             started: Measured::Exact(1),
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(all.processes.len(), 991, "and everybody");
         let busy = all.processes.iter().find(|process| process.pid == 1);
         assert_eq!(
-            busy.map(|busy| busy.ledger[Counter::ReadPages]),
+            busy.map(|busy| busy.ledger[Counter::ReadRequestedPages]),
             Some(100),
             "with all that was done"
         );

@@ -148,7 +148,7 @@ mod tests {
     impl Watching for Watch {
         fn stretch(&mut self) -> Result<Stretch, String> {
             let mut stretch = sample::tick(10, Vec::new());
-            stretch.ledger.set(Counter::ReadPages, 7);
+            stretch.ledger.set(Counter::ReadRequestedPages, 7);
             stretch.device_read_bytes = Count::Exact(1);
             Ok(stretch)
         }

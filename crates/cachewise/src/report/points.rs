@@ -73,7 +73,7 @@ mod tests {
     fn many_samples_are_few_points_and_the_same_sum() {
         let mut points = Points::default();
         let mut stretch = cachewise_recording::example();
-        stretch.ledger.set(Counter::ReadPages, 3);
+        stretch.ledger.set(Counter::ReadRequestedPages, 3);
         let gap = Gap {
             begin: Measured::unknown("made up"),
             end: Measured::unknown("made up"),
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(each, 16, "a power of two");
         let sum: u64 = rows
             .iter()
-            .map(|(row, _)| row.ledger[Counter::ReadPages])
+            .map(|(row, _)| row.ledger[Counter::ReadRequestedPages])
             .sum();
         assert_eq!(sum, 150_000, "nothing is lost");
         let apart = rows.iter().filter(|(_, is_apart)| *is_apart).count();

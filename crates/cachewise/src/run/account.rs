@@ -80,7 +80,9 @@ fn cpu_seconds(snapshot: &Snapshot, course: &Course) -> (Measured<f64>, Measured
 
 /// Read calls count every byte, whatever it comes from; what is not of files is of the rest.
 fn outside(read_calls: u64, total: &Ledger) -> Count {
-    let of_files = total[Counter::ReadBytes] + total[Counter::DirectReadBytes];
+    let of_files = total[Counter::ReadRequestedBytes]
+        .saturating_sub(total[Counter::ReadUnservedBytes])
+        + total[Counter::DirectReadBytes];
     match read_calls.checked_sub(of_files) {
         Some(rest) => Measured::Estimated(rest, NOT_ALL_CALLS),
         None => Measured::unknown(NOT_ALL_CALLS),
@@ -100,7 +102,7 @@ fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<
 /// How much there is to say of a ledger, for the order: bytes asked for, whichever way.
 fn weight(ledger: &Ledger, page: u64) -> u64 {
     let faults = ledger[Counter::FaultRequests] + ledger[Counter::FaultReadaheadPages];
-    ledger[Counter::ReadBytes]
+    ledger[Counter::ReadRequestedBytes]
         + ledger[Counter::DirectReadBytes]
         + ledger[Counter::DirectWriteBytes]
         + ledger[Counter::WriteBytes]
@@ -484,7 +486,7 @@ mod tests {
     #[test]
     fn what_read_calls_got_elsewhere_is_the_rest_or_unknown() {
         let mut total = Ledger::default();
-        total.set(Counter::ReadBytes, 100);
+        total.set(Counter::ReadRequestedBytes, 100);
         total.set(Counter::DirectReadBytes, 50);
         assert_eq!(
             outside(400, &total),

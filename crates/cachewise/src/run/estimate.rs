@@ -14,7 +14,7 @@ const OWN_DEVICE: &str = "I/O account of the process itself";
 
 /// What the process's own account tells.
 const OF_CALLS: [Counter; 4] = [
-    Counter::ReadBytes,
+    Counter::ReadRequestedBytes,
     Counter::ReadRequests,
     Counter::WriteBytes,
     Counter::WriteRequests,
@@ -31,7 +31,7 @@ pub fn fill(report: &mut Report, course: &Course) {
         }
     }
     if let Some(io) = &course.io {
-        totals.set_estimated(Counter::ReadBytes, io.rchar.0, OWN_CALLS);
+        totals.set_estimated(Counter::ReadRequestedBytes, io.rchar.0, OWN_CALLS);
         totals.set_estimated(Counter::ReadRequests, io.syscr, OWN_CALLS);
         totals.set_estimated(Counter::WriteBytes, io.wchar.0, OWN_WRITES);
         totals.set_estimated(Counter::WriteRequests, io.syscw, OWN_WRITES);

@@ -80,7 +80,7 @@ mod tests {
         let mut row = Row::default();
         row.labels.command = Measured::Exact(command.into());
         row.labels.pid = Measured::Exact(7);
-        row.ledger.set(Counter::ReadPages, pages);
+        row.ledger.set(Counter::ReadRequestedPages, pages);
         row
     }
 
@@ -96,7 +96,12 @@ mod tests {
         let groups = grouped(Kind::Process, rows, 2);
         let seen: Vec<(&str, u64)> = groups
             .iter()
-            .map(|(labels, row)| (labels[0].1.as_str(), row.ledger[Counter::ReadPages]))
+            .map(|(labels, row)| {
+                (
+                    labels[0].1.as_str(),
+                    row.ledger[Counter::ReadRequestedPages],
+                )
+            })
             .collect();
         assert_eq!(
             seen,

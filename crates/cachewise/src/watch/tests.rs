@@ -214,26 +214,26 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
         let [(hit, hit_by), (miss, miss_by), (direct, direct_by)] = told;
         assert_eq!(
             (
-                hit[Counter::ReadPages],
-                hit[Counter::ReadMissPages],
+                hit[Counter::ReadRequestedPages],
+                hit[Counter::ReadMissedPages],
                 hit.inserted_pages()
             ),
             (pages, 0, Measured::Exact(0)),
             "the file in the cache is hit, page for page"
         );
         assert_eq!(
-            (miss[Counter::ReadPages], miss.inserted_pages()),
+            (miss[Counter::ReadRequestedPages], miss.inserted_pages()),
             (pages, Measured::Exact(pages)),
             "the file on the disk comes in once"
         );
         assert!(
-            miss[Counter::ReadMissPages] > 0,
+            miss[Counter::ReadMissedPages] > 0,
             "which its reader waited for"
         );
         assert_eq!(
             (
                 direct[Counter::DirectReadBytes],
-                direct[Counter::ReadPages],
+                direct[Counter::ReadRequestedPages],
                 direct.inserted_pages()
             ),
             (FILE, 0, Measured::Exact(0)),
@@ -250,7 +250,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             assert_eq!(row.exit.to_string(), "0", "how it ended");
             assert_eq!(row.ppid, Measured::Exact(std::process::id()), "its parent");
             assert!(
-                row.ledger[Counter::ReadPages] >= ledger[Counter::ReadPages],
+                row.ledger[Counter::ReadRequestedPages] >= ledger[Counter::ReadRequestedPages],
                 "the file is a part of what it read"
             );
         }
@@ -327,7 +327,7 @@ fn a_group_that_is_made_again_is_not_taken_for_the_one_before() {
     let id = kernel.cgroup_id(&group.0).unwrap() as u32;
     let mut used = || {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, 1);
+        ledger.set(Counter::ReadRequestedPages, 1);
         let rows = groups.rows(HashMap::from([(id, ledger)]));
         let mut active = rows.into_iter().filter(|row| !row.ledger.is_zero());
         active.next().unwrap().system.memory_used_bytes

@@ -116,7 +116,7 @@ pub fn control_characters() {
     );
     let report = json_of(&file);
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         3,
         "JSON has the name as it is"
     );
@@ -144,7 +144,7 @@ pub fn not_utf8() {
         serde_json::json!(["path"]),
         "and says so: {row}"
     );
-    assert_eq!(number(row, "read_pages"), 3, "with its numbers");
+    assert_eq!(number(row, "read_requested_pages"), 3, "with its numbers");
 }
 
 pub fn spaces_and_line_feeds() {
@@ -160,7 +160,7 @@ pub fn spaces_and_line_feeds() {
     assert!(!err.contains("\nc d"), "everywhere in it: {err}");
     let report = json_of(&file);
     assert_eq!(
-        number(report.file(&file), "read_pages"),
+        number(report.file(&file), "read_requested_pages"),
         3,
         "JSON has the name as it is"
     );
@@ -199,7 +199,11 @@ pub fn deleted_file() {
         row["deleted"], true,
         "its name is gone, and it is said: {row}"
     );
-    assert_eq!(number(row, "read_pages"), 5, "what was read of it counts");
+    assert_eq!(
+        number(row, "read_requested_pages"),
+        5,
+        "what was read of it counts"
+    );
     assert!(
         row["resident_after_pages"].is_null(),
         "nobody can look at it any more: {row}"
@@ -237,7 +241,7 @@ pub fn deleted_file() {
     let rows: Vec<&Value> = report
         .files()
         .iter()
-        .filter(|row| row["read_pages"] == 5 && row["path"] == text(&file))
+        .filter(|row| row["read_requested_pages"] == 5 && row["path"] == text(&file))
         .collect();
     assert_eq!(
         rows.len(),

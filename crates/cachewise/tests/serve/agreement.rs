@@ -11,7 +11,7 @@ use crate::site::{Site, value_of};
 use crate::support::*;
 
 /// What is compared.
-const COLUMNS: &str = "read_pages,read_hit_pages,read_miss_pages,direct_read_bytes";
+const COLUMNS: &str = "read_requested_pages,read_hit_pages,read_missed_pages,direct_read_bytes";
 
 const SIZE: u64 = 16 << 20;
 
@@ -34,9 +34,9 @@ impl Asked {
                     .as_u64()
                     .unwrap_or_else(|| panic!("{id} is known: {row}"))
             };
-            sum.pages += number("read_pages");
+            sum.pages += number("read_requested_pages");
             sum.hits += number("read_hit_pages");
-            sum.misses += number("read_miss_pages");
+            sum.misses += number("read_missed_pages");
             sum.direct_bytes += number("direct_read_bytes");
         }
         sum

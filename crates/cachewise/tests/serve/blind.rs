@@ -59,8 +59,14 @@ pub fn lists() {
     for name in ["cgroups", "devices"] {
         let document = site.json(&format!("/api/v1/{name}"));
         for row in document[name].as_array().expect("these are known") {
-            assert!(row["read_pages"].is_null(), "but not what they read: {row}");
-            assert_eq!(row["reasons"]["read_pages"], COUNTED, "and why: {row}");
+            assert!(
+                row["read_requested_pages"].is_null(),
+                "but not what they read: {row}"
+            );
+            assert_eq!(
+                row["reasons"]["read_requested_pages"], COUNTED,
+                "and why: {row}"
+            );
         }
     }
     let document = site.json("/api/v1/findings");

@@ -229,7 +229,11 @@ pub fn by_group_to_the_page() {
         let rows = json["files"].as_array().expect("a list").clone();
         rows.into_iter().find(|row| row["path"] == path.as_str())
     });
-    assert_eq!(row["read_pages"], 2 * pages_of(&file), "to the page: {row}");
+    assert_eq!(
+        row["read_requested_pages"],
+        2 * pages_of(&file),
+        "to the page: {row}"
+    );
     assert_eq!(row["direct_read_bytes"], FILE, "to the byte: {row}");
     let json = site.json("/api/v1/cgroups?seconds=60&limit=5000");
     let rows = json["cgroups"].as_array().expect("a list");
@@ -237,7 +241,7 @@ pub fn by_group_to_the_page() {
         .iter()
         .find(|row| row["cgroup"] == name_of(&group).as_str());
     assert_eq!(
-        row.map(|row| &row["read_pages"]),
+        row.map(|row| &row["read_requested_pages"]),
         Some(&Value::from(2 * pages_of(&file))),
         "of the group as well"
     );
@@ -356,7 +360,7 @@ pub fn json_is_as_described() {
         ("/api/v1/files?unknown=1", 400),
         ("/api/v1/files?sort=path", 400),
         ("/api/v1/stretch?seconds=0", 400),
-        ("/api/v1/stretch?sort=read_pages", 400),
+        ("/api/v1/stretch?sort=read_requested_pages", 400),
         ("/api/v1/stretch?limit=1", 400),
         ("/api/v1/findings?limit=1", 400),
         ("/api/v1/history?limit=1", 400),

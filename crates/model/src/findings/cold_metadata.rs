@@ -55,7 +55,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 /// Pages of metadata that were brought in on one mapping.
 fn metadata(file: &FileRow) -> Option<u64> {
     let pages = file.ledger.get(Counter::MetadataPages).exact()?;
-    let asked = file.ledger.get(Counter::ReadPages).exact()?;
+    let asked = file.ledger.get(Counter::ReadRequestedPages).exact()?;
     // ext4 has its directories read ahead as a file is. Where nobody read the device itself, all that
     // came in on it is metadata.
     if pages > 0 && asked == 0 {
@@ -100,8 +100,8 @@ mod tests {
         let mut device = sample::file("/dev/vda", 0);
         device.ledger.set(Counter::MetadataPages, metadata);
         let mut file = sample::file("/data", 1 << 30);
-        file.ledger.set(Counter::ReadPages, contents);
-        file.ledger.set(Counter::ReadMissPages, contents);
+        file.ledger.set(Counter::ReadRequestedPages, contents);
+        file.ledger.set(Counter::ReadMissedPages, contents);
         report.totals = &device.ledger + &file.ledger;
         report.files = vec![file, device];
         report
@@ -144,7 +144,7 @@ mod tests {
             Some(std::path::Path::new("/dev/vda")),
             "of this device"
         );
-        report.files[1].ledger.set(Counter::ReadPages, 1);
+        report.files[1].ledger.set(Counter::ReadRequestedPages, 1);
         assert_eq!(
             check(&report),
             [],

@@ -27,8 +27,8 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     cold.sort_by_key(|(pages, _)| std::cmp::Reverse(*pages));
     let pages: u64 = cold.iter().map(|(pages, _)| pages).sum();
     let (pages_asked, bytes_asked) = (
-        report.totals.get(Counter::ReadPages),
-        report.totals.get(Counter::ReadBytes),
+        report.totals.get(Counter::ReadRequestedPages),
+        report.totals.get(Counter::ReadRequestedBytes),
     );
     let Some(pages_asked) = pages_asked.exact() else {
         return Vec::new();
@@ -56,7 +56,10 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         }),
         figures: vec![
             ("cold_pages", count.pages()),
-            ("read_bytes", report.totals.value(Counter::ReadBytes)),
+            (
+                "read_bytes",
+                report.totals.value(Counter::ReadRequestedBytes),
+            ),
             (
                 "cold_ratio",
                 Value::ratio(count.ratio_of(Measured::Exact(asked.max(pages)))),
@@ -70,8 +73,8 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 
 /// Pages of a file that had to be fetched for the first time, or `None` if it is not a cold one.
 fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
-    let misses = file.ledger.get(Counter::ReadMissPages);
-    let first_uses = file.ledger.get(Counter::ReadaheadUsedPages);
+    let misses = file.ledger.get(Counter::ReadMissedPages);
+    let first_uses = file.ledger.get(Counter::ReadaheadHitPages);
     let mut cold = misses.plus(first_uses).exact().filter(|pages| *pages > 0)?;
     // Pages that had been in before are the business of `working_set`.
     if file
@@ -128,26 +131,26 @@ mod tests {
     const PAGES: u64 = 131_072;
 
     fn read(misses: u64, first_uses: u64) -> Report {
-        use Counter::{ReadMissPages, ReadPages, ReadaheadUsedPages};
+        use Counter::{ReadMissedPages, ReadRequestedPages, ReadaheadHitPages};
         let counts = [
-            (ReadPages, PAGES),
-            (ReadMissPages, misses),
-            (ReadaheadUsedPages, first_uses),
+            (ReadRequestedPages, PAGES),
+            (ReadMissedPages, misses),
+            (ReadaheadHitPages, first_uses),
         ];
         with_file(512 << 20, &counts)
     }
 
     #[test]
     fn what_is_worth_naming_is_bytes_whatever_a_page_has() {
-        use Counter::{ReadBytes, ReadMissPages, ReadPages};
+        use Counter::{ReadMissedPages, ReadRequestedBytes, ReadRequestedPages};
         for size in [4 << 10, 16 << 10, 64 << 10] {
             let size = cachewise_units::PageSize::new(size).unwrap();
             let of = |bytes: u64| {
                 let pages = Bytes(bytes).pages_ceil(size).0;
                 let counts = [
-                    (ReadPages, pages),
-                    (ReadBytes, bytes),
-                    (ReadMissPages, pages),
+                    (ReadRequestedPages, pages),
+                    (ReadRequestedBytes, bytes),
+                    (ReadMissedPages, pages),
                 ];
                 let mut report = with_file(bytes, &counts);
                 report.page_size = size;

@@ -66,7 +66,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: who_misses::ID,
         help: "Processes whose reads mostly come from the device, on a whole machine",
-        needs: &[Counter::ReadPages, Counter::ReadMissPages],
+        needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
         check: who_misses::check,
     },
     Rule {
@@ -78,7 +78,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: reread_from_disk::ID,
         help: "Files that were brought in more than once in the same run",
-        needs: &[Counter::ReadMissPages],
+        needs: &[Counter::ReadMissedPages],
         check: reread_from_disk::check,
     },
     Rule {
@@ -90,7 +90,7 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: random_small_reads::ID,
         help: "Small reads that mostly miss",
-        needs: &[Counter::ReadPages, Counter::ReadMissPages],
+        needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
         check: random_small_reads::check,
     },
     Rule {
@@ -114,13 +114,13 @@ pub static RULES: &[Rule] = &[
     Rule {
         id: tiny_reads::ID,
         help: "Read requests that are far smaller than a page",
-        needs: &[Counter::ReadBytes, Counter::ReadRequests],
+        needs: &[Counter::ReadRequestedBytes, Counter::ReadRequests],
         check: tiny_reads::check,
     },
     Rule {
         id: cold_start::ID,
         help: "A run that found its files not in the page cache",
-        needs: &[Counter::ReadPages, Counter::ReadMissPages],
+        needs: &[Counter::ReadRequestedPages, Counter::ReadMissedPages],
         check: cold_start::check,
     },
     Rule {

@@ -33,8 +33,8 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     let ledger = &file.ledger;
     let average = ledger.average_read();
     let (pages, misses) = (
-        ledger.get(Counter::ReadPages),
-        ledger.get(Counter::ReadMissPages),
+        ledger.get(Counter::ReadRequestedPages),
+        ledger.get(Counter::ReadMissedPages),
     );
     let missed = misses.exact().filter(|missed| *missed >= WORTH_MISSES)?;
     if average.exact()? > SMALL_BYTES || missed * MISS_PART < pages.exact()? {
@@ -47,7 +47,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
         figures: vec![
             ("read_requests", ledger.value(Counter::ReadRequests)),
             ("read_average_bytes", average.bytes()),
-            ("read_miss_pages", misses.pages()),
+            ("read_missed_pages", misses.pages()),
             ("read_miss_ratio", Value::ratio(misses.ratio_of(pages))),
             ("file_size_bytes", file.size_bytes.bytes()),
         ],
@@ -78,12 +78,12 @@ mod tests {
     use crate::findings::sample::with_file;
 
     fn run(size: u64, requests: u64, bytes: u64, misses: u64) -> Report {
-        use Counter::{ReadBytes, ReadMissPages, ReadPages, ReadRequests};
+        use Counter::{ReadMissedPages, ReadRequestedBytes, ReadRequestedPages, ReadRequests};
         let counts = [
             (ReadRequests, requests),
-            (ReadBytes, bytes),
-            (ReadPages, bytes.div_ceil(4096)),
-            (ReadMissPages, misses),
+            (ReadRequestedBytes, bytes),
+            (ReadRequestedPages, bytes.div_ceil(4096)),
+            (ReadMissedPages, misses),
         ];
         with_file(size, &counts)
     }

@@ -80,7 +80,7 @@ fn unused(file: &FileRow) -> Option<u64> {
     if get(Counter::PrefetchPages).exact()? > 0 {
         return Some(wasted);
     }
-    let unread = get(Counter::ReadaheadPages).minus(get(Counter::ReadaheadUsedPages));
+    let unread = get(Counter::ReadaheadPages).minus(get(Counter::ReadaheadHitPages));
     Some(wasted.max(unread.exact()?))
 }
 
@@ -90,11 +90,11 @@ mod tests {
     use crate::findings::sample::with_file;
 
     fn run(read_ahead: u64, advised: u64, used: u64, wasted: u64) -> Report {
-        use Counter::{PrefetchPages, ReadaheadPages, ReadaheadUsedPages, ReadaheadWastedPages};
+        use Counter::{PrefetchPages, ReadaheadHitPages, ReadaheadPages, ReadaheadWastedPages};
         let counts = [
             (ReadaheadPages, read_ahead),
             (PrefetchPages, advised),
-            (ReadaheadUsedPages, used),
+            (ReadaheadHitPages, used),
             (ReadaheadWastedPages, wasted),
         ];
         with_file(1 << 30, &counts)

@@ -60,7 +60,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
 /// Pages that came from the device: not those that writes made, which cost no read.
 fn fetched(file: &FileRow) -> Count {
     [
-        Counter::ReadMissPages,
+        Counter::ReadMissedPages,
         Counter::ReadaheadPages,
         Counter::PrefetchPages,
         Counter::FaultMissPages,
@@ -99,9 +99,9 @@ mod tests {
     const PAGES: u64 = SIZE >> 12;
 
     fn run(fetched: u64, dropped: u64, reclaimed: u64) -> Report {
-        use Counter::{EvictedOtherPages, EvictedReclaimPages, ReadMissPages, ReadaheadPages};
+        use Counter::{EvictedOtherPages, EvictedReclaimPages, ReadMissedPages, ReadaheadPages};
         let counts = [
-            (ReadMissPages, fetched / 8),
+            (ReadMissedPages, fetched / 8),
             (ReadaheadPages, fetched - fetched / 8),
             (EvictedOtherPages, dropped),
             (EvictedReclaimPages, reclaimed),

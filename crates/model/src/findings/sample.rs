@@ -107,9 +107,9 @@ pub(crate) fn every_rule_fires() -> Report {
         64 << 20,
         &[
             (ReadRequests, 1_000_000),
-            (ReadBytes, 100_000_000),
-            (ReadPages, 1_000_000),
-            (ReadMissPages, 600_000),
+            (ReadRequestedBytes, 100_000_000),
+            (ReadRequestedPages, 1_000_000),
+            (ReadMissedPages, 600_000),
             (ReadaheadPages, 100_000),
             (ReadaheadWastedPages, 90_000),
             (FaultRequests, 100_000),
@@ -122,9 +122,9 @@ pub(crate) fn every_rule_fires() -> Report {
     );
     // A second, healthy one that is only cold: the first counts as a working set too large.
     let mut cold = file("/cold", 4 << 30);
-    cold.ledger.set(ReadPages, 1 << 20);
-    cold.ledger.set(ReadMissPages, 1 << 12);
-    cold.ledger.set(ReadaheadUsedPages, (1 << 20) - (1 << 12));
+    cold.ledger.set(ReadRequestedPages, 1 << 20);
+    cold.ledger.set(ReadMissedPages, 1 << 12);
+    cold.ledger.set(ReadaheadHitPages, (1 << 20) - (1 << 12));
     report.totals += &cold.ledger;
     report.totals.set(RefaultPages, 400_000);
     report.files[0].ledger.set(RefaultPages, 400_000);
@@ -135,7 +135,7 @@ pub(crate) fn every_rule_fires() -> Report {
     report.system.psi_memory_some_seconds = Measured::Exact(1_000_000);
     report.system.file_refault_pages = Measured::Exact(60_000);
     report.cgroups.push(group("/db", 50_000));
-    let counts = [(ReadPages, 10_000), (ReadMissPages, 9_000)];
+    let counts = [(ReadRequestedPages, 10_000), (ReadMissedPages, 9_000)];
     report.processes.push(process(7, &counts));
     report
 }

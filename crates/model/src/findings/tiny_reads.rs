@@ -39,7 +39,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
         figures: vec![
             ("read_requests", requests.count()),
             ("read_average_bytes", average.bytes()),
-            ("read_bytes", file.ledger.value(Counter::ReadBytes)),
+            ("read_bytes", file.ledger.value(Counter::ReadRequestedBytes)),
         ],
         next_step: String::from(
             "read through a buffer of 64 KiB or more (BufReader, BufferedReader, setvbuf, dd \
@@ -62,7 +62,7 @@ mod tests {
             1 << 30,
             &[
                 (Counter::ReadRequests, requests),
-                (Counter::ReadBytes, bytes),
+                (Counter::ReadRequestedBytes, bytes),
             ],
         )
     }

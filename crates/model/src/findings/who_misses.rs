@@ -52,8 +52,8 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 /// Pages that had to come from the device for it: missed, or brought in ahead just before.
 fn fetched(process: &ProcessRow) -> Count {
     [
-        Counter::ReadMissPages,
-        Counter::ReadaheadUsedPages,
+        Counter::ReadMissedPages,
+        Counter::ReadaheadHitPages,
         Counter::FaultMissPages,
     ]
     .iter()
@@ -63,7 +63,7 @@ fn fetched(process: &ProcessRow) -> Count {
 }
 
 fn asked(process: &ProcessRow) -> Count {
-    let reads = process.ledger.get(Counter::ReadPages);
+    let reads = process.ledger.get(Counter::ReadRequestedPages);
     reads.plus(process.ledger.get(Counter::FaultRequests))
 }
 
@@ -84,8 +84,8 @@ fn finding(process: &ProcessRow) -> Finding {
             ("asked_pages", asked.pages()),
             ("fetched_ratio", Value::ratio(fetched.ratio_of(asked))),
             (
-                "read_miss_pages",
-                process.ledger.get(Counter::ReadMissPages).pages(),
+                "read_missed_pages",
+                process.ledger.get(Counter::ReadMissedPages).pages(),
             ),
             ("device_read_bytes", process.device_read_bytes.bytes()),
         ],
@@ -113,11 +113,11 @@ mod tests {
 
     #[test]
     fn who_fetches_most_of_it_is_named() {
-        use Counter::{ReadMissPages, ReadPages, ReadaheadUsedPages};
+        use Counter::{ReadMissedPages, ReadRequestedPages, ReadaheadHitPages};
         let counts = [
-            (ReadPages, 10_000),
-            (ReadMissPages, 100),
-            (ReadaheadUsedPages, 9_000),
+            (ReadRequestedPages, 10_000),
+            (ReadMissedPages, 100),
+            (ReadaheadHitPages, 9_000),
         ];
         let mut report = machine(&counts);
         let found = check(&report);
@@ -135,14 +135,20 @@ mod tests {
 
     #[test]
     fn hits_and_trifles_are_silent() {
-        use Counter::{ReadMissPages, ReadPages};
+        use Counter::{ReadMissedPages, ReadRequestedPages};
         assert_eq!(
-            check(&machine(&[(ReadPages, 100_000), (ReadMissPages, 9_000)])),
+            check(&machine(&[
+                (ReadRequestedPages, 100_000),
+                (ReadMissedPages, 9_000)
+            ])),
             [],
             "mostly hits"
         );
         assert_eq!(
-            check(&machine(&[(ReadPages, 1_000), (ReadMissPages, 1_000)])),
+            check(&machine(&[
+                (ReadRequestedPages, 1_000),
+                (ReadMissedPages, 1_000)
+            ])),
             [],
             "4 MB"
         );

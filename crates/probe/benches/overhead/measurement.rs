@@ -103,7 +103,7 @@ fn block(
     match &mut attached {
         Attached::Probe(probe) if check => {
             let seen = probe.snapshot()?.total;
-            let pages = seen[Counter::ReadPages] + seen[Counter::FaultRequests];
+            let pages = seen[Counter::ReadRequestedPages] + seen[Counter::FaultRequests];
             let expected = work.pages(done);
             if pages < expected {
                 return Err(format!(

@@ -277,22 +277,22 @@ ONCE int empty_slot(struct slot *slot)
 		if (!cpu)
 			return 0;
 		cpu->fresh.read_requests = slot->requests;
-		cpu->fresh.read_pages = slot->pages;
-		cpu->fresh.read_bytes = slot->bytes;
-		cpu->fresh.read_miss_pages = slot->misses;
+		cpu->fresh.read_requested_pages = slot->pages;
+		cpu->fresh.read_requested_bytes = slot->bytes;
+		cpu->fresh.read_missed_pages = slot->misses;
 		cpu->fresh.readahead_pages = slot->ahead;
-		cpu->fresh.readahead_used_pages = slot->used;
+		cpu->fresh.readahead_hit_pages = slot->used;
 		if (!make_row(other, &key, &cpu->fresh))
 			goto booked;
 		row = row_of(&key);
 	}
 	ADD(row, read_requests, slot->requests);
-	ADD(row, read_pages, slot->pages);
-	ADD(row, read_bytes, slot->bytes);
+	ADD(row, read_requested_pages, slot->pages);
+	ADD(row, read_requested_bytes, slot->bytes);
 	if (slot->misses | slot->ahead | slot->used) {
-		ADD(row, read_miss_pages, slot->misses);
+		ADD(row, read_missed_pages, slot->misses);
 		ADD(row, readahead_pages, slot->ahead);
-		ADD(row, readahead_used_pages, slot->used);
+		ADD(row, readahead_hit_pages, slot->used);
 	}
 booked:
 	slot->requests = slot->pages = slot->bytes = 0;
@@ -353,9 +353,9 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		barrier();
 		cpu->busy = 0;
 		if (tally->misses | tally->ahead | tally->used) {
-			ADD(&cpu->total, read_miss_pages, tally->misses);
+			ADD(&cpu->total, read_missed_pages, tally->misses);
 			ADD(&cpu->total, readahead_pages, tally->ahead);
-			ADD(&cpu->total, readahead_used_pages, tally->used);
+			ADD(&cpu->total, readahead_hit_pages, tally->used);
 		}
 		return;
 	}
@@ -388,11 +388,11 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 	}
 	ledger = ledger_of(task, inode, 0, &key);
 	ADD(ledger, read_requests, tally->requests);
-	ADD(ledger, read_pages, tally->pages);
-	ADD(ledger, read_bytes, tally->bytes);
-	ADD(ledger, read_miss_pages, tally->misses);
+	ADD(ledger, read_requested_pages, tally->pages);
+	ADD(ledger, read_requested_bytes, tally->bytes);
+	ADD(ledger, read_missed_pages, tally->misses);
 	ADD(ledger, readahead_pages, tally->ahead);
-	ADD(ledger, readahead_used_pages, tally->used);
+	ADD(ledger, readahead_hit_pages, tally->used);
 }
 
 #endif

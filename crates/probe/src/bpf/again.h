@@ -133,7 +133,7 @@ static long come_step(u32 i, void *context)
 
 /*
  * Books those of pages lo..=hi, just brought in for the read of the call `nr`, that were thrown out before it
- * got to them: `readahead_used_pages` was too early, or they are here for the second time. Returns how many of
+ * got to them: `readahead_hit_pages` was too early, or they are here for the second time. Returns how many of
  * the latter there are.
  */
 ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)

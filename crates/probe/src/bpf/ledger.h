@@ -9,12 +9,12 @@
  */
 #define LEDGER(X)                                                                                  \
 	X(read_requests)                                                                           \
-	X(read_pages)                                                                              \
-	X(read_bytes)                                                                              \
-	X(read_miss_pages)                                                                         \
+	X(read_requested_pages)                                                                    \
+	X(read_requested_bytes)                                                                    \
+	X(read_missed_pages)                                                                       \
 	X(readahead_pages)                                                                         \
 	X(prefetch_pages)                                                                          \
-	X(readahead_used_pages)                                                                    \
+	X(readahead_hit_pages)                                                                     \
 	X(readahead_wasted_pages)                                                                  \
 	X(readahead_cancelled_pages)                                                               \
 	X(fault_requests)                                                                          \
@@ -34,13 +34,20 @@
 	X(refault_pages)                                                                           \
 	X(metadata_pages)                                                                          \
 	X(other_pages)                                                                             \
-	X(eventless_requests)
+	X(eventless_requests)                                                                      \
+	X(read_unserved_pages)                                                                     \
+	X(read_unserved_bytes)                                                                     \
+	X(read_failed_requests)                                                                    \
+	X(write_unserved_bytes)                                                                    \
+	X(write_failed_requests)                                                                   \
+	X(direct_read_failed_requests)                                                             \
+	X(direct_write_failed_requests)
 
 struct ledger {
 #define X(name) u64 name;
 	LEDGER(X)
 #undef X
-	/* Of readahead_used_pages: thrown out before their read got to them, so wasted. User space moves them. */
+	/* Of readahead_hit_pages: thrown out before their read got to them, so wasted. User space moves them. */
 	u64 used_too_early_pages;
 };
 

@@ -81,12 +81,12 @@ ONCE int pending_flush(struct task_state *state)
 		pages = state->pending_hi - state->pending_lo + 1;
 		ADD(ledger, read_requests, 1);
 		ADD(ledger, eventless_requests, 1);
-		ADD(ledger, read_pages, pages);
-		ADD(ledger, read_bytes, pages << config.page_shift);
-		ADD(ledger, read_miss_pages, state->pending_miss);
+		ADD(ledger, read_requested_pages, pages);
+		ADD(ledger, read_requested_bytes, pages << config.page_shift);
+		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
-		ADD(ledger, read_miss_pages, state->pending_miss);
+		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else {
 		/* the rest of a call in chunks that ended short, or read-ahead without a read */

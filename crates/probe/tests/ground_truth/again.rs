@@ -75,14 +75,14 @@ fn evicted_between_reads(room: &mut Room) -> Result<()> {
             Ok(done) => {
                 let pages = REQUESTS * size / page_size();
                 let comparison = Comparison::new()
-                    .exact("pages", pages, done.ledger[Counter::ReadPages])
-                    .exact("misses", pages, done.ledger[Counter::ReadMissPages])
+                    .exact("pages", pages, done.ledger[Counter::ReadRequestedPages])
+                    .exact("misses", pages, done.ledger[Counter::ReadMissedPages])
                     .exact("brought in", pages, done.inserted)
                     .nothing_else(
                         &done.ledger,
                         &[
                             Counter::ReadaheadPages,
-                            Counter::ReadaheadUsedPages,
+                            Counter::ReadaheadHitPages,
                             Counter::ReadaheadWastedPages,
                         ],
                     );
@@ -202,11 +202,11 @@ fn while_evicting<T>(file: &File, work: impl FnOnce() -> Result<T>) -> Result<T>
 
 fn laws(subject: &Subject, inserted: u64, ledger: &Ledger) -> Comparison {
     let pages = subject.pages();
-    let misses = ledger[Counter::ReadMissPages];
-    let used = ledger[Counter::ReadaheadUsedPages];
+    let misses = ledger[Counter::ReadMissedPages];
+    let used = ledger[Counter::ReadaheadHitPages];
     let ahead = ledger[Counter::ReadaheadPages] + ledger[Counter::PrefetchPages];
     Comparison::new()
-        .exact("pages", pages, ledger[Counter::ReadPages])
+        .exact("pages", pages, ledger[Counter::ReadRequestedPages])
         .within(
             "misses + used",
             (pages / 2, pages),

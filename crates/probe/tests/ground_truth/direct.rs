@@ -89,7 +89,7 @@ fn direct_reads(room: &mut Room) -> Result<()> {
                             ledger[Counter::DirectReadRequests],
                         )
                         .exact("direct bytes", bytes, ledger[Counter::DirectReadBytes])
-                        .exact("pages", 0, ledger[Counter::ReadPages])
+                        .exact("pages", 0, ledger[Counter::ReadRequestedPages])
                         .silently("direct bytes written", 0, ledger[Counter::DirectWriteBytes])
                         .silently("inserted", done.inserted, known(ledger.inserted_pages()))
                         .nothing_else(ledger, &READS)
@@ -139,7 +139,7 @@ fn direct_io_uring(room: &mut Room) -> Result<()> {
                     let (requests, bytes) = done.expected;
                     // One request in twenty, and at least one.
                     let gone = requests / 20 + 1;
-                    let buffered = ledger[Counter::ReadBytes];
+                    let buffered = ledger[Counter::ReadRequestedBytes];
                     let why = "the completion runs in an interrupt, where the host may keep BPF \
                                programs out; on btrfs the first request may be buffered";
                     let comparison = Comparison::new()
@@ -223,11 +223,11 @@ fn direct_between(room: &mut Room) -> Result<()> {
                             .exact("direct requests", 100, ledger[Counter::DirectReadRequests])
                             .exact("direct bytes", 100 * size, ledger[Counter::DirectReadBytes])
                             .exact("requests", expected.requests, ledger[Counter::ReadRequests])
-                            .exact("pages", expected.pages, ledger[Counter::ReadPages])
+                            .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
                             .exact("hits", expected.hits, known(ledger.hits()))
-                            .exact("misses", expected.misses, ledger[Counter::ReadMissPages])
-                            .silently("bytes", expected.bytes, ledger[Counter::ReadBytes])
-                            .silently("used", expected.used, ledger[Counter::ReadaheadUsedPages])
+                            .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
+                            .silently("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes])
+                            .silently("used", expected.used, ledger[Counter::ReadaheadHitPages])
                             .silently("inserted", inserted, known(ledger.inserted_pages()));
                         room.judge(label, comparison);
                     }
@@ -302,7 +302,7 @@ fn direct_writes_to(room: &mut Room, subject: &Subject, call: &str, may_be_buffe
                             .nothing_else(ledger, &WRITES)
                     };
                     let comparison = comparison
-                        .exact("pages", 0, ledger[Counter::ReadPages])
+                        .exact("pages", 0, ledger[Counter::ReadRequestedPages])
                         .silently("inserted", done.inserted, known(ledger.inserted_pages()))
                         .silently("direct bytes read", 0, ledger[Counter::DirectReadBytes])
                         .nothing_else(ledger, &READS)
@@ -390,7 +390,7 @@ fn device_direct(room: &mut Room) -> Result<()> {
                         ledger[Counter::DirectReadRequests],
                     )
                     .exact("direct bytes", bytes, ledger[Counter::DirectReadBytes])
-                    .exact("pages", 0, ledger[Counter::ReadPages])
+                    .exact("pages", 0, ledger[Counter::ReadRequestedPages])
                     .nothing_else(ledger, &READS)
                     .nothing_else(ledger, &FAULTS)
                     .nothing_else(ledger, &WRITES)

@@ -48,7 +48,7 @@ fn around_the_cache(room: &mut Room) -> Result<()> {
     let label = Label::new("sysfs", "pread").size(subject.bytes());
     let comparison = Comparison::new()
         .exact("requests", 0, ledger[Counter::ReadRequests])
-        .exact("pages", 0, ledger[Counter::ReadPages])
+        .exact("pages", 0, ledger[Counter::ReadRequestedPages])
         .nothing_else(&ledger, &READS);
     room.judge(label, comparison);
     Ok(())
@@ -107,8 +107,8 @@ fn overlay(room: &mut Room) -> Result<()> {
                     let ledger = &done.ledger;
                     let comparison = Comparison::new()
                         .exact("requests", 0, ledger[Counter::ReadRequests])
-                        .exact("pages", 0, ledger[Counter::ReadPages])
-                        .exact("misses", 0, ledger[Counter::ReadMissPages])
+                        .exact("pages", 0, ledger[Counter::ReadRequestedPages])
+                        .exact("misses", 0, ledger[Counter::ReadMissedPages])
                         .exact("read-ahead", done.inserted, ledger[Counter::ReadaheadPages]);
                     room.judge(label, comparison);
                 }

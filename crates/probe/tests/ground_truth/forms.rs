@@ -446,12 +446,16 @@ fn into_own_mapping(room: &mut Room) -> Result<()> {
         Ok(done) => {
             let ledger = &done.ledger;
             let faults = [Counter::FaultMissPages, Counter::FaultReadaheadPages];
-            let reads = [Counter::ReadMissPages, Counter::ReadaheadPages];
+            let reads = [Counter::ReadMissedPages, Counter::ReadaheadPages];
             let sum = |counters: [Counter; 2]| counters.iter().map(|one| ledger[*one]).sum::<u64>();
             let comparison = Comparison::new()
                 .exact("requests", half / size, ledger[Counter::ReadRequests])
-                .exact("pages", half / page_size(), ledger[Counter::ReadPages])
-                .exact("bytes", half, ledger[Counter::ReadBytes])
+                .exact(
+                    "pages",
+                    half / page_size(),
+                    ledger[Counter::ReadRequestedPages],
+                )
+                .exact("bytes", half, ledger[Counter::ReadRequestedBytes])
                 .exact(
                     "brought in by reads and faults",
                     done.inserted,
@@ -502,10 +506,10 @@ fn dontcache(room: &mut Room) -> Result<()> {
                 let (expected, ledger) = (done.expected, &done.ledger);
                 let comparison = Comparison::new()
                     .exact("requests", expected.requests, ledger[Counter::ReadRequests])
-                    .exact("pages", expected.pages, ledger[Counter::ReadPages])
-                    .silently("bytes", expected.bytes, ledger[Counter::ReadBytes])
+                    .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
+                    .silently("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes])
                     .exact("hits", expected.hits, known(ledger.hits()))
-                    .exact("misses", expected.misses, ledger[Counter::ReadMissPages])
+                    .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
                     .exact("inserted", done.inserted, known(ledger.inserted_pages()));
                 room.judge(label, comparison);
             }
@@ -550,7 +554,7 @@ fn reflink(room: &mut Room) -> Result<()> {
         match measured {
             Ok(done) => {
                 let comparison = Comparison::new()
-                    .exact("pages", 0, done.ledger[Counter::ReadPages])
+                    .exact("pages", 0, done.ledger[Counter::ReadRequestedPages])
                     .silently(
                         "inserted",
                         done.inserted,

@@ -242,11 +242,11 @@ fn of_lifetimes(
 ) -> Comparison {
     let ahead = inserted - prefetched - expected.misses;
     Comparison::new()
-        .exact("pages", expected.pages, ledger[Counter::ReadPages])
-        .exact("misses", expected.misses, ledger[Counter::ReadMissPages])
+        .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
+        .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
         .exact("prefetch", prefetched, ledger[Counter::PrefetchPages])
         .exact("read-ahead", ahead, ledger[Counter::ReadaheadPages])
-        .exact("used", expected.used, ledger[Counter::ReadaheadUsedPages])
+        .exact("used", expected.used, ledger[Counter::ReadaheadHitPages])
         .exact(
             "wasted",
             prefetched + ahead - expected.used,
@@ -381,7 +381,11 @@ fn refaults(room: &mut Room) -> Result<()> {
         judge(room, label, measured, |done, ledger| {
             Comparison::new()
                 .exact("refaults", done.inserted, ledger[Counter::RefaultPages])
-                .exact("pages", subject.pages(), ledger[Counter::ReadPages])
+                .exact(
+                    "pages",
+                    subject.pages(),
+                    ledger[Counter::ReadRequestedPages],
+                )
         });
     }
 
@@ -410,7 +414,7 @@ fn refaults(room: &mut Room) -> Result<()> {
         judge(room, label, measured, |_, ledger| {
             Comparison::new()
                 .exact("refaults", 0, ledger[Counter::RefaultPages])
-                .exact("pages", fresh.pages(), ledger[Counter::ReadPages])
+                .exact("pages", fresh.pages(), ledger[Counter::ReadRequestedPages])
         });
     }
     Ok(())

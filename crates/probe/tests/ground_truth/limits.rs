@@ -169,8 +169,8 @@ fn beyond_2_gib(room: &mut Room) -> Result<()> {
                 let comparison = Comparison::new()
                     .silently("calls", 2, expected.requests)
                     .exact("requests", expected.requests, ledger[Counter::ReadRequests])
-                    .exact("pages", expected.pages, ledger[Counter::ReadPages])
-                    .exact("bytes", expected.bytes, ledger[Counter::ReadBytes]);
+                    .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
+                    .exact("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes]);
                 room.judge(label, comparison);
             }
             Err(problem) => room.failed(&label, &problem),

@@ -210,8 +210,8 @@ fn in_memory(room: &mut Room, call: Call) -> Result<()> {
                 Ok(done) => {
                     let ledger = &done.ledger;
                     let comparison = Comparison::new()
-                        .exact("pages", 0, ledger[Counter::ReadPages])
-                        .exact("misses", 0, ledger[Counter::ReadMissPages])
+                        .exact("pages", 0, ledger[Counter::ReadRequestedPages])
+                        .exact("misses", 0, ledger[Counter::ReadMissedPages])
                         .exact("faults", 0, ledger[Counter::FaultRequests])
                         .nothing_else(ledger, &READS)
                         .nothing_else(ledger, &FAULTS)

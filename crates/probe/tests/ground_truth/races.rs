@@ -74,12 +74,16 @@ fn read(file: &File, bytes: u64, order: Order, size: u64, seed: u64) -> Result<(
 
 /// The laws over all readers of a file.
 fn laws(requests: u64, pages: u64, inserted: u64, ledger: &Ledger) -> Comparison {
-    let missed = ledger[Counter::ReadMissPages];
+    let missed = ledger[Counter::ReadMissedPages];
     let ahead = ledger[Counter::ReadaheadPages];
     Comparison::new()
         .exact("requests", requests, ledger[Counter::ReadRequests])
-        .exact("pages", pages, ledger[Counter::ReadPages])
-        .exact("bytes", pages * page_size(), ledger[Counter::ReadBytes])
+        .exact("pages", pages, ledger[Counter::ReadRequestedPages])
+        .exact(
+            "bytes",
+            pages * page_size(),
+            ledger[Counter::ReadRequestedBytes],
+        )
         .exact(
             "hits + misses",
             pages,
@@ -90,7 +94,7 @@ fn laws(requests: u64, pages: u64, inserted: u64, ledger: &Ledger) -> Comparison
         .within(
             "used",
             (0, ahead),
-            ledger[Counter::ReadaheadUsedPages],
+            ledger[Counter::ReadaheadHitPages],
             "which reader is first on a page is a matter of time, but no page is used for the \
              first time twice",
         )
@@ -194,7 +198,7 @@ fn processes(room: &mut Room) -> Result<()> {
                     let own = of_process(after, *pid, &subject);
                     comparison = comparison
                         .silently("a process's requests", each, own[Counter::ReadRequests])
-                        .silently("a process's pages", pages, own[Counter::ReadPages]);
+                        .silently("a process's pages", pages, own[Counter::ReadRequestedPages]);
                 }
                 room.judge(label, comparison);
             }

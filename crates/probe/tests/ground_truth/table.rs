@@ -170,13 +170,13 @@ impl Comparison {
         let ahead = inserted.saturating_sub(expected.misses);
         Comparison::new()
             .exact("requests", expected.requests, ledger[Counter::ReadRequests])
-            .exact("pages", expected.pages, ledger[Counter::ReadPages])
-            .silently("bytes", expected.bytes, ledger[Counter::ReadBytes])
+            .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
+            .silently("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes])
             .exact("hits", expected.hits, known(ledger.hits()))
-            .exact("misses", expected.misses, ledger[Counter::ReadMissPages])
+            .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
             .exact("read-ahead", ahead, ledger[Counter::ReadaheadPages])
-            .exact("used", expected.used, ledger[Counter::ReadaheadUsedPages])
-            .silently("reuse", reuse, known(ledger.reuse_pages()))
+            .exact("used", expected.used, ledger[Counter::ReadaheadHitPages])
+            .silently("reuse", reuse, known(ledger.read_cached_pages()))
             .silently("inserted", inserted, inserted_pages(ledger, inserted))
             .nothing_else(ledger, &NOT_READS)
             .nothing_else(ledger, &FAULTS)
@@ -223,9 +223,9 @@ impl Comparison {
 /// Counters of reads.
 pub const READS: [Counter; 8] = [
     Counter::ReadRequests,
-    Counter::ReadPages,
-    Counter::ReadBytes,
-    Counter::ReadMissPages,
+    Counter::ReadRequestedPages,
+    Counter::ReadRequestedBytes,
+    Counter::ReadMissedPages,
     Counter::ReadaheadPages,
     Counter::ReadaheadCancelledPages,
     Counter::EventlessRequests,

@@ -164,8 +164,8 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
 
     // Others on this machine may fill the table; what found no room is on one row, and is said. So is what the kernel gave
     // no storage for, where a task is interrupted while it makes or frees its own.
-    let booked = sums.files[Counter::ReadPages];
-    let aside = sums.overflow[Counter::ReadPages];
+    let booked = sums.files[Counter::ReadRequestedPages];
+    let aside = sums.overflow[Counter::ReadRequestedPages];
     println!(
         "{truth} pages were read: {booked} on rows, {aside} on the row for the rest; {} processes ended, {:?}",
         sums.ends.len(),
@@ -192,7 +192,7 @@ fn twenty_thousand_processes_are_told_to_the_page_with_small_tables() {
     let wrong = ended
         .iter()
         .filter(|(id, ends)| {
-            let read = sums.of_process[id][Counter::ReadPages];
+            let read = sums.of_process[id][Counter::ReadRequestedPages];
             u64::from(ends[0] >> 8) != read
         })
         .count() as u64;
@@ -262,7 +262,7 @@ fn a_process_id_that_is_used_again_is_another_process() {
         .iter()
         .filter(|(_, pid)| **pid == first as u32)
         .filter_map(|(id, _)| {
-            let read = sums.of_process.get(id)?[Counter::ReadPages];
+            let read = sums.of_process.get(id)?[Counter::ReadRequestedPages];
             Some((id.start, sums.ends.get(id)?[0] >> 8, read))
         })
         .collect();
@@ -294,7 +294,7 @@ fn a_stretch_has_what_was_done_in_it_and_no_more() {
         let snapshot = probe.snapshot().unwrap();
         let mut sums = Sums::default();
         sums.add(&snapshot, &inodes);
-        seen.push(sums.files[Counter::ReadPages]);
+        seen.push(sums.files[Counter::ReadRequestedPages]);
         let me = snapshot
             .processes
             .iter()

@@ -198,7 +198,7 @@ pub fn second(number: u64) -> Sample {
     let time: jiff::Timestamp = stretch.time.parse().expect("it is a time");
     let time = time + jiff::SignedDuration::from_secs(number as i64);
     stretch.time = format!("{time:.3}");
-    stretch.ledger.set(Counter::ReadPages, number);
+    stretch.ledger.set(Counter::ReadRequestedPages, number);
     stretch.system = System::from_numbers(std::array::from_fn(|place| {
         Measured::Exact(place as u64 * 1000 + number)
     }));
@@ -214,7 +214,7 @@ pub fn second(number: u64) -> Sample {
         device_write_bytes: Measured::unknown("not read"),
         ledger: Ledger::default(),
     };
-    process.ledger.set(Counter::ReadPages, number);
+    process.ledger.set(Counter::ReadRequestedPages, number);
     stretch.processes.push(process);
     Sample::of(stretch)
 }
@@ -233,7 +233,7 @@ pub fn numbers(path: &Path) -> (Vec<u64>, Vec<Problem>) {
     let mut reader = Reader::open(path).expect("it can be opened");
     let mut numbers = Vec::new();
     while let Some(sample) = reader.next().expect("it can be read") {
-        let number = sample.stretch.ledger[Counter::ReadPages];
+        let number = sample.stretch.ledger[Counter::ReadRequestedPages];
         assert_eq!(
             sample.stretch,
             second(number).stretch,

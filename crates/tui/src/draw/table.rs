@@ -235,7 +235,7 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
             let text = numbers.cell(column.field, row, &whole);
             let style = match text.as_str() {
                 "0" | "0%" | "-" => look.dim(),
-                _ if column.field.id == "read_miss_pages" => look.misses(),
+                _ if column.field.id == "read_missed_pages" => look.misses(),
                 _ => look.plain(),
             };
             match column.field.unit.is_number() {

@@ -66,9 +66,9 @@ pub fn process_without_a_name() -> ProcessRow {
 /// A ledger of reads.
 pub fn reads(pages: u64, misses: u64) -> Ledger {
     let mut ledger = Ledger::default();
-    ledger.set(Counter::ReadPages, pages);
-    ledger.set(Counter::ReadMissPages, misses);
-    ledger.set(Counter::ReadBytes, pages * 4096);
+    ledger.set(Counter::ReadRequestedPages, pages);
+    ledger.set(Counter::ReadMissedPages, misses);
+    ledger.set(Counter::ReadRequestedBytes, pages * 4096);
     ledger
 }
 

@@ -184,7 +184,7 @@ fn what_is_pasted_does_not_act() {
 fn the_arrow_is_at_its_heading_at_every_width() {
     for width in (9..100).chain((100..200).step_by(9)) {
         for sort in [
-            "read_miss_pages",
+            "read_missed_pages",
             "command",
             "pid",
             "reuse_ratio",

@@ -194,7 +194,7 @@ fn unknown_is_not_nothing() {
     let mut view = View::new(120, 24);
     let mut stretch = busy(1);
     stretch.processes[1].ledger.set_missing(
-        cachewise_model::Counter::ReadMissPages,
+        cachewise_model::Counter::ReadMissedPages,
         Missing::Unknown("lost"),
     );
     stretch.system.cached_bytes = Measured::unknown("no permission");

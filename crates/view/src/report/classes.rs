@@ -44,14 +44,14 @@ pub(super) fn text(report: &Report, style: Style) -> String {
 impl Classes<'_> {
     fn reads(&mut self) {
         use Counter::{
-            DirectReadBytes, DirectReadRequests, ReadBytes, ReadMissPages, ReadPages, ReadRequests,
-            ReadaheadUsedPages,
+            DirectReadBytes, DirectReadRequests, ReadMissedPages, ReadRequestedBytes,
+            ReadRequestedPages, ReadRequests, ReadaheadHitPages,
         };
         let totals = &self.report.totals;
-        let asked = totals.get(ReadPages);
-        let (hits, reused) = (totals.hits(), totals.reuse_pages());
-        let (first_uses, misses) = (totals.get(ReadaheadUsedPages), totals.get(ReadMissPages));
-        let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadBytes));
+        let asked = totals.get(ReadRequestedPages);
+        let (hits, reused) = (totals.hits(), totals.read_cached_pages());
+        let (first_uses, misses) = (totals.get(ReadaheadHitPages), totals.get(ReadMissedPages));
+        let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadRequestedBytes));
         // procfs counts calls, whatever they read.
         let name = match self.report.backend.exact {
             false => "read calls, pipes included",
@@ -134,7 +134,7 @@ impl Classes<'_> {
             return;
         }
         let parts = [
-            ("  by reads, for a miss", Counter::ReadMissPages),
+            ("  by reads, for a miss", Counter::ReadMissedPages),
             ("  by reads, ahead", Counter::ReadaheadPages),
             ("  by advice", Counter::PrefetchPages),
             ("  by faults, for a miss", Counter::FaultMissPages),
@@ -342,7 +342,7 @@ mod tests {
             cachewise_model::Ledger::all_missing(cachewise_model::Missing::NotOffered("no probe"));
         for counter in [
             Counter::ReadRequests,
-            Counter::ReadBytes,
+            Counter::ReadRequestedBytes,
             Counter::WriteRequests,
             Counter::WriteBytes,
         ] {
@@ -370,7 +370,7 @@ mod tests {
     fn what_is_unknown_is_shown_as_such() {
         let mut report = sample::cold();
         report.totals.set_missing(
-            Counter::ReadMissPages,
+            Counter::ReadMissedPages,
             cachewise_model::Missing::Unknown("lost"),
         );
         report.totals.set_missing(

@@ -166,7 +166,7 @@ mod tests {
         );
         report
             .totals
-            .set_estimated(Counter::ReadPages, 7, "a guess");
+            .set_estimated(Counter::ReadRequestedPages, 7, "a guess");
         assert_eq!(
             told(&report),
             "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
@@ -193,13 +193,13 @@ mod tests {
     #[test]
     fn what_is_off_is_not_hidden() {
         let mut report = sample::cold();
-        report.totals.set(Counter::ReadPages, 131_073);
+        report.totals.set(Counter::ReadRequestedPages, 131_073);
         let text = checks(&report, PLAIN);
         assert!(
             text.contains("DOES NOT ADD UP: 131,072 in all files = 131,073"),
             "{text}"
         );
-        let misses = Counter::ReadMissPages;
+        let misses = Counter::ReadMissedPages;
         report
             .totals
             .set_missing(misses, cachewise_model::Missing::NotOffered("no BPF"));

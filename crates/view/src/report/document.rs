@@ -206,7 +206,10 @@ mod tests {
             "the command line is a list"
         );
         assert_eq!(back["exit"]["code"], 0, "how it ended");
-        assert_eq!(back["totals"]["read_pages"], 131_072, "the totals");
+        assert_eq!(
+            back["totals"]["read_requested_pages"], 131_072,
+            "the totals"
+        );
         assert_eq!(
             back["totals"]["reuse_ratio"], 0.0,
             "and what follows from them"

@@ -13,14 +13,14 @@ use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
 
 /// Shown always; the others only where one of the rows has something in them. For a counter that is
 /// more than zero; for a state, such as residency before the run, zero is something too.
-const ALWAYS: [&str; 3] = ["read_pages", "reuse_ratio", "read_miss_pages"];
+const ALWAYS: [&str; 3] = ["read_requested_pages", "reuse_ratio", "read_missed_pages"];
 
 /// The columns that go first where a line is too narrow for the names.
 const SPARED: [&str; 9] = [
     "dirtied_pages",
     "fault_miss_pages",
     "file_size_bytes",
-    "readahead_used_pages",
+    "readahead_hit_pages",
     "device_read_bytes",
     "ppid",
     "fetched_bytes",
@@ -40,8 +40,8 @@ const SPARED_LAST: [&str; 12] = [
     "evicted_pages",
     "resident_after_pages",
     "direct_bytes",
-    "read_pages",
-    "read_miss_pages",
+    "read_requested_pages",
+    "read_missed_pages",
 ];
 
 /// A name that is cut to less than this is hard to know again.
@@ -96,7 +96,7 @@ fn headers<const N: usize>(ids: [&str; N]) -> [&'static str; N] {
 /// Bytes that went to and fro: pages asked for, faults as a page each, direct I/O, writes.
 fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
     let known = |counter| ledger.get(counter).known().unwrap_or(0);
-    let pages = known(Counter::ReadPages).saturating_add(known(Counter::FaultRequests));
+    let pages = known(Counter::ReadRequestedPages).saturating_add(known(Counter::FaultRequests));
     [
         Counter::DirectReadBytes,
         Counter::DirectWriteBytes,

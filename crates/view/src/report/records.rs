@@ -106,7 +106,7 @@ mod tests {
         let record = reader.records().next().unwrap().unwrap();
         let cell = |id: &str| &record[ids.iter().position(|known| known == id).unwrap()];
         assert_eq!(cell("path"), "/data/file", "the path");
-        assert_eq!(cell("read_miss_pages"), "512", "integers, no thousands");
+        assert_eq!(cell("read_missed_pages"), "512", "integers, no thousands");
         assert_eq!(cell("reuse_ratio"), "0", "ratios 0 to 1");
         assert_eq!(cell("deleted"), "false", "flags");
         assert!(

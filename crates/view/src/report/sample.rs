@@ -18,11 +18,11 @@ pub(crate) fn cold() -> Report {
     );
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequests, 512);
-    ledger.set(Counter::ReadPages, 131_072);
-    ledger.set(Counter::ReadBytes, 512 << 20);
-    ledger.set(Counter::ReadMissPages, 512);
+    ledger.set(Counter::ReadRequestedPages, 131_072);
+    ledger.set(Counter::ReadRequestedBytes, 512 << 20);
+    ledger.set(Counter::ReadMissedPages, 512);
     ledger.set(Counter::ReadaheadPages, 130_560);
-    ledger.set(Counter::ReadaheadUsedPages, 130_560);
+    ledger.set(Counter::ReadaheadHitPages, 130_560);
 
     report.command = ["dd", "if=/data/file", "of=/dev/null", "bs=1M"]
         .map(str::to_owned)

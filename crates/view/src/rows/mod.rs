@@ -167,8 +167,8 @@ mod tests {
     pub(super) fn row(pages: u64, misses: u64) -> Row {
         let mut row = Row::default();
         row.labels.time = Measured::Exact("2026-01-02T03:04:06Z".into());
-        row.ledger.set(Counter::ReadPages, pages);
-        row.ledger.set(Counter::ReadMissPages, misses);
+        row.ledger.set(Counter::ReadRequestedPages, pages);
+        row.ledger.set(Counter::ReadMissedPages, misses);
         row.system.cached_bytes = Measured::Exact(512 << 20);
         row.elapsed = std::time::Duration::from_secs(1);
         row
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(empty(Format::JsonLines), "", "no lines");
         assert_eq!(
             empty(Format::Csv),
-            "read_pages,reuse_ratio,reasons\n",
+            "read_requested_pages,reuse_ratio,reasons\n",
             "the header alone"
         );
         assert!(

@@ -112,9 +112,9 @@ mod tests {
     fn blind() -> Row {
         let mut row = row(7, 0);
         row.ledger
-            .set_missing(Counter::ReadMissPages, Missing::NotOffered("no probe"));
+            .set_missing(Counter::ReadMissedPages, Missing::NotOffered("no probe"));
         row.ledger
-            .set_estimated(Counter::ReadPages, 7, "from vmstat");
+            .set_estimated(Counter::ReadRequestedPages, 7, "from vmstat");
         row
     }
 
@@ -129,20 +129,20 @@ mod tests {
             options(),
         );
         let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:05Z","hostname":"box","page_size_bytes":4096,"rows":[
-{"time":"2026-01-02T03:04:06Z","read_pages":4,"read_miss_pages":1},
-{"time":"2026-01-02T03:04:06Z","read_pages":7,"read_miss_pages":null,"estimated":["read_pages"],"reasons":{"read_pages":"from vmstat","read_miss_pages":"no probe"}}
+{"time":"2026-01-02T03:04:06Z","read_requested_pages":4,"read_missed_pages":1},
+{"time":"2026-01-02T03:04:06Z","read_requested_pages":7,"read_missed_pages":null,"estimated":["read_requested_pages"],"reasons":{"read_requested_pages":"from vmstat","read_missed_pages":"no probe"}}
 ],
-"total":{"time":"2026-01-02T03:04:06Z","read_pages":11,"read_miss_pages":1}}
+"total":{"time":"2026-01-02T03:04:06Z","read_requested_pages":11,"read_missed_pages":1}}
 "#;
         assert_eq!(text, expected, "one row a line");
         let back: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            back["rows"][1]["read_miss_pages"],
+            back["rows"][1]["read_missed_pages"],
             Json::Null,
             "it parses back"
         );
         assert_eq!(
-            back["rows"][1]["reasons"]["read_miss_pages"], "no probe",
+            back["rows"][1]["reasons"]["read_missed_pages"], "no probe",
             "with its reason"
         );
     }
@@ -151,7 +151,7 @@ mod tests {
     fn a_json_document_without_a_total_is_closed_too() {
         let text = written(Format::Json, "TOTAL", &[row(4, 1)], None, options());
         let back: Json = serde_json::from_str(&text).unwrap();
-        assert_eq!(back["rows"][0]["read_pages"], 4, "it parses");
+        assert_eq!(back["rows"][0]["read_requested_pages"], 4, "it parses");
         assert!(back.get("total").is_none(), "and has no total");
     }
 
@@ -165,8 +165,8 @@ mod tests {
             Some(&row(9, 3)),
             options(),
         );
-        let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_pages":4}
-{"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_pages":5}
+        let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_requested_pages":4}
+{"schema_version":1,"timestamp":"2026-01-02T03:04:06Z","hostname":"box","page_size_bytes":4096,"read_requested_pages":5}
 "#;
         assert_eq!(
             text, expected,
@@ -187,9 +187,9 @@ mod tests {
             options(),
         );
         let expected = "\
-read_pages,read_miss_pages,path,reasons
+read_requested_pages,read_missed_pages,path,reasons
 4,1,,path: not part of this kind of row
-7,,\"/tmp/a,\"\"b\"\".txt\",read_pages: estimated: from vmstat; read_miss_pages: no probe
+7,,\"/tmp/a,\"\"b\"\".txt\",read_requested_pages: estimated: from vmstat; read_missed_pages: no probe
 ";
         assert_eq!(text, expected, "integers, nothing for missing, and why");
     }

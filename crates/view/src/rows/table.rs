@@ -46,9 +46,9 @@ const SPARED: [&str; 34] = [
     "read_hit_pages",
     "dirtied_pages",
     "direct_bytes",
-    "readahead_used_pages",
+    "readahead_hit_pages",
     "time",
-    "read_pages",
+    "read_requested_pages",
 ];
 
 /// A text in the last column may be as long as it likes, and is shortened to the room that is left; but it
@@ -305,10 +305,10 @@ mod tests {
         let mut blind = row(100, 0);
         blind
             .ledger
-            .set_missing(Counter::ReadMissPages, Missing::Unknown("lost"));
+            .set_missing(Counter::ReadMissedPages, Missing::Unknown("lost"));
         blind
             .ledger
-            .set_estimated(Counter::ReadPages, 100, "a guess");
+            .set_estimated(Counter::ReadRequestedPages, 100, "a guess");
         let rows = [row(131_072, 512), row(0, 0), blind];
         let expected = "\
 TIME         TOTAL    MISSES      HITS     HIT%     CACHED

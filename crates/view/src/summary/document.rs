@@ -127,9 +127,9 @@ mod tests {
         assert_eq!(json["schema_version"], SCHEMA_VERSION, "which names it has");
         assert_eq!(json["page_size_bytes"], 4096, "what a page is");
         assert_eq!(json["gaps"][0]["kind"], "not_recorded", "gaps");
-        assert_eq!(json["totals"]["read_pages"], 300, "sums");
+        assert_eq!(json["totals"]["read_requested_pages"], 300, "sums");
         let read = (json["fields"].as_array().unwrap().iter())
-            .find(|field| field["id"] == "read_pages")
+            .find(|field| field["id"] == "read_requested_pages")
             .unwrap();
         assert_eq!(read["max"], 200.0, "the most in a second");
         assert_eq!(read["total"], 300, "in all");

@@ -82,10 +82,10 @@ mod tests {
         let text = csv(&sample::night(), &SummaryOptions::default()).unwrap();
         let line = text
             .lines()
-            .find(|line| line.starts_with("read_pages,"))
+            .find(|line| line.starts_with("read_requested_pages,"))
             .unwrap();
         assert_eq!(
-            line, "read_pages,counter,pages,true,2,100,150,100,200,200,200,300,",
+            line, "read_requested_pages,counter,pages,true,2,100,150,100,200,200,200,300,",
             "figures a second, and the sum"
         );
         assert!(

@@ -10,11 +10,11 @@ use cachewise_units::PageSize;
 
 pub(crate) fn night() -> Summary {
     let mut ledger = Ledger::default();
-    ledger.set(Counter::ReadPages, 300);
+    ledger.set(Counter::ReadRequestedPages, 300);
     let others = Missing::NotOffered("summed up");
     let process = |pid: u32, pages| {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, pages);
+        ledger.set(Counter::ReadRequestedPages, pages);
         ProcessRow {
             pid,
             started: Measured::Exact(pid.into()),
@@ -95,7 +95,10 @@ pub(crate) fn night() -> Summary {
         samples: 2,
         sessions: 2,
         spreads: vec![
-            spread("read_pages", Measured::Exact(figures(100.0, 200.0))),
+            spread(
+                "read_requested_pages",
+                Measured::Exact(figures(100.0, 200.0)),
+            ),
             spread("cached_bytes", Measured::Exact(figures(cached, cached))),
             spread("free_bytes", Measured::unknown("permission")),
         ],

@@ -11,11 +11,11 @@ use crate::report::{ReportOptions, closing, lost_text, tables};
 
 /// Shown unless others are asked for, where one of them is more than zero.
 const USUAL: [&str; 33] = [
-    "read_pages",
-    "read_miss_pages",
+    "read_requested_pages",
+    "read_missed_pages",
     "read_hit_pages",
     "reuse_ratio",
-    "readahead_used_pages",
+    "readahead_hit_pages",
     "readahead_wasted_pages",
     "direct_bytes",
     "fetched_bytes",

@@ -102,10 +102,10 @@ const HEADERS: [(&str, &str); 24] = [
     ("command", "Command"),
     ("path", "Path"),
     ("device", "Number"),
-    ("read_pages", "Asked"),
+    ("read_requested_pages", "Asked"),
     ("reuse_ratio", "Hit %"),
-    ("read_miss_pages", "Missed"),
-    ("readahead_used_pages", "Read ahead"),
+    ("read_missed_pages", "Missed"),
+    ("readahead_hit_pages", "Read ahead"),
     ("direct_bytes", "Direct"),
     ("fetched_bytes", "Fetched"),
     ("fault_requests", "Faults"),
@@ -206,7 +206,7 @@ mod tests {
         let row = |pid: u32, direct: u64, asked: u64| {
             let mut row = Row::default();
             row.ledger.set(Counter::DirectReadBytes, direct);
-            row.ledger.set(Counter::ReadPages, asked);
+            row.ledger.set(Counter::ReadRequestedPages, asked);
             row.labels.pid = Measured::Exact(pid);
             row
         };
@@ -223,9 +223,9 @@ mod tests {
         let row = |pages: Option<u64>| {
             let mut row = Row::default();
             match pages {
-                Some(pages) => row.ledger.set(Counter::ReadPages, pages),
+                Some(pages) => row.ledger.set(Counter::ReadRequestedPages, pages),
                 None => row.ledger.set_missing(
-                    Counter::ReadPages,
+                    Counter::ReadRequestedPages,
                     cachewise_model::Missing::Unknown("lost"),
                 ),
             }
@@ -233,7 +233,7 @@ mod tests {
             row
         };
         let rows = [row(None), row(Some(1)), row(Some(3)), row(Some(2))];
-        let by = field("read_pages").expect("it is a field");
+        let by = field("read_requested_pages").expect("it is a field");
         let pids: Vec<_> = greatest(rows.into_iter(), &[by], 3)
             .iter()
             .map(|row| row.labels.pid.known())

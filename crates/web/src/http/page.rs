@@ -226,8 +226,12 @@ fn figures(stretch: Option<&Stretch>, page_size: PageSize) -> String {
             "Hit rate",
             "of what was asked for, without any I/O",
         ),
-        ("read_pages", "Asked for", "by reads through the cache"),
-        ("read_miss_pages", "Missed", "waited for a device"),
+        (
+            "read_requested_pages",
+            "Asked for",
+            "by reads through the cache",
+        ),
+        ("read_missed_pages", "Missed", "waited for a device"),
         ("device_read_bytes", "From devices", "whoever asked"),
         ("cached_bytes", "Cached", "page cache of files and memory"),
         ("dirty_bytes", "Dirty", "waiting to be written back"),
@@ -408,7 +412,10 @@ mod tests {
             severity: Severity::Info,
             title: "cold".into(),
             subject: None,
-            figures: vec![("read_miss_pages", Measured::Exact(Datum::Pages(Pages(512))))],
+            figures: vec![(
+                "read_missed_pages",
+                Measured::Exact(Datum::Pages(Pages(512))),
+            )],
             next_step: "again".into(),
         };
         let findings = Findings {

@@ -113,7 +113,7 @@ impl Groups {
 fn weight(ledger: &Ledger) -> u64 {
     let direct = ledger[Counter::DirectReadBytes].saturating_add(ledger[Counter::DirectWriteBytes]);
     [
-        ledger[Counter::ReadPages],
+        ledger[Counter::ReadRequestedPages],
         ledger[Counter::FaultRequests],
         ledger[Counter::WritePages],
         Bytes(direct).pages_ceil(PageSize::SMALLEST).0,
@@ -128,7 +128,7 @@ mod tests {
 
     fn row(name: &str, pages: u64) -> CgroupRow {
         let mut ledger = Ledger::default();
-        ledger.set(Counter::ReadPages, pages);
+        ledger.set(Counter::ReadRequestedPages, pages);
         CgroupRow {
             path: Measured::Exact(name.into()),
             unit: Measured::unknown("none"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn shown(groups: &Groups) -> Vec<(&str, u64)> {
-        let of = |ledger: &Ledger| ledger[Counter::ReadPages];
+        let of = |ledger: &Ledger| ledger[Counter::ReadRequestedPages];
         let placed = groups
             .placed
             .iter()
@@ -175,7 +175,8 @@ mod tests {
         assert!(groups.waiting.len() <= MOST_WAITING, "a bound holds");
         assert_eq!(groups.placed.len(), 1, "one has a place");
         assert_eq!(
-            groups.others[Counter::ReadPages] + groups.placed[0].ledger[Counter::ReadPages],
+            groups.others[Counter::ReadRequestedPages]
+                + groups.placed[0].ledger[Counter::ReadRequestedPages],
             2 * MOST_WAITING as u64,
             "all were counted"
         );

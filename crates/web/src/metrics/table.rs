@@ -87,9 +87,9 @@ use Kind::{Counter, Gauge};
 
 /// Every family, in the order in which they are given out.
 pub static FAMILIES: &[Family] = &[
-    pages("page_cache_requested", &[("", "read_pages")]),
+    pages("page_cache_requested", &[("", "read_requested_pages")]),
     pages("page_cache_hits", &[("", "read_hit_pages")]),
-    pages("page_cache_misses", &[("", "read_miss_pages")]),
+    pages("page_cache_misses", &[("", "read_missed_pages")]),
     pages("page_cache_read_requests", &[("", "read_requests")]),
     field(
         PageCache,
@@ -100,7 +100,7 @@ pub static FAMILIES: &[Family] = &[
     ),
     pages("page_cache_readahead", &[("", "readahead_pages")]),
     pages("page_cache_prefetched", &[("", "prefetch_pages")]),
-    pages("page_cache_readahead_used", &[("", "readahead_used_pages")]),
+    pages("page_cache_readahead_used", &[("", "readahead_hit_pages")]),
     pages(
         "page_cache_readahead_wasted",
         &[("", "readahead_wasted_pages")],
@@ -359,7 +359,7 @@ pub static FAMILIES: &[Family] = &[
         "device",
         "device_page_cache_requested",
         Unit::Count,
-        "read_pages",
+        "read_requested_pages",
         "Pages asked for by reads of files on the device, or of itself: hits plus misses",
     ),
     each(
@@ -368,7 +368,7 @@ pub static FAMILIES: &[Family] = &[
         "device",
         "device_page_cache_misses",
         Unit::Count,
-        "read_miss_pages",
+        "read_missed_pages",
         "Pages of those that were not in the page cache",
     ),
     each(
@@ -377,7 +377,7 @@ pub static FAMILIES: &[Family] = &[
         "cgroup",
         "cgroup_page_cache_requested",
         Unit::Count,
-        "read_pages",
+        "read_requested_pages",
         "Pages asked for by reads of the control group's tasks: hits plus misses",
     ),
     each(
@@ -395,7 +395,7 @@ pub static FAMILIES: &[Family] = &[
         "cgroup",
         "cgroup_page_cache_misses",
         Unit::Count,
-        "read_miss_pages",
+        "read_missed_pages",
         "Pages of those that were not in the page cache",
     ),
     each(

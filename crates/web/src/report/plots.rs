@@ -38,9 +38,9 @@ const PLOTS: [Plot; 8] = [
         what: "asked for, by where it came from",
         scale: Scale::Rate,
         series: &[
-            ("from the cache", &["reuse_pages"]),
-            ("missed", &["read_miss_pages"]),
-            ("just read ahead", &["readahead_used_pages"]),
+            ("from the cache", &["read_cached_pages"]),
+            ("missed", &["read_missed_pages"]),
+            ("just read ahead", &["readahead_hit_pages"]),
             ("direct, around the cache", &["direct_read_bytes"]),
         ],
     },

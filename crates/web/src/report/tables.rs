@@ -102,11 +102,15 @@ pub(super) fn figures(summary: &Summary) -> String {
     let pages = |id| total(id).map_or(String::new(), |pages| format!("{pages} pages"));
     add(
         "Asked for by reads",
-        bytes("read_pages"),
-        pages("read_pages"),
+        bytes("read_requested_pages"),
+        pages("read_requested_pages"),
     );
     add("Hit ratio", total("reuse_ratio"), "cost no I/O".into());
-    add("Missed", bytes("read_miss_pages"), pages("read_miss_pages"));
+    add(
+        "Missed",
+        bytes("read_missed_pages"),
+        pages("read_missed_pages"),
+    );
     add(
         "Direct I/O",
         total("direct_bytes"),

@@ -27,8 +27,8 @@ fn stretch() -> Stretch {
         uses: Vec::new(),
         lost: Vec::new(),
     };
-    stretch.ledger.set(Counter::ReadPages, 256);
-    stretch.ledger.set(Counter::ReadMissPages, 64);
+    stretch.ledger.set(Counter::ReadRequestedPages, 256);
+    stretch.ledger.set(Counter::ReadMissedPages, 64);
     stretch
 }
 
@@ -174,7 +174,7 @@ fn plots_are_of_fields_that_exist() {
         .map(|plot| plot["series"].as_array().map_or(0, Vec::len))
         .sum();
     assert_eq!(lines, 25, "with every number known, every line is there");
-    assert!(field("reuse_pages").is_some(), "by their ids");
+    assert!(field("read_cached_pages").is_some(), "by their ids");
 }
 
 fn all_of(number: u64) -> Row {
@@ -182,7 +182,7 @@ fn all_of(number: u64) -> Row {
     for counter in Counter::ALL {
         stretch.ledger.set(*counter, number);
     }
-    stretch.ledger.set(Counter::ReadPages, 100);
+    stretch.ledger.set(Counter::ReadRequestedPages, 100);
     let mut numbers = stretch.system.numbers();
     numbers.fill(Measured::Exact(number));
     stretch.system = System::from_numbers(numbers);
