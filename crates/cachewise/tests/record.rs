@@ -432,7 +432,7 @@ fn formats() {
     };
     let table = out(&[]);
     for part in [
-        "TOTAL/s",
+        "REQUESTED/s",
         "time lost to waiting",
         "processes",
         "files",

@@ -133,7 +133,7 @@ fn columns() {
         .says(&format!("`{name}`"), "the message names it")
         .says("`run`", "and says where it can be seen");
     }
-    Ended::of(&mut stat(&["--columns", "Hits,READAHEAD", "0.01", "1"]))
+    Ended::of(&mut stat(&["--columns", "Hits,AHEAD", "0.01", "1"]))
         .expect(0, "headings are names too, in any case");
 }
 
@@ -292,7 +292,8 @@ fn table() {
     let out = ended.out();
     let lines: Vec<&str> = out.lines().collect();
     let header: Vec<&str> = lines[0].split_whitespace().collect();
-    let expected = "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED";
+    let expected =
+        "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED BUFFERS PAGE-CACHE";
     assert_eq!(
         header.join(" "),
         expected,
@@ -321,8 +322,8 @@ fn table() {
                 .unwrap_or_else(|_| panic!("{name} of {line}"))
         };
         assert_eq!(
-            count("HITS") + count("MISSES"),
-            count("TOTAL"),
+            count("HITS") + count("MISSED"),
+            count("REQUESTED"),
             "each row adds up: {line}"
         );
     }

@@ -197,7 +197,7 @@ fn formats() {
         outputs[2]
     );
     assert!(
-        outputs[3].contains("cachewise_read_pages_total{command=\"cat\"}")
+        outputs[3].contains("cachewise_read_requested_pages_total{command=\"cat\"}")
             && outputs[3].ends_with("# EOF\n")
             && !outputs[3].contains("pid"),
         "metrics by the name of the program: {}",

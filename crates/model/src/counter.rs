@@ -62,28 +62,28 @@ macro_rules! counters {
 counters! {
     ReadRequests, "read_requests", "READS", [], Count,
         "Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like";
-    ReadRequestedPages, "read_requested_pages", "TOTAL", ["read_pages", "total_pages"], Pages,
-        "Pages asked for by reads, clamped to the end of the file: hits plus misses";
+    ReadRequestedPages, "read_requested_pages", "REQUESTED", ["read_pages", "total_pages", "total"], Pages,
+        "Pages that reads requested, up to the end of the file: hits, misses and unserved pages";
     ReadRequestedBytes, "read_requested_bytes", "READ-REQ", [], Bytes,
-        "Bytes asked for by read calls through the page cache, clamped to the end of the file; how many the kernel's own reads want (execve) is not known";
-    ReadMissedPages, "read_missed_pages", "MISSES", ["read_miss_pages", "miss_pages"], Pages,
-        "Pages asked for by reads that were not in the page cache and were brought in for that request";
+        "Bytes that read calls requested through the page cache, up to the end of the file; unknown for the kernel's own reads (execve)";
+    ReadMissedPages, "read_missed_pages", "MISSED", ["read_miss_pages", "miss_pages", "misses"], Pages,
+        "Requested pages that were not in the page cache and were inserted for that request";
     ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
-        "Pages brought in by reads beyond what the request asked for, or again for the same request";
+        "Pages that reads inserted beyond their request, or again for the same request";
     PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
-        "Pages brought in by advice: posix_fadvise, readahead, madvise";
-    ReadaheadHitPages, "readahead_hit_pages", "READAHEAD", ["readahead_used_pages"], Pages,
-        "Hits that were the first read of a page which read-ahead or prefetch had just brought in";
+        "Pages inserted by advice: posix_fadvise, readahead, madvise";
+    ReadaheadHitPages, "readahead_hit_pages", "AHEAD", ["readahead_used_pages", "readahead"], Pages,
+        "Readahead hits: the first read of a page that readahead or prefetch inserted";
     ReadaheadWastedPages, "readahead_wasted_pages", "RA-WASTE", [], Pages,
-        "Pages of read-ahead or prefetch that left the page cache without ever being read";
+        "Pages of readahead or prefetch that were evicted before any read";
     ReadaheadCancelledPages, "readahead_cancelled_pages", "RA-CANCEL", [], Pages,
-        "Pages of read-ahead that the file system handed back unread";
+        "Pages of readahead that the file system returned unread";
     FaultRequests, "fault_requests", "FAULTS", [], Count,
         "Page faults on file mappings that consulted the page cache";
     FaultMissPages, "fault_miss_pages", "FLT-MISS", [], Pages,
         "Faulting pages that were not in the page cache";
     FaultReadaheadPages, "fault_readahead_pages", "FLT-RA", [], Pages,
-        "Other pages brought in by page faults";
+        "Other pages inserted by page faults";
     WriteRequests, "write_requests", "WRITES", [], Count,
         "Write requests through the page cache";
     WritePages, "write_pages", "WR-PAGES", [], Pages,
@@ -95,25 +95,25 @@ counters! {
     DirtiedPages, "dirtied_pages", "DIRTIES", ["dirties_pages"], Pages,
         "Pages that went from clean to dirty";
     DirectReadRequests, "direct_read_requests", "DIO-READS", [], Count,
-        "Reads that went around the page cache (O_DIRECT)";
+        "Direct reads (O_DIRECT): they bypass the page cache";
     DirectReadBytes, "direct_read_bytes", "DIO-READ", [], Bytes,
-        "Bytes read around the page cache (O_DIRECT)";
+        "Bytes that direct reads moved (O_DIRECT)";
     DirectWriteRequests, "direct_write_requests", "DIO-WRITES", [], Count,
-        "Writes that went around the page cache (O_DIRECT)";
+        "Direct writes (O_DIRECT): they bypass the page cache";
     DirectWriteBytes, "direct_write_bytes", "DIO-WRITTEN", [], Bytes,
-        "Bytes written around the page cache (O_DIRECT)";
+        "Bytes that direct writes moved (O_DIRECT)";
     EvictedReclaimPages, "evicted_reclaim_pages", "RECLAIMED", [], Pages,
-        "Pages that memory reclaim took out of the page cache";
+        "Pages that memory reclaim evicted from the page cache";
     EvictedOtherPages, "evicted_other_pages", "DROPPED", [], Pages,
         "Pages that left the page cache otherwise: truncate, unlink, POSIX_FADV_DONTNEED, drop_caches";
     RefaultPages, "refault_pages", "REFAULTS", [], Pages,
-        "Pages brought back that had been evicted before";
+        "Refaults: pages inserted again after their eviction";
     MetadataPages, "metadata_pages", "META", [], Pages,
-        "Pages brought in on a block device's own mapping: file-system metadata";
+        "Pages inserted on a block device's own mapping: file-system metadata";
     OtherPages, "other_pages", "OTHER", [], Pages,
-        "Pages brought in by no request that is known: kernel threads and the like";
+        "Pages inserted by no known request: kernel threads and the like";
     EventlessRequests, "eventless_requests", "EVENTLESS", [], Count,
-        "Read requests known only from the pages that they brought in";
+        "Read requests known only from the pages that they inserted";
     ReadUnservedPages, "read_unserved_pages", "UNSERVED", [], Pages,
         "Pages requested by reads that ended before they reached them: failed, short or cancelled requests";
     ReadUnservedBytes, "read_unserved_bytes", "RD-UNSERVED", [], Bytes,

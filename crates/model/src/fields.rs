@@ -57,19 +57,19 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
 pub(crate) const DERIVED_FIELDS: [Field; 13] = fields! {
     "read_bytes", "READ", [], Bytes, Counter,
         |row| row.ledger.read_bytes().bytes(),
-        "Bytes that reads moved through the page cache: requested minus unserved; how many the kernel's own reads want (execve) is not known";
+        "Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve)";
     "read_hit_pages", "HITS", ["hit_pages"], Pages, Counter,
         |row| row.ledger.hits().pages(),
-        "Pages asked for by reads that were in the page cache: read pages minus misses";
-    "read_cached_pages", "REUSE", ["reuse_pages"], Pages, Counter,
+        "Requested pages that were in the page cache when the read reached them";
+    "read_cached_pages", "CACHED", ["reuse_pages", "reuse"], Pages, Counter,
         |row| row.ledger.read_cached_pages().pages(),
-        "Hits that cost no I/O of this run: hits minus the first use of read-ahead";
-    "reuse_ratio", "HIT%", [], Ratio, Gauge,
+        "Cache hits that cost no I/O of this run: hits minus readahead hits";
+    "reuse_ratio", "REUSE%", [], Ratio, Gauge,
         |row| Value::ratio(row.ledger.read_cached_pages().ratio_of(row.ledger.get(Counter::ReadRequestedPages))),
-        "Part of the pages asked for that came from the cache without any I/O of this run: hits minus first uses of read-ahead, over pages asked for";
-    "read_hit_ratio", "PRESENT%", [], Ratio, Gauge,
+        "Share of requested pages that came from the cache without I/O of this run: hits minus readahead hits, over requested pages";
+    "read_hit_ratio", "HIT%", ["present%"], Ratio, Gauge,
         |row| Value::ratio(row.ledger.hits().ratio_of(row.ledger.get(Counter::ReadRequestedPages))),
-        "Part of the pages asked for that were present when reached; counts what read-ahead had just fetched as hits, so a cold sequential read shows nearly 1";
+        "Share of requested pages that were in the cache when reached; includes readahead hits, so a cold sequential read shows nearly 1";
     "fault_hit_pages", "FLT-HIT", [], Pages, Counter,
         |row| row.ledger.fault_hits().pages(),
         "Faulting pages that were in the page cache";
@@ -84,16 +84,16 @@ pub(crate) const DERIVED_FIELDS: [Field; 13] = fields! {
         "Pages written that were in the page cache already";
     "direct_bytes", "DIRECT", [], Bytes, Counter,
         |row| row.ledger.direct_bytes().bytes(),
-        "Bytes read and written around the page cache (O_DIRECT)";
+        "Bytes that direct I/O read and wrote (O_DIRECT)";
     "fetched_bytes", "FETCHED", ["disk_read"], Bytes, Counter,
         |row| row.ledger.fetched_bytes(row.page_size).bytes(),
-        "Bytes that storage was made to read: pages of misses, read-ahead, prefetch and page faults, and direct reads; file-system metadata is not in it";
+        "Bytes read from storage: pages of misses, readahead, prefetch and page faults, and direct reads; without file-system metadata";
     "evicted_pages", "EVICTED", [], Pages, Counter,
         |row| row.ledger.evicted_pages().pages(),
-        "Pages that left the page cache, by reclaim or otherwise";
+        "Pages evicted from the page cache, by reclaim or otherwise";
     "inserted_pages", "INSERTED", [], Pages, Counter,
         |row| row.ledger.inserted_pages().pages(),
-        "Pages that entered the page cache, whatever brought them in";
+        "Pages inserted into the page cache for any reason";
     "read_average_bytes", "AVG-READ", [], Bytes, Gauge,
         |row| row.ledger.average_read().bytes(),
         "Average size of a read request";

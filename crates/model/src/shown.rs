@@ -189,7 +189,7 @@ mod tests {
             .collect();
         assert_eq!(
             headers.join(" "),
-            "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+            "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED BUFFERS PAGE-CACHE",
             "in their order"
         );
         for field in STAT_COLUMNS.iter().filter_map(|id| field(id)) {
@@ -224,22 +224,22 @@ mod tests {
     fn places_differ_in_what_they_leave_out_alone() {
         assert_eq!(
             headers(Part::Process, Place::Screen),
-            "PID TOTAL HITS HIT% MISSES READAHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
+            "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
             "a screen has everything that moves"
         );
         assert_eq!(
             headers(Part::File, Place::Recording),
-            "TOTAL HIT% MISSES READAHEAD DIRECT FETCHED FAULTS WRITTEN EVICTED SIZE",
+            "REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN EVICTED SIZE",
             "a recording what is asked for most"
         );
         assert_eq!(
             headers(Part::Process, Place::Run),
-            "PID PPID TOTAL HIT% MISSES READAHEAD DIRECT FAULTS FLT-MISS WRITTEN DIRTIES EVICTED CPU DEV-READ EXIT",
+            "PID PPID REQUESTED REUSE% MISSED AHEAD DIRECT FAULTS FLT-MISS WRITTEN DIRTIES EVICTED CPU DEV-READ EXIT",
             "a run has a beginning and an end"
         );
         assert_eq!(
             headers(Part::Process, Place::Page),
-            "PID TOTAL HIT% MISSES READAHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU CGROUP",
+            "PID REQUESTED REUSE% MISSED AHEAD DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED CPU CGROUP",
             "a page has room, but no second line of heads"
         );
     }

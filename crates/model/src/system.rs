@@ -98,7 +98,7 @@ numbers! {
         "Memory that could be had without swapping, as the kernel estimates it";
     buffers_bytes, "buffers_bytes", "BUFFERS", Bytes, Gauge,
         "Page cache of block devices: file-system metadata and raw device access";
-    cached_bytes, "cached_bytes", "CACHED", Bytes, Gauge,
+    cached_bytes, "cached_bytes", "PAGE-CACHE", Bytes, Gauge,
         "Page cache of files, shared memory and tmpfs included";
     dirty_bytes, "dirty_bytes", "DIRTY", Bytes, Gauge,
         "Page cache waiting to be written back";

@@ -97,8 +97,8 @@ fn eight_bytes_cost_seconds_and_are_a_gap() {
     let path = directory.path().join("r");
     drop(record(&path, Limits::default(), 0..120));
     let mut bytes = fs::read(&path).unwrap();
-    // Half a minute before the next full minute.
-    let middle = bytes.len() / 4;
+    // Behind the first key frame and before the next full minute.
+    let middle = bytes.len() * 2 / 5;
     bytes[middle..middle + 8].fill(0x55);
     fs::write(&path, &bytes).unwrap();
     let (found, problems) = numbers(&path);

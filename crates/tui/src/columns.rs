@@ -124,12 +124,12 @@ mod tests {
         assert_eq!(heads(Kind::Process, 10), "COMMAND", "the name stays");
         assert_eq!(
             heads(Kind::Process, 40),
-            "PID HIT% MISSES COMMAND",
+            "PID REUSE% MISSED COMMAND",
             "who misses, and how much of it"
         );
         assert_eq!(
             heads(Kind::Process, 80),
-            "PID TOTAL HITS HIT% MISSES READAHEAD DIRECT FETCHED COMMAND",
+            "PID REQUESTED HITS REUSE% MISSED AHEAD DIRECT FETCHED COMMAND",
             "the columns of the case study, and who makes the disk work"
         );
         for kind in [Kind::Process, Kind::File] {

@@ -292,11 +292,11 @@ mod tests {
 
     #[test]
     fn lines_break_between_words() {
-        let text = "no room for EVICTED, BUFFERS, CACHED";
-        assert_eq!(wrapped(text, 36), text, "what fits stays");
+        let text = "no room for EVICTED, BUFFERS, PAGE-CACHE";
+        assert_eq!(wrapped(text, 40), text, "what fits stays");
         assert_eq!(
-            wrapped(text, 35),
-            "no room for EVICTED, BUFFERS,\n  CACHED",
+            wrapped(text, 39),
+            "no room for EVICTED, BUFFERS,\n  PAGE-CACHE",
             "the word that does not fit goes down"
         );
         assert_eq!(

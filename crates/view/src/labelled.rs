@@ -186,11 +186,11 @@ mod tests {
 # TYPE cachewise_page_size_bytes gauge
 # UNIT cachewise_page_size_bytes bytes
 cachewise_page_size_bytes 4096
-# HELP cachewise_read_pages Pages asked for by reads, clamped to the end of the file: hits plus misses.
-# TYPE cachewise_read_pages counter
-# UNIT cachewise_read_pages pages
-cachewise_read_pages_total{command=\"a\\\"b\\\\\\n\"} 4
-cachewise_read_pages_total{command=\"dd\"} 5
+# HELP cachewise_read_requested_pages Pages that reads requested, up to the end of the file: hits, misses and unserved pages.
+# TYPE cachewise_read_requested_pages counter
+# UNIT cachewise_read_requested_pages pages
+cachewise_read_requested_pages_total{command=\"a\\\"b\\\\\\n\"} 4
+cachewise_read_requested_pages_total{command=\"dd\"} 5
 # EOF
 ";
         assert_eq!(text, expected, "once each; what is missing is absent");

@@ -206,10 +206,10 @@ mod tests {
             exposition.field(&row, field(id).unwrap());
         }
         let expected = "\
-# HELP cachewise_read_pages Pages asked for by reads, clamped to the end of the file: hits plus misses.
-# TYPE cachewise_read_pages counter
-# UNIT cachewise_read_pages pages
-cachewise_read_pages_total 4
+# HELP cachewise_read_requested_pages Pages that reads requested, up to the end of the file: hits, misses and unserved pages.
+# TYPE cachewise_read_requested_pages counter
+# UNIT cachewise_read_requested_pages pages
+cachewise_read_requested_pages_total 4
 # HELP cachewise_read_requests Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like.
 # TYPE cachewise_read_requests counter
 cachewise_read_requests_total 2
@@ -217,11 +217,11 @@ cachewise_read_requests_total 2
 # TYPE cachewise_cached_bytes gauge
 # UNIT cachewise_cached_bytes bytes
 cachewise_cached_bytes 1073741824
-# HELP cachewise_reuse_ratio Part of the pages asked for that came from the cache without any I/O of this run: hits minus first uses of read-ahead, over pages asked for.
+# HELP cachewise_reuse_ratio Share of requested pages that came from the cache without I/O of this run: hits minus readahead hits, over requested pages.
 # TYPE cachewise_reuse_ratio gauge
 # UNIT cachewise_reuse_ratio ratio
 cachewise_reuse_ratio 1.0
-# HELP cachewise_read_bytes Bytes asked for by read calls through the page cache, clamped to the end of the file; how many the kernel's own reads want (execve) is not known (estimated: from /proc/PID/io).
+# HELP cachewise_read_bytes Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve) (estimated: from /proc/PID/io).
 # TYPE cachewise_read_bytes counter
 # UNIT cachewise_read_bytes bytes
 cachewise_read_bytes_total 4096

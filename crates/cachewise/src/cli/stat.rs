@@ -12,8 +12,8 @@ use crate::columns::fields;
 /// `cachewise stat`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "HITS + MISSES = TOTAL, in pages asked for by reads. HIT% leaves out the hits that \
-    read-ahead had just fetched (READAHEAD): it is the share that cost no I/O.\n\n\
+    after_help = "HITS + MISSED = REQUESTED, in pages asked for by reads. REUSE% leaves out the hits that \
+    read-ahead had just fetched (AHEAD): it is the share that cost no I/O.\n\n\
     Ctrl-C ends with the totals; a second one ends at once. A terminal that is too narrow gets fewer \
     columns, and is told which are left out; --columns shows what it names, whatever the width.\n\n\
     Exit status: 0 done, also by Ctrl-C; 2 something could not be watched, or rows were lost.\n\n\

@@ -46,7 +46,7 @@ pub struct Top {
     /// Rows of what.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = View::Process)]
     pub view: View,
-    /// Sort by this column, largest first, names from A: an id (read_missed_pages) or a heading (MISSES).
+    /// Sort by this column, largest first, names from A: an id (read_missed_pages) or a heading (MISSED).
     /// Without it by misses, then by what the disk had to read (FETCHED), then by what was asked for.
     #[arg(short, long, value_name = "COLUMN", value_parser = parse_column)]
     pub sort: Option<Name>,

@@ -38,7 +38,7 @@ pub fn width_of_a_terminal() {
             "stat: what is left out at {columns} columns is said once: {all}"
         );
         assert!(
-            all.contains("MISSES") && all.contains("HIT%"),
+            all.contains("MISSED") && all.contains("REUSE%"),
             "stat: what it is about stays: {all}"
         );
 
@@ -71,7 +71,7 @@ pub fn width_of_a_terminal() {
     );
     let ended = Ended::of(&mut on_terminal(&line));
     assert!(
-        ended.out().contains("CACHED") && !ended.out().contains("no room"),
+        ended.out().contains("PAGE-CACHE") && !ended.out().contains("no room"),
         "COLUMNS comes first: {}",
         ended.out()
     );
@@ -85,7 +85,7 @@ pub fn width_of_a_pipe() {
     let words: Vec<&str> = header.split_whitespace().collect();
     assert_eq!(
         words.join(" "),
-        "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+        "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED BUFFERS PAGE-CACHE",
         "what is no terminal gets everything"
     );
 }

@@ -357,7 +357,7 @@ impl View {
     /// The n-th line under the headings.
     pub fn row(&self, number: usize) -> String {
         let lines = self.lines();
-        let heads = ["PID", "PATH", "CGROUP", "MISSES"];
+        let heads = ["PID", "PATH", "CGROUP", "MISSED"];
         let headings = lines
             .iter()
             .position(|line| heads.iter().filter(|head| line.contains(**head)).count() > 0);

@@ -86,7 +86,7 @@ fn help_has_every_key_of_the_table() {
         );
     }
     assert!(
-        view.shows("Pages asked for by reads that were not in the page cache"),
+        view.shows("Requested pages that were not in the page cache"),
         "columns too: {view}"
     );
     view.key('q');

@@ -10,11 +10,11 @@ fn the_order_is_chosen_by_key_menu_and_mouse() {
     let mut view = View::new(120, 24);
     view.feed(busy(1));
     view.key('>');
-    assert!(view.shows("▼READAHEAD"), "to the right of misses: {view}");
+    assert!(view.shows("▼AHEAD"), "to the right of misses: {view}");
     view.key('<');
-    assert!(view.shows("▼MISSES"), "and back: {view}");
+    assert!(view.shows("▼MISSED"), "and back: {view}");
     view.key('r');
-    assert!(view.shows("▲MISSES"), "turned round: {view}");
+    assert!(view.shows("▲MISSED"), "turned round: {view}");
     assert!(
         view.row(0).contains("cat"),
         "the fewest misses first: {view}"
@@ -23,7 +23,7 @@ fn the_order_is_chosen_by_key_menu_and_mouse() {
     assert!(view.row(0).contains("dd"), "and round again: {view}");
     view.key('s').code(KeyCode::Up).code(KeyCode::Enter);
     assert!(
-        view.shows("▼HIT%"),
+        view.shows("▼REUSE%"),
         "the one above misses in the menu: {view}"
     );
     let (x, y) = view.find("PID");
@@ -160,7 +160,7 @@ fn mouse_events_outside_of_everything_do_nothing() {
             modifiers: KeyModifiers::NONE,
         });
     }
-    assert!(view.shows("▼MISSES"), "nothing has changed: {view}");
+    assert!(view.shows("▼MISSED"), "nothing has changed: {view}");
 }
 #[test]
 fn what_is_pasted_does_not_act() {

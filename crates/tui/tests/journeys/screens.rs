@@ -36,7 +36,7 @@ fn forty_by_ten_is_of_use() {
     let mut view = View::new(40, 10);
     view.feed(busy(1));
     assert!(
-        view.shows("Cached 1.00G") && view.shows("MISSES") && view.shows("HIT%"),
+        view.shows("Cached 1.00G") && view.shows("MISSED") && view.shows("REUSE%"),
         "numbers: {view}"
     );
     assert!(

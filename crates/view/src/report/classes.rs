@@ -61,7 +61,7 @@ impl Classes<'_> {
         if asked != Measured::Exact(0) {
             self.part("  pages asked for", asked, asked);
             self.part("  hit", hits, asked);
-            self.part("    reused, no I/O: HIT%", reused, asked);
+            self.part("    reused, no I/O: REUSE%", reused, asked);
             self.part("    first use of read-ahead", first_uses, asked);
             self.part("  missed", misses, asked);
         }
@@ -265,7 +265,7 @@ mod tests {
             "reads through the cache            512           512.0 MiB\n",
             "  pages asked for                       131,072  512.0 MiB  100.00 %\n",
             "  hit                                   130,560  510.0 MiB   99.61 %\n",
-            "    reused, no I/O: HIT%                      0        0 B    0.00 %\n",
+            "    reused, no I/O: REUSE%                    0        0 B    0.00 %\n",
             "    first use of read-ahead             130,560  510.0 MiB   99.61 %\n",
             "  missed                                    512    2.0 MiB    0.39 %\n",
             "reads: pipes, sockets, tmpfs                       1.5 KiB\n",

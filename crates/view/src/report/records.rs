@@ -133,10 +133,10 @@ mod tests {
     fn openmetrics_has_totals_and_no_names_of_files() {
         let text = openmetrics(&sample::cold()).unwrap();
         for line in [
-            "# TYPE cachewise_read_pages counter",
-            "# UNIT cachewise_read_pages pages",
-            "cachewise_read_pages_total 131072",
-            "cachewise_read_miss_pages_total 512",
+            "# TYPE cachewise_read_requested_pages counter",
+            "# UNIT cachewise_read_requested_pages pages",
+            "cachewise_read_requested_pages_total 131072",
+            "cachewise_read_missed_pages_total 512",
             "cachewise_page_size_bytes 4096",
             "cachewise_outside_bytes_total 1536",
             "cachewise_lost_events_total 0",

@@ -131,8 +131,8 @@ mod tests {
     fn files_show_what_was_asked_of_them() {
         let expected = [
             "files\n",
-            "  TOTAL    HIT%  MISSES  READAHEAD  RES-BEFORE  RES-AFTER       SIZE  PATH\n",
-            "131,072  0.00 %     512    130,560           0    131,072  512.0 MiB  /data/file\n",
+            "REQUESTED  REUSE%  MISSED    AHEAD  RES-BEFORE  RES-AFTER       SIZE  PATH\n",
+            "  131,072  0.00 %     512  130,560           0    131,072  512.0 MiB  /data/file\n",
         ]
         .concat();
         assert_eq!(
@@ -219,13 +219,16 @@ mod tests {
         for (width, expected) in [
             (
                 120,
-                "TOTAL HIT% MISSES READAHEAD RES-BEFORE RES-AFTER SIZE PATH",
+                "REQUESTED REUSE% MISSED AHEAD RES-BEFORE RES-AFTER SIZE PATH",
             ),
-            (90, "TOTAL HIT% MISSES READAHEAD RES-BEFORE RES-AFTER PATH"),
-            (80, "TOTAL HIT% MISSES RES-BEFORE RES-AFTER PATH"),
-            (60, "TOTAL HIT% MISSES RES-AFTER PATH"),
-            (40, "HIT% MISSES PATH"),
-            (30, "HIT% PATH"),
+            (
+                90,
+                "REQUESTED REUSE% MISSED AHEAD RES-BEFORE RES-AFTER PATH",
+            ),
+            (80, "REQUESTED REUSE% MISSED RES-BEFORE RES-AFTER PATH"),
+            (60, "REQUESTED REUSE% MISSED RES-AFTER PATH"),
+            (40, "REUSE% MISSED PATH"),
+            (30, "REUSE% PATH"),
         ] {
             let words: Vec<String> = header(width)
                 .split_whitespace()
@@ -345,8 +348,8 @@ mod tests {
     fn processes_have_their_exit() {
         let expected = [
             "processes\n",
-            " PID  PPID    TOTAL    HIT%  MISSES  READAHEAD    CPU   DEV-READ  EXIT  COMMAND\n",
-            "4321  4320  131,072  0.00 %     512    130,560  0.300  512.0 MiB  0     dd\n",
+            " PID  PPID  REQUESTED  REUSE%  MISSED    AHEAD    CPU   DEV-READ  EXIT  COMMAND\n",
+            "4321  4320    131,072  0.00 %     512  130,560  0.300  512.0 MiB  0     dd\n",
         ]
         .concat();
         assert_eq!(

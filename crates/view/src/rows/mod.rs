@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn openmetrics_shows_the_total_or_the_last_row() {
         let (rows, total) = ([row(1, 0), row(2, 0)], row(3, 0));
-        let text = |total| written(Format::OpenMetrics, "TOTAL", &rows, total, options());
+        let text = |total| written(Format::OpenMetrics, "REQUESTED", &rows, total, options());
         assert!(
-            text(None).contains("\ncachewise_read_pages_total 2\n"),
+            text(None).contains("\ncachewise_read_requested_pages_total 2\n"),
             "the last row"
         );
         assert!(
-            text(Some(&total)).contains("\ncachewise_read_pages_total 3\n"),
+            text(Some(&total)).contains("\ncachewise_read_requested_pages_total 3\n"),
             "the total"
         );
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_rows_is_still_well_formed() {
-        let empty = |format| written(format, "TOTAL,HIT%", &[], None, options());
+        let empty = |format| written(format, "REQUESTED,REUSE%", &[], None, options());
         assert_eq!(empty(Format::Table), "", "nothing to see");
         assert_eq!(empty(Format::JsonLines), "", "no lines");
         assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
             }
         }
         for format in [Format::Table, Format::Json, Format::JsonLines, Format::Csv] {
-            let mut writer = RowWriter::new(Closed, format, &columns("TOTAL"), options());
+            let mut writer = RowWriter::new(Closed, format, &columns("REQUESTED"), options());
             let error = writer.write(&row(1, 0)).unwrap_err();
             assert_eq!(
                 error.kind(),

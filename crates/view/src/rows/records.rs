@@ -123,7 +123,7 @@ mod tests {
         let rows = [row(4, 1), blind()];
         let text = written(
             Format::Json,
-            "TIME,TOTAL,MISSES",
+            "TIME,REQUESTED,MISSED",
             &rows,
             Some(&row(11, 1)),
             options(),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_json_document_without_a_total_is_closed_too() {
-        let text = written(Format::Json, "TOTAL", &[row(4, 1)], None, options());
+        let text = written(Format::Json, "REQUESTED", &[row(4, 1)], None, options());
         let back: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(back["rows"][0]["read_requested_pages"], 4, "it parses");
         assert!(back.get("total").is_none(), "and has no total");
@@ -160,7 +160,7 @@ mod tests {
         let rows = [row(4, 1), row(5, 2)];
         let text = written(
             Format::JsonLines,
-            "TOTAL",
+            "REQUESTED",
             &rows,
             Some(&row(9, 3)),
             options(),
@@ -181,7 +181,7 @@ mod tests {
         let rows = [row(4, 1), named];
         let text = written(
             Format::Csv,
-            "TOTAL,MISSES,PATH",
+            "REQUESTED,MISSED,PATH",
             &rows,
             Some(&row(9, 3)),
             options(),

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::format::Format;
 
-    const NAMES: &str = "TIME,TOTAL,MISSES,HITS,HIT%,CACHED";
+    const NAMES: &str = "TIME,REQUESTED,MISSED,HITS,REUSE%,PAGE-CACHE";
 
     #[test]
     fn rows_stand_under_their_header() {
@@ -311,10 +311,10 @@ mod tests {
             .set_estimated(Counter::ReadRequestedPages, 100, "a guess");
         let rows = [row(131_072, 512), row(0, 0), blind];
         let expected = "\
-TIME         TOTAL    MISSES      HITS     HIT%     CACHED
-03:04:06    131072       512    130560   99.61%   512.0MiB
-03:04:06         0         0         0        -   512.0MiB
-03:04:06      ~100         ?         ?        ?   512.0MiB
+TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
+03:04:06     131072       512    130560   99.61%    512.0MiB
+03:04:06          0         0         0        -    512.0MiB
+03:04:06       ~100         ?         ?        ?    512.0MiB
 ";
         assert_eq!(
             written(Format::Table, NAMES, &rows, None, options()),
@@ -327,16 +327,16 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
     fn the_total_comes_last() {
         let text = written(
             Format::Table,
-            "TOTAL,HITS",
+            "REQUESTED,HITS",
             &[row(5, 1)],
             Some(&row(5, 1)),
             options(),
         );
         let expected = [
-            "   TOTAL      HITS\n",
-            "       5         4\n",
+            "REQUESTED      HITS\n",
+            "        5         4\n",
             "total of 1 row, 1.0 s\n",
-            "       5         4\n",
+            "        5         4\n",
         ]
         .concat();
         assert_eq!(text, expected, "under the same columns");
@@ -350,8 +350,8 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
                 header_every,
                 ..options()
             };
-            written(Format::Table, "TOTAL", &rows, None, options)
-                .matches("TOTAL")
+            written(Format::Table, "REQUESTED", &rows, None, options)
+                .matches("REQUESTED")
                 .count()
         };
         assert_eq!(heads(None), 1, "in a file it stands once");
@@ -363,13 +363,13 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
     fn widths_grow_and_stay() {
         let rows = [row(1, 0), row(1_234_567_890_123, 0), row(2, 0)];
         let expected = [
-            "   TOTAL    MISSES\n",
-            "       1         0\n",
+            "REQUESTED    MISSED\n",
+            "        1         0\n",
             "1234567890123         0\n",
             "            2         0\n",
         ]
         .concat();
-        let text = written(Format::Table, "TOTAL,MISSES", &rows, None, options());
+        let text = written(Format::Table, "REQUESTED,MISSED", &rows, None, options());
         assert_eq!(
             text, expected,
             "no number is cut, and the next row stands under the wide one"
@@ -378,9 +378,9 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
             header_every: Some(20),
             ..options()
         };
-        let text = written(Format::Table, "TOTAL,MISSES", &rows, None, options);
+        let text = written(Format::Table, "REQUESTED,MISSED", &rows, None, options);
         assert_eq!(
-            text.matches("TOTAL").count(),
+            text.matches("REQUESTED").count(),
             2,
             "a terminal gets a header for the new width"
         );
@@ -391,10 +391,16 @@ TIME         TOTAL    MISSES      HITS     HIT%     CACHED
         let mut named = row(1, 0);
         named.labels.command = Measured::Exact("a\u{1b}[31mb".into());
         let expected = "\
-COMMAND          TOTAL
-a\\x1b[31mb           1
+COMMAND       REQUESTED
+a\\x1b[31mb            1
 ";
-        let text = written(Format::Table, "COMMAND,TOTAL", &[named], None, options());
+        let text = written(
+            Format::Table,
+            "COMMAND,REQUESTED",
+            &[named],
+            None,
+            options(),
+        );
         assert_eq!(text, expected, "a program cannot colour our table");
     }
 
@@ -405,9 +411,9 @@ a\\x1b[31mb           1
             width: 80,
         };
         let options = crate::RowOptions { style, ..options() };
-        let text = written(Format::Table, "TOTAL", &[row(1, 0)], None, options);
+        let text = written(Format::Table, "REQUESTED", &[row(1, 0)], None, options);
         assert_eq!(
-            text, "\u{1b}[1m   TOTAL\u{1b}[0m\n       1\n",
+            text, "\u{1b}[1mREQUESTED\u{1b}[0m\n        1\n",
             "bold and nothing else"
         );
     }
@@ -428,17 +434,17 @@ a\\x1b[31mb           1
         let rows = [row(131_072, 512), row(0, 0)];
         for (columns, header) in [
             (
-                111,
-                "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED BUFFERS CACHED",
+                112,
+                "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED BUFFERS PAGE-CACHE",
             ),
             (
-                110,
-                "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES EVICTED CACHED",
+                111,
+                "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES EVICTED PAGE-CACHE",
             ),
-            (80, "TIME TOTAL MISSES HITS HIT% READAHEAD DIRECT DIRTIES"),
-            (60, "TIME TOTAL MISSES HIT% READAHEAD DIRECT"),
-            (40, "TIME TOTAL MISSES HIT%"),
-            (20, "MISSES HIT%"),
+            (80, "TIME REQUESTED MISSED HITS REUSE% AHEAD DIRECT DIRTIES"),
+            (60, "TIME REQUESTED MISSED REUSE% AHEAD DIRECT"),
+            (40, "TIME REQUESTED MISSED REUSE%"),
+            (20, "MISSED REUSE%"),
         ] {
             let text = on_terminal(columns, &rows);
             for line in text.lines() {
@@ -455,13 +461,13 @@ a\\x1b[31mb           1
             );
             assert_eq!(
                 text.matches("no room for").count(),
-                usize::from(columns < 111),
+                usize::from(columns < 112),
                 "what is left out is said once: {text}"
             );
         }
         assert!(
             on_terminal(80, &rows)
-                .starts_with("no room for EVICTED, BUFFERS, CACHED: --columns shows them\n"),
+                .starts_with("no room for EVICTED, BUFFERS, PAGE-CACHE: --columns shows them\n"),
             "by name, with the way to see it"
         );
     }
@@ -480,7 +486,7 @@ a\\x1b[31mb           1
             "under a new header: {text}"
         );
         assert!(
-            text.contains("no room for HITS, EVICTED, BUFFERS, CACHED: --columns"),
+            text.contains("no room for HITS, EVICTED, BUFFERS, PAGE-CACHE: --columns"),
             "with what is left out now: {text}"
         );
     }
@@ -533,7 +539,7 @@ RES-BEFORE  NOTE                            PATH
 
     #[test]
     fn a_terminal_may_change_its_size() {
-        let columns: Vec<&Field> = ["TIME", "TOTAL", "MISSES", "HITS"]
+        let columns: Vec<&Field> = ["TIME", "REQUESTED", "MISSED", "HITS"]
             .map(|name| cachewise_model::field(name).unwrap())
             .into();
         let mut table = Table::new(&columns, Some(40), Some(20));

@@ -99,7 +99,8 @@ mod tests {
     fn the_totals_are_an_exposition() {
         let text = openmetrics(&sample::night(), &SummaryOptions::default()).unwrap();
         assert!(
-            text.contains("\ncachewise_read_pages_total 300\n") && text.ends_with("# EOF\n"),
+            text.contains("\ncachewise_read_requested_pages_total 300\n")
+                && text.ends_with("# EOF\n"),
             "{text}"
         );
     }

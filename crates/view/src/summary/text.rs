@@ -322,9 +322,9 @@ box, linux 6.18, 4.0 KiB pages, counted by tracepoints, exact to the page
 
 gap: 2026-01-02T03:00:01.000Z to 2026-01-02T03:10:01.000Z, 10 min 0 s: nobody recorded
 
-             MIN     MEAN      P50      P90      P99      MAX  IN ALL
-TOTAL/s      100      150      100      200      200      200     300
-CACHED   1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB
+                 MIN     MEAN      P50      P90      P99      MAX  IN ALL
+REQUESTED/s      100      150      100      200      200      200     300
+PAGE-CACHE   1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB  1.0 MiB
 
 time lost to waiting (PSI)
          SECONDS   OF ALL    WORST  AT
@@ -338,7 +338,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
             );
         }
         for part in [
-            "TOTAL/s",
+            "REQUESTED/s",
             "time lost to waiting (PSI)",
             "some io",
             "processes\n",
@@ -380,7 +380,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
         };
         let text = numbers(&sample::night(), &options);
         assert!(
-            text.contains("FREE") && !text.contains("TOTAL/s"),
+            text.contains("FREE") && !text.contains("REQUESTED/s"),
             "even if it is not known: {text}"
         );
     }

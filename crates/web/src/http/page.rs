@@ -424,7 +424,7 @@ mod tests {
         };
         let page_size = PageSize::new(4096).expect("a power of two");
         let text = of_findings(&findings, page_size);
-        assert!(text.contains("read miss <b>2.0 MiB</b>"), "{text}");
+        assert!(text.contains("read missed <b>2.0 MiB</b>"), "{text}");
     }
 
     #[test]

@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn openmetrics_line_by_line() {
-        let expected = r#"# HELP cachewise_page_cache_hits Pages asked for by reads that were in the page cache: read pages minus misses (estimated: by 'vmstat').
+        let expected = r#"# HELP cachewise_page_cache_hits Requested pages that were in the page cache when the read reached them (estimated: by 'vmstat').
 # TYPE cachewise_page_cache_hits counter
 cachewise_page_cache_hits_total 7
 # HELP cachewise_pressure_waiting_seconds Time in which some task waited for the resource (PSI, some).

@@ -98,6 +98,25 @@ pub static FAMILIES: &[Family] = &[
         Unit::Bytes,
         &[("", "read_bytes")],
     ),
+    field(
+        PageCache,
+        Counter,
+        "page_cache_read_requested_bytes",
+        Unit::Bytes,
+        &[("", "read_requested_bytes")],
+    ),
+    pages("page_cache_read_unserved", &[("", "read_unserved_pages")]),
+    field(
+        PageCache,
+        Counter,
+        "page_cache_read_unserved_bytes",
+        Unit::Bytes,
+        &[("", "read_unserved_bytes")],
+    ),
+    pages(
+        "page_cache_read_failed_requests",
+        &[("", "read_failed_requests")],
+    ),
     pages("page_cache_readahead", &[("", "readahead_pages")]),
     pages("page_cache_prefetched", &[("", "prefetch_pages")]),
     pages("page_cache_readahead_used", &[("", "readahead_hit_pages")]),
@@ -124,6 +143,17 @@ pub static FAMILIES: &[Family] = &[
         Unit::Bytes,
         &[("", "write_bytes")],
     ),
+    field(
+        PageCache,
+        Counter,
+        "page_cache_write_unserved_bytes",
+        Unit::Bytes,
+        &[("", "write_unserved_bytes")],
+    ),
+    pages(
+        "page_cache_write_failed_requests",
+        &[("", "write_failed_requests")],
+    ),
     pages("page_cache_write_new", &[("", "write_new_pages")]),
     pages("page_cache_dirtied", &[("", "dirtied_pages")]),
     pages("page_cache_refaults", &[("", "refault_pages")]),
@@ -141,6 +171,17 @@ pub static FAMILIES: &[Family] = &[
             &[
                 ("reclaim", "evicted_reclaim_pages"),
                 ("other", "evicted_other_pages"),
+            ],
+        ),
+    ),
+    by(
+        "direction",
+        "Direct I/O requests that moved no byte and returned an error",
+        pages(
+            "direct_failed_requests",
+            &[
+                ("read", "direct_read_failed_requests"),
+                ("write", "direct_write_failed_requests"),
             ],
         ),
     ),
