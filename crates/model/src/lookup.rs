@@ -38,13 +38,27 @@ pub fn suggest(name: &str, row: &Row) -> Vec<String> {
     let allowed = (letters / 3).max(1);
     // Half a name is no slip: whoever knows no more of it gets the whole.
     let is_part_of = |known: &str| letters >= 3 && known.contains(&typed);
-    let nearest = |field: &Field| {
+    let nearest = |field: &'static Field| {
         field
             .names()
             .map(str::to_ascii_lowercase)
             .map(|known| (strsim::osa_distance(&typed, &known), known))
             .filter(|(slips, known)| *slips <= allowed || is_part_of(known))
             .min()
+            .map(|(slips, known)| {
+                // A former name leads to the present one.
+                let is_present = [field.id, field.header]
+                    .iter()
+                    .any(|name| name.eq_ignore_ascii_case(&known));
+                (
+                    slips,
+                    if is_present {
+                        known
+                    } else {
+                        field.id.to_owned()
+                    },
+                )
+            })
     };
     let mut near: Vec<(usize, String)> = FIELDS
         .iter()
@@ -150,7 +164,11 @@ mod tests {
         let near = |name| suggest(name, &Row::of_system()).join(" ");
         assert_eq!(near("hitz"), "hits hit%", "one letter off");
         assert_eq!(near("hist"), "hits", "two letters changed places");
-        assert_eq!(near("read_page"), "read_pages", "one letter short");
+        assert_eq!(
+            near("read_page"),
+            "read_requested_pages",
+            "one letter short of its former name"
+        );
         assert_eq!(near("miss"), "missed flt-miss", "half a name");
         assert_eq!(
             near("fault"),

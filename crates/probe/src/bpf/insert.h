@@ -22,6 +22,7 @@ static __always_inline u64 asked_for(struct task_state *state, u64 lo, u64 hi, u
 static __always_inline bool find_range(struct task_state *state, struct inode *inode, u64 m,
 				       u64 serial, u32 nr)
 {
+	struct target target = { m, nr };
 	struct range range = {};
 	enum known known;
 
@@ -40,6 +41,7 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 		state->ahead_start = state->ahead_lo = range.pos >> config.page_shift;
 		state->ahead_hi =
 			known == KNOWN_START ? ~0ULL : (range.pos + range.len - 1) >> config.page_shift;
+		state->ahead_hi = last_requested(&target, state, state->ahead_hi);
 	} else if (same_call(&state->read, m, serial, nr, state->epoch)) {
 		state->ahead_lo = state->read_index;
 		state->ahead_hi = state->read_last;

@@ -74,6 +74,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 /* Only the values' names count: they are relocated (bpf_core_enum_value). */
 enum pageflags { PG_uptodate = 1, PG_head = 2, PG_swapbacked = 3 };
+enum mapping_flags { AS_FOLIO_ORDER_MIN = 1 }; /* 6.12 and later */
 enum cgroup_subsys_id { memory_cgrp_id = 1 };
 
 struct hlist_node {
@@ -120,6 +121,7 @@ struct address_space_operations {
 struct address_space {
 	struct inode *host;
 	unsigned long nrpages;
+	unsigned long flags;
 	struct address_space_operations *a_ops;
 } CORE;
 struct file_ra_state;

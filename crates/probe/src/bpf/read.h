@@ -105,7 +105,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct range range = {};
 	struct read *read;
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
-	u64 eof = READ(inode, i_size), start = index, end = last, bytes = 0, pos, len;
+	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
@@ -116,6 +116,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));
 	same = same_call(&state->read, m, serial, nr, state->epoch);
+	struct target target = { m, nr };
+
+	end = last_requested(&target, state, last);
 	if (end > last_page(inode))
 		end = last_page(inode);
 	if (nr == NR_splice && same) {
@@ -261,6 +264,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 {
 	CURRENT(trusted, task);
 	struct task_state *state;
+	struct target target = {};
 	u64 mapping, last = index + count - 1, serial;
 	u32 nr;
 
@@ -270,6 +274,9 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	mapping = (u64)READ(inode, i_mapping);
 	serial = task->ioac.syscr;
 	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
+	target.mapping = mapping;
+	target.nr = nr;
+	last = last_requested(&target, state, last);
 	/* same call, same end, earlier start: another request of a worker, whose calls have no serial */
 	if (!same_call(&state->ahead, mapping, serial, nr, state->epoch) || state->ahead_hi != last ||
 	    (sync && index < state->ahead_lo)) {

@@ -32,24 +32,35 @@ static __always_inline bool reads_or_writes(struct file *file, u64 mapping)
 	return file && ((u64)READ(file, f_mapping) == mapping || is_stacked(file));
 }
 
-#define IOV_SEEN 16
+#define IOV_MAX 1024 /* the kernel refuses more */
 
-/* The sum of an iovec's lengths; 0: more segments than are looked at, or unreadable. */
-ONCE u64 iov_length(u64 address, u64 segments)
+struct iov_walk {
+	u64 address, sum;
+};
+
+static long iov_step(u64 index, struct iov_walk *walk)
 {
 	struct {
 		u64 base, length;
 	} iov;
-	u64 sum = 0;
 
-	for (int i = 0; i < IOV_SEEN; i++) {
-		if (i >= segments)
-			return sum;
-		if (bpf_probe_read_user(&iov, sizeof(iov), (void *)(address + i * sizeof(iov))))
-			return 0;
-		sum += iov.length;
+	if (bpf_probe_read_user(&iov, sizeof(iov), (void *)(walk->address + index * sizeof(iov)))) {
+		walk->sum = 0;
+		return 1;
 	}
-	return segments == IOV_SEEN ? sum : 0;
+	walk->sum += iov.length;
+	return 0;
+}
+
+/* The sum of an iovec's lengths; 0: unreadable. */
+ONCE u64 iov_length(u64 address, u64 segments)
+{
+	struct iov_walk walk = { address, 0 };
+
+	if (segments > IOV_MAX)
+		return 0;
+	bpf_loop(segments, iov_step, &walk, 0);
+	return walk.sum;
 }
 
 enum known { KNOWN_NOTHING, KNOWN_RANGE, KNOWN_START };
@@ -123,11 +134,16 @@ ONCE int read_range(u32 nr, struct range *range)
 	return known;
 }
 
-/* What a system call may be writing to. */
+/* What a system call may be reading or writing. */
 struct target {
 	u64 mapping; /* its address */
 	u32 nr;
 };
+
+static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
+{
+	return a->mapping == mapping && a->serial == serial && a->nr == nr && a->epoch == epoch;
+}
 
 /* The length that the write-class call asks for, if it writes to the target; 0: unknown. */
 ONCE u64 write_length(struct target *target)
@@ -185,6 +201,64 @@ static __always_inline struct io_kiocb *request_at_work(struct task_struct *task
 	if (!work)
 		return NULL;
 	return PLAIN(io_kiocb, (void *)work - bpf_core_field_offset(struct io_kiocb, work));
+}
+
+/* Folios of this mapping have 2^order pages at least (large blocks); 0 for most. */
+static __always_inline u32 least_folio_order(struct address_space *mapping)
+{
+	if (!bpf_core_enum_value_exists(enum mapping_flags, AS_FOLIO_ORDER_MIN))
+		return 0;
+	return READ(mapping, flags) >> bpf_core_enum_value(enum mapping_flags, AS_FOLIO_ORDER_MIN) & 31;
+}
+
+/*
+ * The last page that the request asks for. The kernel's events name the last page of its last folio,
+ * which lies beyond where folios have several pages at least.
+ */
+ONCE u64 last_requested(struct target *target, struct task_state *state, u64 last)
+{
+	CURRENT(trusted, task);
+	struct address_space *of;
+	struct range range = {};
+	u64 end, size, mapping;
+	struct io_kiocb *req;
+	struct io_rw *rw;
+	u32 nr, order;
+
+	if (!state || !target)
+		return last;
+	mapping = target->mapping;
+	nr = target->nr;
+	of = PLAIN(address_space, (void *)mapping);
+	order = least_folio_order(of);
+	if (!order)
+		return last;
+	size = READ(of, host, i_size);
+	if (size && last > (size - 1) >> config.page_shift)
+		last = (size - 1) >> config.page_shift;
+	req = request_at_work(task);
+	if (req) {
+		rw = (void *)&req->cmd;
+		range.len = PEEK1(rw, len);
+		if (READ(req, opcode) == IORING_OP_READV)
+			range.len = iov_length(PEEK1(rw, addr), range.len);
+		if (!range.len)
+			return last;
+		/* exact with the first batch; later the position has moved on, and what was found then holds */
+		end = (PEEK1(rw, kiocb.ki_pos) + range.len - 1) >> config.page_shift;
+		if (end >= last && state->ahead.mapping == mapping &&
+		    state->ahead.epoch == state->epoch && state->ahead_hi < last &&
+		    state->ahead_hi + (1ULL << order) > last)
+			end = state->ahead_hi;
+	} else if (read_range(nr, &range) == KNOWN_RANGE && range.len &&
+	    (!range.mapping || range.mapping == mapping)) {
+		end = (range.pos + range.len - 1) >> config.page_shift;
+	} else if (same_call(&state->ahead, mapping, task->ioac.syscr, nr, state->epoch)) {
+		end = state->ahead_hi;
+	} else {
+		return last;
+	}
+	return end < last ? end : last;
 }
 
 /*
@@ -254,11 +328,6 @@ static __always_inline struct task_state *state_at_request(struct task_struct *t
 	if (state && task->flags & PF_IO_WORKER)
 		enter_request(state);
 	return state;
-}
-
-static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
-{
-	return a->mapping == mapping && a->serial == serial && a->nr == nr && a->epoch == epoch;
 }
 
 static __always_inline void set_call(struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)

@@ -67,7 +67,7 @@ fn unwilling(room: &Room) -> Result<(Subject, u64)> {
             file.sync_all().context("sync")?;
             Ok((Subject::open(path)?, 64 << 10))
         }
-        FileSystem::Xfs => {
+        FileSystem::Xfs | FileSystem::XfsLargeBlocks => {
             let subject = Subject::create(path.clone(), FILE_BYTES)?;
             let shared = File::create(room.path("shared")).context("create a file")?;
             let file = File::open(&path).context("open")?;

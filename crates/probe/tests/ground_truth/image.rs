@@ -30,6 +30,8 @@ pub enum FileSystem {
     Ext4,
     /// Large folios, iomap, reflinks.
     Xfs,
+    /// XFS with blocks of four pages: each folio has that many pages at least (6.12 and later).
+    XfsLargeBlocks,
     /// Its own device numbers per subvolume, reflinks, direct writes that are not.
     Btrfs,
     /// Pages that are not a cache of anything: nothing is to be counted.
@@ -55,11 +57,20 @@ impl FileSystem {
     /// Those that keep their data on a device and can miss.
     pub const CACHED: [FileSystem; 3] = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
 
-    /// As mount(8) calls it.
+    /// The type that mount(8) takes.
+    fn mount_type(self) -> &'static str {
+        match self {
+            FileSystem::XfsLargeBlocks => "xfs",
+            kind => kind.name(),
+        }
+    }
+
+    /// The name in labels and trials.
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
             FileSystem::Xfs => "xfs",
+            FileSystem::XfsLargeBlocks => "xfs-large-blocks",
             FileSystem::Btrfs => "btrfs",
             FileSystem::Tmpfs => "tmpfs",
         }
@@ -67,7 +78,10 @@ impl FileSystem {
 
     /// Whether copy_file_range shares the blocks instead of copying, and so touches no page.
     pub fn has_reflinks(self) -> bool {
-        matches!(self, FileSystem::Xfs | FileSystem::Btrfs)
+        matches!(
+            self,
+            FileSystem::Xfs | FileSystem::XfsLargeBlocks | FileSystem::Btrfs
+        )
     }
 
     /// The command that makes one, and the Debian package that has it.
@@ -88,6 +102,9 @@ impl FileSystem {
                 Some(("mkfs.ext4", &OPTIONS, "e2fsprogs"))
             }
             FileSystem::Xfs => Some(("mkfs.xfs", &["-q", "-f"], "xfsprogs")),
+            FileSystem::XfsLargeBlocks => {
+                Some(("mkfs.xfs", &["-q", "-f", "-b", "size=16384"], "xfsprogs"))
+            }
             FileSystem::Btrfs => Some(("mkfs.btrfs", &["-q", "-f"], "btrfs-progs")),
             FileSystem::Tmpfs => None,
         }
@@ -243,7 +260,7 @@ impl Workshop {
             run(mkfs, &arguments)?;
             run(
                 "mount",
-                &["-t".as_ref(), kind.name().as_ref(), &disk, &directory],
+                &["-t".as_ref(), kind.mount_type().as_ref(), &disk, &directory],
             )?;
             return Ok(Mounted { directory });
         }
@@ -257,7 +274,7 @@ impl Workshop {
             "mount",
             &[
                 "-t".as_ref(),
-                kind.name().as_ref(),
+                kind.mount_type().as_ref(),
                 "-o".as_ref(),
                 "loop".as_ref(),
                 &image,
@@ -266,7 +283,11 @@ impl Workshop {
         );
         fs::remove_file(&image).context("take the image's name away")?;
         if let Err(problem) = mounted {
-            return Err(if is_known_to_kernel(kind.name()) {
+            return Err(if kind == FileSystem::XfsLargeBlocks {
+                NotMounted::Missing(
+                    "this kernel mounts no xfs with blocks larger than a page".into(),
+                )
+            } else if is_known_to_kernel(kind.name()) {
                 NotMounted::Failed(problem)
             } else {
                 NotMounted::Missing(format!("this kernel has no {kind}"))

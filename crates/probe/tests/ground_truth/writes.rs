@@ -30,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for kind in FileSystem::CACHED {
         trials.push(trial(kind, "writes", writes));
+        trials.push(trial(kind, "many_segments", many_segments));
         trials.push(trial(kind, "appends", appends));
         trials.push(trial(kind, "fallocate", fallocate));
         trials.push(trial(kind, "mapped_writes", mapped_writes));
@@ -119,6 +120,46 @@ fn exactly(
         }
         Err(problem) => room.failed(&label, &problem),
     }
+}
+
+/// pwritev from more pieces than a small array has, some in memory that was never touched.
+fn many_segments(room: &mut Room) -> Result<()> {
+    let subject = room.file("segments", FILE_BYTES)?;
+    let zeros = File::open("/dev/zero").context("open /dev/zero")?;
+    for (segments, length, order) in [
+        (17, 100, "17 pieces"),
+        (30, 100, "30 pieces"),
+        (64, 4096, "64 pieces"),
+        (1024, 1000, "1024 pieces"),
+    ] {
+        let bytes: u64 = segments * length;
+        let label = Label::new(room.kind.name(), "pwritev, many segments")
+            .size(bytes)
+            .order(order);
+        let prepare = || subject.evict();
+        exactly(room, label, &subject, prepare, |_| {
+            // A page of the mapping comes into being when the kernel reads it for the write.
+            let mut untouched = Mapping::new(&zeros, bytes, Access::Private, Folios::Large)?;
+            let file = open(&subject)?;
+            let mut written = Written::default();
+            let pieces: Vec<_> = untouched
+                .slice(0, bytes)
+                .chunks(length as usize)
+                .map(std::io::IoSlice::new)
+                .collect();
+            for offset in [0, 4 << 20] {
+                let moved = rustix::io::pwritev(&file, &pieces, offset).context("pwritev")? as u64;
+                if moved != bytes {
+                    return Err(Problem::new(format!(
+                        "pwritev moved {moved} of {bytes} bytes"
+                    )));
+                }
+                written.add(offset, bytes);
+            }
+            Ok(written)
+        });
+    }
+    Ok(())
 }
 
 fn writes(room: &mut Room) -> Result<()> {
