@@ -30,6 +30,7 @@ enum {
 	NR_preadv2 = 327,
 	NR_pwritev2 = 328,
 	NR_io_uring_enter = 426,
+	NR_process_madvise = 440,
 	NR_none = 0xffffffff,
 };
 
@@ -80,6 +81,7 @@ static const u8 call_kinds[CALLS] = {
 	[NR_sendfile] = CALL_SPLICE | CALL_CHUNKED,
 	[NR_copy_file_range] = CALL_SPLICE | CALL_CHUNKED,
 	[NR_madvise] = CALL_PREFETCH,
+	[NR_process_madvise] = CALL_PREFETCH,
 	[NR_readahead] = CALL_PREFETCH,
 	[NR_fadvise] = CALL_PREFETCH,
 	[NR_fallocate] = CALL_ALLOCATE,

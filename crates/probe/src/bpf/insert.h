@@ -122,6 +122,10 @@ ONCE int book_insert(struct task_state *state, struct insert *insert)
 	serial = insert->serial;
 	nr = insert->target.nr;
 	kind = call_kind(nr);
+	/* io_uring hands advice that reads to its workers */
+	if (task->flags & PF_IO_WORKER &&
+	    (state->work.opcode == IORING_OP_FADVISE || state->work.opcode == IORING_OP_MADVISE))
+		kind = CALL_PREFETCH;
 	mapping = PLAIN(address_space, (void *)m);
 	inode = READ(mapping, host);
 	ledger = ledger_of(task, inode, pages, &key);

@@ -182,6 +182,8 @@ enum {
 	IORING_OP_WRITE_FIXED = 5,
 	IORING_OP_READ = 22,
 	IORING_OP_WRITE = 23,
+	IORING_OP_FADVISE = 24,
+	IORING_OP_MADVISE = 25,
 };
 
 static __always_inline bool is_uring_write(u8 op)

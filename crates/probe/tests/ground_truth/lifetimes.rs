@@ -4,18 +4,21 @@
 //! of a case everything is put out of the cache, so that nothing is still there.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 
+use io_uring::{IoUring, opcode, squeue, types};
 use libtest_mimic::Trial;
 use rustix::mm::Advice as MapAdvice;
+use rustix::process::PidfdFlags;
 
 use cachewise_model::{Counter, Ledger};
 
 use crate::image::FileSystem;
 use crate::matrix::Order;
 use crate::oracle::{Expected, Folios, Oracle, State, Subject, Touched, page_size};
-use crate::problem::{Context, Result};
+use crate::problem::{Context, Problem, Result};
 use crate::random::Random;
-use crate::reader::{Access, At, Call, Mapping, open_direct, read_ahead, will_need};
+use crate::reader::{Access, At, Call, Mapping, open_direct, read_ahead, submit, will_need};
 use crate::stand::{Evictions, Measured, Room, trial};
 use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
 
@@ -66,6 +69,9 @@ enum Advise {
     Readahead,
     Madvise,
     Populate,
+    ProcessMadvise,
+    UringFadvise,
+    UringMadvise,
 }
 
 impl Advise {
@@ -75,6 +81,9 @@ impl Advise {
             Advise::Readahead => "readahead",
             Advise::Madvise => "madvise WILLNEED",
             Advise::Populate => "madvise POPULATE_READ",
+            Advise::ProcessMadvise => "process_madvise WILLNEED",
+            Advise::UringFadvise => "io_uring fadvise WILLNEED",
+            Advise::UringMadvise => "io_uring madvise WILLNEED",
         }
     }
 
@@ -85,8 +94,56 @@ impl Advise {
             Advise::Readahead => read_ahead(file, 0, bytes),
             Advise::Madvise => map()?.advise(MapAdvice::WillNeed),
             Advise::Populate => map()?.advise(MapAdvice::LinuxPopulateRead),
+            Advise::ProcessMadvise => process_madvise(&mut map()?, bytes),
+            Advise::UringFadvise => {
+                let fd = types::Fd(file.as_raw_fd());
+                let advice = opcode::Fadvise::new(fd, bytes as i64, libc::POSIX_FADV_WILLNEED);
+                submit_alone(advice.build())
+            }
+            Advise::UringMadvise => {
+                let mut mapping = map()?;
+                let start = mapping.slice(0, bytes).as_mut_ptr();
+                let advice = opcode::Madvise::new(start.cast(), bytes as i64, libc::MADV_WILLNEED);
+                submit_alone(advice.build())
+            }
         }
     }
+}
+
+/// process_madvise(2) on this process; the library has no call for it.
+fn process_madvise(mapping: &mut Mapping, bytes: u64) -> Result<()> {
+    let memory = mapping.slice(0, bytes);
+    let piece = libc::iovec {
+        iov_base: memory.as_mut_ptr().cast(),
+        iov_len: memory.len(),
+    };
+    let myself = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
+        .context("pidfd_open")?;
+    // SAFETY: the piece describes a mapping that lives longer than the call, and WILLNEED changes no byte of it.
+    let advised = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            myself.as_raw_fd(),
+            &raw const piece,
+            1,
+            libc::MADV_WILLNEED,
+            0,
+        )
+    };
+    match u64::try_from(advised) {
+        Ok(moved) if moved == bytes => Ok(()),
+        _ => Err(Problem::new(format!(
+            "process_madvise: {advised}: {}",
+            std::io::Error::last_os_error()
+        ))),
+    }
+}
+
+/// One request of io_uring, submitted and waited for.
+fn submit_alone(request: squeue::Entry) -> Result<()> {
+    let mut ring = IoUring::new(2).context("io_uring_setup")?;
+    // SAFETY: `submit` waits for the completion; what the request names lives longer.
+    unsafe { submit(&mut ring, &[request]) }.map(drop)
 }
 
 fn prefetch(room: &mut Room) -> Result<()> {
@@ -96,6 +153,9 @@ fn prefetch(room: &mut Room) -> Result<()> {
         Advise::Readahead,
         Advise::Madvise,
         Advise::Populate,
+        Advise::ProcessMadvise,
+        Advise::UringFadvise,
+        Advise::UringMadvise,
     ] {
         for state in [State::Cold, State::Half, State::Warm] {
             let label = Label::new(room.kind.name(), advise.name()).prepared(state, Folios::Small);
