@@ -147,10 +147,15 @@ impl Ledger {
         self.marks.is_empty()
     }
 
-    /// Whether nothing at all was counted and nothing is missing.
+    /// Whether nothing was counted and nothing is unknown or estimated; counters that are not offered do not
+    /// count against it.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.is_exact() && self.counts.iter().all(|count| *count == 0)
+        self.counts.iter().all(|count| *count == 0)
+            && self
+                .marks
+                .iter()
+                .all(|(_, mark)| matches!(mark, Mark::Missing(Missing::NotOffered(_))))
     }
 
     /// What was added since `earlier`; a counter that went backwards gives 0.

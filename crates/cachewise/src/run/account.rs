@@ -89,6 +89,23 @@ fn outside(read_calls: u64, total: &Ledger) -> Count {
     }
 }
 
+/// The reason behind evictions of a process or a control group.
+const NOT_ATTRIBUTED: Missing =
+    Missing::NotOffered("evictions are counted by file, not by process or control group");
+
+/// The ledger of a process or a control group, in which evictions are not offered: the probe books them on
+/// the file alone.
+pub fn of_tasks(mut ledger: Ledger) -> Ledger {
+    for counter in [
+        Counter::EvictedReclaimPages,
+        Counter::EvictedOtherPages,
+        Counter::ReadaheadWastedPages,
+    ] {
+        ledger.set_missing(counter, NOT_ATTRIBUTED);
+    }
+    ledger
+}
+
 fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<K, Ledger> {
     let mut sums: HashMap<K, Ledger> = HashMap::new();
     for row in rows {
@@ -301,7 +318,7 @@ pub fn process_rows(
                 cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
                 device_read_bytes: Measured::Exact(process.device_read.0),
                 device_write_bytes: Measured::Exact(process.device_written.0),
-                ledger: sums.remove(&process.id).unwrap_or_default(),
+                ledger: of_tasks(sums.remove(&process.id).unwrap_or_default()),
             };
             (process.id, row)
         })
@@ -328,7 +345,7 @@ pub fn process_rows(
             cpu_seconds: Measured::unknown("what found no room in the tables"),
             device_read_bytes: Measured::unknown("what found no room in the tables"),
             device_write_bytes: Measured::unknown("what found no room in the tables"),
-            ledger,
+            ledger: of_tasks(ledger),
         };
         (id, row)
     }));
@@ -365,7 +382,7 @@ pub fn cgroup_rows(
                 .map_or(Measured::not_offered("the group is no unit's"), |unit| {
                     Measured::Exact(unit.to_owned())
                 }),
-            ledger,
+            ledger: of_tasks(ledger),
             system: System::default(),
         })
         .collect();

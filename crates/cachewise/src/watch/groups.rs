@@ -18,6 +18,7 @@ use rustix::process::{self, getrlimit};
 
 use super::unit;
 use crate::machine::{ENOUGH_FILES, stalled};
+use crate::run::account::of_tasks;
 
 const ASKED_EVERY: Duration = Duration::from_secs(3);
 const READ_EVERY: Duration = Duration::from_secs(30);
@@ -301,7 +302,7 @@ fn row(name: Option<&String>, ledger: Ledger, system: System) -> CgroupRow {
             Some(None) => Measured::not_offered("the group is no unit's"),
             Some(Some(unit)) => Measured::Exact(unit.to_owned()),
         },
-        ledger,
+        ledger: of_tasks(ledger),
         system,
     }
 }

@@ -271,7 +271,10 @@ fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>
             Some(Use {
                 process: process.and_then(|id| process_places.get(&id).copied()),
                 file: *file_places.get(&row.file)?,
-                ledger: row.ledger.clone(),
+                ledger: match row.process {
+                    Some(_) => account::of_tasks(row.ledger.clone()),
+                    None => row.ledger.clone(),
+                },
             })
         })
         .collect();
