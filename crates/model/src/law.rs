@@ -47,6 +47,35 @@ impl Law {
     }
 }
 
+/// The reason behind the numbers of a row whose two sides contradict each other.
+pub const CONTRADICTION: &str =
+    "requested pages (from system calls) and missed pages (from inserts) contradict each other";
+
+/// Whether a row contradicts itself: the request side and the page side count independently, and no request
+/// misses more pages than it asks for, nor has more readahead hits than hits.
+#[must_use]
+pub fn contradicts_itself(ledger: &Ledger) -> bool {
+    let requested = ledger[Counter::ReadRequestedPages];
+    let missed = ledger[Counter::ReadMissedPages];
+    let ahead = ledger[Counter::ReadaheadHitPages];
+    ledger.is_offered(Counter::ReadRequestedPages) && missed.saturating_add(ahead) > requested
+}
+
+/// Marks the read counters of a row that contradicts itself as estimates; returns whether it does.
+pub fn mark_contradiction(ledger: &mut Ledger) -> bool {
+    let found = contradicts_itself(ledger);
+    if found {
+        for counter in [
+            Counter::ReadRequestedPages,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadHitPages,
+        ] {
+            ledger.set_estimated(counter, ledger[counter], CONTRADICTION);
+        }
+    }
+    found
+}
+
 /// The laws of a report, in the order in which they are printed.
 #[must_use]
 pub fn laws(report: &Report) -> Vec<Law> {
@@ -69,6 +98,23 @@ pub fn laws(report: &Report) -> Vec<Law> {
             whole: ("hits", totals.hits()),
         },
     ];
+    let rows = report.files.iter().map(|file| &file.ledger);
+    let rows: Vec<&Ledger> = rows
+        .chain(report.processes.iter().map(|process| &process.ledger))
+        .chain(report.cgroups.iter().map(|group| &group.ledger))
+        .collect();
+    let sound = rows.iter().filter(|row| !contradicts_itself(row)).count();
+    // Said only where it is broken: of rows that all add up there is nothing to see.
+    if sound < rows.len() {
+        laws.push(Law {
+            id: "rows",
+            parts: vec![(
+                "rows without a contradiction",
+                Measured::Exact(sound as u64),
+            )],
+            whole: ("rows", Measured::Exact(rows.len() as u64)),
+        });
+    }
     if !report.files.is_empty() {
         let sum = report.files.iter().map(|file| &file.ledger).sum();
         laws.push(sum_law("files", "in all files", &sum, asked));
@@ -127,6 +173,28 @@ mod tests {
             Verdict::Broken,
             "a subtraction that stops at zero must not hide the fault"
         );
+    }
+
+    #[test]
+    fn one_row_with_more_misses_than_requests_breaks_a_law_that_sums_would_hide() {
+        let mut report = sample::report();
+        let mut wrong = sample::file("/wrong", 4096);
+        wrong.ledger.set(Counter::ReadRequestedPages, 1);
+        wrong.ledger.set(Counter::ReadMissedPages, 4);
+        let mut right = sample::file("/right", 4096 * 9);
+        right.ledger.set(Counter::ReadRequestedPages, 9);
+        report.totals = [&wrong.ledger, &right.ledger].into_iter().sum();
+        report.files = vec![wrong, right];
+        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
+        assert_eq!(verdict(&report, "rows"), Verdict::Broken);
+        assert!(mark_contradiction(&mut report.files[0].ledger));
+        assert!(!mark_contradiction(&mut report.files[1].ledger));
+        assert_eq!(
+            report.files[0].ledger.get(Counter::ReadMissedPages),
+            Measured::Estimated(4, CONTRADICTION),
+            "the number stays, with its mark"
+        );
+        assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
     }
 
     #[test]

@@ -141,6 +141,12 @@ impl Ledger {
         self.worsen(counter, Mark::Missing(missing));
     }
 
+    /// Whether a counter is known at all, exactly or estimated.
+    #[must_use]
+    pub fn is_offered(&self, counter: Counter) -> bool {
+        self.booked(counter).missing().is_none()
+    }
+
     /// Whether every counter is exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {

@@ -26,6 +26,7 @@
 //! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
 //! - `summary`: a recording, or a part of one, in numbers.
 //! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
+//! - `exactness`: how far to trust a set of numbers, for every output.
 //! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
 //! - `checkup`: what a machine offers, and what is wrong on it.
 //! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
@@ -35,6 +36,7 @@
 mod checkup;
 mod counter;
 mod derived;
+mod exactness;
 mod exit;
 mod field;
 mod fields;
@@ -60,11 +62,12 @@ mod value;
 pub use cachewise_units::{escaped, shell_quoted};
 pub use checkup::{Check, Checkup, State};
 pub use counter::Counter;
+pub use exactness::Exactness;
 pub use exit::Exit;
 pub use field::{FIELDS, Field, Kind};
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, RULES, Rule, blind, diagnose};
-pub use law::{Law, Verdict, laws};
+pub use law::{CONTRADICTION, Law, Verdict, contradicts_itself, laws, mark_contradiction};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::exactness::Exactness;
 use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::ledger::Ledger;
@@ -130,6 +131,12 @@ impl Report {
         self.surroundings = Surroundings::of_stretch(stretch);
         self.findings = crate::diagnose(&self);
         self
+    }
+
+    /// How far its numbers can be trusted.
+    #[must_use]
+    pub fn exactness(&self) -> Exactness {
+        Exactness::new(self.backend.exact, &self.lost)
     }
 
     /// The row of a part, with how large a page is.

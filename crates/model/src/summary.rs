@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
+use crate::exactness::Exactness;
 use crate::field::{Field, Kind};
 use crate::finding::Finding;
 use crate::findings::Blind;
@@ -57,6 +58,14 @@ pub struct Summary {
     pub blind: Option<Blind>,
     /// What could not be read, in sentences.
     pub problems: Vec<String>,
+}
+
+impl Summary {
+    /// How far its numbers can be trusted.
+    #[must_use]
+    pub fn exactness(&self) -> Exactness {
+        Exactness::new(self.backend.exact, &self.total.lost)
+    }
 }
 
 /// How one field behaved over time.

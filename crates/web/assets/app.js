@@ -155,7 +155,16 @@ function show(tick) {
   charts.update();
   for (const id of TABLES) tables[id].set(tick[id], point.elapsed_seconds, tick.reasons[id]);
   findings(tick.findings, tick.reasons.findings);
+  exactness(tick);
   say(true, `live, ${clock(tick)}`);
+}
+
+// What was lost once stays said: the quality is that of all since the start.
+function exactness(tick) {
+  const badge = byId("exactness");
+  badge.dataset.exactness = tick.exactness.id;
+  badge.textContent = tick.exactness.text;
+  if (tick.lost.length) badge.title = tick.lost.map((lost) => `${lost.count} lost: ${lost.meaning}`).join("\n");
 }
 
 function problem(text) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Blind, Count, Exit, Finding, Report, Row, Stretch, Sum, blind};
+use cachewise_model::{Blind, Count, Exactness, Exit, Finding, Report, Row, Stretch, Sum, blind};
 use cachewise_view::findings_json;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
@@ -218,7 +218,7 @@ impl Gathered {
             let findings = self.findings().clone();
             if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
                 // The last client may have gone just now.
-                let event = live::event(tick, point, &findings);
+                let event = live::event(tick, point, &findings, self.exactness());
                 let _ = self.events.send(event.into());
             }
         }
@@ -284,6 +284,12 @@ impl Gathered {
             self.diagnosed = Some(Instant::now());
         }
         &self.findings
+    }
+
+    /// How far the numbers since the start can be trusted: what was lost once stays said.
+    pub(crate) fn exactness(&self) -> Exactness {
+        let lost = self.totals.as_ref().map_or(&[][..], |totals| &totals.lost);
+        Exactness::new(self.machine.backend.exact, lost)
     }
 
     /// The charts' past, as a list in JSON.

@@ -66,10 +66,14 @@ pub fn openapi() -> Json {
                 "interval_seconds": number("From tick to tick"),
                 "backend": {
                     "type": "object",
-                    "required": ["name", "exact", "notes"],
+                    "required": ["name", "exact", "exactness", "notes"],
                     "properties": {
                         "name": text("What counts"),
                         "exact": { "type": "boolean", "description": "Whether its numbers are exact to the page" },
+                        "exactness": {
+                            "enum": ["exact", "incomplete", "estimated"],
+                            "description": "How far the numbers since the start can be trusted: incomplete where events were lost",
+                        },
                         "notes": { "type": "array", "items": { "type": "string" } },
                     },
                 },

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
     CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
-    System,
+    System, mark_contradiction,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
@@ -58,6 +58,30 @@ pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &
         .collect();
     report.cgroups = cgroup_rows(snapshot, &cgroup_names, report.page_size);
     report.lost = lost(snapshot);
+    let contradictions = contradictions(report);
+    report.lost.extend(contradictions);
+}
+
+/// Marks the rows that contradict themselves, and says how many there are.
+fn contradictions(report: &mut Report) -> Option<Lost> {
+    let files = report.files.iter_mut().map(|row| &mut row.ledger);
+    let processes = report.processes.iter_mut().map(|row| &mut row.ledger);
+    let groups = report.cgroups.iter_mut().map(|row| &mut row.ledger);
+    let marked = files
+        .chain(processes)
+        .chain(groups)
+        .map(mark_contradiction)
+        .filter(|is_marked| *is_marked)
+        .count();
+    if marked == 0 {
+        return None;
+    }
+    mark_contradiction(&mut report.totals);
+    Some(Lost {
+        id: "contradictions",
+        count: marked as u64,
+        meaning: "rows with more missed pages than requested ones: their numbers of reads are marked ~",
+    })
 }
 
 /// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.

@@ -15,6 +15,7 @@ use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 use super::Watch;
 use super::groups::Groups;
 use crate::machine;
+use crate::run::account::of_tasks;
 
 const FILE: u64 = 4 << 20;
 
@@ -244,8 +245,14 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             (pids[1], miss_by, &miss),
             (pids[2], direct_by, &direct),
         ] {
-            assert_eq!(by, [(pid, ledger.clone())], "by whom is told");
+            let read = of_tasks(ledger.clone());
+            assert_eq!(by, [(pid, read)], "the reader has the file's numbers");
             let row = sum.processes.iter().find(|row| row.pid == pid).unwrap();
+            assert_eq!(
+                row.ledger.evicted_pages().missing().map(Missing::reason),
+                Some("evictions are counted by file, not by process or control group"),
+                "a process has no number of evictions, rather than 0"
+            );
             assert_eq!(row.command, Measured::Exact("dd".into()), "by name");
             assert_eq!(row.exit.to_string(), "0", "how it ended");
             assert_eq!(row.ppid, Measured::Exact(std::process::id()), "its parent");

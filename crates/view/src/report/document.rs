@@ -94,6 +94,7 @@ pub(crate) fn backend(report: &Report) -> Json {
     json!({
         "name": report.backend.name,
         "exact": report.backend.exact,
+        "exactness": report.exactness().id(),
         "notes": report.backend.notes,
     })
 }

@@ -1,6 +1,6 @@
 //! A report for people: head, classes, files, processes, findings, checks.
 
-use cachewise_model::{Exit, Place, Report, Value, blind, escaped, shell_quoted};
+use cachewise_model::{Exactness, Exit, Place, Report, Value, blind, escaped, shell_quoted};
 
 use super::{ReportOptions, classes, closing, tables};
 use crate::cell::{cell, wrapped};
@@ -36,10 +36,9 @@ fn head(report: &Report, options: ReportOptions) -> String {
         seconds(report.cpu_user_seconds),
         seconds(report.cpu_system_seconds),
     );
-    let exactness = if report.backend.exact {
-        "exact to the page".to_owned()
-    } else {
-        style.yellow("NOT exact: ~ marks estimates, - what cannot be had this way")
+    let exactness = match report.exactness() {
+        Exactness::Exact => Exactness::Exact.text().to_owned(),
+        other => style.yellow(other.text()),
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",

@@ -48,6 +48,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
             json!({
                 "name": summary.backend.name,
                 "exact": summary.backend.exact,
+                "exactness": summary.exactness().id(),
                 "notes": summary.backend.notes,
             }),
         )

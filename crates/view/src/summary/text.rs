@@ -1,7 +1,8 @@
 //! A summary for people: head, gaps, numbers, time lost to waiting, who did most.
 
 use cachewise_model::{
-    Figures, Gap, Kind, Measured, Place, Report, Spread, Stall, Summary, escaped, shell_quoted,
+    Exactness, Figures, Gap, Kind, Measured, Place, Report, Spread, Stall, Summary, escaped,
+    shell_quoted,
 };
 
 use super::{SummaryOptions, figure, gap_text, length};
@@ -93,9 +94,9 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
         length(summary.total.elapsed),
         grouped(summary.samples)
     );
-    let exactness = match summary.backend.exact {
-        true => "exact to the page".to_owned(),
-        false => style.yellow("NOT exact: ~ marks estimates, - what cannot be had this way"),
+    let exactness = match summary.exactness() {
+        Exactness::Exact => Exactness::Exact.text().to_owned(),
+        other => style.yellow(other.text()),
     };
     let machine = format!(
         "{}, linux {}, {} pages, counted by {}, {exactness}",

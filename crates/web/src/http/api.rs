@@ -184,9 +184,7 @@ pub(super) async fn devices(State(site): State<Site>, asked: Asked<Wanted>) -> R
 }
 
 fn lost(stretch: &Stretch) -> Json {
-    let lost = stretch.lost.iter();
-    lost.map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }))
-        .collect()
+    super::live::lost(&stretch.lost)
 }
 
 /// The machine's numbers of the last interval, or of a longer time.
@@ -280,6 +278,7 @@ pub(super) async fn machine(State(site): State<Site>, asked: Asked<Nothing>) -> 
         json["backend"] = json!({
             "name": machine.backend.name,
             "exact": machine.backend.exact,
+            "exactness": gathered.exactness().id(),
             "notes": machine.backend.notes,
         });
         let collectors = gathered.options.collectors.iter();

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cachewise_model::{Row, Stretch, field};
+use cachewise_model::{Exactness, Lost, Row, Stretch, field};
 use cachewise_view::columns_json;
 use futures_util::stream::unfold;
 use serde_json::{Value as Json, json};
@@ -59,8 +59,17 @@ pub(crate) fn point(tick: &Stretch) -> Json {
 }
 
 /// A tick as an event.
-pub(crate) fn event(tick: &Stretch, point: &str, findings: &Findings) -> String {
-    let mut rest = json!({ "reasons": {} });
+pub(crate) fn event(
+    tick: &Stretch,
+    point: &str,
+    findings: &Findings,
+    exactness: Exactness,
+) -> String {
+    let mut rest = json!({
+        "reasons": {},
+        "exactness": { "id": exactness.id(), "text": exactness.text() },
+        "lost": lost(&tick.lost),
+    });
     for table in TABLES {
         match table.of(tick) {
             Ok(of) => rest[table.id] = rows(table, of),
@@ -85,6 +94,13 @@ pub(crate) fn event(tick: &Stretch, point: &str, findings: &Findings) -> String 
         "event: tick\ndata: {}\n\n",
         with_member(&rest, "point", point)
     )
+}
+
+/// What was not counted, as JSON.
+pub(super) fn lost(lost: &[Lost]) -> Json {
+    lost.iter()
+        .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }))
+        .collect()
 }
 
 /// An object with one member more, which is JSON already.

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use cachewise_model::{Datum, Kind, ORDER, Row, Stretch, Unit, Value, field};
+use cachewise_model::{Datum, Exactness, Kind, ORDER, Row, Stretch, Unit, Value, field};
 use cachewise_units::{Bytes, PageSize};
 use cachewise_view::value_text;
 use serde::Deserialize;
@@ -42,29 +42,28 @@ pub(super) async fn page(
         // Some seconds, so that a page that stands still shows more than a moment.
         let time = interval.max(Duration::from_secs(5));
         let stretch = gathered.over_or_begin(time, watching)?;
-        Ok((stretch, gathered.findings().clone()))
+        let exactness = gathered.exactness();
+        Ok((stretch, gathered.findings().clone(), exactness))
     });
     let gathered = gathered.await.and_then(|answer| answer);
     let cache = site.survey.cache().await;
     let machine = &site.machine;
+    let exactness = match &gathered {
+        Ok((_, _, exactness)) => *exactness,
+        Err(_) => Exactness::new(machine.backend.exact, &[]),
+    };
     let mut values: Vec<(&str, String)> = vec![
         ("hostname", escape(&machine.hostname).into_owned()),
         ("kernel", escape(&machine.kernel_release).into_owned()),
         ("version", escape(machine.version).into_owned()),
         ("page_size", machine.page_size.get().to_string()),
-        ("exact", machine.backend.exact.to_string()),
-        (
-            "backend",
-            match machine.backend.exact {
-                true => "exact to the page".into(),
-                false => "estimates".into(),
-            },
-        ),
+        ("exactness", exactness.id().to_owned()),
+        ("backend", escape(exactness.text()).into_owned()),
         ("notes", notes(&machine.backend.notes)),
     ];
     for table in TABLES {
         let rows = match &gathered {
-            Ok((stretch, _)) => table
+            Ok((stretch, _, _)) => table
                 .of(stretch)
                 .map_err(|missing| missing.reason().to_owned()),
             Err(error) => Err(error.clone()),
@@ -74,11 +73,11 @@ pub(super) async fn page(
     values.push((
         "findings",
         match &gathered {
-            Ok((_, findings)) => of_findings(findings, machine.page_size),
+            Ok((_, findings, _)) => of_findings(findings, machine.page_size),
             Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
         },
     ));
-    let stretch = gathered.ok().map(|(stretch, _)| stretch);
+    let stretch = gathered.ok().map(|(stretch, _, _)| stretch);
     values.push((
         "time",
         escape(stretch.as_ref().map_or("", |stretch| &stretch.time)).into_owned(),

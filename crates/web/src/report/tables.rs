@@ -14,10 +14,7 @@ use crate::html::text;
 
 pub(super) fn head(page: &ReportPage<'_>, title: &str) -> String {
     let summary = page.summary;
-    let exact = match summary.backend.exact {
-        true => "exact to the page",
-        false => "NOT exact: ~ marks estimates, - what cannot be had this way",
-    };
+    let exact = text(summary.exactness().text());
     let scope = match summary.scope.as_str() {
         "" => String::new(),
         scope => format!(

@@ -1,0 +1,72 @@
+//! How far the numbers of a report can be trusted, in one value that every output shows.
+
+use crate::report::Lost;
+
+/// The quality of a whole set of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Exactness {
+    /// Exact to the page.
+    Exact,
+    /// The back end is exact, and events were lost: `lost` says which numbers this affects.
+    Incomplete,
+    /// The back end estimates.
+    Estimated,
+}
+
+impl Exactness {
+    /// The quality of what a back end counted, with what it lost.
+    #[must_use]
+    pub fn new(is_exact: bool, lost: &[Lost]) -> Exactness {
+        match (is_exact, lost.iter().any(|lost| lost.count > 0)) {
+            (false, _) => Exactness::Estimated,
+            (true, true) => Exactness::Incomplete,
+            (true, false) => Exactness::Exact,
+        }
+    }
+
+    /// The name in machine formats: `exact`, `incomplete` or `estimated`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Exactness::Exact => "exact",
+            Exactness::Incomplete => "incomplete",
+            Exactness::Estimated => "estimated",
+        }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Exactness::Exact => "exact to the page",
+            Exactness::Incomplete => "NOT exact: counts were lost, see \"lost\"",
+            Exactness::Estimated => "NOT exact: ~ marks estimates, - what cannot be had this way",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(count: u64) -> Lost {
+        Lost {
+            id: "forgotten",
+            count,
+            meaning: "m",
+        }
+    }
+
+    #[test]
+    fn lost_events_are_never_exact() {
+        assert_eq!(Exactness::new(true, &[]), Exactness::Exact);
+        assert_eq!(Exactness::new(true, &[lost(0)]), Exactness::Exact);
+        assert_eq!(
+            Exactness::new(true, &[lost(0), lost(1)]),
+            Exactness::Incomplete
+        );
+        assert_eq!(Exactness::new(false, &[]), Exactness::Estimated);
+        assert_eq!(Exactness::new(false, &[lost(1)]), Exactness::Estimated);
+        assert!(!Exactness::Incomplete.text().starts_with("exact"));
+    }
+}
