@@ -6,6 +6,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         vec![
             plain("arguments::are_checked", arguments),
             plain("setcap::is_printed_only", setcap),
+            needs_root("setcap::opens_no_file_of_others", file_capabilities),
             plain("nobody::is_told_what_is_missing", without_rights),
             plain("format::all_of_them", formats),
             needs_root("machine::is_described", machine),
@@ -71,13 +73,62 @@ fn setcap() {
     let ended = Ended::of(&mut doctor(&["--setcap"])).expect(0, "it is printed");
     let line = ended.out();
     assert!(
-        line.starts_with("sudo setcap cap_bpf,cap_perfmon") && line.lines().count() == 1,
+        line.contains("sudo setcap cap_bpf,cap_perfmon+ep ") && line.lines().count() == 1,
         "one line, to be copied: {line}"
     );
+    assert!(
+        line.contains("chgrp ") && line.contains("chmod 0750 "),
+        "for one group alone: {line}"
+    );
+    for dangerous in ["dac", "fowner", "sys_"] {
+        assert!(!line.contains(dangerous), "no right over files: {line}");
+    }
     assert!(
         line.contains(env!("CARGO_BIN_EXE_cachewise")),
         "for this very program: {line}"
     );
+}
+
+/// A copy of the program with every capability over files, run by a user: files of others stay closed.
+fn file_capabilities() {
+    let scratch = Scratch::new();
+    let own = copy_for_everyone(scratch.directory());
+    let secret = scratch.directory().join("secret");
+    fs::write(&secret, "not for all").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let given = Command::new("setcap")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .arg("cap_fowner,cap_dac_read_search,cap_dac_override,cap_bpf,cap_perfmon+ep")
+        .arg(&own)
+        .status();
+    if !given.is_ok_and(|status| status.success()) {
+        println!("skipped: file capabilities: setcap cannot be used here");
+        return;
+    }
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .arg(&own)
+            .args(arguments)
+            .arg(&secret);
+        Ended::of(command.stdin(Stdio::null()))
+    };
+    for arguments in [
+        &["cat"][..],
+        &["order"],
+        &["warm"],
+        &["snapshot", "save", "-o", "/dev/stdout"],
+    ] {
+        let ended = nobody(arguments);
+        assert!(
+            !ended.out().contains("not for all"),
+            "{arguments:?} gives nothing away: {}",
+            ended.out()
+        );
+    }
+    let ended = nobody(&["cat"]).expect(2, "the file cannot be opened");
+    ended.says("secret", "the file is named");
 }
 
 fn without_rights() {

@@ -53,6 +53,7 @@ mod mincore;
 mod open;
 mod page;
 mod region;
+mod secure;
 mod spawn;
 mod usage;
 
@@ -70,5 +71,6 @@ pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
+pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
 pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};

@@ -72,7 +72,7 @@ fn cachestat() -> Check {
         )
         .is(State::Limited)
         .means("how much of others' files is resident is `?`")
-        .by("run it as root, or with CAP_FOWNER (cachewise doctor --setcap)"),
+        .by("run it as root, or as a service with the ambient capability CAP_FOWNER"),
         Some(Err(error)) => Check::ok("kernel", "cachestat", error.to_string())
             .is(State::Missing)
             .means("residency is asked for by mincore, page by page, which takes longer")
