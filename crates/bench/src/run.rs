@@ -110,6 +110,9 @@ pub fn run(
                 .to_owned(),
         });
     }
+    if workload.engine == Engine::Write || workload.fill == Fill::Write {
+        Target::is_free(&workload.file)?;
+    }
     let target = Target::open(workload)?;
     buffers_fit(workload)?;
     // Before anything is charged to it; it goes last, with what is charged to it.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
 use cachewise_residency::query;
 use cachewise_units::{ByteRange, Bytes};
@@ -87,6 +88,35 @@ impl Target {
                 .map_err(|error| error.with_path(path))?;
         }
         Ok(target)
+    }
+
+    /// Looks whether a block device is free to be written: not mounted, no swap, no part of another device.
+    /// Files are free.
+    ///
+    /// # Errors
+    /// It is in use, or cannot be opened.
+    pub fn is_free(path: &Path) -> Result<(), Error> {
+        let found = std::fs::metadata(path).map_err(|source| Error::file("open", path, source))?;
+        if !found.file_type().is_block_device() {
+            return Ok(());
+        }
+        // On a block device, without O_CREAT: EBUSY where it, or a partition of it, is held (open(2)).
+        let exclusive = OFlags::EXCL.bits().cast_signed();
+        let opened = File::options()
+            .write(true)
+            .custom_flags(exclusive)
+            .open(path);
+        match opened {
+            Err(source) if source.raw_os_error() == Some(libc::EBUSY) => Err(Error::advised(
+                "write to",
+                path,
+                source,
+                "; it is mounted, in use as swap or part of another device, and writing would destroy \
+                 what is on it: umount it, or name another",
+            )),
+            Err(source) => Err(Error::file("open", path, source)),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Looks whether a workload can have its file.

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
             plain("columns::can_be_picked", picked_columns),
             plain("seeds::one_for_all_arms", seeds),
             plain("refused::each_says_why", refused),
+            needs_root("refused::a_device_in_use_is_not_written", device_in_use),
             plain("refused::read_only_and_full_disks", no_room),
             plain("signals::sums_and_nothing_left", interrupted),
             plain("signals::typed_leave_no_bar", typed_ctrl_c),
@@ -278,6 +279,31 @@ fn seeds() {
         seeds, expected,
         "shared by arms, another one for each repeat"
     );
+}
+
+/// A device that somebody holds, as a mount and swap do, is not written, with --overwrite neither.
+fn device_in_use() {
+    let scratch = Scratch::new();
+    let image = scratch.path("image");
+    std::fs::write(&image, vec![7; 8 << 20]).unwrap();
+    let device = LoopDevice::over(&image);
+    let exclusive = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL;
+    let held = rustix::fs::open(&device.path, exclusive, rustix::fs::Mode::empty())
+        .expect("it can be held");
+    let write = || {
+        let mut command = cachewise(["bench", "-r", "1", "--engine", "write", "--overwrite", "-f"]);
+        Ended::of(command.arg(&device.path))
+    };
+    write()
+        .expect(2, "it is in use")
+        .says("in use", "the reason and what to do");
+    let content = std::fs::read(&device.path).unwrap();
+    assert!(
+        content.iter().all(|byte| *byte == 7),
+        "not a byte is written"
+    );
+    drop(held);
+    write().expect(0, "a free device is written when --overwrite says so");
 }
 
 fn refused() {

@@ -222,6 +222,29 @@ fn what_is_unknown_stays_in_the_order_given_and_is_said() {
 }
 
 #[test]
+fn cat_refuses_its_own_output_file() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("other"), "two\n").unwrap();
+    for option in ["--keep", "--"] {
+        fs::write(scratch.path("f"), "one\n").unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "exec \"$0\" cat \"$1\" f other >>f"])
+            .arg(env!("CARGO_BIN_EXE_cachewise"))
+            .arg(option)
+            .current_dir(scratch.directory());
+        Ended::of(&mut command)
+            .expect(2, "one of two files is not written")
+            .says("input file is output file", "in the words of cat(1)");
+        assert_eq!(
+            fs::read_to_string(scratch.path("f")).unwrap(),
+            "one\ntwo\n",
+            "{option}: the other file alone"
+        );
+    }
+}
+
+#[test]
 fn cat_with_keep_says_what_it_cannot_keep() {
     let scratch = Scratch::new();
     let path = scratch.path("file");

@@ -4,9 +4,11 @@ mod simulated;
 mod stdout;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ use cachewise_residency::order::{
     Class, History, Keep, Mode, Plan, Scanner, Step, Survey, plan, survey,
 };
 use cachewise_residency::{Error, Found as Met};
-use cachewise_units::{ByteRange, Bytes};
+use cachewise_units::{ByteRange, Bytes, escaped};
 use cachewise_view::{RowOptions, RowWriter};
 
 use crate::act::Interrupt;
@@ -249,12 +251,31 @@ pub fn cat(arguments: &Cat) -> Result<ExitCode> {
         Keep::Share => None,
         Keep::Keep | Keep::AsFound => Some(Interrupt::catch()?),
     };
-    let mut scanner = Scanner::new(&arguments.paths)
+    let mut failed = 0u64;
+    let mut paths = arguments.paths.clone();
+    if let Some(output) = stdout::file() {
+        // Reading it would never come to an end: each block that is read makes it longer.
+        paths.retain(|path| {
+            let is_output = fs::metadata(path)
+                .is_ok_and(|found| (found.dev(), found.ino()) == output);
+            if is_output {
+                tell(&format!(
+                    "cannot write {} to standard output: input file is output file; redirect to another file",
+                    escaped(path)
+                ));
+            }
+            failed += u64::from(is_output);
+            !is_output
+        });
+        if paths.is_empty() {
+            return Ok(status(failed > 0));
+        }
+    }
+    let mut scanner = Scanner::new(&paths)
         .mode(Mode::Fixed)
         .keep(keep)
         .each_link();
     let mut out = Stdout::new(interrupt.as_ref().map(Interrupt::flag));
-    let mut failed = 0u64;
     let mut scan = scanner.scan();
     if keep != Keep::Share {
         failed += cannot_keep(scan.survey());

@@ -24,6 +24,13 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
+/// The device and inode number of standard output, where that is a regular file.
+pub fn file() -> Option<(u64, u64)> {
+    let found = rustix::fs::fstat(io::stdout()).ok()?;
+    let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    is_file.then_some((found.st_dev, found.st_ino))
+}
+
 impl<'a> Stdout<'a> {
     /// Without a flag, it is written to as to any file.
     pub fn new(cancel: Option<&'a AtomicBool>) -> Stdout<'a> {
