@@ -5,6 +5,7 @@
 mod act;
 mod bench;
 mod cache;
+mod caller;
 mod cli;
 mod columns;
 mod compat;
@@ -33,13 +34,12 @@ mod watch;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
-    if let Err(error) = use_the_callers_rights() {
+    if let Err(error) = caller::use_rights() {
         output::tell(&output::explain(&error));
         return ExitCode::from(output::FAILED);
     }
@@ -54,21 +54,4 @@ fn main() -> ExitCode {
         output::tell(&output::explain(&error));
         ExitCode::from(output::FAILED)
     })
-}
-
-/// Gives up file capabilities beyond those for probes: files are opened with the rights of the caller.
-fn use_the_callers_rights() -> Result<()> {
-    if !cachewise_sys::has_rights_of_its_own() {
-        return Ok(());
-    }
-    if rustix::process::geteuid() != rustix::process::getuid()
-        || rustix::process::getegid() != rustix::process::getgid()
-    {
-        bail!(
-            "cannot run set-user-ID or set-group-ID: every user would read every file with it; \
-             `cachewise doctor --setcap` prints how to give a group what counting needs"
-        );
-    }
-    cachewise_sys::give_up_rights_over_files()
-        .context("cannot give up capabilities over files that the caller does not have")
 }

@@ -174,7 +174,7 @@ pub struct Sink {
 struct Replaced {
     /// Without a name, so that nothing is left of it however we end.
     draft: File,
-    /// Where links lead to.
+    /// Its name; no symbolic link when it was looked at, and none is followed when it is replaced.
     path: PathBuf,
     /// Those of what is there.
     permissions: Option<Permissions>,
@@ -182,19 +182,19 @@ struct Replaced {
 
 impl Replaced {
     /// Begins one; `None` where writing into what is there is the only way to keep it what it is: a device or a
-    /// pipe, another's file, one with several names, or one in a directory where nothing can be made.
+    /// pipe, a symbolic link, another's file, one with several names, or one in a directory where nothing can be
+    /// made.
     fn begin(path: &Path) -> io::Result<Option<Replaced>> {
         // What a descriptor of ours leads to has a place in it, too.
         if path.starts_with("/dev") || directory(path).ends_with("fd") {
             return Ok(None);
         }
-        let (path, is_there) = match path.symlink_metadata() {
-            Ok(found) if found.is_symlink() => match fs::canonicalize(path) {
-                Ok(path) => (path, true),
-                Err(_) => return Ok(None),
-            },
-            Ok(_) => (path.to_owned(), true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), false),
+        let path = path.to_owned();
+        let is_there = match path.symlink_metadata() {
+            // Only open(2) knows whether this link may be followed (fs.protected_symlinks).
+            Ok(found) if found.is_symlink() => return Ok(None),
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(_) => return Ok(None),
         };
         let mut permissions = None;

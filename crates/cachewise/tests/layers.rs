@@ -17,6 +17,7 @@ fn main() -> ExitCode {
             needs_root("overlay::by_the_layer_below", overlay),
             needs_root("overlay::stat_by_name", overlay_by_name),
             needs_root("metadata::a_cold_walk_is_named", a_cold_walk_is_named),
+            needs_root("device::writes_are_unknown", device_writes),
             needs_root("subvolume::has_its_own_device", subvolume),
             needs_root("subvolume::in_the_place_of_another", another_subvolume),
         ],
@@ -53,6 +54,33 @@ fn truncated_is_not_evicted() {
         number(row, "refault_pages"),
         0,
         "other data in the place of what was cut off has not come back"
+    );
+}
+
+/// Buffered writes to a block device are no event: unknown, and never 0.
+fn device_writes() {
+    let scratch = Scratch::new();
+    let image = scratch.path("image");
+    std::fs::write(&image, vec![0; 4 << 20]).expect("a scratch directory can be filled");
+    let device = LoopDevice::over(&image);
+    let target = format!("of={}", device.path.display());
+    let dd = [
+        "dd",
+        "if=/dev/zero",
+        &target,
+        "bs=262144",
+        "count=4",
+        "conv=notrunc",
+    ];
+    let report = report_of(&[], dd);
+    let row = report.file(&device.path);
+    for counter in ["write_requests", "write_bytes", "write_pages"] {
+        assert!(row[counter].is_null(), "{counter} is not known: {row}");
+    }
+    assert_eq!(
+        number(row, "write_new_pages"),
+        (1 << 20) / page_size(),
+        "what came into the cache is"
     );
 }
 

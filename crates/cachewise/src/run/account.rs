@@ -174,7 +174,10 @@ pub fn file_rows(
 }
 
 fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> FileRow {
-    if !info.writes_are_seen && info.kind == FileKind::File {
+    // New pages of a device come from a write call to it: those of a file system on it are metadata.
+    let is_written_device =
+        info.kind == FileKind::BlockDevice && ledger[Counter::WriteNewPages] > 0;
+    if is_written_device || !info.writes_are_seen && info.kind == FileKind::File {
         for counter in [
             Counter::WriteRequests,
             Counter::WritePages,

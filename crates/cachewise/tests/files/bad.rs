@@ -403,6 +403,54 @@ pub fn reports_take_their_place_when_complete() {
     );
 }
 
+/// A setting of the kernel, put back at the end.
+struct Setting(&'static str, String);
+
+impl Setting {
+    fn set(path: &'static str, value: &str) -> Option<Setting> {
+        let before = fs::read_to_string(path).ok()?;
+        fs::write(path, value).ok()?;
+        Some(Setting(path, before))
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0, &self.1);
+    }
+}
+
+/// A link that another user planted in a directory for all leads root nowhere where the kernel forbids it, and
+/// the file that it points at keeps its name, its owner and its content.
+pub fn planted_links_are_not_followed() {
+    let scratch = Scratch::new();
+    let file = scratch.file("file", page_size());
+    let secret = scratch.path("secret");
+    fs::write(&secret, "root's").unwrap();
+    let everyones = scratch.path("everyones");
+    fs::create_dir(&everyones).unwrap();
+    fs::set_permissions(&everyones, fs::Permissions::from_mode(0o1777)).unwrap();
+    let link = everyones.join("report.csv");
+    symlink(&secret, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+    let Some(_protected) = Setting::set("/proc/sys/fs/protected_symlinks", "1") else {
+        println!("skipped: planted links: fs.protected_symlinks cannot be set");
+        return;
+    };
+    let reports = [
+        Ended::of(files([&file]).arg("-o").arg(&link)),
+        Ended::of(cachewise(["doctor", "--seconds", "0", "-o"]).arg(&link)),
+        Ended::of(cachewise(["snapshot", "save"]).arg(&link).arg(&file)),
+        Ended::of(cachewise(["record", "--duration", "0.1"]).arg(&link)),
+    ];
+    for report in reports {
+        let report = report.expect(2, "the kernel refuses to follow the link");
+        report.says("ermission denied", "as for any other program");
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "root's");
+        assert!(link.is_symlink(), "the link stays");
+    }
+}
+
 pub fn a_full_disk_leaves_the_old_report() {
     let scratch = Scratch::new();
     let script = "mount -t tmpfs -o size=64k none \"$0\"; echo old >\"$0/rep.json\"; \

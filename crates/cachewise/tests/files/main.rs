@@ -34,6 +34,7 @@ fn main() -> ExitCode {
             plain bad::names_begin_no_lines,
             plain bad::reports_take_their_place_when_complete,
             needs_root bad::a_full_disk_leaves_the_old_report,
+            needs_root bad::planted_links_are_not_followed,
             plain bad::arguments,
             plain bad::outputs,
             needs_root bad::no_permission,
