@@ -285,7 +285,7 @@ fn seeds() {
 fn device_in_use() {
     let scratch = Scratch::new();
     let image = scratch.path("image");
-    std::fs::write(&image, vec![7; 8 << 20]).unwrap();
+    std::fs::write(&image, vec![7; 8 << 20]).expect("an image");
     let device = LoopDevice::over(&image);
     let exclusive = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL;
     let held = rustix::fs::open(&device.path, exclusive, rustix::fs::Mode::empty())
@@ -297,7 +297,7 @@ fn device_in_use() {
     write()
         .expect(2, "it is in use")
         .says("in use", "the reason and what to do");
-    let content = std::fs::read(&device.path).unwrap();
+    let content = std::fs::read(&device.path).expect("the device");
     assert!(
         content.iter().all(|byte| *byte == 7),
         "not a byte is written"

@@ -94,8 +94,8 @@ fn file_capabilities() {
     let scratch = Scratch::new();
     let own = copy_for_everyone(scratch.directory());
     let secret = scratch.directory().join("secret");
-    fs::write(&secret, "not for all").unwrap();
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&secret, "not for all").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("its mode");
     let given = Command::new("setcap")
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
         .arg("cap_fowner,cap_dac_read_search,cap_dac_override,cap_bpf,cap_perfmon+ep")

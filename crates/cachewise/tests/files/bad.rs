@@ -426,13 +426,13 @@ pub fn planted_links_are_not_followed() {
     let scratch = Scratch::new();
     let file = scratch.file("file", page_size());
     let secret = scratch.path("secret");
-    fs::write(&secret, "root's").unwrap();
+    fs::write(&secret, "root's").expect("the secret");
     let everyones = scratch.path("everyones");
-    fs::create_dir(&everyones).unwrap();
-    fs::set_permissions(&everyones, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::create_dir(&everyones).expect("a directory");
+    fs::set_permissions(&everyones, fs::Permissions::from_mode(0o1777)).expect("its mode");
     let link = everyones.join("report.csv");
-    symlink(&secret, &link).unwrap();
-    std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+    symlink(&secret, &link).expect("a link");
+    std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).expect("its owner");
     let Some(_protected) = Setting::set("/proc/sys/fs/protected_symlinks", "1") else {
         println!("skipped: planted links: fs.protected_symlinks cannot be set");
         return;
@@ -446,7 +446,7 @@ pub fn planted_links_are_not_followed() {
     for report in reports {
         let report = report.expect(2, "the kernel refuses to follow the link");
         report.says("ermission denied", "as for any other program");
-        assert_eq!(fs::read_to_string(&secret).unwrap(), "root's");
+        assert_eq!(fs::read_to_string(&secret).expect("the secret"), "root's");
         assert!(link.is_symlink(), "the link stays");
     }
 }
