@@ -128,6 +128,8 @@ counters! {
         "Direct reads that moved no byte and returned an error";
     DirectWriteFailedRequests, "direct_write_failed_requests", "DIO-WR-FAIL", [], Count,
         "Direct writes that moved no byte and returned an error";
+    ReadHitPages, "read_hit_pages", "HITS", ["hit_pages"], Pages,
+        "Requested pages that were in the page cache when the read reached them";
 }
 
 impl Counter {
@@ -152,13 +154,14 @@ mod tests {
             direct_write_requests direct_write_bytes evicted_reclaim_pages evicted_other_pages \
             refault_pages metadata_pages other_pages eventless_requests \
             read_unserved_pages read_unserved_bytes read_failed_requests write_unserved_bytes \
-            write_failed_requests direct_read_failed_requests direct_write_failed_requests";
+            write_failed_requests direct_read_failed_requests direct_write_failed_requests \
+            read_hit_pages";
         assert_eq!(
             ids.join(" "),
             expected,
             "the BPF side fills the row by this order"
         );
-        assert_eq!(Counter::COUNT, 34, "the BPF side's row has this length");
+        assert_eq!(Counter::COUNT, 35, "the BPF side's row has this length");
     }
 
     #[test]

@@ -35,11 +35,21 @@ impl Counter {
 }
 
 impl Ledger {
-    /// Read pages that were there: `read_requested_pages - read_missed_pages`.
+    /// Requested pages that were in the page cache when the read reached them, as the events of the page
+    /// cache count them: not derived from the requests.
     #[must_use]
     pub fn hits(&self) -> Count {
-        self.get(Counter::ReadRequestedPages)
+        self.get(Counter::ReadHitPages)
+    }
+
+    /// Sets the hits to `read_requested_pages - read_missed_pages - read_unserved_pages`, for a ledger whose
+    /// source counts requests and misses alone. Its invariant then holds by construction.
+    pub fn derive_hits(&mut self) {
+        let hits = self
+            .get(Counter::ReadRequestedPages)
             .minus(self.get(Counter::ReadMissedPages))
+            .minus(self.get(Counter::ReadUnservedPages));
+        self.book(Counter::ReadHitPages, hits);
     }
 
     /// Bytes that reads moved: `read_requested_bytes - read_unserved_bytes`.
@@ -134,8 +144,14 @@ mod tests {
         ledger.set(Counter::ReadaheadHitPages, 130_560);
         assert_eq!(
             ledger.hits(),
+            Measured::Exact(0),
+            "hits are counted, and not what is left of the requests"
+        );
+        ledger.derive_hits();
+        assert_eq!(
+            ledger.hits(),
             Measured::Exact(130_560),
-            "hits are what was not missed"
+            "unless the source counts none"
         );
         assert_eq!(
             ledger.read_cached_pages(),

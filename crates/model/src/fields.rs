@@ -54,13 +54,10 @@ pub(crate) const LABEL_FIELDS: [Field; 14] = fields! {
         "What there is to say of the row: deleted, why pages stayed, why a number is not known";
 };
 
-pub(crate) const DERIVED_FIELDS: [Field; 13] = fields! {
+pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
     "read_bytes", "READ", [], Bytes, Counter,
         |row| row.ledger.read_bytes().bytes(),
         "Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve)";
-    "read_hit_pages", "HITS", ["hit_pages"], Pages, Counter,
-        |row| row.ledger.hits().pages(),
-        "Requested pages that were in the page cache when the read reached them";
     "read_cached_pages", "CACHED", ["reuse_pages", "reuse"], Pages, Counter,
         |row| row.ledger.read_cached_pages().pages(),
         "Cache hits that cost no I/O of this run: hits minus readahead hits";

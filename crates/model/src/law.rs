@@ -48,28 +48,37 @@ impl Law {
 }
 
 /// The reason behind the numbers of a row whose two sides contradict each other.
-pub const CONTRADICTION: &str =
-    "requested pages (from system calls) and missed pages (from inserts) contradict each other";
+pub const CONTRADICTION: &str = "requested pages (from system calls) and hits, misses and unserved pages (from the page cache) contradict each other";
 
-/// Whether a row contradicts itself: the request side and the page side count independently, and no request
-/// misses more pages than it asks for, nor has more readahead hits than hits.
+/// The counters of a row that have to agree with each other.
+const OF_READS: [Counter; 5] = [
+    Counter::ReadRequestedPages,
+    Counter::ReadHitPages,
+    Counter::ReadMissedPages,
+    Counter::ReadUnservedPages,
+    Counter::ReadaheadHitPages,
+];
+
+/// Whether a row contradicts itself: requested pages are counted from system calls, hits and misses from the
+/// page cache's events, and unserved pages from results. Requested pages are the sum of the other three, and
+/// readahead hits are a part of the hits. A row of which one is not offered contradicts nothing.
 #[must_use]
 pub fn contradicts_itself(ledger: &Ledger) -> bool {
-    let requested = ledger[Counter::ReadRequestedPages];
-    let missed = ledger[Counter::ReadMissedPages];
-    let ahead = ledger[Counter::ReadaheadHitPages];
-    ledger.is_offered(Counter::ReadRequestedPages) && missed.saturating_add(ahead) > requested
+    if !OF_READS.iter().all(|counter| ledger.is_offered(*counter)) {
+        return false;
+    }
+    let hits = ledger[Counter::ReadHitPages];
+    let sum = hits
+        .saturating_add(ledger[Counter::ReadMissedPages])
+        .saturating_add(ledger[Counter::ReadUnservedPages]);
+    sum != ledger[Counter::ReadRequestedPages] || ledger[Counter::ReadaheadHitPages] > hits
 }
 
 /// Marks the read counters of a row that contradicts itself as estimates; returns whether it does.
 pub fn mark_contradiction(ledger: &mut Ledger) -> bool {
     let found = contradicts_itself(ledger);
     if found {
-        for counter in [
-            Counter::ReadRequestedPages,
-            Counter::ReadMissedPages,
-            Counter::ReadaheadHitPages,
-        ] {
+        for counter in OF_READS {
             ledger.set_estimated(counter, ledger[counter], CONTRADICTION);
         }
     }
@@ -83,10 +92,15 @@ pub fn laws(report: &Report) -> Vec<Law> {
     let misses = totals.get(Counter::ReadMissedPages);
     let asked = totals.get(Counter::ReadRequestedPages);
     let first_uses = totals.get(Counter::ReadaheadHitPages);
+    let mut parts = vec![("hits", totals.hits()), ("misses", misses)];
+    let unserved = totals.get(Counter::ReadUnservedPages);
+    if unserved != Measured::Exact(0) {
+        parts.push(("unserved", unserved));
+    }
     let mut laws = vec![
         Law {
             id: "hits_and_misses",
-            parts: vec![("hits", totals.hits()), ("misses", misses)],
+            parts,
             whole: ("pages asked for", asked),
         },
         Law {
@@ -154,6 +168,7 @@ mod tests {
         let mut file = sample::file("/data", 512 << 20);
         file.ledger.set(Counter::ReadRequestedPages, 131_072);
         file.ledger.set(Counter::ReadMissedPages, 512);
+        file.ledger.set(Counter::ReadHitPages, 130_560);
         file.ledger.set(Counter::ReadaheadHitPages, 130_560);
         report.totals = file.ledger.clone();
         report.files.push(file);
@@ -176,25 +191,71 @@ mod tests {
     }
 
     #[test]
-    fn one_row_with_more_misses_than_requests_breaks_a_law_that_sums_would_hide() {
+    fn unserved_pages_are_a_part_of_the_requested_ones() {
+        let mut report = sample::report();
+        report.totals.set(Counter::ReadRequestedPages, 64);
+        report.totals.set(Counter::ReadHitPages, 30);
+        report.totals.set(Counter::ReadMissedPages, 2);
+        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Broken);
+        assert!(contradicts_itself(&report.totals));
+        report.totals.set(Counter::ReadUnservedPages, 32);
+        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
+        assert!(!contradicts_itself(&report.totals));
+    }
+
+    #[test]
+    fn a_wrong_count_of_either_side_marks_its_row_and_no_other() {
+        let right = || {
+            let mut file = sample::file("/right", 4096 * 9);
+            file.ledger.set(Counter::ReadRequestedPages, 9);
+            file.ledger.set(Counter::ReadHitPages, 5);
+            file.ledger.set(Counter::ReadMissedPages, 3);
+            file.ledger.set(Counter::ReadUnservedPages, 1);
+            file.ledger.set(Counter::ReadaheadHitPages, 2);
+            file
+        };
+        assert!(!contradicts_itself(&right().ledger));
+        for counter in OF_READS {
+            for wrong in [right().ledger[counter] + 7, 0] {
+                let mut file = right();
+                file.ledger.set(counter, wrong);
+                if counter == Counter::ReadaheadHitPages && wrong == 0 {
+                    continue; // none of the hits is a first read
+                }
+                let mut report = sample::report();
+                report.files = vec![file, right()];
+                report.totals = report.files.iter().map(|file| &file.ledger).sum();
+                assert_eq!(
+                    verdict(&report, "rows"),
+                    Verdict::Broken,
+                    "{}",
+                    counter.id()
+                );
+                assert!(mark_contradiction(&mut report.files[0].ledger));
+                assert!(!mark_contradiction(&mut report.files[1].ledger));
+                assert_eq!(
+                    report.files[0].ledger.get(counter),
+                    Measured::Estimated(wrong, CONTRADICTION),
+                    "the number stays, with its mark"
+                );
+                assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_whose_errors_cancel_out_in_the_sum_are_found() {
         let mut report = sample::report();
         let mut wrong = sample::file("/wrong", 4096);
         wrong.ledger.set(Counter::ReadRequestedPages, 1);
         wrong.ledger.set(Counter::ReadMissedPages, 4);
-        let mut right = sample::file("/right", 4096 * 9);
-        right.ledger.set(Counter::ReadRequestedPages, 9);
-        report.totals = [&wrong.ledger, &right.ledger].into_iter().sum();
-        report.files = vec![wrong, right];
+        let mut other = sample::file("/other", 4096 * 9);
+        other.ledger.set(Counter::ReadRequestedPages, 9);
+        other.ledger.set(Counter::ReadHitPages, 6);
+        report.totals = [&wrong.ledger, &other.ledger].into_iter().sum();
+        report.files = vec![wrong, other];
         assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
         assert_eq!(verdict(&report, "rows"), Verdict::Broken);
-        assert!(mark_contradiction(&mut report.files[0].ledger));
-        assert!(!mark_contradiction(&mut report.files[1].ledger));
-        assert_eq!(
-            report.files[0].ledger.get(Counter::ReadMissedPages),
-            Measured::Estimated(4, CONTRADICTION),
-            "the number stays, with its mark"
-        );
-        assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A ledger belongs to whatever it was summed over: a process on a file, a file, a process, a
 //! control group, the machine. The laws hold for each of them:
-//! `hits + misses = read pages`, `reuse + first use of read-ahead = hits`, and the pages inserted are
+//! `hits + misses + unserved = requested pages`, `reuse + first use of read-ahead = hits`, and the pages inserted are
 //! the sum of the classes that bring pages in.
 
 use std::iter::Sum;
@@ -293,9 +293,9 @@ mod tests {
             "a sum with a missing part is missing"
         );
         assert_eq!(
-            sum.hits(),
+            sum.fetched_bytes(None),
             Measured::not_offered("no probe"),
-            "hits need the misses"
+            "fetched bytes need the misses"
         );
         assert_eq!(
             sum.get(Counter::ReadRequestedPages),
@@ -303,7 +303,7 @@ mod tests {
             "other counters stay exact"
         );
         assert_eq!(
-            numbered().since(&blind).read_cached_pages(),
+            numbered().since(&blind).inserted_pages(),
             Measured::not_offered("no probe"),
             "the reason travels through differences too"
         );

@@ -9,6 +9,7 @@
 //!
 //! let mut cold = Ledger::default();
 //! cold.set(Counter::ReadRequestedPages, 131_072);
+//! cold.set(Counter::ReadHitPages, 130_560);
 //! cold.set(Counter::ReadMissedPages, 512);
 //! cold.set(Counter::ReadaheadHitPages, 130_560);
 //! assert_eq!(cold.hits(), Measured::Exact(130_560));

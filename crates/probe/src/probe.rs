@@ -197,9 +197,9 @@ impl Probe {
                 (Counter::ReadRequests, offset_of!(types::cpu, requests)),
                 (Counter::ReadRequestedPages, offset_of!(types::cpu, pages)),
                 (Counter::ReadRequestedBytes, offset_of!(types::cpu, bytes)),
+                (Counter::ReadHitPages, offset_of!(types::cpu, hits)),
             ] {
-                let so_far = booked.ledger[counter];
-                booked.ledger.set(counter, so_far + raw.u64(offset));
+                booked.add_to(counter, raw.u64(offset));
             }
             sum.add(&booked);
         }

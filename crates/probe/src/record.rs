@@ -84,47 +84,67 @@ pub(crate) fn is_block_device(mode: u32) -> bool {
     FileType::from_raw_mode(mode).is_block_device()
 }
 
-/// A ledger as the kernel's side has it.
-#[derive(Clone, Default)]
+/// A ledger as the kernel's side has it: sums modulo 2^64, whose parts may lie below zero.
+#[derive(Clone)]
 pub(crate) struct Booked {
-    pub(crate) ledger: Ledger,
+    counts: [u64; Counter::COUNT],
     used_too_early: u64,
+}
+
+impl Default for Booked {
+    fn default() -> Self {
+        Booked {
+            counts: [0; Counter::COUNT],
+            used_too_early: 0,
+        }
+    }
 }
 
 impl Booked {
     pub(crate) fn read(raw: Raw<'_>, offset: usize) -> Self {
-        let ledger = Ledger::from_counts(std::array::from_fn(|counter| {
-            raw.u64(offset + counter * size_of::<u64>())
-        }));
+        let counts = std::array::from_fn(|counter| raw.u64(offset + counter * size_of::<u64>()));
         let used_too_early = raw.u64(offset + offset_of!(types::ledger, used_too_early_pages));
         Booked {
-            ledger,
+            counts,
             used_too_early,
         }
     }
 
+    pub(crate) fn add_to(&mut self, counter: Counter, number: u64) {
+        let count = &mut self.counts[counter.index()];
+        *count = count.wrapping_add(number);
+    }
+
     pub(crate) fn add(&mut self, other: &Booked) {
-        self.ledger += &other.ledger;
+        for counter in Counter::ALL {
+            self.add_to(*counter, other.counts[counter.index()]);
+        }
         self.used_too_early += other.used_too_early;
     }
 
     pub(crate) fn since(&self, earlier: &Booked) -> Self {
         Booked {
-            ledger: self.ledger.since(&earlier.ledger),
+            counts: std::array::from_fn(|counter| {
+                self.counts[counter].wrapping_sub(earlier.counts[counter])
+            }),
             used_too_early: self.used_too_early.saturating_sub(earlier.used_too_early),
         }
     }
 
-    /// The ledger, with the pages that were booked as used too early among those wasted.
-    pub(crate) fn settled(mut self) -> Ledger {
-        let used = self.ledger[Counter::ReadaheadHitPages];
+    /// The ledger, with the pages that were booked as used too early among those wasted. A counter below
+    /// zero is 0: its other part is in the interval before, and the row's invariant does not hold.
+    pub(crate) fn settled(self) -> Ledger {
+        let counts = self
+            .counts
+            .map(|count| count.cast_signed().max(0).cast_unsigned());
+        let mut ledger = Ledger::from_counts(counts);
+        let used = ledger[Counter::ReadaheadHitPages];
         // They may have been booked as used in the stretch before, which has been handed out: they stay that.
         let early = self.used_too_early.min(used);
-        let wasted = self.ledger[Counter::ReadaheadWastedPages];
-        self.ledger.set(Counter::ReadaheadHitPages, used - early);
-        self.ledger
-            .set(Counter::ReadaheadWastedPages, wasted + early);
-        self.ledger
+        let wasted = ledger[Counter::ReadaheadWastedPages];
+        ledger.set(Counter::ReadaheadHitPages, used - early);
+        ledger.set(Counter::ReadaheadWastedPages, wasted + early);
+        ledger
     }
 }
 
@@ -247,13 +267,13 @@ mod tests {
     #[test]
     fn what_was_booked_as_used_too_early_is_wasted() {
         let booked = |used, wasted, used_too_early| {
-            let mut ledger = Ledger::default();
-            ledger.set(Counter::ReadaheadHitPages, used);
-            ledger.set(Counter::ReadaheadWastedPages, wasted);
-            Booked {
-                ledger,
+            let mut booked = Booked {
                 used_too_early,
-            }
+                ..Booked::default()
+            };
+            booked.add_to(Counter::ReadaheadHitPages, used);
+            booked.add_to(Counter::ReadaheadWastedPages, wasted);
+            booked
         };
         let settled = |booked: Booked| {
             let ledger = booked.settled();
@@ -274,6 +294,28 @@ mod tests {
         assert_eq!(settled(both), (1, 3), "CPUs are added up before");
         let next = booked(10, 2, 3).since(&booked(10, 0, 0));
         assert_eq!(settled(next), (0, 2), "no fate twice in two stretches");
+    }
+
+    #[test]
+    fn parts_below_zero_add_up_and_an_interval_below_zero_is_zero() {
+        let booked = |hits: i64| {
+            let mut booked = Booked::default();
+            booked.add_to(Counter::ReadHitPages, hits.cast_unsigned());
+            booked
+        };
+        let mut sum = booked(-5);
+        sum.add(&booked(12));
+        assert_eq!(
+            sum.clone().settled()[Counter::ReadHitPages],
+            7,
+            "CPUs are added up"
+        );
+        let fallen = booked(3).since(&sum).settled();
+        assert_eq!(
+            fallen[Counter::ReadHitPages],
+            0,
+            "7 were shown before, of which 4 were none"
+        );
     }
 
     #[test]

@@ -238,6 +238,9 @@ impl RowIn<'_> {
             };
             ledger.book(*counter, count);
         }
+        if ledger.booked(Counter::ReadHitPages) == Measured::Missing(OF_ANOTHER) {
+            ledger.derive_hits();
+        }
         Ok(ledger)
     }
 

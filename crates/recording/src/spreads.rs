@@ -271,6 +271,7 @@ mod tests {
         let reads = |pages, misses| {
             let mut row = row(0, pages, 1);
             row.ledger.set(Counter::ReadMissedPages, misses);
+            row.ledger.derive_hits();
             row
         };
         let mut spreads = Spreads::default();

@@ -11,6 +11,7 @@
 //! let mut row = Row::default();
 //! row.ledger.set(Counter::ReadRequestedPages, 131_072);
 //! row.ledger.set(Counter::ReadMissedPages, 512);
+//! row.ledger.set(Counter::ReadHitPages, 130_560);
 //!
 //! let columns = ["total", "misses", "hits"].map(|name| field(name).expect("it exists"));
 //! let options = RowOptions {

@@ -185,6 +185,7 @@ mod tests {
     fn row() -> Row {
         let mut row = Row::default();
         row.ledger.set(Counter::ReadRequestedPages, 4);
+        row.ledger.set(Counter::ReadHitPages, 4);
         row.ledger.set(Counter::ReadRequests, 2);
         row.system.cached_bytes = Measured::Exact(1 << 30);
         row

@@ -279,6 +279,7 @@ ONCE int empty_slot(struct slot *slot)
 		cpu->fresh.read_requests = slot->requests;
 		cpu->fresh.read_requested_pages = slot->pages;
 		cpu->fresh.read_requested_bytes = slot->bytes;
+		cpu->fresh.read_hit_pages = slot->hits;
 		cpu->fresh.read_missed_pages = slot->misses;
 		cpu->fresh.readahead_pages = slot->ahead;
 		cpu->fresh.readahead_hit_pages = slot->used;
@@ -289,13 +290,14 @@ ONCE int empty_slot(struct slot *slot)
 	ADD(row, read_requests, slot->requests);
 	ADD(row, read_requested_pages, slot->pages);
 	ADD(row, read_requested_bytes, slot->bytes);
+	ADD(row, read_hit_pages, slot->hits);
 	if (slot->misses | slot->ahead | slot->used) {
 		ADD(row, read_missed_pages, slot->misses);
 		ADD(row, readahead_pages, slot->ahead);
 		ADD(row, readahead_hit_pages, slot->used);
 	}
 booked:
-	slot->requests = slot->pages = slot->bytes = 0;
+	slot->requests = slot->pages = slot->bytes = slot->hits = 0;
 	slot->misses = slot->ahead = slot->used = 0;
 	return 0;
 }
@@ -350,6 +352,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		cpu->requests += tally->requests;
 		cpu->pages += tally->pages;
 		cpu->bytes += tally->bytes;
+		cpu->hits += hits_of(tally);
 		barrier();
 		cpu->busy = 0;
 		if (tally->misses | tally->ahead | tally->used) {
@@ -378,6 +381,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 			slot->requests += tally->requests;
 			slot->pages += tally->pages;
 			slot->bytes += tally->bytes;
+			slot->hits += hits_of(tally);
 			slot->misses += tally->misses;
 			slot->ahead += tally->ahead;
 			slot->used += tally->used;
@@ -390,6 +394,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 	ADD(ledger, read_requests, tally->requests);
 	ADD(ledger, read_requested_pages, tally->pages);
 	ADD(ledger, read_requested_bytes, tally->bytes);
+	ADD(ledger, read_hit_pages, hits_of(tally));
 	ADD(ledger, read_missed_pages, tally->misses);
 	ADD(ledger, readahead_pages, tally->ahead);
 	ADD(ledger, readahead_hit_pages, tally->used);

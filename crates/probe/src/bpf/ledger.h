@@ -41,7 +41,8 @@
 	X(write_unserved_bytes)                                                                    \
 	X(write_failed_requests)                                                                   \
 	X(direct_read_failed_requests)                                                             \
-	X(direct_write_failed_requests)
+	X(direct_write_failed_requests)                                                            \
+	X(read_hit_pages)
 
 struct ledger {
 #define X(name) u64 name;

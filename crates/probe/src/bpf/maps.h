@@ -116,11 +116,21 @@ struct work_id {
 	u32 opcode;
 };
 
-/* What one event adds to a reader's account. */
+/*
+ * What one event adds to a reader's account: of the request's side the pages and bytes that registers and
+ * iovecs name, of the cache's side the pages that its events name (`reached`) and those inserted (`misses`).
+ */
 struct tally {
 	u64 requests, pages, bytes;
 	u64 misses, ahead, used;
+	u64 reached;
 };
+
+/* Below zero for a batch that inserts pages which an earlier event named: sums are modulo 2^64. */
+static __always_inline u64 hits_of(const struct tally *tally)
+{
+	return tally->reached - tally->misses;
+}
 
 /* Pages start..=end that were asked for (with a tally of no pages: none), of a mapping by its address. */
 struct read {
@@ -188,7 +198,7 @@ struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
-	u64 requests, pages, bytes;
+	u64 requests, pages, bytes, hits;
 	u64 misses, ahead, used;
 	struct row_key key;
 };
@@ -205,7 +215,7 @@ struct cpu {
 	u64 met_start; /* the process that was entered last in the table of processes */
 	u32 met_tgid;
 	u32 padding;
-	u64 requests, pages, bytes; /* DETAIL_TOTALS: reads that went the short way */
+	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads that went the short way */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */
 	struct ledger fresh;	    /* a row that is being made; guarded by `busy` */

@@ -28,7 +28,7 @@ ONCE int count_read(struct task_state *state)
 		return 0;
 	read = &state->counting;
 	mapping = PLAIN(address_space, (void *)read->mapping);
-	if (read->tally.pages)
+	if (read->tally.reached)
 		read->tally.used = ahead_use(state);
 	book_read(task, mapping, &read->tally);
 	return 0;
@@ -83,10 +83,12 @@ ONCE int pending_flush(struct task_state *state)
 		ADD(ledger, eventless_requests, 1);
 		ADD(ledger, read_requested_pages, pages);
 		ADD(ledger, read_requested_bytes, pages << config.page_shift);
+		ADD(ledger, read_hit_pages, pages - state->pending_miss);
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
 		ADD(ledger, read_missed_pages, state->pending_miss);
+		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else {
 		/* the rest of a call in chunks that ended short, or read-ahead without a read */
@@ -105,7 +107,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct range range = {};
 	struct read *read;
 	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
-	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, pos, len;
+	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
@@ -172,6 +174,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 				start = pos >> shift;
 			if (len && eof > pos)
 				bytes = len < eof - pos ? len : eof - pos;
+			/* by the registers alone, so that the pages of the events can be held against it */
+			if (known == KNOWN_RANGE && bytes)
+				asked = ((pos + bytes - 1) >> shift) - (pos >> shift) + 1;
 		}
 		if (known == KNOWN_NOTHING && nr != NR_none && nr != NR_io_uring_enter) {
 			/* the kernel's own read for some other call, a program's head in execve: how
@@ -190,7 +195,8 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		read->start = start;
 		read->end = end;
 		read->tally.requests = requests;
-		read->tally.pages = end - start + 1;
+		read->tally.reached = end - start + 1;
+		read->tally.pages = asked ?: read->tally.reached;
 		read->tally.bytes = bytes;
 		state->read_pages += end - start + 1;
 	}
@@ -203,7 +209,7 @@ done:
 commit:
 	if (state->pending.mapping == m)
 		pending_commit(state, &read->tally);
-	if (read->tally.pages | read->tally.misses | read->tally.ahead) {
+	if (read->tally.reached | read->tally.misses | read->tally.ahead) {
 		read->mapping = m;
 		read->call = state->read;
 		count_read(state);
@@ -245,7 +251,7 @@ static __always_inline int get_pages(struct address_space *raw_mapping, u64 inde
 	eof = READ(mapping, host, i_size);
 	if (pos >> shift != index || (pos + len - 1) >> shift != index || pos >= eof)
 		goto full;
-	struct tally tally = { 1, 1, len < eof - pos ? len : eof - pos };
+	struct tally tally = { 1, 1, len < eof - pos ? len : eof - pos, .reached = 1 };
 
 	book_read(task, mapping, &tally);
 	return 0;

@@ -93,7 +93,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	read->start = range.pos >> shift;
 	read->end = (end - 1) >> shift;
 	read->tally.requests = 1;
-	read->tally.pages = read->end - read->start + 1;
+	read->tally.pages = read->tally.reached = read->end - read->start + 1;
 	read->tally.bytes = end - range.pos;
 	state->read_pages = read->tally.pages;
 	state->read_misses = 0;

@@ -103,7 +103,8 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	read->start = pos >> config.page_shift;
 	read->end = (pos + len - 1) >> config.page_shift;
 	read->tally.requests = 1;
-	read->tally.pages = read->end - read->start + 1;
+	/* reached as far as is known: what it inserts is taken off when it does */
+	read->tally.pages = read->tally.reached = read->end - read->start + 1;
 	read->tally.bytes = len;
 	count_read(state);
 	if (state->pending.mapping)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use cachewise_model::{Count, Counter, Ledger};
+use cachewise_model::{Count, Counter, Ledger, contradicts_itself};
 
 use crate::oracle::{Expected, Folios, State};
 use crate::problem::{Context, Result};
@@ -178,6 +178,7 @@ impl Comparison {
             .exact("used", expected.used, ledger[Counter::ReadaheadHitPages])
             .silently("reuse", reuse, known(ledger.read_cached_pages()))
             .silently("inserted", inserted, inserted_pages(ledger, inserted))
+            .silently("contradicts itself", 0, contradicts_itself(ledger).into())
             .nothing_else(ledger, &NOT_READS)
             .nothing_else(ledger, &FAULTS)
     }
@@ -221,7 +222,11 @@ impl Comparison {
 }
 
 /// Counters of reads.
-pub const READS: [Counter; 8] = [
+pub const READS: [Counter; 12] = [
+    Counter::ReadHitPages,
+    Counter::ReadUnservedPages,
+    Counter::ReadUnservedBytes,
+    Counter::ReadFailedRequests,
     Counter::ReadRequests,
     Counter::ReadRequestedPages,
     Counter::ReadRequestedBytes,

@@ -69,6 +69,7 @@ pub fn reads(pages: u64, misses: u64) -> Ledger {
     ledger.set(Counter::ReadRequestedPages, pages);
     ledger.set(Counter::ReadMissedPages, misses);
     ledger.set(Counter::ReadRequestedBytes, pages * 4096);
+    ledger.derive_hits();
     ledger
 }
 

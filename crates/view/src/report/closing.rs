@@ -205,7 +205,7 @@ mod tests {
             .set_missing(misses, cachewise_model::Missing::NotOffered("no BPF"));
         let text = checks(&report, PLAIN);
         assert!(
-            text.contains("not checked (no BPF): - hits + - misses = 131,073"),
+            text.contains("not checked (no BPF): 130,560 hits + - misses = 131,073"),
             "{text}"
         );
     }

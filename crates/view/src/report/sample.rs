@@ -21,6 +21,7 @@ pub(crate) fn cold() -> Report {
     ledger.set(Counter::ReadRequestedPages, 131_072);
     ledger.set(Counter::ReadRequestedBytes, 512 << 20);
     ledger.set(Counter::ReadMissedPages, 512);
+    ledger.set(Counter::ReadHitPages, 130_560);
     ledger.set(Counter::ReadaheadPages, 130_560);
     ledger.set(Counter::ReadaheadHitPages, 130_560);
 

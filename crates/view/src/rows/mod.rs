@@ -169,6 +169,7 @@ mod tests {
         row.labels.time = Measured::Exact("2026-01-02T03:04:06Z".into());
         row.ledger.set(Counter::ReadRequestedPages, pages);
         row.ledger.set(Counter::ReadMissedPages, misses);
+        row.ledger.derive_hits();
         row.system.cached_bytes = Measured::Exact(512 << 20);
         row.elapsed = std::time::Duration::from_secs(1);
         row

@@ -306,6 +306,7 @@ mod tests {
         blind
             .ledger
             .set_missing(Counter::ReadMissedPages, Missing::Unknown("lost"));
+        blind.ledger.derive_hits();
         blind
             .ledger
             .set_estimated(Counter::ReadRequestedPages, 100, "a guess");

@@ -11,10 +11,12 @@ use cachewise_units::PageSize;
 pub(crate) fn night() -> Summary {
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequestedPages, 300);
+    ledger.derive_hits();
     let others = Missing::NotOffered("summed up");
     let process = |pid: u32, pages| {
         let mut ledger = Ledger::default();
         ledger.set(Counter::ReadRequestedPages, pages);
+        ledger.derive_hits();
         ProcessRow {
             pid,
             started: Measured::Exact(pid.into()),

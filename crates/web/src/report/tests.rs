@@ -29,6 +29,7 @@ fn stretch() -> Stretch {
     };
     stretch.ledger.set(Counter::ReadRequestedPages, 256);
     stretch.ledger.set(Counter::ReadMissedPages, 64);
+    stretch.ledger.derive_hits();
     stretch
 }
 
@@ -183,6 +184,7 @@ fn all_of(number: u64) -> Row {
         stretch.ledger.set(*counter, number);
     }
     stretch.ledger.set(Counter::ReadRequestedPages, 100);
+    stretch.ledger.derive_hits();
     let mut numbers = stretch.system.numbers();
     numbers.fill(Measured::Exact(number));
     stretch.system = System::from_numbers(numbers);
