@@ -89,13 +89,37 @@ pub(crate) fn is_block_device(mode: u32) -> bool {
 pub(crate) struct Booked {
     counts: [u64; Counter::COUNT],
     used_too_early: u64,
+    unsure_reads: u64,
+    unsure_writes: u64,
 }
+
+/// Behind the numbers of requests that were cut short and followed by others of the same kind.
+const HIDDEN: &str = "a request failed or ended short, and other calls of the same thread, which are not on files of the page \
+     cache, hide how many bytes it moved";
+
+const OF_READS: [Counter; 7] = [
+    Counter::ReadUnservedPages,
+    Counter::ReadUnservedBytes,
+    Counter::ReadFailedRequests,
+    Counter::ReadHitPages,
+    Counter::ReadMissedPages,
+    Counter::ReadaheadPages,
+    Counter::ReadaheadHitPages,
+];
+const OF_WRITES: [Counter; 4] = [
+    Counter::WriteBytes,
+    Counter::WritePages,
+    Counter::WriteUnservedBytes,
+    Counter::WriteFailedRequests,
+];
 
 impl Default for Booked {
     fn default() -> Self {
         Booked {
             counts: [0; Counter::COUNT],
             used_too_early: 0,
+            unsure_reads: 0,
+            unsure_writes: 0,
         }
     }
 }
@@ -103,10 +127,12 @@ impl Default for Booked {
 impl Booked {
     pub(crate) fn read(raw: Raw<'_>, offset: usize) -> Self {
         let counts = std::array::from_fn(|counter| raw.u64(offset + counter * size_of::<u64>()));
-        let used_too_early = raw.u64(offset + offset_of!(types::ledger, used_too_early_pages));
+        let hidden = |field| raw.u64(offset + field);
         Booked {
             counts,
-            used_too_early,
+            used_too_early: hidden(offset_of!(types::ledger, used_too_early_pages)),
+            unsure_reads: hidden(offset_of!(types::ledger, unsure_reads)),
+            unsure_writes: hidden(offset_of!(types::ledger, unsure_writes)),
         }
     }
 
@@ -120,6 +146,8 @@ impl Booked {
             self.add_to(*counter, other.counts[counter.index()]);
         }
         self.used_too_early += other.used_too_early;
+        self.unsure_reads += other.unsure_reads;
+        self.unsure_writes += other.unsure_writes;
     }
 
     pub(crate) fn since(&self, earlier: &Booked) -> Self {
@@ -128,6 +156,8 @@ impl Booked {
                 self.counts[counter].wrapping_sub(earlier.counts[counter])
             }),
             used_too_early: self.used_too_early.saturating_sub(earlier.used_too_early),
+            unsure_reads: self.unsure_reads.saturating_sub(earlier.unsure_reads),
+            unsure_writes: self.unsure_writes.saturating_sub(earlier.unsure_writes),
         }
     }
 
@@ -144,6 +174,13 @@ impl Booked {
         let wasted = ledger[Counter::ReadaheadWastedPages];
         ledger.set(Counter::ReadaheadHitPages, used - early);
         ledger.set(Counter::ReadaheadWastedPages, wasted + early);
+        let mut mark = |unsure: u64, counters: &[Counter]| {
+            for counter in counters.iter().filter(|_| unsure > 0) {
+                ledger.set_estimated(*counter, ledger[*counter], HIDDEN);
+            }
+        };
+        mark(self.unsure_reads, &OF_READS);
+        mark(self.unsure_writes, &OF_WRITES);
         ledger
     }
 }
@@ -240,7 +277,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
 /// The kernel's ledger has to be the model's table, counter by counter.
 pub(crate) const fn check_ledger() {
     assert!(
-        size_of::<types::ledger>() == (Counter::COUNT + 1) * size_of::<u64>(),
+        size_of::<types::ledger>() == (Counter::COUNT + 3) * size_of::<u64>(),
         "src/bpf/ledger.h and cachewise_model::Counter have different numbers of counters"
     );
 }

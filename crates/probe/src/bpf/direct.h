@@ -31,6 +31,26 @@ static __always_inline void count_direct(struct ledger *ledger, bool write, u64 
 	}
 }
 
+/*
+ * A request that moved nothing. Not -EAGAIN, where one that may wait asks again, nor -EFAULT on btrfs, which
+ * goes through the cache then.
+ */
+static __always_inline void count_direct_failure(struct ledger *ledger, bool write, struct kiocb *raw_iocb,
+						 s64 error)
+{
+	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
+	struct file *file = READ(iocb, ki_filp);
+
+	if (error == -EAGAIN ||
+	    (error == -EFAULT && READ(file, f_inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC))
+		return;
+	count_direct(ledger, write, 1, 0);
+	if (write)
+		ADD(ledger, direct_write_failed_requests, 1);
+	else
+		ADD(ledger, direct_read_failed_requests, 1);
+}
+
 static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter *raw_iter, u64 done_before)
 {
 	CURRENT(trusted, task);
@@ -84,6 +104,8 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 	bpf_map_delete_elem(&direct_requests, &id);
 	if (bytes > 0 && bytes > before)
 		count_direct(ledger_of_key(&key), write, 1, bytes - before);
+	else if (bytes < 0)
+		count_direct_failure(ledger_of_key(&key), write, iocb, bytes);
 	return 0;
 }
 

@@ -229,7 +229,7 @@ SEC("kprobe/iomap_dio_complete")
 int BPF_KPROBE(on_direct_complete_kprobe, struct iomap_dio *dio)
 {
 	struct kiocb *iocb = PEEK1(dio, iocb);
-	s64 bytes = PEEK1(dio, error) ? 0 : PEEK1(dio, size);
+	s64 error = PEEK1(dio, error), bytes = error ?: PEEK1(dio, size);
 	s64 end = PEEK1(dio, i_size) - PEEK1(iocb, ki_pos);
 	u64 id = (u64)iocb;
 	struct direct *request = bpf_map_lookup_elem(&direct_requests, &id);

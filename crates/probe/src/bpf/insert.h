@@ -54,13 +54,14 @@ static __always_inline bool find_range(struct task_state *state, struct inode *i
 
 /* Starts to collect the inserts of a read, until an event confirms them. */
 static __always_inline void pending_open(struct task_state *state, struct inode *inode, u64 m, u64 serial,
-					 u32 nr, const struct row_key *key)
+					 u32 nr, const struct row_key *key, u64 account)
 {
 	u32 kind = call_kind(nr);
 
 	__sync_fetch_and_add(watch_of(READ(inode, i_ino)), 1);
 	set_call(&state->pending, m, serial, nr, state->epoch);
 	state->pending_key = *key;
+	state->pending_account = account;
 	state->pending_inode = READ(inode, i_ino);
 	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
 	state->pending_hi = state->ahead_hi;
@@ -174,8 +175,14 @@ ONCE int book_insert(struct task_state *state, struct insert *insert)
 	}
 	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
 		pending_flush(state);
+	/* before the pages of the read before it are forgotten */
+	if (state->read_result.open) {
+		u64 address = (u64)task;
+
+		settle_read(state, &address);
+	}
 	if (!state->pending.mapping)
-		pending_open(state, inode, m, serial, nr, &key);
+		pending_open(state, inode, m, serial, nr, &key, task->ioac.rchar);
 	return 1;
 }
 

@@ -54,6 +54,9 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #define EAGAIN 11
 #define EEXIST 17
+#define EFAULT 14
+#define EIO 5
+#define ENOMEM 12
 #define EIOCBQUEUED 529
 
 #define S_IFMT 0170000
@@ -191,7 +194,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
 	int pid, tgid;
-	int exit_code;
+	int exit_code, on_cpu;
 	u64 utime, stime, start_time;
 	unsigned long min_flt, maj_flt;
 	struct task_struct *real_parent, *group_leader;

@@ -17,6 +17,7 @@
 #include "account.h"
 #include "prefetch.h"
 #include "again.h"
+#include "result.h"
 #include "read.h"
 #include "insert.h"
 #include "fault.h"

@@ -50,6 +50,8 @@ struct ledger {
 #undef X
 	/* Of readahead_hit_pages: thrown out before their read got to them, so wasted. User space moves them. */
 	u64 used_too_early_pages;
+	/* Failed or short requests of which other calls of the task hide how many bytes they moved. */
+	u64 unsure_reads, unsure_writes;
 };
 
 /* A file as stat(2) names it; a block device is (its own number, 0). */

@@ -140,6 +140,18 @@ struct read {
 	struct tally tally;
 };
 
+/* A request of a task that was booked as a whole, whose result has not been seen. */
+struct result {
+	struct call call;
+	u64 inode_number;
+	u64 account;	 /* bytes that calls of its kind had moved for the task before it */
+	u64 pos, bytes;	 /* that were booked */
+	u64 start, end;	 /* their pages */
+	u64 misses;	 /* booked */
+	u32 generation;
+	u32 open;
+};
+
 struct task_state {
 	/* the read that is being served */
 	struct call read;
@@ -166,6 +178,9 @@ struct task_state {
 	/* the write that is being served */
 	struct call write;
 	u64 write_pos, write_end;
+	/* how they ended */
+	struct result read_result, write_result;
+	u64 pending_account;
 	/* direct I/O and io_uring */
 	u64 direct_serial;
 	struct call bio; /* on a block device: one call, maybe several bios */

@@ -64,27 +64,33 @@ static __always_inline u64 chunk_start(u64 lo, u32 i)
 	return i ? ((lo >> CHUNK_SHIFT) + i) << CHUNK_SHIFT : lo;
 }
 
-static long ahead_set_step(u32 i, void *context)
+/* Notes pages, by their bits, in the chunk of page `lo`. */
+static __always_inline void ahead_set_chunk(const struct ahead_range *range, u64 lo, u64 bits)
 {
-	struct ahead_range *range = context;
-	u64 lo = chunk_start(range->lo, i), count, bits, old = 0, *entry;
 	struct ahead_key key = { range->mapping, lo >> CHUNK_SHIFT };
+	u64 old = 0, *entry = bpf_map_lookup_elem(&ahead, &key);
 
-	if (lo > range->hi)
-		return 1;
-	bits = chunk_bits(lo, range->hi, &count);
-	entry = bpf_map_lookup_elem(&ahead, &key);
 	if (!entry && bpf_map_update_elem(&ahead, &key, &bits, BPF_NOEXIST)) {
 		/* full, or another CPU made the entry at this moment */
 		entry = bpf_map_lookup_elem(&ahead, &key);
 		if (!entry) {
-			__sync_fetch_and_add(&lost.prefetch, count);
-			return 0;
+			__sync_fetch_and_add(&lost.prefetch, count_bits(bits));
+			return;
 		}
 	}
 	if (entry)
 		old = __sync_fetch_and_or(entry, bits);
 	__sync_fetch_and_add(watch_of(range->inode_number), count_bits(bits & ~old));
+}
+
+static long ahead_set_step(u32 i, void *context)
+{
+	struct ahead_range *range = context;
+	u64 lo = chunk_start(range->lo, i), count;
+
+	if (lo > range->hi)
+		return 1;
+	ahead_set_chunk(range, lo, chunk_bits(lo, range->hi, &count));
 	return 0;
 }
 

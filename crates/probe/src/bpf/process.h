@@ -110,6 +110,7 @@ int BPF_PROG(on_exit)
 		return 0;
 	check_ended(state->call_mapping);
 	check_ended(state->device_inode);
+	settle_results(state, task);
 	pending_flush(state);
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
@@ -144,6 +145,13 @@ int walk(struct bpf_iter__task *context)
 		if (task->flags & PF_EXITING || (config.scope == SCOPE_TREE && !is_followed(task->tgid)))
 			return 0;
 		state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		/* one that runs may be at a request at this moment, and settles by itself */
+		if (state && (task == (void *)bpf_get_current_task() || !task->on_cpu)) {
+			settle_results(state, task);
+			address = (u64)task;
+			if (state->pending.mapping && state->pending.serial != task->ioac.syscr)
+				pending_flush_of(state, &address);
+		}
 		settle(task, state, true);
 		return 0;
 	}

@@ -65,27 +65,44 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 
 /*
  * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
- * gave nothing), it was ended early, or it was no read at all.
+ * gave nothing), it was ended early, or it was no read at all. Of the task by its address.
  */
-ONCE int pending_flush(struct task_state *state)
+ONCE int pending_flush_of(struct task_state *state, u64 *task_address)
 {
+	struct address_space *mapping;
+	struct task_struct *task;
 	struct row_key key;
 	struct ledger *ledger;
-	u64 pages;
+	u64 pages, bytes, moved;
 
-	if (!state || !state->pending.mapping)
+	if (!state || !task_address || !state->pending.mapping)
 		return 0;
+	task = PLAIN(task_struct, (void *)*task_address);
 	key = state->pending_key;
 	ledger = ledger_of_key(&key);
 	if (state->pending_counts && state->pending_miss && state->pending_hi >= state->pending_lo) {
 		pages = state->pending_hi - state->pending_lo + 1;
+		bytes = pages << config.page_shift;
+		moved = task->ioac.rchar - state->pending_account;
+		/* where in its pages it begins and ends is not kept: by its result, if all may have been reached */
+		if (task->ioac.syscr - state->pending.serial == 1 && moved && moved < bytes &&
+		    moved + (2 << config.page_shift) > bytes)
+			bytes = moved;
 		ADD(ledger, read_requests, 1);
 		ADD(ledger, eventless_requests, 1);
 		ADD(ledger, read_requested_pages, pages);
-		ADD(ledger, read_requested_bytes, pages << config.page_shift);
+		ADD(ledger, read_requested_bytes, bytes);
 		ADD(ledger, read_hit_pages, pages - state->pending_miss);
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
+		mapping = PLAIN(address_space, (void *)state->pending.mapping);
+		open_result(&state->read_result, READ(mapping, host), &state->pending, state->pending_account);
+		state->read_result.pos = state->pending_lo << config.page_shift;
+		state->read_result.bytes = bytes;
+		state->read_result.start = state->pending_lo;
+		state->read_result.end = state->pending_hi;
+		state->read_result.misses = state->pending_miss;
+		settle_read(state, task_address);
 	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
@@ -96,6 +113,13 @@ ONCE int pending_flush(struct task_state *state)
 	}
 	pending_close(state);
 	return 0;
+}
+
+static __always_inline void pending_flush(struct task_state *state)
+{
+	u64 address = bpf_get_current_task();
+
+	pending_flush_of(state, &address);
 }
 
 static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
@@ -111,6 +135,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
+	u64 address = (u64)task;
 	bool same;
 
 	if (!state)
@@ -189,8 +214,23 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 				bytes -= pos & ((1 << shift) - 1);
 		}
 	}
-	if (requests)
+	if (requests) {
 		state->read_pages = state->read_misses = 0;
+		settle_read(state, &address);
+		/* splice(2) is in none of the task's accounts */
+		if (known && nr != NR_splice && end >= start) {
+			struct call call = { m, serial, nr, state->epoch };
+
+			open_result(&state->read_result, inode, &call, task->ioac.rchar);
+			state->read_result.pos = pos;
+			state->read_result.bytes = 0;
+			state->read_result.start = start;
+		}
+	}
+	if (state->read_result.open && state->read_result.call.serial == serial) {
+		state->read_result.bytes += bytes;
+		state->read_result.end = end;
+	}
 	if (end >= start) {
 		read->start = start;
 		read->end = end;
@@ -209,6 +249,8 @@ done:
 commit:
 	if (state->pending.mapping == m)
 		pending_commit(state, &read->tally);
+	if (read->tally.misses && state->read_result.open && state->read_result.call.serial == serial)
+		state->read_result.misses += read->tally.misses;
 	if (read->tally.reached | read->tally.misses | read->tally.ahead) {
 		read->mapping = m;
 		read->call = state->read;

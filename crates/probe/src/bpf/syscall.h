@@ -66,9 +66,16 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	u64 eof, end, shift = config.page_shift;
 	u32 nr = regs->orig_ax;
 
-	if (result <= 0 || !(call_kind(nr) & (CALL_READ | CALL_SPLICE)) || !in_scope(task) ||
+	if (!result || !(call_kind(nr) & (CALL_READ | CALL_SPLICE)) || !in_scope(task) ||
 	    task->thread_info.status & TS_COMPAT)
 		return 0;
+	/* a read that failed after it had reached its file */
+	if (result < 0) {
+		if (!(call_kind(nr) & CALL_READ) ||
+		    (result != -EFAULT && result != -EAGAIN && result != -EIO && result != -ENOMEM))
+			return 0;
+		result = 0;
+	}
 	if (!finished_range(task, regs, nr, result, &range))
 		return 0;
 	mapping = PLAIN(address_space, (void *)range.mapping);
@@ -90,6 +97,11 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));
 	read->mapping = range.mapping;
+	set_call(&read->call, range.mapping, task->ioac.syscr - 1, nr, state->epoch);
+	/* inserts of a call that is not counted */
+	if (state->pending.mapping && call_kind(state->pending.nr) & (CALL_READ | CALL_CHUNKED) &&
+	    state->pending.serial != read->call.serial)
+		pending_flush(state);
 	read->start = range.pos >> shift;
 	read->end = (end - 1) >> shift;
 	read->tally.requests = 1;
@@ -104,6 +116,17 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	/* what is inserted later is not for this call */
 	state->ahead.mapping = 0;
 	count_read(state);
+	if (result < read->tally.bytes) {
+		u64 address = (u64)task;
+
+		open_result(&state->read_result, inode, &read->call, task->ioac.rchar - result);
+		state->read_result.pos = range.pos;
+		state->read_result.bytes = read->tally.bytes;
+		state->read_result.start = read->start;
+		state->read_result.end = read->end;
+		state->read_result.misses = read->tally.misses;
+		settle_read(state, &address);
+	}
 	return 0;
 }
 

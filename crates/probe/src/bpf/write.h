@@ -41,6 +41,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
 	u64 first_page = pos >> shift, event_pos = pos;
 	struct range direct = {};
+	u64 address = (u64)task;
 	u32 nr, requests = 1;
 	bool same;
 
@@ -84,6 +85,14 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	set_call(&state->write, m, serial, nr, state->epoch);
 	state->write_pos = event_pos;
 	state->write_end = end;
+	settle_write(state, &address);
+	if (len) {
+		open_result(&state->write_result, inode, &state->write, task->ioac.wchar);
+		state->write_result.pos = pos;
+		state->write_result.bytes = len;
+		state->write_result.start = first_page;
+		state->write_result.end = (end - 1) >> shift;
+	}
 	return 0;
 }
 

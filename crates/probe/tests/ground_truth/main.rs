@@ -12,7 +12,7 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `lifetimes`, `again`, `names`,
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `lifetimes`, `again`, `names`,
 //!   `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
@@ -31,6 +31,7 @@ mod problem;
 mod races;
 mod random;
 mod reader;
+mod results;
 mod stand;
 mod table;
 mod writes;
@@ -104,6 +105,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(again::trials());
     trials.extend(direct::trials());
     trials.extend(writes::trials());
+    trials.extend(results::trials());
     trials.extend(lifetimes::trials());
     trials.extend(names::trials());
     trials.extend(elsewhere::trials());

@@ -333,7 +333,7 @@ impl Subject {
     /// 30,000) it leaves pages out of a range that begins inside a large folio. It seems to go on
     /// too far behind that folio when it has given the CPU away there. It never counts too many, and
     /// asked again at once it was always right.
-    fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
+    pub fn resident_in(&self, bytes: &Range<u64>) -> Result<u64> {
         let pages = pages_of(bytes);
         let ask = || Ok(resident(&self.file, bytes)?.cached);
         let mut most = ask()?;
@@ -488,6 +488,12 @@ pub struct Expected {
     pub misses: u64,
     /// Hits on pages that nobody had read before.
     pub used: u64,
+    /// Pages of requests that ended before they reached them.
+    pub unserved: u64,
+    /// Bytes of requests that did not move.
+    pub unserved_bytes: u64,
+    /// Requests that moved nothing.
+    pub failed: u64,
     /// Touches of a mapping that were faults.
     pub faults: u64,
     /// Of these, on pages that were not there.
@@ -552,6 +558,42 @@ impl<'s> Oracle<'s> {
                 "a request of {length} bytes at {offset} gave {got}, not {wanted}"
             )));
         }
+        Ok(got)
+    }
+
+    /// One request that may end before the end of its range: how far it got is what it returns.
+    pub fn short(
+        &mut self,
+        offset: u64,
+        length: u64,
+        call: impl FnOnce() -> Result<u64>,
+    ) -> Result<u64> {
+        let bytes = offset..(offset + length).min(self.subject.bytes);
+        let pages = pages_of(&bytes);
+        let mut present = Vec::new();
+        for page in pages.clone() {
+            let start = page * page_size();
+            present.push(self.subject.resident_in(&(start..start + 1))? > 0);
+        }
+        let got = call()?;
+        let reached = pages_of(&(offset..offset + got));
+        let count = (reached.end - reached.start) as usize;
+        let hits = present[..count].iter().filter(|page| **page).count() as u64;
+        let read_before: u64 = (reached.clone().zip(&present))
+            .filter(|(_, present)| **present)
+            .map(|(page, _)| self.touched.count(&(page..page + 1)))
+            .sum();
+        let expected = &mut self.expected;
+        expected.requests += 1;
+        expected.pages += pages.end - pages.start;
+        expected.bytes += bytes.end - bytes.start;
+        expected.hits += hits;
+        expected.misses += count as u64 - hits;
+        expected.used += hits - read_before;
+        expected.unserved += pages.end - pages.start - count as u64;
+        expected.unserved_bytes += bytes.end - bytes.start - got;
+        expected.failed += u64::from(got == 0);
+        self.touched.add(&reached);
         Ok(got)
     }
 

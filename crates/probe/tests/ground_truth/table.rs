@@ -174,6 +174,21 @@ impl Comparison {
             .silently("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes])
             .exact("hits", expected.hits, known(ledger.hits()))
             .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
+            .silently(
+                "unserved",
+                expected.unserved,
+                ledger[Counter::ReadUnservedPages],
+            )
+            .silently(
+                "unserved bytes",
+                expected.unserved_bytes,
+                ledger[Counter::ReadUnservedBytes],
+            )
+            .silently(
+                "failed",
+                expected.failed,
+                ledger[Counter::ReadFailedRequests],
+            )
             .exact("read-ahead", ahead, ledger[Counter::ReadaheadPages])
             .exact("used", expected.used, ledger[Counter::ReadaheadHitPages])
             .silently("reuse", reuse, known(ledger.read_cached_pages()))

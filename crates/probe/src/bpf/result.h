@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Requests that fail or end short. What a call returned is not seen where it returns: an event at the end of
+ * system calls would cost every call of the machine. But the kernel adds up for each task the bytes that its
+ * read (write) calls moved, and the calls. So the sums are kept with the latest request, and at the task's next
+ * event, at its end, and when rows are read, their differences are the result.
+ */
+#ifndef CACHEWISE_RESULT_H
+#define CACHEWISE_RESULT_H
+
+/* Pages start..=end of a read, of which it reached those below `cut`. */
+struct reach {
+	struct call call;
+	u64 inode_number;
+	u64 start, end, cut;
+	u64 missed, used; /* inserted for it and reached; found in the cache, having been inserted ahead, and not reached */
+	u32 task, started;
+};
+
+static long reach_step(u32 i, void *context)
+{
+	struct reach *reach = context;
+	u64 lo = chunk_start(reach->start, i), count, bits, beyond = 0;
+	struct again_key key = { reach->call.mapping, lo >> CHUNK_SHIFT, reach->task, reach->started };
+	struct ahead_range range = { reach->call.mapping, reach->inode_number };
+	struct again *again;
+
+	if (lo > reach->end)
+		return 1;
+	again = bpf_map_lookup_elem(&calls, &key);
+	if (!again || !same_call(&again->call, reach->call.mapping, reach->call.serial, reach->call.nr,
+				 reach->call.epoch))
+		return 0;
+	bits = chunk_bits(lo, reach->end, &count);
+	if (reach->cut <= lo)
+		beyond = bits;
+	else if (reach->cut <= reach->end && reach->cut >> CHUNK_SHIFT == lo >> CHUNK_SHIFT)
+		beyond = chunk_bits(reach->cut, reach->end, &count);
+	reach->missed += count_bits(again->missed & bits & ~beyond);
+	reach->used += count_bits(again->used & beyond);
+	beyond &= again->missed | again->used;
+	again->missed &= ~beyond;
+	again->used &= ~beyond;
+	if (beyond)
+		ahead_set_chunk(&range, lo, beyond);
+	return 0;
+}
+
+/* The row of what `task` did to the file of a request; NULL: not to be counted, or the file is gone. */
+static __always_inline struct ledger *ledger_of_request(struct task_struct *task, const struct result *request)
+{
+	struct address_space *mapping = PLAIN(address_space, (void *)request->call.mapping);
+	struct inode *inode = READ(mapping, host);
+	struct row_key key = {};
+
+	if (READ(inode, i_ino) != request->inode_number || READ(inode, i_generation) != request->generation)
+		return NULL;
+	file_of(inode, &key.file);
+	if (!is_wanted(&key.file))
+		return NULL;
+	if (config.detail == DETAIL_ROWS)
+		process_of(task, &key.process);
+	return ledger_of_key(&key);
+}
+
+/* Books that the latest read of the task (by its address) moved fewer bytes than were booked, if it did. */
+ONCE int settle_read(struct task_state *state, u64 *task_address)
+{
+	struct task_struct *task;
+	struct result *request;
+	struct reach reach = {};
+	struct ledger *ledger;
+	u64 calls_since, moved, unserved;
+
+	if (!state || !task_address)
+		return 0;
+	task = PLAIN(task_struct, (void *)*task_address);
+	request = &state->read_result;
+	calls_since = task->ioac.syscr - request->call.serial;
+	if (!request->open || !calls_since)
+		return 0;
+	request->open = 0;
+	moved = task->ioac.rchar - request->account;
+	if (moved >= request->bytes)
+		return 0;
+	ledger = ledger_of_request(task, request);
+	reach.call = request->call;
+	reach.inode_number = request->inode_number;
+	reach.start = request->start;
+	reach.end = request->end;
+	reach.cut = request->start;
+	if (moved && (request->pos + moved - 1) >> config.page_shift >= request->start)
+		reach.cut = ((request->pos + moved - 1) >> config.page_shift) + 1;
+	reach.task = task->pid;
+	reach.started = (u32)task->start_time;
+	bpf_loop(1 << 14, reach_step, &reach, 0);
+	unserved = reach.cut <= reach.end ? reach.end - reach.cut + 1 : 0;
+	ADD(ledger, read_unserved_pages, unserved);
+	ADD(ledger, read_unserved_bytes, request->bytes - moved);
+	ADD(ledger, read_failed_requests, !moved);
+	/* what came in and was not reached came in ahead */
+	ADD(ledger, read_missed_pages, reach.missed - request->misses);
+	ADD(ledger, readahead_pages, request->misses - reach.missed);
+	ADD(ledger, read_hit_pages, request->misses - reach.missed - unserved);
+	ADD(ledger, readahead_hit_pages, -reach.used);
+	ADD(ledger, unsure_reads, calls_since > 1);
+	return 0;
+}
+
+/* As above, of the latest write. */
+ONCE int settle_write(struct task_state *state, u64 *task_address)
+{
+	struct task_struct *task;
+	struct address_space *mapping;
+	struct result *request;
+	struct ledger *ledger;
+	u64 calls_since, moved, size, end, pages;
+	bool sure;
+
+	if (!state || !task_address)
+		return 0;
+	task = PLAIN(task_struct, (void *)*task_address);
+	request = &state->write_result;
+	calls_since = task->ioac.syscw - request->call.serial;
+	if (!request->open || !calls_since)
+		return 0;
+	request->open = 0;
+	moved = task->ioac.wchar - request->account;
+	if (moved >= request->bytes)
+		return 0;
+	sure = calls_since == 1;
+	if (!sure) {
+		/* other calls moved bytes too, after it; but the file ends where a write to its end did */
+		mapping = PLAIN(address_space, (void *)request->call.mapping);
+		size = READ(mapping, host, i_size);
+		if (size < request->pos + request->bytes) {
+			end = size > request->pos ? size - request->pos : 0;
+			sure = end <= moved;
+			moved = sure ? end : moved;
+		}
+	}
+	ledger = ledger_of_request(task, request);
+	end = moved ? ((request->pos + moved - 1) >> config.page_shift) + 1 : request->start;
+	pages = end <= request->end ? request->end - end + 1 : 0;
+	ADD(ledger, write_bytes, moved - request->bytes);
+	ADD(ledger, write_pages, -pages);
+	ADD(ledger, write_unserved_bytes, request->bytes - moved);
+	ADD(ledger, write_failed_requests, !moved);
+	ADD(ledger, unsure_writes, !sure);
+	return 0;
+}
+
+/* Of the task's latest read and write, if they are over. */
+static __always_inline void settle_results(struct task_state *state, struct task_struct *task)
+{
+	u64 address = (u64)task;
+
+	settle_read(state, &address);
+	settle_write(state, &address);
+}
+
+/* Starts to wait for the result of a request that was booked as a whole. */
+static __always_inline void open_result(struct result *result, struct inode *inode, const struct call *call,
+					u64 account)
+{
+	result->call = *call;
+	result->inode_number = READ(inode, i_ino);
+	result->generation = READ(inode, i_generation);
+	result->account = account;
+	result->misses = 0;
+	result->open = 1;
+}
+
+#endif
