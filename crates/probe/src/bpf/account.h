@@ -307,23 +307,21 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 {
 	CURRENT(trusted, task);
 	struct inode *inode;
-	struct row_key key;
 
 	if (!slot || !subject)
 		return 0;
 	empty_slot(slot);
 	slot->mapping = 0;
 	inode = PLAIN(inode, (void *)subject->inode);
-	file_of(inode, &key.file);
-	if (!is_wanted(&key.file))
+	file_of(inode, &slot->key.file);
+	if (!is_wanted(&slot->key.file))
 		return 0;
-	process_of(task, &key.process);
+	process_of(task, &slot->key.process);
 	meet_row();
 	announce(subject);
-	slot->key = key;
 	slot->mapping = (u64)READ(inode, i_mapping);
-	slot->tgid = key.process.tgid;
-	slot->start = key.process.start;
+	slot->tgid = slot->key.process.tgid;
+	slot->start = slot->key.process.start;
 	slot->groups = (u64)task->cgroups;
 	slot->inode = READ(inode, i_ino);
 	slot->generation = READ(inode, i_generation);

@@ -62,6 +62,7 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	set_call(&state->pending, m, serial, nr, state->epoch);
 	state->pending_key = *key;
 	state->pending_account = account;
+	state->pending_bytes = 0;
 	state->pending_inode = READ(inode, i_ino);
 	state->pending_lo = state->ahead_start != ~0ULL ? state->ahead_start : state->ahead_lo;
 	state->pending_hi = state->ahead_hi;
@@ -74,6 +75,13 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	 */
 	state->pending_counts = !config.by_sys_exit && kind & CALL_READ &&
 				!(state->read.mapping == m && state->read.serial == serial);
+	if (!state->pending_counts || read_range(nr, &state->range) != KNOWN_RANGE ||
+	    state->range.pos >= READ(inode, i_size))
+		return;
+	state->pending_pos = state->range.pos;
+	state->pending_bytes = READ(inode, i_size) - state->range.pos;
+	if (state->pending_bytes > state->range.len)
+		state->pending_bytes = state->range.len;
 }
 
 /* Is the task in a page fault on mapping `m`? */
@@ -96,26 +104,21 @@ static __always_inline void refault_pending(struct task_state *state, struct ino
 	}
 }
 
-/* A folio that has come into the cache, and the system call that brought it. */
-struct insert {
-	struct target target;
-	u64 serial;
-	u64 lo, hi, pages;
-};
-
 /* Books what did not come for a read; 1: it did, and its range and row are in `state` now. */
-ONCE int book_insert(struct task_state *state, struct insert *insert)
+ONCE int book_insert(struct task_state *state)
 {
 	CURRENT(trusted, task);
 	struct address_space *mapping;
+	struct insert *insert;
 	struct inode *inode;
 	struct ledger *ledger;
 	struct row_key key;
 	u64 m, lo, hi, pages, serial, back;
 	u32 nr, kind;
 
-	if (!state || !insert)
+	if (!state)
 		return 0;
+	insert = &state->insert;
 	m = insert->target.mapping;
 	lo = insert->lo;
 	hi = insert->hi;
@@ -174,13 +177,7 @@ ONCE int book_insert(struct task_state *state, struct insert *insert)
 		return 0;
 	}
 	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
-		pending_flush(state);
-	/* before the pages of the read before it are forgotten */
-	if (state->read_result.open) {
-		u64 address = (u64)task;
-
-		settle_read(state, &address);
-	}
+		pending_flush_of(state);
 	if (!state->pending.mapping)
 		pending_open(state, inode, m, serial, nr, &key, task->ioac.rchar);
 	return 1;
@@ -193,29 +190,36 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	struct folio *folio = PLAIN(folio, raw_folio);
 	struct address_space *mapping = READ(folio, mapping);
 	struct task_state *state;
-	struct insert insert = {};
+	struct insert *insert;
+	struct pt_regs *regs;
 	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 from, to, inside, again;
 
 	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
-	insert.target.mapping = m;
-	insert.lo = lo;
-	insert.hi = hi;
-	insert.pages = pages;
-	insert.serial = task->ioac.syscr;
-	insert.target.nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
-	if (!in_fault(state, task, m) && !(call_kind(insert.target.nr) & CALL_CHUNKED) &&
-	    same_call(&state->pending, m, insert.serial, insert.target.nr, state->epoch) &&
+	insert = &state->insert;
+	insert->target.mapping = m;
+	insert->lo = lo;
+	insert->hi = hi;
+	insert->pages = pages;
+	regs = (void *)bpf_task_pt_regs(trusted);
+	insert->target.nr = syscall_nr(task, regs);
+	insert->serial = read_serial(task, regs, insert->target.nr);
+	if (!in_fault(state, task, m) && !(call_kind(insert->target.nr) & CALL_CHUNKED) &&
+	    same_call(&state->pending, m, insert->serial, insert->target.nr, state->epoch) &&
 	    state->ahead.mapping == m) {
 		/* the next folio of a read, whose row and range are known */
 		if (config.detail == DETAIL_ROWS)
 			refault_pending(state, READ(mapping, host), lo, hi);
-	} else if (!book_insert(state, &insert)) {
-		return 0;
+	} else {
+		/* before its pages are forgotten, and as one that is found by its inserts alone */
+		settle_read(state);
+		if (!book_insert(state))
+			return 0;
+		settle_read(state);
 	}
 	inside = asked_for(state, lo, hi, &from, &to);
-	again = inside ? book_again(state, from, to, insert.target.nr) : 0;
+	again = inside ? book_again(state, from, to, insert->target.nr) : 0;
 	state->pending_miss += inside - again;
 	state->pending_ahead += pages - inside + again;
 	if (!inside) {

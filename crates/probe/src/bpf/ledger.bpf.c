@@ -13,6 +13,7 @@
 #include "maps.h"
 #include "arch.h"
 #include "request.h"
+#include "aio.h"
 #include "identity.h"
 #include "account.h"
 #include "prefetch.h"

@@ -108,6 +108,19 @@ struct call {
 	u32 epoch;
 };
 
+/* What a system call may be reading or writing. */
+struct target {
+	u64 mapping; /* its address */
+	u32 nr;
+};
+
+/* A folio that has come into the cache, and the system call that brought it. */
+struct insert {
+	struct target target;
+	u64 serial;
+	u64 lo, hi, pages;
+};
+
 /* The request that a worker of io_uring is at. */
 struct work_id {
 	u64 request, file; /* addresses */
@@ -140,6 +153,12 @@ struct read {
 	struct tally tally;
 };
 
+/* What a call asks for. */
+struct range {
+	u64 mapping; /* 0: whichever there is below an overlay */
+	u64 pos, len;
+};
+
 /* A request of a task that was booked as a whole, whose result has not been seen. */
 struct result {
 	struct call call;
@@ -152,7 +171,39 @@ struct result {
 	u32 open;
 };
 
+/* As in linux/aio_abi.h. */
+struct iocb {
+	u64 data;
+	u32 key, rw_flags;
+	u16 opcode;
+	u16 priority;
+	u32 fd;
+	u64 buffer, bytes;
+	s64 offset;
+};
+
+/* The read whose event names pages index..=last of a mapping: where it begins and how long it is. */
+struct aio_read {
+	u64 mapping, index, last;
+	u64 array;
+	u64 pos, len;
+	u32 at;	  /* its place in the array */
+	u32 turn; /* the one that it is the turn of, if it can be that one */
+	u64 address;
+	struct iocb iocb;
+};
+
+/* Pages start..=end of a read, of which it reached those below `cut`. */
+struct reach {
+	struct call call;
+	u64 inode_number;
+	u64 start, end, cut;
+	u64 missed, used; /* inserted for it and reached; found in the cache, having been inserted ahead, and not reached */
+	u32 task, started;
+};
+
 struct task_state {
+	u64 self; /* the task's address */
 	/* the read that is being served */
 	struct call read;
 	u64 read_index, read_last; /* of its latest event */
@@ -164,6 +215,8 @@ struct task_state {
 	u64 ahead_lo, ahead_hi;
 	u64 ahead_start; /* where the request starts, if that is known; or ~0 */
 	u64 ahead_pos;	 /* the byte that it starts at, by the registers; ~0: the kernel told the range */
+	struct insert insert; /* that is being booked */
+	struct range range;   /* of the read that is being counted */
 	/* inserts that wait for the event of their request */
 	struct call pending;
 	struct row_key pending_key;
@@ -180,7 +233,12 @@ struct task_state {
 	u64 write_pos, write_end;
 	/* how they ended */
 	struct result read_result, write_result;
-	u64 pending_account;
+	struct reach reach;
+	u64 pending_account, pending_pos, pending_bytes; /* 0 bytes: not known */
+	/* the latest request of io_submit(2) */
+	struct aio_read aio;
+	u64 aio_array, aio_serial;
+	u32 aio_count, aio_at;
 	/* direct I/O and io_uring */
 	u64 direct_serial;
 	struct call bio; /* on a block device: one call, maybe several bios */
@@ -336,6 +394,8 @@ static __always_inline struct task_state *state_of(struct task_struct *task)
 
 	if (!state)
 		__sync_fetch_and_add(&lost.tasks, 1);
+	else
+		state->self = (u64)task;
 	return state;
 }
 
@@ -366,6 +426,25 @@ static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 				      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
 					      sizeof(css));
 	return css ? PEEK1(css, cgroup) : NULL;
+}
+
+/* As below, by the task's set of groups, which may be any task's. */
+static __always_inline u64 cgroup_id_in(struct css_set *set)
+{
+	struct cgroup *cgroup;
+
+	if (config.cgroup_v1) {
+		struct cgroup_subsys_state *css = NULL;
+
+		bpf_probe_read_kernel(&css, sizeof(css),
+				      (void *)set + bpf_core_field_offset(struct css_set, subsys) +
+					      bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id) *
+						      sizeof(css));
+		cgroup = css ? PEEK1(css, cgroup) : NULL;
+	} else {
+		cgroup = PEEK1(set, dfl_cgrp);
+	}
+	return cgroup ? PEEK2(cgroup, kn, id) : 0;
 }
 
 static __always_inline u64 cgroup_id_of(struct task_struct *task)

@@ -110,7 +110,7 @@ int BPF_PROG(on_exit)
 		return 0;
 	check_ended(state->call_mapping);
 	check_ended(state->device_inode);
-	settle_results(state, task);
+	settle_results(state);
 	pending_flush(state);
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
@@ -147,10 +147,12 @@ int walk(struct bpf_iter__task *context)
 		state = bpf_task_storage_get(&tasks, trusted, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		/* one that runs may be at a request at this moment, and settles by itself */
 		if (state && (task == (void *)bpf_get_current_task() || !task->on_cpu)) {
-			settle_results(state, task);
-			address = (u64)task;
-			if (state->pending.mapping && state->pending.serial != task->ioac.syscr)
-				pending_flush_of(state, &address);
+			state->self = (u64)task;
+			settle_results(state);
+			if (state->pending.mapping && call_kind(state->pending.nr) & (CALL_READ | CALL_CHUNKED) &&
+			    state->pending.serial != task->ioac.syscr)
+				pending_flush_of(state);
+			settle_read(state);
 		}
 		settle(task, state, true);
 		return 0;

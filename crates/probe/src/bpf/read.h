@@ -65,29 +65,22 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 
 /*
  * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
- * gave nothing), it was ended early, or it was no read at all. Of the task by its address.
+ * gave nothing), it was ended early, or it was no read at all.
  */
-ONCE int pending_flush_of(struct task_state *state, u64 *task_address)
+ONCE int pending_flush_of(struct task_state *state)
 {
 	struct address_space *mapping;
-	struct task_struct *task;
 	struct row_key key;
 	struct ledger *ledger;
-	u64 pages, bytes, moved;
+	u64 pages, bytes;
 
-	if (!state || !task_address || !state->pending.mapping)
+	if (!state || !state->pending.mapping)
 		return 0;
-	task = PLAIN(task_struct, (void *)*task_address);
 	key = state->pending_key;
 	ledger = ledger_of_key(&key);
 	if (state->pending_counts && state->pending_miss && state->pending_hi >= state->pending_lo) {
 		pages = state->pending_hi - state->pending_lo + 1;
-		bytes = pages << config.page_shift;
-		moved = task->ioac.rchar - state->pending_account;
-		/* where in its pages it begins and ends is not kept: by its result, if all may have been reached */
-		if (task->ioac.syscr - state->pending.serial == 1 && moved && moved < bytes &&
-		    moved + (2 << config.page_shift) > bytes)
-			bytes = moved;
+		bytes = state->pending_bytes ?: pages << config.page_shift;
 		ADD(ledger, read_requests, 1);
 		ADD(ledger, eventless_requests, 1);
 		ADD(ledger, read_requested_pages, pages);
@@ -96,13 +89,14 @@ ONCE int pending_flush_of(struct task_state *state, u64 *task_address)
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, readahead_pages, state->pending_ahead);
 		mapping = PLAIN(address_space, (void *)state->pending.mapping);
-		open_result(&state->read_result, READ(mapping, host), &state->pending, state->pending_account);
-		state->read_result.pos = state->pending_lo << config.page_shift;
+		state->read_result.call = state->pending;
+		open_result(&state->read_result, READ(mapping, host), state->pending_account);
+		state->read_result.open = !!state->pending_bytes;
+		state->read_result.pos = state->pending_pos;
 		state->read_result.bytes = bytes;
 		state->read_result.start = state->pending_lo;
 		state->read_result.end = state->pending_hi;
 		state->read_result.misses = state->pending_miss;
-		settle_read(state, task_address);
 	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
 		ADD(ledger, read_missed_pages, state->pending_miss);
 		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
@@ -117,9 +111,8 @@ ONCE int pending_flush_of(struct task_state *state, u64 *task_address)
 
 static __always_inline void pending_flush(struct task_state *state)
 {
-	u64 address = bpf_get_current_task();
-
-	pending_flush_of(state, &address);
+	pending_flush_of(state);
+	settle_read(state); /* it may be one that was just found */
 }
 
 static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
@@ -128,30 +121,32 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	struct task_state *state = state_at_request(trusted, task);
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
 	struct inode *inode = READ(mapping, host);
-	struct range range = {};
+	struct range *range;
 	struct read *read;
-	u64 m = (u64)mapping, serial = task->ioac.syscr, shift = config.page_shift;
+	u64 m = (u64)mapping, serial, shift = config.page_shift;
 	u64 eof = READ(inode, i_size), start = index, end, bytes = 0, asked = 0, pos, len;
 	u32 nr = syscall_nr(task, regs), kind = call_kind(nr), requests = 1;
 	bool worker = task->flags & PF_IO_WORKER;
 	enum known known = KNOWN_NOTHING;
-	u64 address = (u64)task;
 	bool same;
 
 	if (!state)
 		return 0;
+	range = &state->range;
+	range->mapping = range->pos = range->len = 0;
 	read = &state->counting;
 	__builtin_memset(read, 0, sizeof(*read));
+	serial = read_serial(task, regs, nr);
 	same = same_call(&state->read, m, serial, nr, state->epoch);
-	struct target target = { m, nr };
-
-	end = last_requested(&target, state, last);
+	state->insert.target.mapping = m;
+	state->insert.target.nr = nr;
+	end = last_requested(&state->insert.target, state, last);
 	if (end > last_page(inode))
 		end = last_page(inode);
 	if (nr == NR_splice && same) {
 		/* splice(2) leaves the count of reads as it is: its position has to tell them apart */
-		read_range(nr, &range);
-		same = range.pos == state->read_pos;
+		read_range(nr, range);
+		same = range->pos == state->read_pos;
 	}
 	if (same && last == state->read_last && index > state->read_index && !(kind & CALL_CHUNKED)) {
 		/* the next batch of a request that was counted */
@@ -164,13 +159,22 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		/* counted when it was submitted; an O_DIRECT one that falls back is counted here */
 		if (state->uring_counted || worker || (same && last == state->read_last))
 			goto done;
+	} else if (nr == NR_io_submit) {
+		state->aio.mapping = m;
+		state->aio.index = index;
+		state->aio.last = last;
+		if (find_aio_read(state)) {
+			known = KNOWN_RANGE;
+			range->pos = state->aio.pos;
+			range->len = state->aio.len;
+		}
 	} else {
-		known = read_range(nr, &range);
-		if (range.mapping && range.mapping != m)
+		known = read_range(nr, range);
+		if (range->mapping && range->mapping != m)
 			known = KNOWN_NOTHING;
 	}
-	pos = range.pos;
-	len = range.len;
+	pos = range->pos;
+	len = range->len;
 	if (kind & CALL_SPLICE) {
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
 		if (kind & CALL_CHUNKED && same && known && state->read_pos == pos) {
@@ -216,12 +220,11 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	}
 	if (requests) {
 		state->read_pages = state->read_misses = 0;
-		settle_read(state, &address);
-		/* splice(2) is in none of the task's accounts */
-		if (known && nr != NR_splice && end >= start) {
-			struct call call = { m, serial, nr, state->epoch };
-
-			open_result(&state->read_result, inode, &call, task->ioac.rchar);
+		settle_read(state);
+		/* the others are in none of the task's accounts */
+		if (known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
+			set_call(&state->read_result.call, m, serial, nr, state->epoch);
+			open_result(&state->read_result, inode, task->ioac.rchar);
 			state->read_result.pos = pos;
 			state->read_result.bytes = 0;
 			state->read_result.start = start;
@@ -245,7 +248,7 @@ done:
 	state->read_index = index;
 	state->read_last = last;
 	state->read_end = end;
-	state->read_pos = range.pos;
+	state->read_pos = range->pos;
 commit:
 	if (state->pending.mapping == m)
 		pending_commit(state, &read->tally);
@@ -312,6 +315,7 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 {
 	CURRENT(trusted, task);
 	struct task_state *state;
+	struct pt_regs *regs;
 	struct target target = {};
 	u64 mapping, last = index + count - 1, serial;
 	u32 nr;
@@ -320,8 +324,9 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 		return;
 	inode = PLAIN(inode, inode);
 	mapping = (u64)READ(inode, i_mapping);
-	serial = task->ioac.syscr;
-	nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
+	regs = (void *)bpf_task_pt_regs(trusted);
+	nr = syscall_nr(task, regs);
+	serial = read_serial(task, regs, nr);
 	target.mapping = mapping;
 	target.nr = nr;
 	last = last_requested(&target, state, last);

@@ -3,6 +3,29 @@
 #ifndef CACHEWISE_REQUEST_H
 #define CACHEWISE_REQUEST_H
 
+#define AIO_RING_TAIL 12 /* in struct aio_ring: part of the ABI */
+
+/* Tells the requests of a task's io_submit(2) apart: the context, and how many have ended in it, cut off. */
+static __always_inline u64 aio_serial(struct pt_regs *regs)
+{
+	u32 tail = 0;
+
+	bpf_probe_read_user(&tail, sizeof(tail), (void *)(ARG1(regs) + AIO_RING_TAIL));
+	return ARG1(regs) + ((u64)tail << 48);
+}
+
+/* Tells the task's read that is under way from the one before. */
+static __always_inline u64 read_serial(struct task_struct *task, struct pt_regs *regs, u32 nr)
+{
+	return nr == NR_io_submit ? aio_serial(regs) : task->ioac.syscr;
+}
+
+/* The same for a write. */
+static __always_inline u64 write_serial(struct task_struct *task, struct pt_regs *regs, u32 nr)
+{
+	return nr == NR_io_submit ? aio_serial(regs) : task->ioac.syscw;
+}
+
 static __always_inline struct file *file_of_fd(struct task_struct *task, u32 fd)
 {
 	struct files_struct *files = task->files;
@@ -64,11 +87,6 @@ ONCE u64 iov_length(u64 address, u64 segments)
 }
 
 enum known { KNOWN_NOTHING, KNOWN_RANGE, KNOWN_START };
-
-struct range {
-	u64 mapping; /* 0: whichever there is below an overlay */
-	u64 pos, len;
-};
 
 /*
  * The range that the read-class call `nr` asks for, and of which mapping. Inside read(2) the file's position is
@@ -133,12 +151,6 @@ ONCE int read_range(u32 nr, struct range *range)
 		range->len = MAX_RW_COUNT;
 	return known;
 }
-
-/* What a system call may be reading or writing. */
-struct target {
-	u64 mapping; /* its address */
-	u32 nr;
-};
 
 static __always_inline bool same_call(const struct call *a, u64 mapping, u64 serial, u32 nr, u32 epoch)
 {
@@ -255,7 +267,8 @@ ONCE u64 last_requested(struct target *target, struct task_state *state, u64 las
 	} else if (read_range(nr, &range) == KNOWN_RANGE && range.len &&
 	    (!range.mapping || range.mapping == mapping)) {
 		end = (range.pos + range.len - 1) >> config.page_shift;
-	} else if (same_call(&state->ahead, mapping, task->ioac.syscr, nr, state->epoch)) {
+	} else if (same_call(&state->ahead, mapping, read_serial(task, (void *)bpf_task_pt_regs(trusted), nr), nr,
+			     state->epoch)) {
 		end = state->ahead_hi;
 	} else {
 		return last;

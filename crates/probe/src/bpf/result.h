@@ -8,18 +8,14 @@
 #ifndef CACHEWISE_RESULT_H
 #define CACHEWISE_RESULT_H
 
-/* Pages start..=end of a read, of which it reached those below `cut`. */
-struct reach {
-	struct call call;
-	u64 inode_number;
-	u64 start, end, cut;
-	u64 missed, used; /* inserted for it and reached; found in the cache, having been inserted ahead, and not reached */
-	u32 task, started;
+/* The walk's state is the task's: programs and what they call have 512 bytes of stack. */
+struct reach_walk {
+	struct reach *reach;
 };
 
 static long reach_step(u32 i, void *context)
 {
-	struct reach *reach = context;
+	struct reach *reach = ((struct reach_walk *)context)->reach;
 	u64 lo = chunk_start(reach->start, i), count, bits, beyond = 0;
 	struct again_key key = { reach->call.mapping, lo >> CHUNK_SHIFT, reach->task, reach->started };
 	struct ahead_range range = { reach->call.mapping, reach->inode_number };
@@ -58,57 +54,62 @@ static __always_inline struct ledger *ledger_of_request(struct task_struct *task
 	file_of(inode, &key.file);
 	if (!is_wanted(&key.file))
 		return NULL;
-	if (config.detail == DETAIL_ROWS)
-		process_of(task, &key.process);
+	key.process.tgid = READ(task, tgid);
+	key.process.start = READ(task, group_leader, start_time);
+	key.process.cgroup = cgroup_id_in(READ(task, cgroups));
 	return ledger_of_key(&key);
 }
 
-/* Books that the latest read of the task (by its address) moved fewer bytes than were booked, if it did. */
-ONCE int settle_read(struct task_state *state, u64 *task_address)
+/* Books that the latest read of the task moved fewer bytes than were booked, if it did. */
+ONCE int settle_read(struct task_state *state)
 {
 	struct task_struct *task;
 	struct result *request;
-	struct reach reach = {};
+	struct reach_walk walk;
+	struct reach *reach;
 	struct ledger *ledger;
 	u64 calls_since, moved, unserved;
 
-	if (!state || !task_address)
+	if (!state)
 		return 0;
-	task = PLAIN(task_struct, (void *)*task_address);
+	task = PLAIN(task_struct, (void *)state->self);
 	request = &state->read_result;
-	calls_since = task->ioac.syscr - request->call.serial;
+	calls_since = READ(task, ioac.syscr) - request->call.serial;
 	if (!request->open || !calls_since)
 		return 0;
 	request->open = 0;
-	moved = task->ioac.rchar - request->account;
+	moved = READ(task, ioac.rchar) - request->account;
 	if (moved >= request->bytes)
 		return 0;
-	ledger = ledger_of_request(task, request);
-	reach.call = request->call;
-	reach.inode_number = request->inode_number;
-	reach.start = request->start;
-	reach.end = request->end;
-	reach.cut = request->start;
+	reach = &state->reach;
+	__builtin_memset(reach, 0, sizeof(*reach));
+	reach->call = request->call;
+	reach->inode_number = request->inode_number;
+	reach->start = request->start;
+	reach->end = request->end;
+	reach->cut = request->start;
 	if (moved && (request->pos + moved - 1) >> config.page_shift >= request->start)
-		reach.cut = ((request->pos + moved - 1) >> config.page_shift) + 1;
-	reach.task = task->pid;
-	reach.started = (u32)task->start_time;
-	bpf_loop(1 << 14, reach_step, &reach, 0);
-	unserved = reach.cut <= reach.end ? reach.end - reach.cut + 1 : 0;
+		reach->cut = ((request->pos + moved - 1) >> config.page_shift) + 1;
+	reach->task = READ(task, pid);
+	reach->started = (u32)READ(task, start_time);
+	walk.reach = reach;
+	bpf_loop(1 << 14, reach_step, &walk, 0);
+	ledger = ledger_of_request(task, request);
+	unserved = reach->cut <= reach->end ? reach->end - reach->cut + 1 : 0;
 	ADD(ledger, read_unserved_pages, unserved);
 	ADD(ledger, read_unserved_bytes, request->bytes - moved);
 	ADD(ledger, read_failed_requests, !moved);
 	/* what came in and was not reached came in ahead */
-	ADD(ledger, read_missed_pages, reach.missed - request->misses);
-	ADD(ledger, readahead_pages, request->misses - reach.missed);
-	ADD(ledger, read_hit_pages, request->misses - reach.missed - unserved);
-	ADD(ledger, readahead_hit_pages, -reach.used);
+	ADD(ledger, read_missed_pages, reach->missed - request->misses);
+	ADD(ledger, readahead_pages, request->misses - reach->missed);
+	ADD(ledger, read_hit_pages, request->misses - reach->missed - unserved);
+	ADD(ledger, readahead_hit_pages, -reach->used);
 	ADD(ledger, unsure_reads, calls_since > 1);
 	return 0;
 }
 
 /* As above, of the latest write. */
-ONCE int settle_write(struct task_state *state, u64 *task_address)
+ONCE int settle_write(struct task_state *state)
 {
 	struct task_struct *task;
 	struct address_space *mapping;
@@ -117,15 +118,15 @@ ONCE int settle_write(struct task_state *state, u64 *task_address)
 	u64 calls_since, moved, size, end, pages;
 	bool sure;
 
-	if (!state || !task_address)
+	if (!state)
 		return 0;
-	task = PLAIN(task_struct, (void *)*task_address);
+	task = PLAIN(task_struct, (void *)state->self);
 	request = &state->write_result;
-	calls_since = task->ioac.syscw - request->call.serial;
+	calls_since = READ(task, ioac.syscw) - request->call.serial;
 	if (!request->open || !calls_since)
 		return 0;
 	request->open = 0;
-	moved = task->ioac.wchar - request->account;
+	moved = READ(task, ioac.wchar) - request->account;
 	if (moved >= request->bytes)
 		return 0;
 	sure = calls_since == 1;
@@ -151,19 +152,15 @@ ONCE int settle_write(struct task_state *state, u64 *task_address)
 }
 
 /* Of the task's latest read and write, if they are over. */
-static __always_inline void settle_results(struct task_state *state, struct task_struct *task)
+static __always_inline void settle_results(struct task_state *state)
 {
-	u64 address = (u64)task;
-
-	settle_read(state, &address);
-	settle_write(state, &address);
+	settle_read(state);
+	settle_write(state);
 }
 
-/* Starts to wait for the result of a request that was booked as a whole. */
-static __always_inline void open_result(struct result *result, struct inode *inode, const struct call *call,
-					u64 account)
+/* Starts to wait for the result of a request that was booked as a whole, and whose call is set. */
+static __always_inline void open_result(struct result *result, struct inode *inode, u64 account)
 {
-	result->call = *call;
 	result->inode_number = READ(inode, i_ino);
 	result->generation = READ(inode, i_generation);
 	result->account = account;

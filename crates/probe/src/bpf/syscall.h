@@ -117,15 +117,14 @@ int BPF_PROG(on_sys_exit, struct pt_regs *raw_regs, long result)
 	state->ahead.mapping = 0;
 	count_read(state);
 	if (result < read->tally.bytes) {
-		u64 address = (u64)task;
-
-		open_result(&state->read_result, inode, &read->call, task->ioac.rchar - result);
+		state->read_result.call = read->call;
+		open_result(&state->read_result, inode, task->ioac.rchar - result);
 		state->read_result.pos = range.pos;
 		state->read_result.bytes = read->tally.bytes;
 		state->read_result.start = read->start;
 		state->read_result.end = read->end;
 		state->read_result.misses = read->tally.misses;
-		settle_read(state, &address);
+		settle_read(state);
 	}
 	return 0;
 }

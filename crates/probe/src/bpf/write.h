@@ -38,10 +38,9 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	struct address_space *mapping = READ(inode, i_mapping);
 	struct task_state *state;
 	struct pt_regs *regs;
-	u64 m = (u64)mapping, serial = task->ioac.syscw, shift = config.page_shift, len, end;
+	u64 m = (u64)mapping, serial, shift = config.page_shift, len, end;
 	u64 first_page = pos >> shift, event_pos = pos;
 	struct range direct = {};
-	u64 address = (u64)task;
 	u32 nr, requests = 1;
 	bool same;
 
@@ -49,6 +48,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
+	serial = write_serial(task, regs, nr);
 	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
 		/* counted when it was submitted, unless it was to go around the cache and cannot */
 		if (!find_direct_write(&direct))
@@ -85,9 +85,10 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	set_call(&state->write, m, serial, nr, state->epoch);
 	state->write_pos = event_pos;
 	state->write_end = end;
-	settle_write(state, &address);
+	settle_write(state);
 	if (len) {
-		open_result(&state->write_result, inode, &state->write, task->ioac.wchar);
+		state->write_result.call = state->write;
+		open_result(&state->write_result, inode, task->ioac.wchar);
 		state->write_result.pos = pos;
 		state->write_result.bytes = len;
 		state->write_result.start = first_page;

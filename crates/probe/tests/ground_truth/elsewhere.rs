@@ -18,13 +18,14 @@ use crate::problem::{Context, Problem, Result};
 use crate::random::Random;
 use crate::reader::{Access, At, Call, Mapping};
 use crate::stand::{Evictions, Room, trial};
-use crate::table::{Comparison, FAULTS, Label, READS};
+use crate::table::{Comparison, FAULTS, Label, READS, known};
 
 /// The trials. None of this is the affair of one file system, so one of them is enough.
 pub fn trials() -> Vec<Trial> {
     vec![
         trial(FileSystem::Ext4, "around_the_cache", around_the_cache),
         trial(FileSystem::Ext4, "overlay", overlay),
+        trial(FileSystem::Ext4Inline, "data_in_the_inode", in_the_inode),
         trial(FileSystem::Ext4, "mmap_beyond_the_end", mmap_beyond_the_end),
     ]
 }
@@ -51,6 +52,54 @@ fn around_the_cache(room: &mut Room) -> Result<()> {
         .exact("pages", 0, ledger[Counter::ReadRequestedPages])
         .nothing_else(&ledger, &READS);
     room.judge(label, comparison);
+    Ok(())
+}
+
+/// Files that have no blocks: there is no readahead for them, and no event for their reads but the page's insert.
+fn in_the_inode(room: &mut Room) -> Result<()> {
+    let subject = room.file("small", 40)?;
+    for (state, times) in [(State::Cold, 1), (State::Warm, 3)] {
+        for wanted in [20, 40, 4096] {
+            let label = Label::new(room.kind.name(), "pread")
+                .size(wanted)
+                .prepared(state, Folios::Small);
+            let measured = room.stand.measure(
+                &label,
+                &subject,
+                Evictions::Spoil,
+                || subject.prepare(state, Folios::Small, &mut Random::named(&label.line())),
+                |touched, tools| {
+                    let mut oracle = Oracle::new(&subject, touched);
+                    let file = File::open(subject.path()).context("open")?;
+                    for _ in 0..times {
+                        oracle.request(0, wanted, || {
+                            let got = rustix::io::pread(&file, tools.buffer.slice(wanted), 0);
+                            Ok(got.context("pread")? as u64)
+                        })?;
+                    }
+                    // Reads at the end and of something else hide nothing.
+                    let got = rustix::io::pread(&file, tools.buffer.slice(8), 40);
+                    got.context("pread at the end")?;
+                    Ok(oracle.expected())
+                },
+            );
+            match measured {
+                Ok(done) => {
+                    let (expected, ledger) = (done.expected, &done.ledger);
+                    let comparison = Comparison::new()
+                        .exact("requests", expected.requests, ledger[Counter::ReadRequests])
+                        .exact("pages", expected.pages, ledger[Counter::ReadRequestedPages])
+                        .exact("bytes", expected.bytes, ledger[Counter::ReadRequestedBytes])
+                        .exact("hits", expected.hits, known(ledger.hits()))
+                        .exact("misses", expected.misses, ledger[Counter::ReadMissedPages])
+                        .silently("unserved", 0, ledger[Counter::ReadUnservedBytes])
+                        .silently("marks", 0, u64::from(!ledger.is_exact()));
+                    room.judge(label, comparison);
+                }
+                Err(problem) => room.failed(&label, &problem),
+            }
+        }
+    }
     Ok(())
 }
 

@@ -58,7 +58,7 @@ fn unwilling(room: &Room) -> Result<(Subject, u64)> {
         std::fs::remove_file(&path).context("remove the file")?;
     }
     match room.kind {
-        FileSystem::Ext4 => {
+        FileSystem::Ext4 | FileSystem::Ext4Inline => {
             let file = File::create(&path).context("create a file")?;
             let flags = rustix::fs::ioctl_getflags(&file).context("lsattr")?;
             let without = flags & !IFlags::from_bits_retain(EXTENTS);

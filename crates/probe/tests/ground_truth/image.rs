@@ -28,6 +28,8 @@ const DEVICE_BYTES: u64 = 16 << 20;
 pub enum FileSystem {
     /// Large folios since 6.16, buffered reads by the generic code.
     Ext4,
+    /// Ext4 that keeps small files in their inodes.
+    Ext4Inline,
     /// Large folios, iomap, reflinks.
     Xfs,
     /// XFS with blocks of four pages: each folio has that many pages at least (6.12 and later).
@@ -61,6 +63,7 @@ impl FileSystem {
     fn mount_type(self) -> &'static str {
         match self {
             FileSystem::XfsLargeBlocks => "xfs",
+            FileSystem::Ext4Inline => "ext4",
             kind => kind.name(),
         }
     }
@@ -69,6 +72,7 @@ impl FileSystem {
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
+            FileSystem::Ext4Inline => "ext4-inline",
             FileSystem::Xfs => "xfs",
             FileSystem::XfsLargeBlocks => "xfs-large-blocks",
             FileSystem::Btrfs => "btrfs",
@@ -101,6 +105,11 @@ impl FileSystem {
                 ];
                 Some(("mkfs.ext4", &OPTIONS, "e2fsprogs"))
             }
+            FileSystem::Ext4Inline => Some((
+                "mkfs.ext4",
+                &["-q", "-F", "-b", "4096", "-O", "inline_data", "-I", "256"],
+                "e2fsprogs",
+            )),
             FileSystem::Xfs => Some(("mkfs.xfs", &["-q", "-f"], "xfsprogs")),
             FileSystem::XfsLargeBlocks => {
                 Some(("mkfs.xfs", &["-q", "-f", "-b", "size=16384"], "xfsprogs"))
@@ -253,6 +262,11 @@ impl Workshop {
                     .into(),
             ));
         }
+        if kind == FileSystem::Ext4Inline && !has_cachestat() {
+            return Err(NotMounted::Missing(
+                "there is no disk in memory for it".into(),
+            ));
+        }
         let disk = self.disks.borrow_mut().pop();
         if let Some(disk) = disk {
             let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();
@@ -287,7 +301,7 @@ impl Workshop {
                 NotMounted::Missing(
                     "this kernel mounts no xfs with blocks larger than a page".into(),
                 )
-            } else if is_known_to_kernel(kind.name()) {
+            } else if is_known_to_kernel(kind.mount_type()) {
                 NotMounted::Failed(problem)
             } else {
                 NotMounted::Missing(format!("this kernel has no {kind}"))

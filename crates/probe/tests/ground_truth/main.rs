@@ -12,11 +12,12 @@
 //! # Layout
 //! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
 //! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `lifetimes`, `again`, `names`,
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `lifetimes`, `again`, `names`,
 //!   `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
 mod again;
+mod aio;
 mod direct;
 mod elsewhere;
 mod fallback;
@@ -106,6 +107,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(direct::trials());
     trials.extend(writes::trials());
     trials.extend(results::trials());
+    trials.extend(aio::trials());
     trials.extend(lifetimes::trials());
     trials.extend(names::trials());
     trials.extend(elsewhere::trials());

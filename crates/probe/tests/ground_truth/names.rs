@@ -1,7 +1,7 @@
 //! Files by their names: as deep and as long as file systems allow, where a record has no room for them.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
 use libtest_mimic::Trial;
@@ -43,6 +43,20 @@ fn seen(room: &mut Room, names: &[String]) -> Result<FileInfo> {
     let file = openat(&directory, "file", flags, Mode::RUSR).context("create the file")?;
     rustix::io::write(&file, b"x").context("write to the file")?;
     let stat = rustix::fs::fstat(file.as_fd()).context("stat the file")?;
+    // A file that is gone may have had the same inode number.
+    let mut generation = 0_i32;
+    // SAFETY: the kernel writes an int.
+    let asked = unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::FS_IOC_GETVERSION,
+            &raw mut generation,
+        )
+    };
+    if asked != 0 {
+        return Err(std::io::Error::last_os_error()).context("FS_IOC_GETVERSION");
+    }
+    let generation = generation.cast_unsigned();
     let snapshot = room.stand.snapshot()?;
     let found = snapshot.files.iter().find(|(id, _)| {
         let device = (id.major, id.minor);
@@ -50,7 +64,7 @@ fn seen(room: &mut Room, names: &[String]) -> Result<FileInfo> {
             rustix::fs::major(stat.st_dev),
             rustix::fs::minor(stat.st_dev),
         ) == device;
-        same && id.inode == stat.st_ino
+        same && id.inode == stat.st_ino && id.generation == generation
     });
     match found {
         Some((_, info)) => Ok(info.clone()),

@@ -339,27 +339,29 @@ fn written_memory_ends(room: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// Puts a limit of this process back.
-struct Limited(Rlimit);
+/// Puts a limit of this process back, and what its signal did.
+struct Limited(Rlimit, libc::sighandler_t);
 
 impl Limited {
     /// Files may have this size at most, and who goes beyond gets an error instead of a signal.
     fn to(bytes: u64) -> Result<Self> {
         let before = rustix::process::getrlimit(Resource::Fsize);
         // SAFETY: to ignore a signal takes nothing from anybody: the default would end this process.
-        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let handler = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let limit = Rlimit {
             current: Some(bytes),
             ..before
         };
         rustix::process::setrlimit(Resource::Fsize, limit).context("setrlimit")?;
-        Ok(Limited(before))
+        Ok(Limited(before, handler))
     }
 }
 
 impl Drop for Limited {
     fn drop(&mut self) {
         let _ = rustix::process::setrlimit(Resource::Fsize, self.0);
+        // SAFETY: what it was before.
+        unsafe { libc::signal(libc::SIGXFSZ, self.1) };
     }
 }
 
