@@ -220,7 +220,10 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	}
 	if (requests) {
 		state->read_pages = state->read_misses = 0;
-		settle_read(state);
+		/* without a call where all has moved, as mostly */
+		if (state->read_result.open &&
+		    task->ioac.rchar - state->read_result.account < state->read_result.bytes)
+			settle_read(state);
 		/* the others are in none of the task's accounts */
 		if (known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
 			set_call(&state->read_result.call, m, serial, nr, state->epoch);
