@@ -247,6 +247,8 @@ fn dump() {
     until("the dump names what is locked", || {
         (fs::read(&path).ok()? == expected).then_some(())
     });
+    let mode = path.metadata().expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "paths are not for everybody");
     following.signal(Signal::TERM);
     following.wait().expect(0, "that is how it ends");
 

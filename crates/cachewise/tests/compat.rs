@@ -142,6 +142,16 @@ fn cache_bench_prints_its_lines() {
     let ended = Ended::of(&mut command).expect(0, "it reads");
     let said = ended.out();
     assert!(said.contains("read"), "its lines: {said}");
+    // The line of its own README, with its long names.
+    let mut command = called(&scratch, "cache-bench");
+    command.arg("--file").arg(scratch.path("file"));
+    command.args("--read 2 --chunk 32 --mmap 1 --preread 1 --bloat 1".split(' '));
+    let ended = Ended::of(&mut command).expect(0, "it knows --bloat");
+    assert!(
+        ended.out().contains("bloat: 1, chunk: 32 KiB"),
+        "its head: {}",
+        ended.out()
+    );
 }
 
 fn what_is_refused_does_nothing() {

@@ -311,6 +311,26 @@ fn what_is_cold_stays_in_the_order_given() {
 }
 
 #[test]
+fn a_terminal_gets_no_escape_sequence_and_a_pipe_gets_the_name() {
+    if !has_terminals("names on a terminal") {
+        return;
+    }
+    let scratch = Scratch::new();
+    fs::write(scratch.path("a\x1b]0;title\x07b"), "content").expect("any byte may be in a name");
+    let binary = env!("CARGO_BIN_EXE_cachewise");
+    for unit in ["file", "range"] {
+        let line = format!("exec '{binary}' order --unit {unit} .");
+        let shown = Ended::of(on_terminal(&line).current_dir(scratch.directory()))
+            .expect(0, "it succeeds on a terminal")
+            .out();
+        assert!(!shown.contains('\x1b'), "{unit}: {shown:?}");
+        assert!(shown.contains(r"a\x1b]0;title\x07b"), "{unit}: {shown:?}");
+        let piped = done(&["order", "--unit", unit, "."], &scratch).out();
+        assert!(piped.contains("a\x1b]0;title\x07b"), "{unit}: {piped:?}");
+    }
+}
+
+#[test]
 fn an_empty_file_has_no_range() {
     let scratch = Scratch::new();
     scratch.file("empty", 0);

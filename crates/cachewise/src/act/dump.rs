@@ -91,7 +91,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let write = || {
         let mut file = tempfile::Builder::new()
             .prefix(".cachewise-")
-            .permissions(Permissions::from_mode(0o644))
+            .permissions(Permissions::from_mode(0o600))
             .tempfile_in(directory)?;
         file.write_all(bytes)?;
         file.persist(path).map_err(|error| error.error)

@@ -217,7 +217,11 @@ pub const TOOLS: [Tool; 6] = [
             valued(&["-w", "--write"], "MIB", How::Same),
             valued(&["-m", "--mmap"], "0|1", How::Same),
             valued(&["-p", "--preread"], "0|1", How::Same),
-            valued(&["-b", "--bloating"], "0|1", How::Value("--keep-reads")),
+            valued(
+                &["-b", "--bloat", "--bloating"],
+                "0|1",
+                How::Value("--keep-reads"),
+            ),
             valued(&["-c", "--chunk"], "KIB", How::Same),
             valued(&["-i", "--interval"], "SECONDS", How::Same),
             valued(&["-l", "--log"], "LOG", How::Same),

@@ -3,6 +3,7 @@
 mod simulated;
 mod stdout;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
@@ -94,18 +95,24 @@ fn write_plain(
     survey: &Survey,
     plan: &Plan,
 ) -> io::Result<Sink> {
+    // Programs get the bytes of a name; a terminal gets text that it does not act on.
+    let escapes = sink.is_terminal && !arguments.null;
+    let name = |file: usize| match &survey.paths[file] {
+        path if escapes => Cow::Owned(escaped(&**path).into_owned().into_bytes()),
+        path => Cow::Borrowed(path.as_os_str().as_bytes()),
+    };
     let mut out = io::BufWriter::new(sink);
     let end = if arguments.null { b'\0' } else { b'\n' };
     match arguments.unit {
         Unit::File => {
             for file in files(survey, plan) {
-                out.write_all(survey.paths[file].as_os_str().as_bytes())?;
+                out.write_all(&name(file))?;
                 out.write_all(&[end])?;
             }
         }
         Unit::Range => {
             for run in ranges(plan) {
-                out.write_all(survey.paths[run.file].as_os_str().as_bytes())?;
+                out.write_all(&name(run.file))?;
                 let (start, len) = (run.range.start, run.range.len);
                 write!(out, "\t{start}\t{len}\t{}", class(run.class))?;
                 out.write_all(&[end])?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_model::{Measured, Stretch};
+use cachewise_model::{Exactness, Measured, Stretch};
 
 use super::{App, Beat, Position};
 use crate::action::{Action, Scene, binding};
@@ -59,10 +59,14 @@ impl App {
         }
     }
 
-    /// Whether something of the time that findings are over was not counted as it should be.
-    pub(crate) fn has_lost(&self) -> bool {
-        let mut recent = self.recent.iter().chain(&self.shown);
-        recent.any(|stretch| !stretch.lost.is_empty())
+    /// How far the numbers of the last minute can be trusted.
+    pub(crate) fn exactness(&self) -> Exactness {
+        let is_exact = self.setup.backend.exact;
+        let recent = self.recent.iter().chain(&self.shown);
+        recent
+            .map(|stretch| Exactness::new(is_exact, &stretch.lost))
+            .find(|exactness| *exactness != Exactness::Exact)
+            .unwrap_or_else(|| Exactness::new(is_exact, &[]))
     }
 
     /// A sample of a recording, with what came before it for the sparkline.

@@ -1,6 +1,6 @@
 //! The machine's numbers, and what became of them.
 
-use cachewise_model::{Count, Measured, Value, field};
+use cachewise_model::{Count, Exactness, Measured, Value, field};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -70,22 +70,22 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
             } else {
                 "stands"
             };
-            let lost = if app.has_lost() {
-                ", incomplete (f)"
-            } else {
-                ""
+            let how = match app.exactness() {
+                Exactness::Exact => "",
+                Exactness::Incomplete => ", incomplete (f)",
+                Exactness::Estimated => ", estimates",
             };
             format!(
-                "sample {} of {}, {state}{lost}",
+                "sample {} of {}, {state}{how}",
                 position.sample, position.of
             )
         }
         (Scene::Recording, None) => "a recording".into(),
         (Scene::Live, _) => {
-            let how = match (app.has_lost(), app.setup.backend.exact) {
-                (true, _) => "incomplete (f)",
-                (false, true) => "exact",
-                (false, false) => "estimates",
+            let how = match app.exactness() {
+                Exactness::Exact => "exact",
+                Exactness::Incomplete => "incomplete (f)",
+                Exactness::Estimated => "estimates",
             };
             format!("every {:?}, {how}", app.setup.interval)
         }
