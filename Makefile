@@ -28,13 +28,14 @@ test-kernels: ## the ground truth and the release binary on Debian's 6.1 and 6.1
 	@scripts/setup kernels
 	@scripts/test-kernels --all
 
-lint: ## formatting, clippy, documentation and shell scripts; warnings are errors
+lint: ## formatting, clippy, documentation, shell scripts and prose; warnings are errors
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --features cachewise/otlp --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	@scripts/lint-shell
+	@scripts/lint-prose
 
 bench: ## what the probe costs a program, how long a census and a start take
 	@scripts/setup run
