@@ -10,8 +10,9 @@
 //! what is counted, `CACHEWISE_TEST_ONLY` parts of the names of the trials that are to be run. Without root nothing is run, and one line says so.
 //!
 //! # Layout
-//! - `stand`: the probe, the mounts, and how a case is done; `image`: the mounts themselves.
-//! - `oracle`: files of known residency, and the truth about reads; `reader`: the calls.
+//! - `stand`: the probe, the mounts, and how a case is done.
+//! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
+//!   truth about reads; `reader`, the calls.
 //! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `lifetimes`, `again`, `names`,
 //!   `elsewhere`: the cases.
 //! - `table`: expected and counted.
@@ -22,25 +23,23 @@ mod direct;
 mod elsewhere;
 mod fallback;
 mod forms;
-mod image;
 mod lifetimes;
 mod limits;
 mod matrix;
 mod names;
-mod oracle;
-mod problem;
 mod races;
-mod random;
-mod reader;
 mod results;
 mod stand;
 mod table;
 mod writes;
 
-use std::fs;
+#[path = "../kit/mod.rs"]
+mod kit;
+
 use std::path::Path;
 use std::process::ExitCode;
 
+use kit::{image, libaio, needs, oracle, partial, problem, random, reader};
 use libtest_mimic::{Arguments, Completion, Trial};
 use rustix::mm::MlockAllFlags;
 
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
     if arguments.list {
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
-    if let Some(reason) = why_not() {
+    if let Some(reason) = needs::missing() {
         println!("skipped: ground truth: {reason}");
         trials = trials
             .into_iter()
@@ -115,39 +114,4 @@ fn trials() -> Vec<Trial> {
     let by_place = |trial: &Trial| trial.name().split("::").next().map(str::to_owned);
     trials.sort_by_key(by_place);
     trials
-}
-
-/// Why the ground truth cannot be had here, if it cannot.
-fn why_not() -> Option<String> {
-    /// By their numbers in linux/capability.h.
-    const NEEDED: [(u32, &str); 3] = [
-        (21, "CAP_SYS_ADMIN for loop mounts"),
-        (38, "CAP_PERFMON"),
-        (39, "CAP_BPF"),
-    ];
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
-        .unwrap_or(0);
-    let missing: Vec<&str> = NEEDED
-        .iter()
-        .filter(|(number, _)| effective & (1 << number) == 0)
-        .map(|(_, name)| *name)
-        .collect();
-    if !missing.is_empty() {
-        return Some(format!("needs root ({})", missing.join(", ")));
-    }
-    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Some("needs BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
-    }
-    let no_loop = !image::has_cachestat() && std::env::var_os(image::DISKS).is_none();
-    if no_loop {
-        return Some(format!(
-            "needs cachestat(2), Linux 6.5 or later, or RAM disks ({})",
-            image::DISKS
-        ));
-    }
-    None
 }

@@ -3,22 +3,19 @@
 //! How far each gets is known beforehand: memory that ends, a limit on the size of files, a file system that
 //! is full, pages that are not in the cache where the call may not wait.
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::ptr;
 
 use libtest_mimic::Trial;
 use rustix::io::{Errno, ReadWriteFlags};
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
-use rustix::process::{Resource, Rlimit};
 
 use cachewise_model::{Counter, contradicts_itself};
 use cachewise_probe::BackEnd;
 
 use crate::image::FileSystem;
 use crate::oracle::{Folios, Oracle, State, Subject, page_size};
+use crate::partial::{HALF_BYTES as REQUEST, HalfMemory, Limited};
 use crate::problem::{Context, Problem, Result};
 use crate::random::Random;
 use crate::reader::open_direct;
@@ -26,7 +23,6 @@ use crate::stand::{Evictions, Room, trial};
 use crate::table::{Comparison, Label, READS, known};
 
 const FILE_BYTES: u64 = 8 << 20;
-const REQUEST: u64 = 1 << 20;
 
 /// Trials on the file systems with a cache.
 pub fn trials() -> Vec<Trial> {
@@ -48,45 +44,6 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials
-}
-
-/// Memory of two halves, of which nobody may touch the second.
-struct HalfMemory(*mut c_void);
-
-impl HalfMemory {
-    fn new() -> Result<Self> {
-        let (read, write) = (ProtFlags::READ, ProtFlags::WRITE);
-        // SAFETY: new memory at a place of the kernel's choice, which only `drop` unmaps; the half that is
-        // protected is touched by system calls alone.
-        unsafe {
-            let whole = 2 * REQUEST as usize;
-            let start =
-                rustix::mm::mmap_anonymous(ptr::null_mut(), whole, read | write, MapFlags::PRIVATE)
-                    .context("mmap")?;
-            let memory = HalfMemory(start);
-            rustix::mm::mprotect(
-                start.byte_add(REQUEST as usize),
-                REQUEST as usize,
-                MprotectFlags::empty(),
-            )
-            .context("mprotect")?;
-            ptr::write_bytes(start.cast::<u8>(), 1, REQUEST as usize);
-            Ok(memory)
-        }
-    }
-
-    /// Where the last `bytes` begin that can be touched.
-    fn before_its_end(&self, bytes: u64) -> *mut c_void {
-        // SAFETY: inside of the first half.
-        unsafe { self.0.byte_add((REQUEST - bytes) as usize) }
-    }
-}
-
-impl Drop for HalfMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made, which nothing refers to.
-        let _ = unsafe { rustix::mm::munmap(self.0, 2 * REQUEST as usize) };
-    }
 }
 
 /// The result of a call: that it failed by this error is 0 bytes.
@@ -337,32 +294,6 @@ fn written_memory_ends(room: &mut Room) -> Result<()> {
         Ok(written)
     });
     Ok(())
-}
-
-/// Puts a limit of this process back, and what its signal did.
-struct Limited(Rlimit, libc::sighandler_t);
-
-impl Limited {
-    /// Files may have this size at most, and who goes beyond gets an error instead of a signal.
-    fn to(bytes: u64) -> Result<Self> {
-        let before = rustix::process::getrlimit(Resource::Fsize);
-        // SAFETY: to ignore a signal takes nothing from anybody: the default would end this process.
-        let handler = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-        let limit = Rlimit {
-            current: Some(bytes),
-            ..before
-        };
-        rustix::process::setrlimit(Resource::Fsize, limit).context("setrlimit")?;
-        Ok(Limited(before, handler))
-    }
-}
-
-impl Drop for Limited {
-    fn drop(&mut self) {
-        let _ = rustix::process::setrlimit(Resource::Fsize, self.0);
-        // SAFETY: what it was before.
-        unsafe { libc::signal(libc::SIGXFSZ, self.1) };
-    }
 }
 
 /// write(2) across the largest size that a file may have (RLIMIT_FSIZE).

@@ -2,7 +2,7 @@
 
 #[path = "../support/disks.rs"]
 mod disks;
-#[path = "../../../probe/tests/ground_truth/problem.rs"]
+#[path = "../../../probe/tests/kit/problem.rs"]
 mod problem;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,6 @@
 //! Test programs that do the same on one file system after the other, each made for it and mounted over a loop device.
 
-#[path = "../../../probe/tests/ground_truth/image.rs"]
+#[path = "../../../probe/tests/kit/image.rs"]
 #[allow(dead_code, reason = "made for more than this")]
 mod image;
 
