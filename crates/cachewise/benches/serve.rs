@@ -30,6 +30,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const GOAL: Duration = Duration::from_millis(20);
 /// Processes that read between two scrapes.
 const BUSY: usize = 20;
+/// The server's token.
+const TOKEN: &str = "a-token-of-enough-characters";
 /// Reads without starting another program, so that what runs is what was counted.
 const READER: &str = r#"while read -r _; do read -r _ < "$0"; done"#;
 
@@ -75,7 +77,8 @@ fn get(address: &str, path: &str) -> Outcome<(String, Duration)> {
     let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAccept: application/openmetrics-text\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Accept: application/openmetrics-text\r\n\r\n"
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -98,6 +101,7 @@ fn ticks(pid: u32) -> Outcome<f64> {
 fn bench(processes: usize, rounds: usize) -> Outcome<String> {
     let mut server = Command::new(env!("CARGO_BIN_EXE_cachewise"))
         .args(["serve", "--listen", "127.0.0.1:0", "--top-n", "20"])
+        .env("CACHEWISE_TOKEN", TOKEN)
         .stdout(Stdio::piped())
         .spawn()?;
     let mut line = String::new();

@@ -425,6 +425,7 @@ pub(crate) mod sample {
             top_groups: 0,
             names: Names::All,
             token: None,
+            public_metrics: false,
             hosts: Vec::new(),
             limits: Limits::default(),
         }

@@ -37,7 +37,7 @@ pub use gather::{Asking, Gatherer};
 pub use http::Server;
 pub use metrics::{Collector, FAMILIES, Family, Series, UnknownCollector, markdown};
 pub use names::Names;
-pub use options::{Limits, Options, Token, WeakToken};
+pub use options::{Endpoint, Limits, Options, Token, WeakToken};
 #[cfg(feature = "otlp")]
 pub use push::{NotOtlp, Otlp, OtlpAddress};
 pub use report::{ReportPage, report_page};

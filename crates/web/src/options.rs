@@ -1,14 +1,33 @@
 //! What is served to whom, and the bounds.
 
 use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 
 use crate::metrics::Collector;
 use crate::names::Names;
 
-/// What is served to whom.
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// An address; port 0 is any free one.
+    Tcp(SocketAddr),
+    /// A Unix socket with mode 0660.
+    Unix {
+        /// Its name.
+        path: PathBuf,
+        /// The id of its group; without one it has the group of the process.
+        group: Option<u32>,
+    },
+}
+
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// From tick to tick of the live views.
@@ -19,8 +38,10 @@ pub struct Options {
     pub top_groups: usize,
     /// Which file names may be told.
     pub names: Names,
-    /// What must be known to be answered.
+    /// The token that clients need.
     pub token: Option<Token>,
+    /// Answer `/metrics` without the token.
+    pub public_metrics: bool,
     /// Names, besides `localhost`, by which browsers may call this server.
     pub hosts: Vec<String>,
     /// Bounds.
@@ -95,6 +116,22 @@ impl Token {
         }
     }
 
+    /// A new one that cannot be guessed: 24 bytes of the kernel's generator.
+    ///
+    /// # Errors
+    /// If the kernel gives no random bytes.
+    pub fn random() -> io::Result<Token> {
+        let mut bytes = [0; 24];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        Ok(Token(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// Its characters, for the one place that shows or sends it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
     /// Whether this is it; takes as long for a nearly right one as for a wrong one.
     #[must_use]
     pub fn is(&self, given: &[u8]) -> bool {
@@ -111,6 +148,21 @@ impl fmt::Debug for Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn random_tokens_differ_and_fit_into_a_header_and_a_link() {
+        let [one, other] = [(); 2].map(|()| Token::random().expect("the kernel has random bytes"));
+        assert_ne!(one.reveal(), other.reveal(), "each is new");
+        assert!(
+            Token::new(one.reveal()).is_ok(),
+            "it keeps the rules that given tokens keep"
+        );
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        assert!(
+            one.reveal().bytes().all(plain),
+            "a link and a cookie carry it unchanged"
+        );
+    }
 
     #[test]
     fn tokens_are_long_and_stay_secret() {

@@ -13,13 +13,17 @@ const ADDRESS: &str = "127.0.0.1:10029";
 /// `cachewise serve`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Only this machine can reach the default address. Any other address needs a token: in a file \
-    (--token-file), or in the variable CACHEWISE_TOKEN; browsers ask for it as a password, with any user name. \
-    File names are private data: on a loopback address all are shown, on any other those under --root only.\n\n\
+    after_help = "Clients need a token: of a file (--token-file), of the variable CACHEWISE_TOKEN, or, on a loopback \
+    address, one made for this run: standard error gets a link with it, once. Programs send it as `Authorization: \
+    Bearer TOKEN`; browsers take the link, or ask for it as a password, with any user name. A Unix socket (--socket) \
+    needs no token: its mode is 0660.\n\n\
+    File names are private data: on a loopback address and a socket all are shown, on any other those under --root \
+    only.\n\n\
     Nothing is changed by any request. Ctrl-C ends it, as does SIGTERM.\n\n\
     Examples:\n  \
     cachewise serve\n  \
-    cachewise serve --listen 127.0.0.1:0 --no-collector memory\n  \
+    cachewise serve --listen 127.0.0.1:0 --no-collector memory --public-metrics\n  \
+    cachewise serve --socket /run/cachewise.sock --socket-group adm\n  \
     cachewise serve --top-n 20 --fileset 'pgdata=/var/lib/postgresql/**'\n  \
     cachewise serve --listen 0.0.0.0:10029 --token-file /etc/cachewise/token --root /srv"
 )]
@@ -27,7 +31,16 @@ pub struct Serve {
     /// Where to listen; with port 0 at any free one, which is printed.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ADDRESS)]
     pub listen: SocketAddr,
-    /// A file with the token that clients need; readable by nobody else.
+    /// Listen on a Unix socket of this name, with mode 0660, and not on an address.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "public_metrics"])]
+    pub socket: Option<PathBuf>,
+    /// Group of the socket, by its name in /etc/group or its number [default: that of the process].
+    #[arg(long, value_name = "GROUP", requires = "socket")]
+    pub socket_group: Option<String>,
+    /// Answer /metrics without the token; all else needs it.
+    #[arg(long)]
+    pub public_metrics: bool,
+    /// Read the token that clients need from a file with mode 0600.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Show the names of files under this directory; may be given again. On a loopback address it leaves

@@ -4,29 +4,28 @@
 //! one answers requests; one takes the census and looks at sets of files.
 //!
 //! # Layout
+//! - `access`: where it listens, and the token that clients need.
 //! - `survey`: what looks at files.
 //! - this file: what was typed, checked; wiring, and the end.
 
+mod access;
 mod survey;
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
 use cachewise_sys::allow_open_files;
-use cachewise_units::{escaped, shell_quoted};
 use cachewise_web::{
-    Collector, Gatherer, Limits, Machine, Names, Options, Server, Survey, Token, Watching,
+    Collector, Endpoint, Gatherer, Limits, Machine, Names, Options, Server, Survey, Watching,
 };
+
+use self::access::Access;
 
 use crate::cli::Serve;
 use crate::machine;
@@ -34,19 +33,19 @@ use crate::output::{explain, tell};
 use crate::signals::{self, Caught};
 use crate::watch::Watch;
 
-/// The variable that the token can be in.
-const TOKEN: &str = "CACHEWISE_TOKEN";
 /// Control groups with metrics of their own where their collector is asked for without a number.
 const TOP_GROUPS: usize = 10;
 
 /// Serves until it is told to end.
 pub fn serve(arguments: Serve) -> Result<ExitCode> {
-    let options = Arc::new(options(&arguments)?);
+    let endpoint = access::endpoint(&arguments)?;
+    let access = Access::of(&arguments, &endpoint)?;
+    let options = Arc::new(options(&arguments, &endpoint, &access)?);
     // Each connection has a descriptor. Where it may not be raised, fewer fit.
     let _ = allow_open_files(u64::MAX);
     // Before anything is loaded: a port that is taken should not cost that.
-    let server = Server::bind(arguments.listen, &options.limits)
-        .map_err(|error| why_not(&error, arguments.listen))?;
+    let server = Server::bind(&endpoint, &options.limits)
+        .map_err(|error| access::why_not(&error, &endpoint))?;
     let address = server.address().context("cannot tell where it listens")?;
     #[cfg(feature = "otlp")]
     let server = match arguments.otlp.clone() {
@@ -92,7 +91,7 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
             let _ = end.send(true);
         })
         .context("cannot start the thread that ends it")?;
-    announce(address)?;
+    access.announce(&endpoint, address)?;
     gatherer.run(&mut Watched { watch });
     match answering.join() {
         Ok(ended) => ended
@@ -102,34 +101,14 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
     }
 }
 
-/// Says where it is; who started it with port 0 reads it from here.
-fn announce(address: SocketAddr) -> Result<()> {
-    let mut out = io::stdout();
-    writeln!(
-        out,
-        "http://{address}/ (metrics: /metrics, JSON: /api/v1/openapi.json); Ctrl-C ends"
-    )
-    .and_then(|()| out.flush())
-    .context("cannot write to standard output")
-}
-
 /// What was typed, checked.
-fn options(arguments: &Serve) -> Result<Options> {
-    let loopback = arguments.listen.ip().is_loopback();
-    let token = token(arguments)?;
-    if !loopback && token.is_none() {
-        bail!(
-            "{} can be reached by other machines, and needs a token: put one into a file (head -c 24 /dev/urandom | \
-             base64) and name it with --token-file, or into the variable {TOKEN}; 127.0.0.1 needs none",
-            arguments.listen
-        );
-    }
+fn options(arguments: &Serve, endpoint: &Endpoint, access: &Access) -> Result<Options> {
     let roots = arguments.root.iter().map(|root| {
         root.canonicalize()
             .with_context(|| format!("--root {}: cannot be found", root.display()))
     });
     let roots: Vec<PathBuf> = roots.collect::<Result<_>>()?;
-    let names = match loopback && roots.is_empty() {
+    let names = match access::is_local(endpoint) && roots.is_empty() {
         true => Names::All,
         false => Names::Under(roots),
     };
@@ -142,7 +121,8 @@ fn options(arguments: &Serve) -> Result<Options> {
         },
         collectors: collectors(arguments)?,
         names,
-        token,
+        token: access.token(),
+        public_metrics: arguments.public_metrics,
         hosts: arguments.host.clone(),
         limits: Limits::default(),
     })
@@ -167,67 +147,6 @@ fn collectors(arguments: &Serve) -> Result<Vec<Collector>> {
         collector => Collector::DEFAULT.contains(collector),
     };
     Ok(Collector::ALL.into_iter().filter(is_on).collect())
-}
-
-/// Never an argument: every user sees those.
-fn token(arguments: &Serve) -> Result<Option<Token>> {
-    let (text, from) = match &arguments.token_file {
-        Some(path) => (read_token(path)?, path.display().to_string()),
-        None => match std::env::var_os(TOKEN) {
-            None => return Ok(None),
-            Some(token) => match token.into_string() {
-                Ok(token) => (token, TOKEN.to_owned()),
-                Err(_) => bail!("{TOKEN}: the token is not text"),
-            },
-        },
-    };
-    Token::new(&text).map(Some).context(from)
-}
-
-fn read_token(path: &Path) -> Result<String> {
-    let shown = escaped(path);
-    let cannot = || format!("cannot read the token file {shown}");
-    // Opened once: its name may come to mean another file.
-    let mut file = File::open(path).with_context(cannot)?;
-    let mode = file.metadata().with_context(cannot)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        bail!(
-            "the token file {shown} is open to others than its owner (mode {:04o}), so that its token may be no secret \
-             any more: chmod 600 {}, and put a new token into it",
-            mode & 0o7777,
-            shell_quoted(path)
-        );
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(cannot)?;
-    Ok(text)
-}
-
-/// Why it cannot listen there, and what to do.
-fn why_not(error: &io::Error, address: SocketAddr) -> anyhow::Error {
-    let what = match error.kind() {
-        ErrorKind::AddrInUse => format!(
-            "another program listens there already; `ss -tlnp 'sport = :{}'` shows which; --listen {}:0 takes any free port",
-            address.port(),
-            host(address)
-        ),
-        ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address; `ip address` lists those that it has".into()
-        }
-        ErrorKind::PermissionDenied => format!(
-            "ports below 1024 are for root; --listen {}:0 takes any free one",
-            host(address)
-        ),
-        _ => "choose another address with --listen".into(),
-    };
-    anyhow!("cannot listen on {address}: {error}: {what}")
-}
-
-fn host(address: SocketAddr) -> String {
-    match address {
-        SocketAddr::V4(address) => address.ip().to_string(),
-        SocketAddr::V6(address) => format!("[{}]", address.ip()),
-    }
 }
 
 /// The watch, as the server wants it.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::chromium::Chromium;
-use super::site::Site;
+use super::site::{Site, TOKEN};
 use crate::support::{Scratch, warm};
 
 /// Without scripts the tables have data: it is in the page as it comes.
@@ -46,6 +46,22 @@ pub fn without_scripts() {
     }
 }
 
+/// Opens the page by a link with the token; neither the address nor any script has it afterwards.
+fn log_in(browser: &mut Chromium, base: &str) {
+    browser.open(&format!("{base}login#token={TOKEN}"));
+    browser.until("the page is there", "globalThis.cachewise !== undefined");
+    assert_eq!(
+        browser.value("[location.href, document.cookie]"),
+        serde_json::json!([base, ""]),
+        "the token is not in the address, and the cookie is the browser's alone"
+    );
+    let sent = browser.requested();
+    assert!(
+        !sent.iter().any(|url| url.contains(TOKEN)),
+        "no request line has the token: {sent:?}"
+    );
+}
+
 /// Charts move, the map zooms and goes back, tables sort; nothing is fetched from elsewhere, and no script
 /// runs that did not come with the page.
 pub fn journey() {
@@ -58,7 +74,7 @@ pub fn journey() {
     let site = Site::new(&["--interval", "0.2"]);
     let base = format!("http://{}/", site.address);
     warm(&file);
-    browser.open(&base);
+    log_in(&mut browser, &base);
 
     // Charts: more points come, and other pixels with them.
     const CANVAS: &str = "document.querySelector('#chart-asked canvas').toDataURL()";

@@ -5,6 +5,7 @@
 //! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
 //! - `agreement`: `top -b` and `record` beside it, on the same load
 //! - `blind`: without the probe, what is not known is not 0
+//! - `access`: the token that a server makes, the cookie for it, the Unix socket, the packaged service
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
 //! - `browser`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
@@ -12,6 +13,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod access;
 mod agreement;
 mod blind;
 mod browser;
@@ -46,6 +48,12 @@ fn main() -> ExitCode {
             plain blind::metrics,
             plain blind::lists,
             plain blind::events,
+            plain access::made_token_is_shown_once_and_needed,
+            plain access::cookie_replaces_the_token_until_the_server_ends,
+            plain access::public_metrics_open_that_page_alone,
+            plain access::journal_gets_no_token,
+            plain access::socket_is_for_its_group,
+            plain access::packaged_service_makes_a_private_token_and_needs_it,
             plain refused::token,
             plain refused::other_hosts,
             plain refused::garbage,

@@ -8,10 +8,9 @@ use std::process::{Command, Stdio};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::http::{Request, connect, raw};
-use super::site::Site;
+use super::site::{Site, TOKEN};
 use crate::support::{Ended, Scratch, cachewise, until, warm};
 
-const TOKEN: &str = "a-token-of-enough-characters";
 const PAGES: [&str; 14] = [
     "/",
     "/metrics",
@@ -308,7 +307,7 @@ fn what_is_sent_is_not_read() {
     let mut slow: Vec<TcpStream> = (0..4).map(|_| connect(&site.address)).collect();
     for stream in &mut slow {
         stream
-            .write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .write_all(site.head("/api/v1/events").as_bytes())
             .expect("it is taken");
     }
     until("they are listened to", || {
@@ -357,7 +356,7 @@ pub fn slow_readers() {
     let full = (0..300).any(|_| {
         let mut stream = connect(&site.address);
         stream
-            .write_all(format!("GET {past} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+            .write_all(site.head(past).as_bytes())
             .expect("it is taken");
         let mut status = [0; 12];
         stream.read_exact(&mut status).expect("it is answered");
@@ -389,7 +388,7 @@ pub fn many_streams() {
     for _ in 0..32 {
         let mut stream = connect(&site.address);
         stream
-            .write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .write_all(site.head("/api/v1/events").as_bytes())
             .expect("it is taken");
         let mut first = [0; 12];
         stream.read_exact(&mut first).expect("it is answered");
@@ -406,7 +405,7 @@ pub fn many_streams() {
     until("their places are free again", || {
         let mut stream = connect(&site.address);
         stream
-            .write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .write_all(site.head("/api/v1/events").as_bytes())
             .expect("it is taken");
         let mut text = [0; 12];
         stream.read_exact(&mut text).expect("it is answered");
@@ -417,7 +416,7 @@ pub fn many_streams() {
 pub fn ends_at_once() {
     let site = Site::new(&["--interval", "0.1"]);
     let mut live = connect(&site.address);
-    live.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    live.write_all(site.head("/api/v1/events").as_bytes())
         .expect("it is taken");
     let idle = connect(&site.address);
     until("events come", || {
@@ -515,10 +514,8 @@ pub fn names() {
     }
     // An event, as live views get it.
     let mut live = connect(&site.address);
-    let head = format!(
-        "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-    );
-    live.write_all(head.as_bytes()).expect("it is taken");
+    live.write_all(site.head("/api/v1/events").as_bytes())
+        .expect("it is taken");
     let mut text = String::new();
     until("the file is in an event", || {
         read();

@@ -9,6 +9,9 @@ use rustix::process::Signal;
 use super::http::{Answer, Request};
 use crate::support::{Ended, Scratch, Started, cachewise, cachewise_as_nobody, until};
 
+/// The token of servers for which it does not matter.
+pub const TOKEN: &str = "a-token-of-enough-characters";
+
 /// A server, ended when dropped.
 pub struct Site {
     started: Started,
@@ -20,7 +23,7 @@ pub struct Site {
 impl Site {
     /// Starts one at any free port of the loopback address.
     pub fn new(arguments: &[&str]) -> Site {
-        Site::at("127.0.0.1:0", arguments, None)
+        Site::at("127.0.0.1:0", arguments, Some(TOKEN))
     }
 
     /// Starts one.
@@ -34,7 +37,7 @@ impl Site {
             true => cachewise_as_nobody(scratch),
             false => cachewise::<_, &str>([]),
         };
-        Site::of(command, "127.0.0.1:0", arguments, None)
+        Site::of(command, "127.0.0.1:0", arguments, Some(TOKEN))
     }
 
     fn of(mut command: Command, listen: &str, arguments: &[&str], token: Option<&str>) -> Site {
@@ -71,12 +74,9 @@ impl Site {
     /// The first event with numbers.
     pub fn tick(&self) -> serde_json::Value {
         let mut stream = super::http::connect(&self.address);
-        write!(
-            stream,
-            "GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n",
-            self.address
-        )
-        .expect("it can be asked");
+        stream
+            .write_all(self.head("/api/v1/events").as_bytes())
+            .expect("it can be asked");
         let mut lines = BufReader::new(stream).lines();
         lines
             .by_ref()
@@ -98,6 +98,12 @@ impl Site {
             Some(token) => request.header("Authorization", &format!("Bearer {token}")),
             None => request,
         }
+    }
+
+    /// A request for a page with the token, as it is sent.
+    pub fn head(&self, path: &str) -> String {
+        let token = self.token.as_deref().unwrap_or_default();
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n")
     }
 
     /// Asks for JSON.

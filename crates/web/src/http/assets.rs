@@ -28,6 +28,7 @@ macro_rules! assets {
 static ASSETS: &[Asset] = assets! {
     "app.js", "text/javascript; charset=utf-8";
     "charts.js", "text/javascript; charset=utf-8";
+    "login.js", "text/javascript; charset=utf-8";
     "format.js", "text/javascript; charset=utf-8";
     "tables.js", "text/javascript; charset=utf-8";
     "treemap.js", "text/javascript; charset=utf-8";

@@ -16,7 +16,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -33,6 +34,49 @@ const MOST_HEADERS: usize = 64;
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 10\r\n\
     Content-Type: text/plain\r\nContent-Length: 21\r\n\r\ntoo many connections\n";
 
+/// Accepts connections.
+pub(super) trait Accept {
+    type Stream: Stream;
+    async fn next(&self) -> io::Result<Self::Stream>;
+}
+
+/// A connection.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Writes what there is room for.
+    fn try_to_write(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        // Small answers are not to wait for acknowledgements; if it cannot be set they do.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<UnixStream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+impl Stream for TcpStream {
+    fn try_to_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write(bytes)
+    }
+}
+
+impl Stream for UnixStream {
+    fn try_to_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write(bytes)
+    }
+}
+
 struct Place {
     task: tokio::task::AbortHandle,
     busy: Arc<AtomicBool>,
@@ -40,7 +84,7 @@ struct Place {
 
 /// Accepts until `end` says so.
 pub(super) async fn accept(
-    listener: TcpListener,
+    listener: impl Accept,
     router: Router,
     limits: Limits,
     mut end: watch::Receiver<bool>,
@@ -57,12 +101,12 @@ pub(super) async fn accept(
                         places.remove(&number);
                     }
                 }
-                accepted = listener.accept() => break Some(accepted),
+                accepted = listener.next() => break Some(accepted),
             }
         };
         let stream = match accepted {
             None => break,
-            Some(Ok((stream, _))) => stream,
+            Some(Ok(stream)) => stream,
             Some(Err(_)) => {
                 // The client has gone, or there are no descriptors left: neither ends the server.
                 tokio::time::sleep(AGAIN).await;
@@ -113,20 +157,18 @@ fn make_room(places: &mut BTreeMap<u64, Place>) -> bool {
     }
 }
 
-fn refuse(stream: &TcpStream) {
+fn refuse(stream: &impl Stream) {
     // There is room for so little in any buffer; who does not read it sees that the connection ends.
-    let _ = stream.try_write(FULL);
+    let _ = stream.try_to_write(FULL);
 }
 
 async fn serve(
-    stream: TcpStream,
+    stream: impl Stream,
     router: Router,
     limits: Limits,
     busy: Arc<AtomicBool>,
     mut end: watch::Receiver<bool>,
 ) {
-    // Small answers are not to wait for acknowledgements; if it cannot be set they do.
-    let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         busy.store(true, Ordering::Relaxed);
         let answer = router.clone().call(request);

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::{Site, api};
-use crate::options::Token;
+use crate::options::{Options, Token};
 
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
@@ -114,13 +114,19 @@ fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
              --host NAME",
         );
     }
-    // Supervisors have no token, and learn nothing but whether it works.
-    let open = request.uri().path() == "/healthz";
+    let headers = request.headers();
+    let may_ask = |token: &Token| {
+        is_open(request.uri().path(), &site.options)
+            || knows(headers, token)
+            || site.session.is_of(headers)
+    };
     match &site.options.token {
-        Some(token) if !open && !knows(request.headers(), token) => {
+        Some(token) if !may_ask(token) => {
             let mut response = api::problem(
                 StatusCode::UNAUTHORIZED,
-                "a token is needed: as `Authorization: Bearer TOKEN`, or as the password, with any user name".into(),
+                "a token is needed: as `Authorization: Bearer TOKEN`, or as the password, with any user name; \
+                 /login takes it too"
+                    .into(),
             );
             // Browsers ask for it, and send it with everything, the stream of events included.
             response.headers_mut().insert(
@@ -130,6 +136,16 @@ fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
             Err(Box::new(response))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether a page needs no token: it gives nothing away, or was opened by the administrator.
+fn is_open(path: &str, options: &Options) -> bool {
+    match path {
+        // Supervisors have no token, and learn nothing but whether it works.
+        "/healthz" | "/login" | "/assets/login.js" => true,
+        "/metrics" => options.public_metrics,
+        _ => false,
     }
 }
 
@@ -157,8 +173,8 @@ fn is_port(text: &str) -> bool {
         .is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether the request has the token: as a bearer, or as the password of whoever.
-fn knows(headers: &HeaderMap, token: &Token) -> bool {
+/// Whether the request has the token: as a bearer, or as the password with any user name.
+pub(super) fn knows(headers: &HeaderMap, token: &Token) -> bool {
     let given = headers.get(header::AUTHORIZATION);
     let Some((scheme, value)) = given
         .and_then(|given| given.to_str().ok())

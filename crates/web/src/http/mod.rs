@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - [`Server`]: the routes. `connection`: accepting, bounds and ending. `patience`: clients that do not read.
-//! - `guard`: host, token, headers of every answer.
+//! - `socket`: a Unix socket with its mode and group.
+//! - `guard`: host, token, headers of every answer. `session`: a cookie for the token.
 //! - `api`: JSON. `live`: events and the charts' points. `columns`: what tables show.
 //! - `page`, `assets`: the page and what it is made of.
 
@@ -14,6 +15,8 @@ mod guard;
 pub(crate) mod live;
 mod page;
 mod patience;
+mod session;
+mod socket;
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +35,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::gather::Asking;
 use crate::metrics::{self, Format};
-use crate::options::{Limits, Options};
+use crate::options::{Endpoint, Limits, Options};
 use crate::source::Machine;
 use crate::survey::Survey;
 
@@ -43,6 +46,8 @@ pub(crate) struct Site {
     pub(crate) survey: Survey,
     pub(crate) machine: Arc<Machine>,
     pub(crate) options: Arc<Options>,
+    /// The cookie of browsers that gave the token.
+    session: Arc<session::Session>,
     /// Streams of events that are open.
     pub(crate) streams: Arc<AtomicUsize>,
     /// Room for answers, in KiB, until they are taken.
@@ -51,24 +56,40 @@ pub(crate) struct Site {
     pub(crate) ending: watch::Receiver<bool>,
 }
 
+/// Where requests come from.
+#[derive(Debug)]
+enum Listener {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener, socket::Name),
+}
+
 /// Answers requests until it is told to end.
 #[derive(Debug)]
 pub struct Server {
-    listener: std::net::TcpListener,
+    listener: Listener,
     #[cfg(feature = "otlp")]
     otlp: Option<crate::push::Otlp>,
 }
 
 impl Server {
-    /// Takes the address; port 0 is any free one.
+    /// Takes the address or the name.
     ///
     /// # Errors
     /// If it is taken, or not this machine's.
-    pub fn bind(address: SocketAddr, limits: &Limits) -> io::Result<Server> {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        // Connections have it from here. Left alone it grows to megabytes for who does not read.
-        set_socket_send_buffer_size(&listener, limits.send_buffer_bytes)?;
+    pub fn bind(endpoint: &Endpoint, limits: &Limits) -> io::Result<Server> {
+        let listener = match endpoint {
+            Endpoint::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                // Connections have it from here. Left alone it grows to megabytes for who does not read.
+                set_socket_send_buffer_size(&listener, limits.send_buffer_bytes)?;
+                Listener::Tcp(listener)
+            }
+            Endpoint::Unix { path, group } => {
+                let (listener, name) = socket::take(path, *group)?;
+                Listener::Unix(listener, name)
+            }
+        };
         Ok(Server {
             listener,
             #[cfg(feature = "otlp")]
@@ -86,12 +107,15 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address where it listens; none for a Unix socket.
     ///
     /// # Errors
     /// If the kernel does not tell.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub fn address(&self) -> io::Result<Option<SocketAddr>> {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.local_addr().map(Some),
+            Listener::Unix(..) => Ok(None),
+        }
     }
 
     /// Answers requests until `end` says so; then what is being answered gets a moment.
@@ -110,23 +134,34 @@ impl Server {
             .enable_all()
             .build()?;
         let limits = options.limits;
+        let port = self.address()?.map(|address| address.port());
         let site = Site {
             asking,
             survey,
             machine,
             options,
+            session: Arc::new(session::Session::new(port)?),
             streams: Arc::new(AtomicUsize::new(0)),
             room: Arc::new(Semaphore::new(limits.answers_bytes as usize >> 10)),
             ending: end.clone(),
         };
         runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(self.listener)?;
             #[cfg(feature = "otlp")]
             if let Some(otlp) = self.otlp {
                 // Ends with the runtime.
                 tokio::spawn(crate::push::push(site.clone(), otlp));
             }
-            connection::accept(listener, router(site), limits, end).await
+            let router = router(site);
+            match self.listener {
+                Listener::Tcp(listener) => {
+                    let listener = tokio::net::TcpListener::from_std(listener)?;
+                    connection::accept(listener, router, limits, end).await
+                }
+                Listener::Unix(listener, _name) => {
+                    let listener = tokio::net::UnixListener::from_std(listener)?;
+                    connection::accept(listener, router, limits, end).await
+                }
+            }
         })
     }
 }
@@ -134,6 +169,7 @@ impl Server {
 fn router(site: Site) -> Router {
     Router::new()
         .route("/", get(page::page))
+        .route("/login", get(session::page).post(session::enter))
         .route("/assets/{name}", get(assets::asset))
         .route("/favicon.ico", get(assets::icon))
         .route("/metrics", get(scrape))
