@@ -34,6 +34,7 @@
 //! - `device`: [`device_size`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`]; `duplicate`: [`duplicate()`].
+//! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
 //! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
@@ -52,6 +53,7 @@ mod memory;
 mod mincore;
 mod open;
 mod page;
+mod private;
 mod region;
 mod secure;
 mod spawn;
@@ -70,6 +72,7 @@ pub use memory::lock_memory;
 pub use mincore::{mincore, mincore_tells};
 pub use open::{FileKind, open_quietly, open_quietly_at};
 pub use page::page_size;
+pub use private::{Distrust, PrivateDirectory, check_private};
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
 pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};

@@ -17,8 +17,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::timeout;
 
 use super::LocalTier;
+use super::blocks::Blocks;
 use super::drops::Drops;
-use super::lock::DirectoryLock;
 use super::room::Room;
 use super::segments::Segments;
 use super::threads::Threads;
@@ -26,9 +26,6 @@ use super::waiting::Waiting;
 use crate::block::{Block, Corrupt, HEADER};
 use crate::settings::{DiskSettings, Settings};
 use crate::{BlockKey, Error};
-
-/// Where blocks lie in the directory of the cache.
-const BLOCKS: &str = "blocks";
 
 /// Memory and disk by the crate `foyer`.
 pub(crate) struct Foyer {
@@ -48,7 +45,7 @@ struct OnDisk {
     reads: Arc<Semaphore>,
     threads: Threads,
     /// Let go of last: until then nobody else writes there.
-    _lock: DirectoryLock,
+    _blocks: Blocks,
 }
 
 /// How many reads of the disk are under way at once. The others wait, within its deadline; while
@@ -116,7 +113,6 @@ impl Foyer {
                 on_disk: None,
             });
         };
-        let lock = DirectoryLock::take(&disk.directory)?;
         let capacity = usize::try_from(disk.capacity.0).unwrap_or(usize::MAX);
         let queue = usize::try_from(settings.write_queue(disk).0).unwrap_or(usize::MAX);
         let failed = |operation| {
@@ -138,14 +134,14 @@ impl Foyer {
                 ),
             });
         }
-        let blocks = disk.directory.join(BLOCKS);
-        std::fs::create_dir_all(&blocks).map_err(failed("make files"))?;
-        segments
-            .sweep(&blocks)
-            .map_err(failed("remove blocks of other settings"))?;
-        let room = Room::of(blocks.clone(), segments, settings.write_queue(disk).0);
+        let blocks = Blocks::open(&disk.directory, segments)?;
+        let room = Room::of(
+            blocks.path().to_owned(),
+            segments,
+            settings.write_queue(disk).0,
+        );
         let warnings = room.warning().into_iter().collect();
-        let device = FsDeviceBuilder::new(blocks)
+        let device = FsDeviceBuilder::new(blocks.steady_path())
             .with_capacity(capacity)
             .build()
             .map_err(|error| on_disk(disk, "make files", &error))?;
@@ -178,7 +174,7 @@ impl Foyer {
                 one_waits: Mutex::new(()),
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 threads,
-                _lock: lock,
+                _blocks: blocks,
             }),
         })
     }

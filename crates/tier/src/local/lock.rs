@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use cachewise_sys::PrivateDirectory;
+use rustix::fs::FlockOperation;
 
+use super::blocks::refused;
 use crate::Error;
 
 /// The file that is locked. Blocks lie beside it, in a directory of their own.
-const NAME: &str = "cachewise.lock";
+pub(super) const NAME: &str = "cachewise.lock";
 
 /// Holds a directory. The kernel lets go of it when the process ends, however it ends.
 #[derive(Debug)]
@@ -19,21 +20,10 @@ pub(super) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Takes the directory, and makes it where it is not there.
-    pub(super) fn take(directory: &Path) -> Result<Self, Error> {
-        let failed = |operation| {
-            move |error| Error::Directory {
-                path: directory.to_owned(),
-                operation,
-                source: Arc::new(error),
-            }
-        };
-        std::fs::create_dir_all(directory).map_err(failed("make"))?;
-        // A link would have what it leads to emptied.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = rustix::fs::open(directory.join(NAME), flags, Mode::from_raw_mode(0o644))
-            .map(File::from)
-            .map_err(|error| failed("lock")(error.into()))?;
+    /// Takes the directory at `path`.
+    pub(super) fn take(path: &Path, directory: &PrivateDirectory) -> Result<Self, Error> {
+        let failed = |error| refused(path.join(NAME), "lock", error);
+        let mut file = directory.file(NAME).map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -41,11 +31,11 @@ impl DirectoryLock {
                 // Who it is helps, and is not needed.
                 let _ = file.read_to_string(&mut text);
                 return Err(Error::Locked {
-                    path: directory.to_owned(),
+                    path: path.to_owned(),
                     pid: text.trim().parse().ok(),
                 });
             }
-            Err(error) => return Err(failed("lock")(error.into())),
+            Err(error) => return Err(failed(error.into())),
         }
         // Who has it is told those who come later, if there is room: the lock is held without that.
         let _ = file
@@ -59,23 +49,31 @@ impl DirectoryLock {
 mod tests {
     use super::*;
 
+    fn take(path: &Path) -> Result<DirectoryLock, Error> {
+        let directory = PrivateDirectory::open(path, |name| name == NAME).unwrap();
+        DirectoryLock::take(path, &directory)
+    }
+
     #[test]
-    fn it_is_one_s_at_a_time_and_empties_nothing_that_a_link_leads_to() {
+    fn one_process_holds_a_directory_and_links_are_refused() {
         let scratch = tempfile::tempdir().unwrap();
-        let held = DirectoryLock::take(scratch.path()).unwrap();
-        let Err(Error::Locked { pid, .. }) = DirectoryLock::take(scratch.path()) else {
-            panic!("two have it");
+        let held = take(scratch.path()).unwrap();
+        let Err(Error::Locked { pid, .. }) = take(scratch.path()) else {
+            panic!("two hold it");
         };
         assert_eq!(pid, Some(std::process::id()));
         drop(held);
-        DirectoryLock::take(scratch.path()).expect("it was let go of");
+        take(scratch.path()).expect("the first has released it");
 
         let name = scratch.path().join(NAME);
         let precious = scratch.path().join("precious");
         std::fs::write(&precious, "precious").unwrap();
         std::fs::remove_file(&name).unwrap();
         std::os::unix::fs::symlink(&precious, &name).unwrap();
-        DirectoryLock::take(scratch.path()).expect_err("a link is not followed");
+        take(scratch.path()).expect_err("a symbolic link is not followed");
+        std::fs::remove_file(&name).unwrap();
+        std::fs::hard_link(&precious, &name).unwrap();
+        take(scratch.path()).expect_err("a hard link is not emptied");
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }
 }

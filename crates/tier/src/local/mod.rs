@@ -1,5 +1,6 @@
 //! [`LocalTier`]: this machine's memory and disk.
 
+mod blocks;
 mod drops;
 mod foyer;
 mod lock;

@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use cachewise_sys::PrivateDirectory;
+
 use crate::block::HEADER;
 
 /// How many segments a disk has that is neither small nor large.
@@ -91,6 +93,27 @@ impl Segments {
             Ok(())
         })?;
         Ok(taken)
+    }
+
+    /// Checks the files that are there, and does not touch them: each has to be this user's, with one name.
+    pub(super) fn check(self, directory: &PrivateDirectory) -> Result<(), (String, io::Error)> {
+        self.names().try_for_each(|name| {
+            let checked = directory.check_file(&name);
+            checked.map_err(|error| (name, error))
+        })
+    }
+
+    /// Makes the files that are missing, which nobody but this user can read: foyer would take the mode from the umask.
+    pub(super) fn make(self, directory: &PrivateDirectory) -> Result<(), (String, io::Error)> {
+        self.names()
+            .try_for_each(|name| match directory.file(&name) {
+                Ok(_) => Ok(()),
+                Err(error) => Err((name, error)),
+            })
+    }
+
+    fn names(self) -> impl Iterator<Item = String> {
+        (0..self.count).map(|number| format!("{PREFIX}{number:08}"))
     }
 
     /// How many there are, each a file that is open.

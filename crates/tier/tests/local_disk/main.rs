@@ -1,6 +1,7 @@
 //! The tier on the local disk: what is in it stays, what is broken is a miss, and it is one process's.
 
 mod failing;
+mod planted;
 mod small;
 #[path = "../support/mod.rs"]
 mod support;
