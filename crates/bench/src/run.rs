@@ -196,7 +196,7 @@ fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     };
     let kernel = Kernel::new();
     // What runs left that were killed; what cannot be removed now is in nobody's way.
-    let _ = cachewise_control::sweep(&kernel);
+    let _ = cachewise_control::sweep(&kernel, &[]);
     let group = Group::create(&kernel, "bench")?;
     group.limit(&Limits {
         max: Some(max),

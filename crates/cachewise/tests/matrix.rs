@@ -19,6 +19,10 @@ fn main() -> ExitCode {
                 "restored::after_kill_9_and_it_goes_on",
                 killed_in_the_middle,
             ),
+            needs_root(
+                "restored::after_kill_9_in_another_pid_namespace",
+                killed_in_a_container,
+            ),
             needs_root("restored::after_a_signal", interrupted),
             needs_root("dry_run::touches_nothing", dry_run),
             needs_root("refused::what_cannot_be", what_cannot_be),
@@ -140,6 +144,36 @@ fn started(place: &Place, other: u64, before: &str) -> Started {
         (place.results() > 0 && setting() != before).then_some(())
     });
     started
+}
+
+/// Processes of a container have ids that mean nothing outside: the lock on the state file says that one has ended.
+fn killed_in_a_container() {
+    let (before, other) = values();
+    let place = Place(Scratch::new());
+    let matrix = place.matrix(&place.changing(other));
+    let mut inside = Command::new("unshare");
+    inside
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(matrix.get_program())
+        .args(matrix.get_args());
+    let started = Started::of(&mut inside);
+    let mut restore = cachewise(["bench", "restore", "--state"]);
+    restore.arg(place.path("state"));
+    // Between two runs nothing is changed, and nothing to be restored.
+    let meanwhile = until("a setting is changed while it runs", || {
+        let ended = Ended::of(&mut restore);
+        ended.err().contains("still runs").then_some(ended)
+    });
+    let said = meanwhile.expect(0, "it runs").err();
+    assert!(!said.contains("nothing is left"), "{said}");
+    signal(started.pid(), Signal::KILL);
+    started.wait();
+    let restored = until("the process inside has ended", || {
+        let ended = Ended::of(&mut restore);
+        (!ended.err().contains("still runs")).then_some(ended)
+    });
+    assert_eq!(setting(), before, "{}", restored.err());
+    assert!(is_empty(&place.path("state")), "no state file is left");
 }
 
 fn killed_in_the_middle() {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cachewise_kstat::ErrorKind;
 use serde::{Deserialize, Serialize};
 
+use crate::owner::Life;
 use crate::recover::documents;
 use crate::{Error, Owner, file};
 
@@ -28,7 +29,14 @@ pub(crate) struct Document {
 /// A state file that is not complete yet.
 pub(crate) const NEW: &str = ".new-";
 
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+/// Version 1 had the same content; from version 2 on the process holds a lock on the file while it runs.
+pub(crate) const SCHEMA_VERSION: u32 = 2;
+
+/// The versions that are read.
+pub(crate) const READ_VERSIONS: std::ops::RangeInclusive<u32> = 1..=SCHEMA_VERSION;
+
+/// The first version whose process holds a lock on the file.
+pub(crate) const LOCKED_VERSION: u32 = 2;
 
 /// One setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +75,8 @@ pub struct Journal {
     directory: PathBuf,
     path: PathBuf,
     document: Document,
+    /// The state file, locked: the kernel releases it when this process ends, and processes of other namespaces see that.
+    held: Option<fs::File>,
 }
 
 /// Returns where state files are: `$XDG_RUNTIME_DIR/cachewise` for an ordinary user, else `/run/cachewise`. Both
@@ -93,6 +103,7 @@ impl Journal {
         is_ours(directory)?;
         let owner = Owner::current()?.to_string();
         Ok(Self {
+            held: None,
             path: directory.join(format!("state-{owner}.json")),
             directory: directory.to_owned(),
             document: Document {
@@ -205,7 +216,7 @@ impl Journal {
     }
 
     /// Replaces the state file by one that is complete.
-    fn save(&self) -> Result<(), Error> {
+    fn save(&mut self) -> Result<(), Error> {
         let failed = |source| Error::io("write the state file", &self.path, source);
         let text =
             serde_json::to_vec_pretty(&self.document).map_err(|error| failed(error.into()))?;
@@ -219,10 +230,13 @@ impl Journal {
             .open(&new)
             .and_then(|mut file| {
                 file.write_all(&text)?;
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&new, &self.path));
-        written.map_err(failed)?;
+                file.sync_all()?;
+                // Before it has its name: a file of this name that is not locked is of a process that has ended.
+                let is_locked = hold(&file)?;
+                fs::rename(&new, &self.path)?;
+                Ok(is_locked.then_some(file))
+            });
+        self.held = written.map_err(failed)?;
         Ok(())
     }
 
@@ -255,7 +269,10 @@ impl Journal {
         if !self.document.entries.is_empty() {
             return self.save();
         }
-        match fs::remove_file(&self.path) {
+        // After its name: see `life_by_lock`.
+        let removed = fs::remove_file(&self.path);
+        self.held = None;
+        match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io("remove the state file", &self.path, error))
             }
@@ -327,19 +344,48 @@ pub(crate) fn lock(directory: &Path) -> Result<fs::File, Error> {
     locked.map_err(|source| Error::io("lock the directory of state files", directory, source))
 }
 
+/// Locks a state file for as long as this process has it open; false where its file system has no locks.
+fn hold(file: &fs::File) -> io::Result<bool> {
+    use rustix::io::Errno;
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says whether the process of a state file holds its lock.
+pub(crate) fn life_by_lock(path: &Path) -> Result<Life, Error> {
+    use rustix::io::Errno;
+    let failed = |source| Error::io("lock the state file", path, source);
+    let file = fs::File::open(path).map_err(failed)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(Life::Runs),
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Life::Unknown),
+        Err(error) => return Err(failed(error.into())),
+    }
+    // A process that runs releases the old file once the new one, which it has locked, has its name.
+    let (opened, named) = (file.metadata().map_err(failed)?, fs::metadata(path));
+    let is_same = named
+        .map_err(failed)
+        .is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino()));
+    Ok(match is_same {
+        true => Life::Ended,
+        false => Life::Runs,
+    })
+}
+
 /// Refuses what others may write: a state file says what is written where, with our rights.
 pub(crate) fn is_ours(path: &Path) -> Result<(), Error> {
-    let found = fs::symlink_metadata(path).map_err(|source| Error::io("stat", path, source))?;
-    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-    match is_ours && found.mode() & 0o022 == 0 && !found.is_symlink() {
-        true => Ok(()),
-        false => Err(Error::Invalid {
-            what: path.display().to_string(),
-            problem: "others may write it, so it is not trusted with settings: name a directory of your own that \
-                      nobody else may write (chmod go-w)"
-                .to_owned(),
-        }),
-    }
+    let found = rustix::fs::lstat(path).map_err(|source| Error::io("stat", path, source.into()))?;
+    cachewise_sys::check_private(&found).map_err(|why| Error::Invalid {
+        what: path.display().to_string(),
+        problem: format!(
+            "others may write it, so it is not trusted with settings ({why}): name a directory of your own that no \
+             other user can write to"
+        ),
+    })
 }
 
 /// The number of this boot.

@@ -29,7 +29,7 @@
 //! - `journal`: [`Journal`], what was there before, in a file; `recover`: [`recover`] puts back what a crash left.
 //! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
 //! - `guard`: [`Guard`], which keeps memory available; `means`: by what; `event`: what it did.
-//! - `owner`: [`Owner`], who made something: told apart from who has the same process id later.
+//! - `owner`: [`Owner`], the process that made something, told apart from a later one of the same id.
 //! - `reclaim`: [`reclaim`], of a group's memory.
 //! - `error`: [`Error`].
 
@@ -51,9 +51,9 @@ pub use error::Error;
 pub use group::{Group, Limits};
 pub use guard::{Action, Event, Guard, Kept, Means, Options, Watched};
 pub use journal::{Entry, Journal, Restored, state_directory};
-pub use owner::Owner;
+pub use owner::{Life, Owner};
 pub use reclaim::{Reclaimed, reclaim};
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, Running, Unsure, recover, running};
 pub use setting::{Kind, Place, Setting, Target};
 pub use sweep::{Swept, sweep};
 pub use table::SETTINGS;

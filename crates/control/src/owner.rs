@@ -24,6 +24,17 @@ pub struct Owner {
     namespace: u64,
 }
 
+/// Whether a process still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Runs,
+    /// It has ended.
+    Ended,
+    /// It counts process ids in another namespace, where this process cannot look.
+    Unknown,
+}
+
 /// In such steps the kernel tells when a process began.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -41,17 +52,26 @@ impl Owner {
         })
     }
 
-    /// Says whether it runs, or ran in a namespace of process ids that is not ours: then nobody here can know.
+    /// Says whether it runs, or may run: in another namespace of process ids, this process cannot know.
     ///
     /// # Errors
     /// What reading `/proc` says.
     pub fn may_be_alive(&self) -> Result<bool, Error> {
+        Ok(self.life()? != Life::Ended)
+    }
+
+    /// Says whether it still runs.
+    ///
+    /// # Errors
+    /// What reading `/proc` says.
+    pub fn life(&self) -> Result<Life, Error> {
         if self.namespace != own_namespace()? {
-            return Ok(true);
+            return Ok(Life::Unknown);
         }
         match start_of(self.pid) {
-            Ok(start) => Ok(start == self.start),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Ok(start) if start == self.start => Ok(Life::Runs),
+            Ok(_) => Ok(Life::Ended),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Life::Ended),
             Err(error) => Err(error),
         }
     }

@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cachewise_kstat::ErrorKind;
 
-use crate::journal::{Document, NEW, SCHEMA_VERSION, boot, is_ours, lock, put_back};
+use crate::journal::{
+    Document, LOCKED_VERSION, NEW, READ_VERSIONS, SCHEMA_VERSION, boot, is_ours, life_by_lock,
+    lock, put_back,
+};
+use crate::owner::Life;
 use crate::{Error, Owner, Restored};
 
 /// What a run that was killed left, and what came of it.
@@ -17,8 +21,29 @@ pub struct Recovered {
     pub path: PathBuf,
     /// What it was: `bench matrix`.
     pub by: String,
+    /// Its process, which has ended.
+    pub owner: Owner,
     /// What was put back; nothing, if it was of an earlier boot.
     pub restored: Restored,
+}
+
+/// A run that has changed settings and goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Running {
+    /// Its state file.
+    pub path: PathBuf,
+    /// What it is: `bench matrix`.
+    pub by: String,
+}
+
+/// What to do about a run of another PID namespace that may have ended or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsure {
+    /// Leave its settings, and return an error that says so.
+    Leave,
+    /// Put its settings back.
+    PutBack,
 }
 
 /// Puts back what runs left that ended without doing so, by the state files in this directory. What runs
@@ -26,9 +51,12 @@ pub struct Recovered {
 ///
 /// One state file that cannot be understood does not keep the others from being used: each has its own result.
 ///
+/// A run of another PID namespace (a container) holds a lock on its state file, which says whether it has ended. Runs of
+/// a version before that, and those on a file system without locks, are left with [`Unsure::Leave`].
+///
 /// # Errors
 /// What listing the directory says; one that is not there has nothing in it.
-pub fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error> {
+pub fn recover(directory: &Path, unsure: Unsure) -> Result<Vec<Result<Recovered, Error>>, Error> {
     let _locked = match lock(directory) {
         // Who may not read it is told so below.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Denied) => None,
@@ -38,16 +66,68 @@ pub fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error>
     for found in documents(directory)? {
         let result = found.and_then(|(path, document)| {
             let owner: Owner = document.owner.parse()?;
-            Ok((!owner.may_be_alive()?).then_some((path, document)))
+            match life(&path, &document, &owner)? {
+                Life::Runs => Ok(None),
+                Life::Unknown if unsure == Unsure::Leave => Err(unknown(&path, &document)),
+                Life::Ended | Life::Unknown => Ok(Some((path, document, owner))),
+            }
         });
         match result {
             Ok(None) => {}
-            Ok(Some((path, document))) => recovered.push(put_back_all(path, document)),
+            Ok(Some((path, document, owner))) => {
+                // Its draft, if it was killed while it wrote one.
+                let _ = fs::remove_file(directory.join(format!("{NEW}{owner}")));
+                recovered.push(put_back_all(path, document, owner));
+            }
             Err(error) => recovered.push(Err(error)),
         }
     }
     remove_drafts(directory);
     Ok(recovered)
+}
+
+/// Returns the runs that have changed settings and go on.
+///
+/// # Errors
+/// What listing the directory says; one that is not there has nothing in it.
+pub fn running(directory: &Path) -> Result<Vec<Running>, Error> {
+    let mut running = Vec::new();
+    // `recover` returns an error for each that cannot be read.
+    for (path, document) in documents(directory)?.flatten() {
+        let owner = document.owner.parse();
+        let life = owner.and_then(|owner| life(&path, &document, &owner));
+        if matches!(life, Ok(Life::Runs)) {
+            running.push(Running {
+                path,
+                by: document.by,
+            });
+        }
+    }
+    Ok(running)
+}
+
+fn life(path: &Path, document: &Document, owner: &Owner) -> Result<Life, Error> {
+    let by_lock = match owner.life()? {
+        Life::Unknown if document.schema_version >= LOCKED_VERSION => life_by_lock(path)?,
+        life => life,
+    };
+    match by_lock {
+        // No process outlives its boot.
+        Life::Unknown if document.boot != boot()? => Ok(Life::Ended),
+        life => Ok(life),
+    }
+}
+
+fn unknown(path: &Path, document: &Document) -> Error {
+    Error::Invalid {
+        what: format!("the state file {}", path.display()),
+        problem: format!(
+            "`cachewise {}` has changed settings in another PID namespace (a container), and whether it still runs cannot \
+             be known from here: run `cachewise bench restore` there, or, once it has ended, `cachewise bench restore \
+             --force` here",
+            document.by
+        ),
+    }
 }
 
 /// Removes what a run was writing when it was killed: the state file before that is complete.
@@ -64,7 +144,7 @@ fn remove_drafts(directory: &Path) {
     }
 }
 
-fn put_back_all(path: PathBuf, document: Document) -> Result<Recovered, Error> {
+fn put_back_all(path: PathBuf, document: Document, owner: Owner) -> Result<Recovered, Error> {
     let restored = match document.boot == boot()? {
         true => put_back(document.entries),
         false => Restored::default(),
@@ -76,6 +156,7 @@ fn put_back_all(path: PathBuf, document: Document) -> Result<Recovered, Error> {
     Ok(Recovered {
         path,
         by: document.by,
+        owner,
         restored,
     })
 }
@@ -131,7 +212,7 @@ fn read(path: &Path) -> Result<Document, Error> {
     let document: Document =
         serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     match document.schema_version {
-        SCHEMA_VERSION => Ok(document),
+        known if READ_VERSIONS.contains(&known) => Ok(document),
         other => Err(wrong(format!(
             "it has version {other}, and this program knows {SCHEMA_VERSION}"
         ))),

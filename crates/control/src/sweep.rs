@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cachewise_kstat::Kernel;
 
-use crate::Error;
 use crate::group::{owner_in, parents, remove_directory};
+use crate::{Error, Owner};
 
 /// What was found of earlier runs.
 #[derive(Debug, Default)]
@@ -19,11 +19,12 @@ pub struct Swept {
 }
 
 /// Removes the groups of earlier runs that ended without doing so. Those of a run that goes on, or of one in
-/// another namespace of process ids, are left alone. Processes in them are moved to the group above.
+/// another namespace of process ids, are left alone, unless it is among those known to have `ended`. Processes in them
+/// are moved to the group above.
 ///
 /// # Errors
 /// What reading the mounts says.
-pub fn sweep(kernel: &Kernel) -> Result<Swept, Error> {
+pub fn sweep(kernel: &Kernel, ended: &[Owner]) -> Result<Swept, Error> {
     let mut places: Vec<PathBuf> = parents(kernel)?.into_iter().collect();
     places.extend(kernel.unified_hierarchy()?);
     places.sort();
@@ -33,7 +34,7 @@ pub fn sweep(kernel: &Kernel) -> Result<Swept, Error> {
         // Who may not list it has made nothing there.
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
             let path = entry.path();
-            if !is_left(&path) {
+            if !is_left(&path, ended) {
                 continue;
             }
             match remove_directory(&path, std::slice::from_ref(&place)) {
@@ -45,9 +46,9 @@ pub fn sweep(kernel: &Kernel) -> Result<Swept, Error> {
     Ok(swept)
 }
 
-fn is_left(path: &Path) -> bool {
+fn is_left(path: &Path, ended: &[Owner]) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let owner = name.and_then(owner_in);
     // Where it cannot be known, it stays.
-    owner.is_some_and(|owner| matches!(owner.may_be_alive(), Ok(false)))
+    owner.is_some_and(|owner| ended.contains(&owner) || matches!(owner.may_be_alive(), Ok(false)))
 }

@@ -171,11 +171,18 @@ fn what_a_dead_run_left_is_swept_and_the_rest_is_not() {
     let elsewhere = parent.join(format!("cachewise-test-{}-0", numbers.join("-")));
     fs::create_dir(&elsewhere).unwrap();
 
-    let swept = sweep(&kernel).unwrap();
+    let swept = sweep(&kernel, &[]).unwrap();
     let is_left = elsewhere.exists();
+    let ended: Owner = numbers.join("-").parse().unwrap();
+    let known = sweep(&kernel, &[ended]).unwrap();
+    let is_gone = !elsewhere.exists();
     let _ = fs::remove_dir(&elsewhere);
     assert!(swept.removed.contains(&left) && !left.exists(), "{swept:?}");
     assert!(is_left, "that of another namespace may be in use");
+    assert!(
+        is_gone,
+        "unless its process is known to have ended: {known:?}"
+    );
     assert!(alive.path().exists(), "ours is in use");
 }
 

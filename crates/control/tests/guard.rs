@@ -5,7 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use cachewise_control::{Action, Error, Event, Guard, Journal, Kept, Means, Options, recover};
+use cachewise_control::{
+    Action, Error, Event, Guard, Journal, Kept, Means, Options, Unsure, recover,
+};
 use cachewise_kstat::{ErrorKind, Kernel};
 use cachewise_units::Bytes;
 
@@ -241,7 +243,9 @@ fn an_older_kernel_has_a_limit_that_is_put_back() {
         "said: {events:?}"
     );
     assert!(
-        recover(&machine.path("state")).unwrap().is_empty(),
+        recover(&machine.path("state"), Unsure::Leave)
+            .unwrap()
+            .is_empty(),
         "and done with"
     );
 }

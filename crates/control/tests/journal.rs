@@ -4,8 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cachewise_control::{Journal, Setting, Target, recover};
+use cachewise_control::{Error, Journal, Recovered, Setting, Target, Unsure, running};
 use cachewise_kstat::Kernel;
+
+fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error> {
+    cachewise_control::recover(directory, Unsure::Leave)
+}
 
 /// Two settings, and a place for state files.
 struct Machine {
@@ -223,7 +227,7 @@ fn state_files_that_cannot_be_trusted_are_refused() {
         ("", "EOF"),
         ("{}", "missing field"),
         (
-            &good.replace("\"schema_version\": 1", "\"schema_version\": 9"),
+            &good.replace("\"schema_version\": 2", "\"schema_version\": 9"),
             "version 9",
         ),
         (&good[..good.len() / 2], "EOF"),
@@ -293,6 +297,100 @@ fn a_setting_that_can_only_be_put_back_through_another_is() {
     assert_eq!(names.map(read), before, "both are as before");
 }
 
+/// The name of the test that is the process to be killed, when it runs itself.
+const KILLED: &str = "a_process_that_is_killed_leaves_its_state_file";
+
+#[test]
+fn a_run_of_another_pid_namespace_is_restored_once_it_has_ended() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: a run of another PID namespace: it takes root to make one");
+        return;
+    }
+    let machine = Machine::new();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", KILLED])
+        .env("CACHEWISE_TEST_ROOT", machine.root.path());
+    cachewise_sys::die_with_spawner(&mut command);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("skipped: a run of another PID namespace: unshare(1): {error}");
+            return;
+        }
+    };
+    while !machine.path("ready").exists() {
+        if let Some(status) = child.try_wait().unwrap() {
+            println!("skipped: a run of another PID namespace: unshare(1) ended with {status}");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(machine.get("a"), "10", "it has changed the setting");
+    assert!(recover(&machine.state()).unwrap().is_empty(), "it runs");
+    let runs = running(&machine.state()).unwrap();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0].by, "killed", "{runs:?}");
+    let forced = cachewise_control::recover(&machine.state(), Unsure::PutBack).unwrap();
+    assert!(
+        forced.is_empty(),
+        "its lock is proof that it runs: {forced:?}"
+    );
+    assert_eq!(machine.get("a"), "10", "left alone");
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The kernel kills the process inside a little later.
+    let found = (0..4_000).find_map(|_| {
+        let found = recover(&machine.state()).unwrap().pop();
+        if found.is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        found
+    });
+    let found = found.expect("its lock is released").unwrap();
+    assert_eq!(found.by, "killed", "{found:?}");
+    assert_eq!(machine.get("a"), "60", "as before");
+    assert_eq!(machine.files(), 0, "nothing is left to be done");
+}
+
+#[test]
+fn a_run_that_cannot_be_seen_to_have_ended_is_restored_on_demand_only() {
+    let machine = Machine::new();
+    machine.orphan(machine.changed());
+    let file = machine.state().join("state-orphan.json");
+    let own = cachewise_control::Owner::current().unwrap().to_string();
+    let namespace = own.rsplit('-').next().unwrap();
+    // As version 1 has left it, which held no lock.
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text
+        .replace(&format!("-{namespace}\""), "-1\"")
+        .replace("\"schema_version\": 2", "\"schema_version\": 1");
+    fs::write(&file, &text).unwrap();
+    let found = recover(&machine.state()).unwrap().remove(0);
+    let error = found.unwrap_err().to_string();
+    assert!(error.contains("another PID namespace"), "{error}");
+    assert!(error.contains("--force"), "{error}");
+    assert_eq!(machine.get("a"), "20", "left alone");
+    assert!(
+        running(&machine.state()).unwrap().is_empty(),
+        "not known to run"
+    );
+
+    let mut forced = cachewise_control::recover(&machine.state(), Unsure::PutBack).unwrap();
+    let found = forced.remove(0).unwrap();
+    assert_eq!(found.restored.restored.len(), 2, "{found:?}");
+    assert_eq!(machine.get("a"), "60", "as before");
+
+    // No process outlives its boot.
+    fs::write(&file, text.replace(&boot(), "another")).unwrap();
+    let found = recover(&machine.state()).unwrap().remove(0).unwrap();
+    assert!(found.restored.restored.is_empty(), "{found:?}");
+    assert_eq!(machine.files(), 0, "nothing is left to be done");
+}
+
 #[test]
 fn a_process_that_is_killed_leaves_its_state_file() {
     // The test runs itself: this is what the other does.
@@ -306,7 +404,7 @@ fn a_process_that_is_killed_leaves_its_state_file() {
     let machine = Machine::new();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "a_process_that_is_killed_leaves_its_state_file"])
+        .args(["--exact", KILLED])
         .env("CACHEWISE_TEST_ROOT", machine.root.path());
     // Also when this test fails.
     cachewise_sys::die_with_spawner(&mut command);

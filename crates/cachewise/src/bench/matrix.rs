@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_bench::matrix::{Files, Plan, Results, Skipped, Trial, Verdicts, execute, page};
-use cachewise_control::{Journal, Place, SETTINGS, Setting, Target, sweep};
+use cachewise_control::{Journal, Place, SETTINGS, Setting, Target, Unsure, running, sweep};
 use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 use cachewise_view::Format;
@@ -49,9 +49,9 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     plan.check_files()
         .with_context(|| format!("cannot use {}", escaped(file)))?;
     let state = directory(arguments.state.as_deref());
-    recovered(&state)?;
+    let recovery = recovered(&state, Unsure::Leave)?;
     // A run that was killed may have left its group, too.
-    for (path, error) in sweep(&kernel)?.failed {
+    for (path, error) in sweep(&kernel, &recovery.ended)?.failed {
         tell(&format!(
             "note: the group {} of an earlier run stays: {error}",
             escaped(&path)
@@ -274,16 +274,28 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
 /// Puts back what killed runs left, and removes their groups.
 pub fn restore(arguments: &Restore) -> Result<ExitCode> {
     let state = directory(arguments.state.as_deref());
-    let failed = recovered(&state)?;
-    let swept = sweep(&Kernel::new())?;
+    let unsure = match arguments.force {
+        true => Unsure::PutBack,
+        false => Unsure::Leave,
+    };
+    let recovery = recovered(&state, unsure)?;
+    let swept = sweep(&Kernel::new(), &recovery.ended)?;
+    let running = running(&state)?;
+    for run in &running {
+        tell(&format!(
+            "`cachewise {}` still runs, and puts its settings back when it ends ({})",
+            run.by,
+            escaped(&run.path)
+        ));
+    }
     for path in &swept.removed {
         tell(&format!("removed the control group {}", escaped(path)));
     }
     for (_, error) in &swept.failed {
         tell(&error.to_string());
     }
-    let is_failed = failed > 0 || !swept.failed.is_empty();
-    if !is_failed {
+    let is_failed = recovery.failed > 0 || !swept.failed.is_empty();
+    if !is_failed && running.is_empty() {
         tell(&format!(
             "nothing is left to be put back in {}",
             escaped(&state)

@@ -54,4 +54,7 @@ pub struct Restore {
     /// Directory of state files [default: /run/cachewise, or $XDG_RUNTIME_DIR/cachewise for ordinary users].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Also restore settings of a run in another PID namespace (a container) that cannot be seen to have ended.
+    #[arg(long)]
+    pub force: bool,
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use cachewise_control::{Event, Guard, Journal, Kept, Means, Options};
+use cachewise_control::{Event, Guard, Journal, Kept, Means, Options, Unsure};
 use cachewise_kstat::Kernel;
 use cachewise_units::Bytes;
 use cachewise_view::Format;
@@ -62,7 +62,7 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     let directory = directory(arguments.state.as_deref());
     if !arguments.dry_run {
         // Before anything is looked at: a limit that a killed run left would be taken for an administrator's.
-        recovered(&directory)?;
+        recovered(&directory, Unsure::Leave)?;
     }
     // Before anything is changed.
     let interrupt = Interrupt::catch()?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cachewise_control::{Restored, recover, state_directory};
+use cachewise_control::{Owner, Restored, Unsure, recover, state_directory};
 
 use crate::output::{explain, tell};
 
@@ -12,10 +12,20 @@ pub fn directory(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(state_directory, Path::to_owned)
 }
 
-/// Puts back what runs left that were killed, and says so. Gives how many settings could not be put back.
-pub fn recovered(directory: &Path) -> Result<usize> {
-    let mut failed = 0;
-    for found in recover(directory)? {
+/// What became of state files.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// How many settings and state files could not be put back.
+    pub failed: usize,
+    /// The processes that had left them.
+    pub ended: Vec<Owner>,
+}
+
+/// Puts back what runs left that were killed, and says so.
+pub fn recovered(directory: &Path, unsure: Unsure) -> Result<Recovery> {
+    let mut recovery = Recovery::default();
+    let failed = &mut recovery.failed;
+    for found in recover(directory, unsure)? {
         match found {
             Ok(found) => {
                 tell(&format!(
@@ -23,15 +33,16 @@ pub fn recovered(directory: &Path) -> Result<usize> {
                     found.by,
                     number(&found.restored)
                 ));
-                failed += told(&found.restored);
+                *failed += told(&found.restored);
+                recovery.ended.push(found.owner);
             }
             Err(error) => {
-                failed += 1;
+                *failed += 1;
                 tell(&explain(&error.into()));
             }
         }
     }
-    Ok(failed)
+    Ok(recovery)
 }
 
 fn number(restored: &Restored) -> String {
