@@ -19,7 +19,7 @@ use crate::{Error, Owner, Restored};
 pub struct Recovered {
     /// Its state file, which is gone unless something failed.
     pub path: PathBuf,
-    /// What it was: `bench matrix`.
+    /// Its command: `bench matrix`.
     pub by: String,
     /// Its process, which has ended.
     pub owner: Owner,
@@ -33,11 +33,11 @@ pub struct Recovered {
 pub struct Running {
     /// Its state file.
     pub path: PathBuf,
-    /// What it is: `bench matrix`.
+    /// Its command: `bench matrix`.
     pub by: String,
 }
 
-/// What to do about a run of another PID namespace that may have ended or not.
+/// The treatment of a run in another PID namespace that may have ended or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsure {
     /// Leave its settings, and return an error that says so.

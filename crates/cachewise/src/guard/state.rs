@@ -12,7 +12,7 @@ pub fn directory(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(state_directory, Path::to_owned)
 }
 
-/// What became of state files.
+/// The outcome of reading state files.
 #[derive(Debug, Default)]
 pub struct Recovery {
     /// How many settings and state files could not be put back.

@@ -28,7 +28,7 @@ impl DirectoryLock {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut text = String::new();
-                // Who it is helps, and is not needed.
+                // Its id helps, and is not needed.
                 let _ = file.read_to_string(&mut text);
                 return Err(Error::Locked {
                     path: path.to_owned(),

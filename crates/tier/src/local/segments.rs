@@ -103,7 +103,7 @@ impl Segments {
         })
     }
 
-    /// Makes the files that are missing, which nobody but this user can read: foyer would take the mode from the umask.
+    /// Makes the files that are missing, which no other user can read: foyer would take the mode from the umask.
     pub(super) fn make(self, directory: &PrivateDirectory) -> Result<(), (String, io::Error)> {
         self.names()
             .try_for_each(|name| match directory.file(&name) {

@@ -9,7 +9,7 @@ use cachewise_tier::{BlockCache, Error};
 use super::support::{BLOCK, Files};
 use super::{on_disk, open, read_all};
 
-/// Nobody, in every distribution.
+/// The unprivileged user `nobody` of every distribution.
 const OTHER: u32 = 65_534;
 
 const SEGMENT: &str = "blocks/foyer-storage-direct-fs-00000001";
