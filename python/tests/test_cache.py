@@ -63,6 +63,36 @@ def test_bytes_are_those_of_the_files(origin: Path) -> None:
         assert cache.get("large", 20 * MIB) == large[20 * MIB :], "to the end"
 
 
+def test_file_that_cannot_be_opened_gives_no_cached_bytes(origin: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("another user's file: needs root")
+    secret = origin / "below" / "small"
+    secret.chmod(0o600)
+    time.sleep(0.2)
+    with BlockCache(origin) as cache:
+        for _ in range(2):
+            assert cache.get("below/small") == b"some bytes", "root may"
+        assert hits(cache, "memory") > 0, "it is cached"
+        opened = cache.open("below/small")
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError):
+                cache.get("below/small")
+            with pytest.raises(PermissionError):
+                cache.open("below/small").read()
+            assert opened.read() == b"some bytes", "opened when it was allowed"
+        finally:
+            os.seteuid(0)
+        assert cache.get("below/small") == b"some bytes", "root may again"
+
+
+def test_file_system_without_times_of_change_needs_an_identity() -> None:
+    with pytest.raises(ValueError, match="identity: .*proc.*time of last change"):
+        BlockCache("/proc/self")
+    with BlockCache("/proc/self", identity="this process") as cache:
+        assert cache.stat()["tiers"]
+
+
 def test_buffers_are_filled(origin: Path) -> None:
     large = (origin / "large").read_bytes()
     with BlockCache(origin) as cache:

@@ -31,7 +31,7 @@
 //! - `mapping`: [`Mapping`], which locks pages.
 //! - `memory`: [`lock_memory`], for this process's own; `limits`: [`allow_open_files`].
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
-//! - `device`: [`device_size`].
+//! - `device`: [`device_size`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
@@ -40,6 +40,7 @@
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
 
+mod access;
 mod advise;
 mod cachestat;
 mod close;
@@ -58,7 +59,9 @@ mod region;
 mod secure;
 mod spawn;
 mod usage;
+mod uuid;
 
+pub use access::may_read;
 pub use advise::{fadvise_dont_need, fadvise_normal, fadvise_random, fadvise_will_need, sync_data};
 pub use cachestat::{CacheStat, cachestat, cachestat_as_told, resident};
 pub use close::close_together;
@@ -77,3 +80,4 @@ pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_ra
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
 pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};
+pub use uuid::file_system_uuid;

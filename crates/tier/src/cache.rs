@@ -1,5 +1,6 @@
 //! [`BlockCache`]: the way of a block from the origin to a reader.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -193,6 +194,7 @@ impl BlockCache {
     /// begins behind that. Ends within [`Settings::deadline`], with bytes or with an error.
     ///
     /// # Errors
+    /// [`Error::Denied`] where the origin does not let this process open the object, cached or not;
     /// [`Error::Changed`] where the object is not in that state any more and the bytes are not in
     /// the cache; [`Error::Range`] above [`LONGEST_READ`]; [`Error::Deadline`]; as [`Origin::read`].
     ///
@@ -244,6 +246,13 @@ impl BlockCache {
     ) -> Result<Option<(ByteRange, u64, u64)>, Error> {
         if file.meta.kind != Kind::File {
             return Err(refused(file, range, "only files have bytes"));
+        }
+        if !file.meta.is_readable {
+            return Err(Error::of_origin(
+                &file.path,
+                "open",
+                io::ErrorKind::PermissionDenied.into(),
+            ));
         }
         let whole = ByteRange {
             start: 0,

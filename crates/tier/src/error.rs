@@ -58,6 +58,20 @@ pub enum Error {
         what: &'static str,
     },
 
+    /// The file system does not tell states of a file apart, and nothing else does.
+    #[error(
+        "{}: {file_system} does not keep the time of last change, so that bytes of one image or state could be given \
+         for those of another; name the state that is there now with the setting identity (--identity NAME), and use a \
+         new name when it changes",
+        named(path)
+    )]
+    Unversioned {
+        /// The origin, or the path in it.
+        path: PathBuf,
+        /// The type of the file system.
+        file_system: String,
+    },
+
     /// The path cannot be one of this origin.
     #[error("{}: {why}", escaped(path))]
     Path {
@@ -181,7 +195,10 @@ impl Error {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Denied { .. } => ErrorKind::Denied,
-            Self::Path { .. } | Self::Range { .. } | Self::Setting { .. } => ErrorKind::Invalid,
+            Self::Path { .. }
+            | Self::Range { .. }
+            | Self::Setting { .. }
+            | Self::Unversioned { .. } => ErrorKind::Invalid,
             Self::Changed { .. } => ErrorKind::Changed,
             Self::NotListed { .. } => ErrorKind::Unsupported,
             Self::Deadline { .. } => ErrorKind::Deadline,

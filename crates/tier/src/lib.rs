@@ -68,7 +68,9 @@ pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals}
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
 pub use named::{NAMED_SETTINGS, NamedSetting, Wanted};
-pub use origin::{Directory, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version};
+pub use origin::{
+    Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
+};
 pub use policy::Started;
 pub use settings::{DiskSettings, PolicySettings, Settings};
 pub use tree::Tree;

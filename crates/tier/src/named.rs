@@ -7,7 +7,9 @@ use std::time::Duration;
 use cachewise_units::{Bytes, Interval, escaped};
 
 use crate::remote::{Credentials, Secret, TlsSettings};
-use crate::{Directory, DiskSettings, Error, Http, NetworkOptions, Origin, S3, Settings};
+use crate::{
+    Directory, DirectoryOptions, DiskSettings, Error, Http, NetworkOptions, Origin, S3, Settings,
+};
 
 /// Where in the environment a password is looked for.
 const PASSWORD: &str = "CACHEWISE_ENGINE_PASSWORD";
@@ -117,7 +119,9 @@ pub const NAMED_SETTINGS: [NamedSetting; 17] = [
     NamedSetting {
         name: "identity",
         value: "NAME",
-        help: "Name the origin so in the keys of blocks: machines that have it at different paths share blocks by it",
+        help: "Name the origin in the keys of blocks: machines that give it the same name share blocks, whatever the path. A \
+            file system that does not keep the time of last change needs a name, and a new one when its files change \
+            [default: a directory's blocks are this machine's own, a URL's are shared]",
         default: |_| String::new(),
         set: |wanted, text| {
             wanted.identity = Some(text.to_owned());
@@ -311,10 +315,11 @@ impl Wanted {
             let (scheme, _) = url.split_once("://")?;
             Some((url, scheme.to_ascii_lowercase()))
         }) else {
-            return Ok(Arc::new(match &self.identity {
-                Some(identity) => Directory::open_as(name, &format!("named:{identity}"))?,
-                None => Directory::open(name)?,
-            }));
+            let options = DirectoryOptions {
+                identity: self.identity.clone(),
+                machine: None,
+            };
+            return Ok(Arc::new(Directory::open_with(name, &options)?));
         };
         let options = || -> Result<NetworkOptions, Error> {
             Ok(NetworkOptions {

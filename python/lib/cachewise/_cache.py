@@ -30,6 +30,10 @@ class BlockCache:
     any it is a cache in memory. A password comes from ``engine_password_file`` or from ``CACHEWISE_ENGINE_PASSWORD`` in
     the environment.
 
+    Machines share the blocks of a directory only under the same ``identity``. A directory on a file system that does not keep
+    the time of last change (squashfs, FAT, FUSE) needs one, and a new one when its files change; without it, ``ValueError``.
+    A file that this process may not open at the origin raises ``PermissionError``, cached or not.
+
     Paths are relative to the origin, without ``..``. Settings and origin are checked at once; threads are started,
     and servers asked, by the first call that needs them. After ``fork`` the child starts threads and a cache in memory of
     its own, and so does a copy that was pickled: workers of a data loader share what is at the servers. ``disk`` is one

@@ -291,7 +291,7 @@ fn origin_hangs() {
     let scratch = Scratch::new();
     let origin = origin(&scratch, 1, SIZE);
     let mounted = Mounted::new(&scratch, &origin, &[]);
-    let mut get = cachewise(["tier", "get", "--read-deadline", "1"]);
+    let mut get = cachewise(["tier", "get", "--identity", "a", "--read-deadline", "1"]);
     let mut get = get
         .args([mounted.directory.as_os_str(), "f/0".as_ref()])
         .stdout(Stdio::piped())

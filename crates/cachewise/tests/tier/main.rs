@@ -12,9 +12,11 @@ mod faults;
 mod files;
 mod growing;
 mod http_origin;
+mod identity;
 mod mount;
 mod mounted;
 mod ordinary_user;
+mod permissions;
 mod reader;
 mod s3_origin;
 mod s3_server;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
         faults::trials(),
         growing::trials(),
         ordinary_user::trials(),
+        identity::trials(),
+        permissions::trials(),
         walkthrough::trials(),
     ];
     support::run("tier", trials.into_iter().flatten().collect())

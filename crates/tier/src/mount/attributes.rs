@@ -16,21 +16,25 @@ pub(super) struct Owner {
     block_size: u32,
     /// When an object was written of which the origin does not say.
     since: SystemTime,
+    /// Whether users other than the one who mounts it may come in.
+    allow_other: bool,
 }
 
 impl Owner {
-    /// Everything belongs to who mounts it: an origin's users need not be this machine's.
-    pub(super) fn this(block_size: u64) -> Self {
+    /// Objects of an origin without users belong to the user who mounts it.
+    pub(super) fn this(block_size: u64, allow_other: bool) -> Self {
         Self {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
             block_size: u32::try_from(block_size).unwrap_or(u32::MAX),
             since: SystemTime::now(),
+            allow_other,
         }
     }
 
     pub(super) fn attributes(self, number: u64, meta: &Meta) -> FileAttr {
         let modified = meta.modified.unwrap_or(self.since);
+        let (uid, gid) = meta.owner.unwrap_or((self.uid, self.gid));
         FileAttr {
             ino: INodeNo(number),
             size: meta.size,
@@ -40,14 +44,24 @@ impl Owner {
             ctime: modified,
             crtime: modified,
             kind: file_type(meta.kind),
-            // Never setuid, and what nobody can do is not shown as allowed.
-            perm: u16::try_from(meta.mode & 0o555).unwrap_or(0),
+            // Never setuid, and writing is never allowed.
+            perm: u16::try_from(meta.mode & self.allowed(meta)).unwrap_or(0),
             nlink: if meta.is_dir() { 2 } else { 1 },
-            uid: self.uid,
-            gid: self.gid,
+            uid,
+            gid,
             rdev: 0,
             blksize: self.block_size,
             flags: 0,
+        }
+    }
+
+    /// The permission bits that may be shown. The kernel does not know the access control lists of the origin: where
+    /// there is one, group and others get less than it may give them, and never more.
+    const fn allowed(self, meta: &Meta) -> u32 {
+        if self.allow_other && meta.has_acl {
+            0o500
+        } else {
+            0o555
         }
     }
 }

@@ -259,6 +259,9 @@ mod tests {
                 device: 0,
                 modified: None,
                 mode: 0o444,
+                owner: None,
+                has_acl: false,
+                is_readable: true,
                 keep_from,
             };
             inodes.found(cache.file(name, meta), Instant::now()).number

@@ -50,7 +50,7 @@ impl Shared {
             runtime,
             inodes: Inodes::new(),
             operations: Operations::new(),
-            owner: Owner::this(block_size),
+            owner: Owner::this(block_size, options.allow_other),
             name: options.name.clone(),
             directory: directory.to_owned(),
             began: Instant::now(),
@@ -188,6 +188,9 @@ pub(super) fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
         device: 0,
         modified: None,
         mode,
+        owner: None,
+        has_acl: false,
+        is_readable: true,
         keep_from: None,
     }
 }

@@ -2,17 +2,23 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use cachewise_sys::may_read;
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, StatxTimestamp};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp,
+};
 
-use super::{Entry, Kind, Meta, Origin, Version, checked};
+use super::file_system::FileSystem;
+use super::{Entry, Kind, Meta, Origin, Version, checked, machine};
 use crate::Error;
 
 /// The step of a file system's clock, generously: Linux takes the time of its timer's last tick,
@@ -26,6 +32,11 @@ const COARSE_STEP: Duration = Duration::from_millis(2_500);
 /// second, which is time enough for who has it leased to give it back.
 const OPENS_AT_ONCE: u32 = 8;
 const OPENS: u32 = 1_000;
+
+/// How a file is opened for reading: a FIFO that took its place is not waited for.
+const READING: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOATIME);
 
 /// An origin that is a directory. What links lead out of it is refused. Reading leaves the time of
 /// last access as it is where the kernel lets this user do so: the owner, and root.
@@ -45,34 +56,85 @@ pub struct Directory {
 struct Inner {
     root: File,
     identity: String,
+    /// The file system of the root.
+    device: u64,
+    /// Whether only opening a file says whether it may be read.
+    checks_at_open: bool,
+    /// Whether `identity` names the state of the files: then file systems need not.
+    is_named: bool,
+    /// Whether the root's file system has access control lists, as far as is known.
+    has_acls: AtomicBool,
+}
+
+/// How a directory is named in the keys of blocks.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryOptions {
+    /// A name that stands for the directory, whatever its path, its file system and the machine. Machines share blocks
+    /// where they give the same name. On a file system that does not keep the time of last change it stands for the state
+    /// of all files too: a new state needs a new name.
+    pub identity: Option<String>,
+    /// What stands for this machine where there is no `identity`; by default the machine ID of systemd or D-Bus, else
+    /// the boot ID.
+    pub machine: Option<String>,
 }
 
 impl Directory {
-    /// Opens the directory. Its identity is its absolute path: machines that mount the same
-    /// file system at the same place share blocks.
+    /// Opens the directory. Its identity is that of this machine, that of its file system (type and UUID) and its absolute
+    /// path: no other machine meets its blocks.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Origin`].
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Origin`]; [`Error::Unversioned`] on a file system that does not
+    /// keep the time of last change.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let whole = path
-            .canonicalize()
-            .map_err(|error| Error::of_origin(path, "open", error))?;
-        let identity = format!("dir:{}", whole.to_string_lossy());
-        Self::open_as(path, &identity)
+        Self::open_with(path, &DirectoryOptions::default())
     }
 
-    /// Opens the directory under a name of its own: for machines that see it at different places.
+    /// Opens the directory under a name or for a machine.
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub fn open_as(path: &Path, identity: &str) -> Result<Self, Error> {
+    /// As [`Self::open`]; [`Error::Unversioned`] never with a name.
+    pub fn open_with(path: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
+        let failed = |error: rustix::io::Errno| Error::of_origin(path, "open", error.into());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| Error::of_origin(path, "open", error.into()))?;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        let root = File::from(root);
+        let file_system = FileSystem::of(&root).map_err(failed)?;
+        let identity = match (&options.identity, file_system.forgets_changes) {
+            (Some(name), _) => format!("named:{name}"),
+            (None, Some(name)) => {
+                return Err(Error::Unversioned {
+                    path: path.to_owned(),
+                    file_system: name,
+                });
+            }
+            (None, None) => {
+                let whole = path
+                    .canonicalize()
+                    .map_err(|error| Error::of_origin(path, "open", error))?;
+                let machine = options.machine.clone().unwrap_or_else(machine::id);
+                let mut hasher = blake3::Hasher::new();
+                let parts = [
+                    machine.as_bytes(),
+                    file_system.identity.as_bytes(),
+                    whole.as_os_str().as_encoded_bytes(),
+                ];
+                for part in parts {
+                    // Lossless: no slice is longer.
+                    hasher.update(&(part.len() as u64).to_le_bytes());
+                    hasher.update(part);
+                }
+                format!("dir:{}", hasher.finalize().to_hex())
+            }
+        };
+        let device = look(&root, path)?;
         Ok(Self {
             inner: Arc::new(Inner {
-                root: File::from(root),
-                identity: identity.to_owned(),
+                root,
+                identity,
+                device: device_of(&device),
+                checks_at_open: file_system.checks_at_open,
+                is_named: options.identity.is_some(),
+                has_acls: AtomicBool::new(true),
             }),
         })
     }
@@ -102,11 +164,7 @@ impl Origin for Directory {
     }
 
     fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
-        self.blocking(path, |inner, path| {
-            // O_PATH: nothing is opened for reading, so that a FIFO or a device is only looked at.
-            let file = inner.open(path, OFlags::PATH)?;
-            meta(&file, path)
-        })
+        self.blocking(path, Inner::stat)
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
@@ -167,6 +225,75 @@ impl Inner {
         }
     }
 
+    /// Looks at an object, and finds out whether this process may read it.
+    fn stat(&self, path: &Path) -> Result<Meta, Error> {
+        // O_PATH: nothing is opened for reading, so that a FIFO or a device is only looked at.
+        let file = self.open(path, OFlags::PATH)?;
+        let found = look(&file, path)?;
+        let mut meta = meta(&found);
+        meta.has_acl = self.has_acl(&file);
+        if meta.kind != Kind::File {
+            return Ok(meta);
+        }
+        if meta.device == self.device && !self.checks_at_open {
+            let may = may_read(file.as_fd());
+            meta.is_readable =
+                may.map_err(|error| Error::of_origin(path, "look at", error.into()))?;
+            return Ok(meta);
+        }
+        match self.open(path, READING) {
+            Ok(opened) => self.meta_of(&opened, path),
+            Err(Error::Denied { .. }) => {
+                meta.is_readable = false;
+                Ok(meta)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The state of a file that is open for reading. On another file system than the origin's root, that file system is
+    /// part of it.
+    fn meta_of(&self, file: &File, path: &Path) -> Result<Meta, Error> {
+        let mut meta = meta(&look(file, path)?);
+        meta.has_acl = self.has_acl(file);
+        if meta.kind != Kind::File || meta.device == self.device || self.is_named {
+            return Ok(meta);
+        }
+        let found = FileSystem::of(file);
+        let found = found.map_err(|error| Error::of_origin(path, "look at", error.into()))?;
+        if let Some(name) = found.forgets_changes {
+            return Err(Error::Unversioned {
+                path: path.to_owned(),
+                file_system: name,
+            });
+        }
+        meta.version = Version::new(&format!("{} {}", meta.version.as_str(), found.identity));
+        Ok(meta)
+    }
+
+    /// Whether an object has an access control list. Where that cannot be found out it is taken to have one.
+    fn has_acl(&self, file: &File) -> bool {
+        const ACL: &str = "system.posix_acl_access";
+        if !self.has_acls.load(Ordering::Relaxed) {
+            return false;
+        }
+        // Attributes of a descriptor of O_PATH are read by its name.
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        match rustix::fs::getxattr(name, ACL, &mut [0_u8; 0]) {
+            Ok(_) => true,
+            Err(rustix::io::Errno::NODATA) => false,
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                let is_of_root =
+                    look(file, Path::new("")).is_ok_and(|found| device_of(&found) == self.device);
+                if is_of_root {
+                    self.has_acls.store(false, Ordering::Relaxed);
+                }
+                false
+            }
+            Err(_) => true,
+        }
+    }
+
     fn list(&self, path: &Path) -> Result<Vec<Entry>, Error> {
         let failed = |error| Error::of_origin(path, "list", error);
         let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME)?;
@@ -185,8 +312,8 @@ impl Inner {
                 // A link is what it leads to, and some file systems do not say: both are looked at.
                 rustix::fs::FileType::Symlink | rustix::fs::FileType::Unknown => self
                     .open(&path.join(&name), OFlags::PATH)
-                    .and_then(|file| meta(&file, path))
-                    .map_or(Kind::Other, |meta| meta.kind),
+                    .and_then(|file| look(&file, path))
+                    .map_or(Kind::Other, |found| kind(&found)),
                 _ => Kind::Other,
             };
             entries.push(Entry { name, kind });
@@ -200,9 +327,8 @@ impl Inner {
             path: path.to_owned(),
             what,
         };
-        // A FIFO that took the file's place is not waited for.
-        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME)?;
-        same(&meta(&file, path)?, expected).map_err(changed)?;
+        let file = self.open(path, READING)?;
+        same(&self.meta_of(&file, path)?, expected).map_err(changed)?;
         let len = usize::try_from(range.len).map_err(|_| Error::Range {
             path: path.to_owned(),
             range,
@@ -215,7 +341,7 @@ impl Inner {
                 _ => failed(error),
             })?;
         // Bytes of two states are not mixed: what was read is of the state before and after.
-        same(&meta(&file, path)?, expected).map_err(changed)?;
+        same(&self.meta_of(&file, path)?, expected).map_err(changed)?;
         Ok(bytes.freeze())
     }
 }
@@ -236,16 +362,26 @@ fn same(now: &Meta, then: &Meta) -> Result<(), &'static str> {
 
 /// Looks at an object that is open. What a network file system remembers of it may be a second
 /// old: both looks around a read would show the old state, and the new bytes pass for it.
-fn meta(file: &File, path: &Path) -> Result<Meta, Error> {
+fn look(file: &File, path: &Path) -> Result<Statx, Error> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    let found = rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)
-        .map_err(|error| Error::of_origin(path, "stat", error.into()))?;
-    let mode = u32::from(found.stx_mode);
-    let kind = match FileType::from_raw_mode(mode) {
+    rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)
+        .map_err(|error| Error::of_origin(path, "stat", error.into()))
+}
+
+fn kind(found: &Statx) -> Kind {
+    match FileType::from_raw_mode(u32::from(found.stx_mode)) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
         _ => Kind::Other,
-    };
+    }
+}
+
+fn device_of(found: &Statx) -> u64 {
+    rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor)
+}
+
+/// What one look says of an object, apart from who may read it.
+fn meta(found: &Statx) -> Meta {
     let modified = time(&found.stx_mtime);
     // The time of the last change of any kind is in it too: it is the one that nobody can set
     // back, as `cp -p`, `rsync -t` and `touch -r` do with the other.
@@ -265,18 +401,21 @@ fn meta(file: &File, path: &Path) -> Result<Meta, Error> {
     // The time of the last write can be set to any, also to one that lies ahead, which would be
     // waited for and is of no write.
     let written = modified.filter(|at| *at <= SystemTime::now());
-    Ok(Meta {
-        kind,
+    Meta {
+        kind: kind(found),
         size: found.stx_size,
         version,
-        device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+        device: device_of(found),
         modified,
-        mode: mode & 0o7777,
+        mode: u32::from(found.stx_mode) & 0o7777,
+        owner: Some((found.stx_uid, found.stx_gid)),
+        has_acl: false,
+        is_readable: true,
         // A time of the last change that lies ahead is of another clock, and waited for.
         keep_from: written
             .max(time(&found.stx_ctime))
             .and_then(|last| last.checked_add(step)),
-    })
+    }
 }
 
 fn time(at: &StatxTimestamp) -> Option<SystemTime> {

@@ -1,7 +1,9 @@
 //! [`Origin`]: where the bytes come from when nobody has them.
 
 mod directory;
+mod file_system;
 mod http;
+mod machine;
 mod network;
 mod s3;
 
@@ -14,7 +16,7 @@ use bytes::Bytes;
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 
-pub use directory::Directory;
+pub use directory::{Directory, DirectoryOptions};
 pub use http::Http;
 pub use network::NetworkOptions;
 pub use s3::S3;
@@ -71,6 +73,13 @@ pub struct Meta {
     pub modified: Option<SystemTime>,
     /// Permission bits; of an origin without them 0o444 and 0o555.
     pub mode: u32,
+    /// User and group that it belongs to, where the origin says so.
+    pub owner: Option<(u32, u32)>,
+    /// Whether an access control list says more of who may read it than `mode` and `owner` do.
+    pub has_acl: bool,
+    /// Whether this process may open it at the origin for reading, by the origin's own answer. [`crate::BlockCache::get`]
+    /// gives no bytes of a file for which it is `false`, wherever they are kept.
+    pub is_readable: bool,
     /// From when on its version tells every write; `None` is always. What is written twice within
     /// one step of a file system's clock may look the same, so what is read of this state before
     /// is given out and kept nowhere.

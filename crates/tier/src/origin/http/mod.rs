@@ -345,6 +345,9 @@ fn meta(state: &State, size: u64, headers: &HeaderMap) -> Meta {
         device: 0,
         modified: state.modified(),
         mode: 0o444,
+        owner: None,
+        has_acl: false,
+        is_readable: true,
         keep_from: state.keep_from(headers),
     }
 }

@@ -51,6 +51,9 @@ pub(super) fn directory(path: &Path) -> Meta {
         device: 0,
         modified: None,
         mode: 0o555,
+        owner: None,
+        has_acl: false,
+        is_readable: true,
         keep_from: None,
     }
 }

@@ -291,6 +291,9 @@ fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
         device: 0,
         modified: state.modified(),
         mode: 0o444,
+        owner: None,
+        has_acl: false,
+        is_readable: true,
         keep_from,
     })
 }
