@@ -79,7 +79,7 @@ impl BackEnd {
     pub const fn lacks(self) -> &'static str {
         match self {
             BackEnd::Tracepoints => {
-                "before 6.18 alone: misses of io_uring's workers (fentry or kprobes add them)"
+                "before 6.18 alone: several reads of one file in flight by io_uring are ~ (fentry or kprobes make them exact)"
             }
             BackEnd::Fentry => "before 6.6 direct I/O on files, unless kprobes are there too",
             BackEnd::Kprobes => {
@@ -87,8 +87,7 @@ impl BackEnd {
             }
             BackEnd::SysExit => {
                 "faults on mapped files; reads by libaio, of 32-bit programs and on overlayfs; direct reads \
-                 that fall back to the cache; io_uring's workers; copy_file_range that shares blocks counts \
-                 as a read"
+                 that fall back to the cache; copy_file_range that shares blocks counts as a read"
             }
             BackEnd::Procfs => {
                 "hits and misses; anything by file; mapped files; which reads went around the cache"

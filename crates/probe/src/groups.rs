@@ -167,8 +167,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ]),
             Means::new(BackEnd::SysExit, &[("on_sys_exit", "sys_exit")]).noting(
                 "reads are counted at the end of system calls: those by libaio, of 32-bit programs, on \
-                 overlayfs, direct ones that fall back to the cache, and misses of io_uring's worker threads \
-                 are not seen",
+                 overlayfs, and direct ones that fall back to the cache are not seen",
             ),
         ],
         counters: &[],
@@ -231,7 +230,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: &[],
-        reason: "without the readahead tracepoints (6.18) misses of io_uring's worker threads count as read-ahead",
+        reason: "without the readahead tracepoints (6.18) reads of one file that io_uring has in flight together are estimates",
         file_system: None,
     },
     Group {
@@ -291,12 +290,18 @@ pub(crate) const GROUPS: [Group; 9] = [
         means: &[
             Means::new(
                 BackEnd::Tracepoints,
-                &[("on_uring_submit", "io_uring_submit_req")],
+                &[
+                    ("on_uring_submit", "io_uring_submit_req"),
+                    ("on_uring_complete", "io_uring_complete"),
+                ],
             ),
             // Its name before 6.4.
             Means::new(
                 BackEnd::Tracepoints,
-                &[("on_uring_submit", "io_uring_submit_sqe")],
+                &[
+                    ("on_uring_submit", "io_uring_submit_sqe"),
+                    ("on_uring_complete", "io_uring_complete"),
+                ],
             ),
         ],
         counters: &[],

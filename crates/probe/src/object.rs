@@ -34,8 +34,9 @@ const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
 /// the maps to make before.
-const BESIDE: [&str; 21] = [
+const BESIDE: [&str; 22] = [
     "on_uring_submit",
+    "on_uring_complete",
     "on_ext4_write",
     "on_xfs_write",
     "on_btrfs_write",

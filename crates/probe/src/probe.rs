@@ -393,6 +393,7 @@ impl Probe {
             lost.names = counted.names;
             lost.prefetch_pages = counted.prefetch;
             lost.direct_requests = counted.direct;
+            lost.uring_requests = counted.flights;
             lost.processes = counted.processes;
             lost.returns = counted.returns;
         }

@@ -93,9 +93,9 @@ pub(crate) struct Booked {
     unsure_writes: u64,
 }
 
-/// Behind the numbers of requests that were cut short and followed by others of the same kind.
+/// Behind the numbers of requests of which others of the same kind hide what became of them.
 const HIDDEN: &str = "a request failed or ended short, and other calls of the same thread, which are not on files of the page \
-     cache, hide how many bytes it moved";
+     cache, hide how many bytes it moved; or requests of io_uring in flight together hide which of them a page came in for";
 
 const OF_READS: [Counter; 7] = [
     Counter::ReadUnservedPages,

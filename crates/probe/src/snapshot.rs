@@ -157,6 +157,9 @@ pub struct Lost {
     pub prefetch_pages: u64,
     /// Direct requests whose completion cannot be matched.
     pub direct_requests: u64,
+    /// Requests of io_uring whose events and completion cannot be matched: the probe's table of those in flight is
+    /// full. They can count more than once.
+    pub uring_requests: u64,
     /// Times that a process found no room in the process table.
     pub processes: u64,
     /// Files unused for long that gave their place to others: what becomes of their pages is not counted
@@ -185,6 +188,7 @@ impl Lost {
             names: self.names.saturating_sub(earlier.names),
             prefetch_pages: self.prefetch_pages.saturating_sub(earlier.prefetch_pages),
             direct_requests: self.direct_requests.saturating_sub(earlier.direct_requests),
+            uring_requests: self.uring_requests.saturating_sub(earlier.uring_requests),
             processes: self.processes.saturating_sub(earlier.processes),
             skipped: self.skipped.saturating_sub(earlier.skipped),
             returns: self.returns.saturating_sub(earlier.returns),

@@ -456,6 +456,11 @@ pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
             "direct requests whose bytes are not counted",
         ),
         (
+            "uring_requests",
+            lost.uring_requests,
+            "requests of io_uring that can count more than once, or as served where they failed",
+        ),
+        (
             "direct_in_flight",
             snapshot.direct_in_flight,
             "direct requests that were not seen to end",

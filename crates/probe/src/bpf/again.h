@@ -41,11 +41,10 @@ static __always_inline bool is_numbered(struct task_struct *task, struct task_st
 	return nr == NR_io_uring_enter && state->epoch && !(task->flags & PF_IO_WORKER);
 }
 
-/* What is known of a chunk of a call of the current task. */
-static __always_inline struct again *again_of(const struct call *call, u64 chunk)
+/* The record of a chunk of a task's call; or of a request of io_uring, whose address takes the task's place. */
+static __always_inline struct again *again_of(const struct call *call, u64 chunk, u32 task, u32 started)
 {
-	CURRENT(trusted, task);
-	struct again_key key = { call->mapping, chunk, task->pid, (u32)task->start_time };
+	struct again_key key = { call->mapping, chunk, task, started };
 	struct again *found = bpf_map_lookup_elem(&calls, &key), fresh = { *call, 0, 0 };
 
 	if (found && same_call(&found->call, call->mapping, call->serial, call->nr, call->epoch))
@@ -62,6 +61,7 @@ struct use {
 
 static long use_step(u32 i, void *context)
 {
+	CURRENT(trusted, task);
 	struct use *use = context;
 	u64 lo = chunk_start(use->range.lo, i), bits;
 	struct again *again;
@@ -69,7 +69,7 @@ static long use_step(u32 i, void *context)
 	if (lo > use->range.hi)
 		return 1;
 	bits = ahead_take_chunk(&use->range, lo);
-	if (bits && (again = again_of(&use->call, lo >> CHUNK_SHIFT)))
+	if (bits && (again = again_of(&use->call, lo >> CHUNK_SHIFT, task->pid, (u32)task->start_time)))
 		again->used |= bits;
 	return 0;
 }
@@ -104,7 +104,8 @@ ONCE u64 ahead_use(struct task_state *state)
 struct come {
 	struct call call;
 	u64 lo, hi, used, again;
-	u32 cancelled; /* they did not come after all */
+	u32 task, started; /* of the call; or the request's address */
+	u32 cancelled;	   /* they did not come after all */
 	u32 padding;
 };
 
@@ -116,7 +117,7 @@ static long come_step(u32 i, void *context)
 
 	if (lo > come->hi)
 		return 1;
-	again = again_of(&come->call, lo >> CHUNK_SHIFT);
+	again = again_of(&come->call, lo >> CHUNK_SHIFT, come->task, come->started);
 	if (!again)
 		return 0;
 	bits = chunk_bits(lo, come->hi, &count);
@@ -146,6 +147,8 @@ ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 	if (!state || !is_numbered(task, state, nr))
 		return 0;
 	set_call(&come.call, state->pending.mapping, task->ioac.syscr, nr, state->epoch);
+	come.task = task->pid;
+	come.started = (u32)task->start_time;
 	come.lo = lo;
 	come.hi = hi;
 	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
@@ -161,16 +164,36 @@ ONCE u64 book_again(struct task_state *state, u64 lo, u64 hi, u32 nr)
 /* Pages lo..=hi of the read whose inserts are being collected were given back unread. */
 ONCE int cancel_again(struct task_state *state, u64 lo, u64 hi)
 {
+	CURRENT(trusted, task);
 	struct come come = {};
 
 	if (!state)
 		return 0;
 	come.call = state->pending;
+	come.task = task->pid;
+	come.started = (u32)task->start_time;
 	come.lo = lo;
 	come.hi = hi;
 	come.cancelled = 1;
 	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
 	return 0;
+}
+
+/* Notes that pages lo..=hi were inserted for a request of io_uring, or not after all. Returns how many of them came before. */
+ONCE u64 come_for_flight(u64 id, struct flight *flight, u64 lo, u64 hi, bool came)
+{
+	struct come come = {};
+
+	if (!flight)
+		return 0;
+	set_call(&come.call, flight->mapping, flight->serial, NR_io_uring_enter, 0);
+	come.task = (u32)id;
+	come.started = id >> 32;
+	come.lo = lo;
+	come.hi = hi;
+	come.cancelled = !came;
+	bpf_loop(FOLIO_CHUNKS, come_step, &come, 0);
+	return come.again;
 }
 
 #endif

@@ -91,6 +91,13 @@ static __always_inline bool in_fault(struct task_state *state, struct task_struc
 	       state->fault_serial == task->min_flt + task->maj_flt;
 }
 
+/* io_uring hands advice that reads to its workers. */
+static __always_inline bool is_advice_at_work(struct task_state *state, struct task_struct *task)
+{
+	return task->flags & PF_IO_WORKER &&
+	       (state->work.opcode == IORING_OP_FADVISE || state->work.opcode == IORING_OP_MADVISE);
+}
+
 /* Books those of pages lo..=hi, brought in for the read that is being collected, that had been here before. */
 static __always_inline void refault_pending(struct task_state *state, struct inode *inode, u64 lo, u64 hi)
 {
@@ -126,9 +133,7 @@ ONCE int book_insert(struct task_state *state)
 	serial = insert->serial;
 	nr = insert->target.nr;
 	kind = call_kind(nr);
-	/* io_uring hands advice that reads to its workers */
-	if (task->flags & PF_IO_WORKER &&
-	    (state->work.opcode == IORING_OP_FADVISE || state->work.opcode == IORING_OP_MADVISE))
+	if (is_advice_at_work(state, task))
 		kind = CALL_PREFETCH;
 	mapping = PLAIN(address_space, (void *)m);
 	inode = READ(mapping, host);
@@ -204,6 +209,9 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	insert->pages = pages;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	insert->target.nr = syscall_nr(task, regs);
+	if (in_uring(state, insert->target.nr) && !in_fault(state, task, m) && !is_advice_at_work(state, task) &&
+	    flight_insert(state))
+		return 0;
 	insert->serial = read_serial(task, regs, insert->target.nr);
 	if (!in_fault(state, task, m) && !(call_kind(insert->target.nr) & CALL_CHUNKED) &&
 	    same_call(&state->pending, m, insert->serial, insert->target.nr, state->epoch) &&
@@ -249,6 +257,11 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
 		struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 
+		if (state && in_uring(state, syscall_nr(task, (void *)bpf_task_pt_regs(trusted)))) {
+			set_event(state, m, lo, hi);
+			if (flight_cancel(state))
+				return 0;
+		}
 		if (state && state->pending.mapping == m) {
 			/* the file system gave the folio back unread: the insert did not happen */
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);

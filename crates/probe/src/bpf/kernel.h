@@ -52,11 +52,24 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
-#define EAGAIN 11
-#define EEXIST 17
-#define EFAULT 14
+#define EPERM 1
 #define EIO 5
+#define ENXIO 6
+#define EBADF 9
+#define EAGAIN 11
 #define ENOMEM 12
+#define EACCES 13
+#define EFAULT 14
+#define EEXIST 17
+#define EISDIR 21
+#define EINVAL 22
+#define ETXTBSY 26
+#define EFBIG 27
+#define ESPIPE 29
+#define EROFS 30
+#define EOPNOTSUPP 95
+#define ENOBUFS 105
+#define ECANCELED 125
 #define EIOCBQUEUED 529
 
 #define S_IFMT 0170000
@@ -237,6 +250,8 @@ struct bio {
 #define BIO_PAGE_PINNED 0
 
 struct io_cqe {
+	u64 user_data;
+	s32 res;
 	int fd;
 } CORE;
 struct io_rsrc_node {
@@ -284,6 +299,12 @@ struct io_rw {
 	struct kiocb kiocb;
 	u64 addr;
 	u32 len;
+} CORE;
+struct io_splice {
+	loff_t off_in;
+	u64 len;
+	int splice_fd_in;
+	unsigned int flags;
 } CORE;
 
 struct btrfs_root {

@@ -50,7 +50,7 @@ struct ledger {
 #undef X
 	/* Of readahead_hit_pages: thrown out before their read got to them, so wasted. User space moves them. */
 	u64 used_too_early_pages;
-	/* Failed or short requests of which other calls of the task hide how many bytes they moved. */
+	/* Requests of which other calls of the task, or others of io_uring in flight, hide what became of them. */
 	u64 unsure_reads, unsure_writes;
 };
 
@@ -131,6 +131,7 @@ struct lost {
 	u64 names;	 /* files that could not be named: ring buffer full */
 	u64 prefetch;	 /* pages whose read-ahead state could not be kept */
 	u64 direct;	 /* direct requests whose completion cannot be matched */
+	u64 flights;	 /* io_uring requests of which the events cannot be matched */
 	u64 processes;	 /* times that a process found no room in the process table */
 	u64 returns;	 /* calls that were seen to begin, and not to end */
 };

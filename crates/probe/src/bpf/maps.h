@@ -202,6 +202,40 @@ struct reach {
 	u32 task, started;
 };
 
+/* A read or write of io_uring that was submitted, and whose completion has not come. */
+struct flight {
+	struct row_key key;
+	u64 ring, user_data; /* with the request's address they say which it is */
+	u64 file, mapping;   /* mapping 0: that of its first event */
+	u64 inode_number;
+	u64 serial;
+	u64 pos, length; /* that it asks for */
+	u64 before;	 /* bytes in front of `pos` that direct I/O read */
+	/* booked */
+	u64 bytes, start, end;
+	u64 last; /* page that events name as its last */
+	u64 misses;
+	u32 task; /* that submitted it */
+	u32 doubts;
+	u8 write, splice, direct, device;
+	u8 counted;
+	u8 at_position; /* begins where the file's position, or its end, is when its turn comes */
+	u8 selects;	/* takes a buffer from a pool, which may be shorter */
+	u8 skips;	/* does not report success */
+	u8 grouped;
+	u8 doubtful; /* an insert meanwhile may belong to it */
+	u8 padding[6];
+};
+
+/* The request that the latest event of io_uring was of, and the pages lo..=hi that it wants. */
+struct found_flight {
+	u64 id;	     /* its address; 0: one of several */
+	u64 mapping; /* 0: none */
+	u64 lo, hi;
+	u32 epoch;
+	u32 announced; /* by readahead */
+};
+
 struct task_state {
 	u64 self; /* the task's address */
 	/* the read that is being served */
@@ -243,8 +277,12 @@ struct task_state {
 	u64 direct_serial;
 	struct call bio; /* on a block device: one call, maybe several bios */
 	u32 epoch;
-	u32 uring_counted;
+	u32 padding_of_epoch;
 	struct work_id work;
+	/* the event at hand, as numbers in memory: global functions take no kernel pointers */
+	u64 event_mapping, event_inode, event_lo, event_hi;
+	struct flight submitted; /* the latest read or write */
+	struct found_flight found;
 	/* the call that is under way, where functions are hooked into and not tracepoints; mapping 0: none */
 	u64 call_mapping, call_index, call_last;
 	u64 device_inode, device_bytes;

@@ -97,10 +97,6 @@ ONCE int pending_flush_of(struct task_state *state)
 		state->read_result.start = state->pending_lo;
 		state->read_result.end = state->pending_hi;
 		state->read_result.misses = state->pending_miss;
-	} else if (state->uring_counted && !(call_kind(state->pending.nr) & (CALL_READ | CALL_SPLICE))) {
-		ADD(ledger, read_missed_pages, state->pending_miss);
-		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
-		ADD(ledger, readahead_pages, state->pending_ahead);
 	} else {
 		/* the rest of a call in chunks that ended short, or read-ahead without a read */
 		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
@@ -132,6 +128,11 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 
 	if (!state)
 		return 0;
+	if (in_uring(state, nr)) {
+		set_event(state, m, index, last);
+		if (flight_event(state))
+			return 0;
+	}
 	range = &state->range;
 	range->mapping = range->pos = range->len = 0;
 	read = &state->counting;
@@ -156,8 +157,8 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
 		pending_flush(state);
 	if (nr == NR_io_uring_enter || worker) {
-		/* counted when it was submitted; an O_DIRECT one that falls back is counted here */
-		if (state->uring_counted || worker || (same && last == state->read_last))
+		/* submitted before the probe came */
+		if (worker || (same && last == state->read_last))
 			goto done;
 	} else if (nr == NR_io_submit) {
 		state->aio.mapping = m;
@@ -329,6 +330,11 @@ static __always_inline void announce_range(struct inode *inode, u64 index, u64 c
 	mapping = (u64)READ(inode, i_mapping);
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
+	if (in_uring(state, nr)) {
+		set_event(state, mapping, sync ? index : 0, last);
+		if (announce_flight(state))
+			return;
+	}
 	serial = read_serial(task, regs, nr);
 	target.mapping = mapping;
 	target.nr = nr;

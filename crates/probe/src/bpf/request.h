@@ -196,11 +196,28 @@ enum {
 	IORING_OP_WRITE = 23,
 	IORING_OP_FADVISE = 24,
 	IORING_OP_MADVISE = 25,
+	IORING_OP_SPLICE = 30,
+	IORING_OP_READV_FIXED = 60, /* 6.15 and later */
+	IORING_OP_WRITEV_FIXED = 61,
 };
 
 static __always_inline bool is_uring_write(u8 op)
 {
-	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED;
+	return op == IORING_OP_WRITE || op == IORING_OP_WRITEV || op == IORING_OP_WRITE_FIXED ||
+	       op == IORING_OP_WRITEV_FIXED;
+}
+
+static __always_inline bool is_uring_read(u8 op)
+{
+	return op == IORING_OP_READ || op == IORING_OP_READV || op == IORING_OP_READ_FIXED ||
+	       op == IORING_OP_READV_FIXED;
+}
+
+/* Does the request's length count iovecs, and not bytes? */
+static __always_inline bool is_vectored(u8 op)
+{
+	return op == IORING_OP_READV || op == IORING_OP_WRITEV || op == IORING_OP_READV_FIXED ||
+	       op == IORING_OP_WRITEV_FIXED;
 }
 
 /* The request that the task, a worker of io_uring, is at; NULL: none. */
@@ -254,7 +271,7 @@ ONCE u64 last_requested(struct target *target, struct task_state *state, u64 las
 	if (req) {
 		rw = (void *)&req->cmd;
 		range.len = PEEK1(rw, len);
-		if (READ(req, opcode) == IORING_OP_READV)
+		if (is_vectored(READ(req, opcode)))
 			range.len = iov_length(PEEK1(rw, addr), range.len);
 		if (!range.len)
 			return last;
@@ -296,7 +313,7 @@ ONCE int find_direct_write(struct range *range)
 	range->mapping = (u64)PEEK1(file, f_mapping);
 	range->pos = PEEK1(rw, kiocb.ki_pos);
 	range->len = PEEK1(rw, len);
-	if (READ(req, opcode) == IORING_OP_WRITEV)
+	if (is_vectored(READ(req, opcode)))
 		range->len = iov_length(PEEK1(rw, addr), range->len);
 	return 1;
 }

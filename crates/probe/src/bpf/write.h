@@ -49,7 +49,13 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
 	serial = write_serial(task, regs, nr);
-	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
+	if (in_uring(state, nr)) {
+		state->event_inode = (u64)inode;
+		state->event_lo = pos;
+		if (flight_write(state))
+			return 0;
+	}
+	if (nr == NR_io_uring_enter || (task->flags & PF_IO_WORKER && state->work.opcode != IORING_OP_SPLICE)) {
 		/* counted when it was submitted, unless it was to go around the cache and cannot */
 		if (!find_direct_write(&direct))
 			return 0;

@@ -122,7 +122,7 @@ fn overlay(room: &mut Room) -> Result<()> {
     let other = room.file("other", page_size())?;
     let is_seen = room.stand.back_end() != BackEnd::SysExit;
     let size = 64 << 10;
-    for call in [Call::Read, Call::Pread] {
+    for call in [Call::Read, Call::Pread, Call::IoUring, Call::IoUringAsync] {
         for state in [State::Cold, State::Half, State::Warm] {
             let folios = Folios::Small;
             let way = room.way(call, folios);

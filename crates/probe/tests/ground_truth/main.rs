@@ -13,8 +13,8 @@
 //! - `stand`: the probe, the mounts, and how a case is done.
 //! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
 //!   truth about reads; `reader`, the calls.
-//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `lifetimes`, `again`, `names`,
-//!   `elsewhere`: the cases.
+//! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `uring_reads`, `uring_results`,
+//!   `lifetimes`, `again`, `names`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
 mod again;
@@ -31,6 +31,8 @@ mod races;
 mod results;
 mod stand;
 mod table;
+mod uring_reads;
+mod uring_results;
 mod writes;
 
 #[path = "../kit/mod.rs"]
@@ -39,7 +41,7 @@ mod kit;
 use std::path::Path;
 use std::process::ExitCode;
 
-use kit::{image, libaio, needs, oracle, partial, problem, random, reader};
+use kit::{image, libaio, needs, oracle, partial, problem, random, reader, uring};
 use libtest_mimic::{Arguments, Completion, Trial};
 use rustix::mm::MlockAllFlags;
 
@@ -107,6 +109,8 @@ fn trials() -> Vec<Trial> {
     trials.extend(writes::trials());
     trials.extend(results::trials());
     trials.extend(aio::trials());
+    trials.extend(uring_reads::trials());
+    trials.extend(uring_results::trials());
     trials.extend(lifetimes::trials());
     trials.extend(names::trials());
     trials.extend(elsewhere::trials());

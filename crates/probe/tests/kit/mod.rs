@@ -13,3 +13,4 @@ pub mod partial;
 pub mod problem;
 pub mod random;
 pub mod reader;
+pub mod uring;
