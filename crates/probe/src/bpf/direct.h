@@ -102,8 +102,10 @@ static __always_inline int direct_completes(struct kiocb *iocb, s64 bytes, bool 
 	before = net ? 0 : request->before;
 	write = request->write;
 	bpf_map_delete_elem(&direct_requests, &id);
-	if (bytes > 0 && bytes > before)
+	if (bytes > 0 && bytes > before) {
 		count_direct(ledger_of_key(&key), write, 1, bytes - before);
+		move_directly(iocb, bytes - before);
+	}
 	else if (bytes < 0)
 		count_direct_failure(ledger_of_key(&key), write, iocb, bytes);
 	return 0;

@@ -86,6 +86,21 @@ ONCE int count_flight(struct flight *flight, u64 id, u64 last, bool enters)
 	return 0;
 }
 
+/* Notes what direct I/O has moved for a request, which can go on through the cache. */
+static __always_inline void move_directly(struct kiocb *raw_iocb, u64 bytes)
+{
+	struct kiocb *iocb = PLAIN(kiocb, raw_iocb);
+	/* a request begins with its kiocb */
+	u64 id = (u64)raw_iocb - bpf_core_field_offset(struct io_kiocb, cmd);
+	struct flight *flight;
+
+	if (!READ(iocb, ki_complete))
+		return;
+	flight = bpf_map_lookup_elem(&flights, &id);
+	if (flight)
+		flight->before += bytes;
+}
+
 enum found { FOUND_NONE, FOUND_SOME, FOUND_BY_FILE, FOUND };
 
 /* Looks up the current task's requests in flight on a mapping, with this last page. */

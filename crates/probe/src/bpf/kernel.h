@@ -228,6 +228,7 @@ struct pt_regs { /* part of the ABI: not relocated */
 struct kiocb {
 	struct file *ki_filp;
 	loff_t ki_pos;
+	void *ki_complete; /* NULL: a call waits for it */
 } CORE;
 struct iov_iter {
 	size_t count;
@@ -301,7 +302,7 @@ struct io_rw {
 	u32 len;
 } CORE;
 struct io_splice {
-	loff_t off_in;
+	loff_t off_out, off_in;
 	u64 len;
 	int splice_fd_in;
 	unsigned int flags;

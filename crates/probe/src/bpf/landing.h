@@ -157,6 +157,21 @@ ONCE int land_read(struct task_state *state, u64 id, s64 result)
 	return 0;
 }
 
+/* Books a splice into a file. It requests what the pipe holds, which only the result shows. */
+static __always_inline void land_splice(struct ledger *ledger, struct flight *flight, s64 result)
+{
+	struct file *file = PLAIN(file, (void *)flight->file);
+
+	if (result <= 0)
+		return;
+	if (flight->at_position)
+		flight->pos = READ(file, f_pos) - result;
+	flight->bytes = result;
+	flight->start = flight->pos >> config.page_shift;
+	flight->end = (flight->pos + result - 1) >> config.page_shift;
+	book_written(ledger, flight);
+}
+
 /* Corrects a write to the place that it had and the bytes that it moved. */
 ONCE int land_write(u64 id, s64 result)
 {
@@ -165,10 +180,14 @@ ONCE int land_write(u64 id, s64 result)
 	struct row_key key;
 	u64 pos, moved, pages;
 
-	if (!flight || !flight->counted)
+	if (!flight || (!flight->counted && !flight->splice) || !flight->mapping)
 		return 0;
 	key = flight->key;
 	ledger = ledger_of_key(&key);
+	if (flight->splice) {
+		land_splice(ledger, flight, result);
+		return 0;
+	}
 	pages = flight->end - flight->start + 1;
 	if (result < 0 && is_refusal(result)) {
 		ADD(ledger, write_requests, -1);

@@ -44,15 +44,13 @@ ONCE int reach_flight(u64 id, u64 mapping, u64 last)
 	if (!flight)
 		return 0;
 	inode = READ(of, host);
-	pos = flight->pos;
-	if (!flight->splice) {
-		pos = PEEK1(rw, kiocb.ki_pos);
-	} else if (flight->at_position) {
+	pos = flight->pos + flight->before;
+	if (flight->at_position && !flight->direct) {
 		file = PLAIN(file, (void *)flight->file);
-		pos = READ(file, f_pos);
+		pos = flight->splice ? READ(file, f_pos) : PEEK1(rw, kiocb.ki_pos);
 	}
 	size = READ(inode, i_size);
-	end = flight->at_position ? pos + flight->length : flight->pos + flight->length;
+	end = pos + flight->length - flight->before;
 	/* a splice moves as much as its pipe has room for, and a buffer of a pool is as long as it is */
 	if (!flight->length || (flight->splice && end > (last + 1) << config.page_shift))
 		end = (last + 1) << config.page_shift;
@@ -63,10 +61,8 @@ ONCE int reach_flight(u64 id, u64 mapping, u64 last)
 	flight->key = key;
 	flight->mapping = mapping;
 	flight->inode_number = READ(inode, i_ino);
-	flight->before = flight->at_position ? 0 : pos - flight->pos;
 	flight->pos = pos;
-	if (flight->length)
-		flight->length -= flight->before;
+	flight->length -= flight->before;
 	flight->bytes = end - pos;
 	flight->start = pos >> config.page_shift;
 	flight->end = (end - 1) >> config.page_shift;
@@ -206,7 +202,7 @@ ONCE int flight_write(struct task_state *state)
 	if (!id)
 		return find_in_group(state, mapping, ANY_PAGE, true) != FOUND_NONE;
 	flight = bpf_map_lookup_elem(&flights, &id);
-	if (!flight || !flight->write || flight->counted)
+	if (!flight || !flight->write || flight->mapping)
 		return flight && flight->write;
 	/* on overlayfs the inode below is known only now */
 	ledger = ledger_of(task, inode, 0, &key);
@@ -214,6 +210,8 @@ ONCE int flight_write(struct task_state *state)
 		return 1;
 	flight->key = key;
 	flight->mapping = mapping;
+	if (flight->splice)
+		return 1;
 	flight->pos = pos;
 	flight->bytes = flight->length;
 	flight->start = pos >> config.page_shift;

@@ -137,7 +137,7 @@ static __always_inline void range_of_request(struct flight *flight, struct io_ki
 	struct io_rw *rw = (void *)&req->cmd;
 
 	if (flight->splice) {
-		flight->pos = PEEK1(splice, off_in);
+		flight->pos = flight->write ? PEEK1(splice, off_out) : PEEK1(splice, off_in);
 		flight->length = PEEK1(splice, len);
 	} else {
 		flight->pos = PEEK1(rw, kiocb.ki_pos);
@@ -150,6 +150,17 @@ static __always_inline void range_of_request(struct flight *flight, struct io_ki
 	flight->at_position = (s64)flight->pos < 0;
 	if (flight->at_position)
 		flight->pos = READ(file, f_pos);
+}
+
+/* Can the page cache serve it: a file or a block device? */
+static __always_inline bool is_file(struct file *file)
+{
+	umode_t mode;
+
+	if (!file)
+		return false;
+	mode = READ(file, f_mapping, host, i_mode);
+	return S_ISREG(mode) || S_ISBLK(mode);
 }
 
 SEC("raw_tp/io_uring_submit_req")
@@ -166,24 +177,26 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	u64 id = (u64)raw_req;
 	u8 op = READ(req, opcode);
 	u32 flags = READ(req, flags);
+	bool write = is_uring_write(op);
 
 	if (!in_scope(task) || !(state = state_of(trusted)))
 		return 0;
 	state->epoch++;
 	forget_flight(id);
-	if (op == IORING_OP_SPLICE)
+	if (op != IORING_OP_SPLICE && !is_uring_read(op) && !write)
+		return 0;
+	/* one end of a splice is a pipe */
+	if (op == IORING_OP_SPLICE) {
 		file = file_of_request(task, req, PEEK1(splice, splice_fd_in),
 				       PEEK1(splice, flags) & SPLICE_F_FD_IN_FIXED);
-	else if (is_uring_read(op) || is_uring_write(op))
+		write = !is_file(file);
+	}
+	if (op != IORING_OP_SPLICE || write)
 		file = file_of_request(task, req, READ(req, cqe.fd), flags & REQ_F_FIXED_FILE);
-	else
-		return 0;
-	if (!file)
+	if (!is_file(file))
 		return 0;
 	mapping = READ(file, f_mapping);
 	inode = READ(mapping, host);
-	if (!S_ISREG(READ(inode, i_mode)) && !S_ISBLK(READ(inode, i_mode)))
-		return 0;
 	flight = &state->submitted;
 	__builtin_memset(flight, 0, sizeof(*flight));
 	flight->ring = (u64)READ(req, ctx);
@@ -191,7 +204,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *raw_req)
 	flight->file = (u64)file;
 	flight->serial = bpf_ktime_get_ns();
 	flight->task = task->pid;
-	flight->write = is_uring_write(op);
+	flight->write = write;
 	flight->splice = op == IORING_OP_SPLICE;
 	flight->selects = !!(flags & REQ_F_BUFFER_SELECT);
 	flight->skips = !!(flags & REQ_F_CQE_SKIP);

@@ -55,7 +55,7 @@ static __always_inline int write_event(struct inode *inode, u64 pos, u64 event_l
 		if (flight_write(state))
 			return 0;
 	}
-	if (nr == NR_io_uring_enter || (task->flags & PF_IO_WORKER && state->work.opcode != IORING_OP_SPLICE)) {
+	if (nr == NR_io_uring_enter || task->flags & PF_IO_WORKER) {
 		/* counted when it was submitted, unless it was to go around the cache and cannot */
 		if (!find_direct_write(&direct))
 			return 0;

@@ -6,7 +6,7 @@
 //!   is exact is that every byte is counted once, as direct or as buffered. Of a file without
 //!   checksums (`chattr +C`) it is exact that all of it is direct.
 //! - *btrfs, io_uring*: the first request may fall back to a buffered read inside a worker of the
-//!   kernel, and that one's bytes are not counted.
+//!   kernel (`uring_results.rs` has reads that always do).
 //! - *io_uring*: the completion may come in an interrupt. Where the host keeps BPF programs from
 //!   running in some (bpf.md 3.2), a request goes missing; it is never counted twice.
 

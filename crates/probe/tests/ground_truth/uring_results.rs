@@ -1,10 +1,12 @@
 //! io_uring: requests that fail, end short, or never reach their file.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
 
 use io_uring::{opcode, squeue, types};
 use libtest_mimic::Trial;
+use rustix::fs::IFlags;
 
 use cachewise_model::{Counter, contradicts_itself};
 
@@ -12,7 +14,7 @@ use crate::image::FileSystem;
 use crate::oracle::{Folios, State, Subject, page_size};
 use crate::partial::{HALF_BYTES as REQUEST, HalfMemory, Limited};
 use crate::problem::{Context, Problem, Result};
-use crate::reader::open_direct;
+use crate::reader::{Buffer, open_direct};
 use crate::stand::{Evictions, Room, device_trial, trial};
 use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES};
 use crate::uring::{Reap, Uring, bytes};
@@ -31,7 +33,13 @@ pub fn trials() -> Vec<Trial> {
         trials.push(trial(kind, "uring_reads_that_may_not_wait", may_not_wait));
         trials.push(trial(kind, "uring_requests_refused", refused));
         trials.push(trial(kind, "uring_writes", writes));
+        trials.push(trial(kind, "uring_splice_into_files", splice_into));
     }
+    trials.push(trial(
+        FileSystem::Btrfs,
+        "uring_direct_reads_fall_back",
+        fall_back,
+    ));
     trials.push(device_trial("uring_direct", device_direct));
     trials
 }
@@ -348,6 +356,90 @@ fn device_direct(room: &mut Room) -> Result<()> {
                 room.judge(label, comparison);
             }
             Err(problem) => room.failed(&label, &problem),
+        }
+    }
+    Ok(())
+}
+
+/// Splices from a pipe into a file.
+fn splice_into(room: &mut Room) -> Result<()> {
+    let subject = room.file("data", FILE_BYTES)?;
+    let (from, to) = rustix::pipe::pipe().context("pipe")?;
+    let length = 16_384_u64;
+    let data = vec![7; length as usize];
+    for reap in REAPS {
+        let mut ring = new_ring(reap)?;
+        let label = Label::new(
+            room.kind.name(),
+            format!("io_uring, splice into a file, {}", reap.name()),
+        );
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Belong,
+            || subject.evict(),
+            |(), _| {
+                let file = File::options().write(true).open(subject.path());
+                let file = file.context("open for writing")?;
+                for turn in 0..10 {
+                    rustix::io::write(&to, &data).context("fill the pipe")?;
+                    let (pipe, file) = (types::Fd(from.as_raw_fd()), types::Fd(file.as_raw_fd()));
+                    let at = (turn * length).cast_signed();
+                    let splice = opcode::Splice::new(pipe, -1, file, at, length as u32);
+                    // SAFETY: descriptors only, which live longer.
+                    let got = bytes(unsafe { ring.run(vec![splice.build()], 0)? }[0])?;
+                    assert_eq!(got, length, "the file takes all");
+                }
+                Ok(())
+            },
+        );
+        match measured {
+            Ok(done) => {
+                let ledger = &done.ledger;
+                let comparison = Comparison::new()
+                    .exact("requests", 10, ledger[Counter::WriteRequests])
+                    .exact("bytes", 10 * length, ledger[Counter::WriteBytes])
+                    .exact("new pages", done.inserted, ledger[Counter::WriteNewPages])
+                    .nothing_else(ledger, &READS);
+                room.judge(label, comparison);
+            }
+            Err(problem) => room.failed(&label, &problem),
+        }
+    }
+    Ok(())
+}
+
+/// Direct reads of a compressed file, which btrfs serves through the cache, by a worker.
+fn fall_back(room: &mut Room) -> Result<()> {
+    let path = room.path("compressed");
+    let file = File::create(&path).context("create a file")?;
+    rustix::fs::ioctl_setflags(&file, IFlags::COMPRESSED).context("chattr +c")?;
+    (&file)
+        .write_all(&vec![7; 1 << 20])
+        .and_then(|()| file.sync_all())
+        .context("fill the file")?;
+    let subject = Subject::open(path)?;
+    let mut buffer = Buffer::new();
+    let length = 64 << 10;
+    for reap in REAPS {
+        let mut ring = new_ring(reap)?;
+        for state in [State::Cold, State::Warm] {
+            let call = format!("io_uring, O_DIRECT, buffered, {}", reap.name());
+            let label = Label::new(room.kind.name(), call).size(length);
+            let prepared = (state, Folios::Large);
+            exactly(room, label, &subject, prepared, |oracle, _, _| {
+                let file = open_direct(subject.path(), false)?;
+                let fd = types::Fd(file.as_raw_fd());
+                for offset in (0..subject.bytes()).step_by(length as usize) {
+                    let to = buffer.slice(length).as_mut_ptr();
+                    let read = opcode::Read::new(fd, to, length as u32).offset(offset);
+                    oracle.request(offset, length, || {
+                        // SAFETY: `run` waits for the completion; buffer and file live longer.
+                        bytes(unsafe { ring.run(vec![read.build()], 0)? }[0])
+                    })?;
+                }
+                Ok(())
+            });
         }
     }
     Ok(())
