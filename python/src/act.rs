@@ -54,7 +54,7 @@ pub fn warm(
             limiter: None,
             watch,
         };
-        named.with(|file| cachewise_residency::warm(file, &[range], &options))
+        named.act(|file| cachewise_residency::warm(file, &[range], &options))
     })?;
     let warmed: Warmed = warmed.map_err(|error| raise(py, &error))?;
     Ok((
@@ -126,7 +126,7 @@ pub fn evict(
         sync,
         holders: false,
     };
-    let work = move || named.with(|file| cachewise_residency::evict(file, range, &options));
+    let work = move || named.act(|file| cachewise_residency::evict(file, range, &options));
     // Writing may take long, and needs a thread of its own to be left by Ctrl-C.
     let done = match sync {
         true => wait_for(py, work)?,

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cachewise_residency::Error;
 use cachewise_units::ByteRange;
@@ -46,12 +46,25 @@ impl Named {
         own(file.py(), number.extract()?).map(Self::Open)
     }
 
-    /// Does something with the open file; errors know the path.
-    pub fn with<T>(&self, work: impl FnOnce(&File) -> Result<T, Error>) -> Result<T, Error> {
+    /// Looks at the open file; errors know the path. A file of FUSE is not opened for that.
+    pub fn look<T>(&self, work: impl FnOnce(&File) -> Result<T, Error>) -> Result<T, Error> {
+        self.with(cachewise_residency::open, work)
+    }
+
+    /// Brings the file in or evicts it; errors know the path.
+    pub fn act<T>(&self, work: impl FnOnce(&File) -> Result<T, Error>) -> Result<T, Error> {
+        self.with(cachewise_residency::open_to_act, work)
+    }
+
+    fn with<T>(
+        &self,
+        open: fn(&Path) -> Result<File, Error>,
+        work: impl FnOnce(&File) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         match self {
             Self::Open(file) => work(file),
             Self::Path(path) => {
-                let file = cachewise_residency::open(path)?;
+                let file = open(path)?;
                 work(&file).map_err(|error| error.with_path(path))
             }
         }

@@ -47,7 +47,7 @@ pub fn told(counts: &Counts) -> Told {
 pub fn residency(file: &Bound<'_, PyAny>, offset: i64, length: Option<i64>) -> PyResult<Told> {
     let py = file.py();
     let (named, range) = (Named::of(file)?, file::range(offset, length)?);
-    let found = py.detach(|| named.with(|file| query(file, range)));
+    let found = py.detach(|| named.look(|file| query(file, range)));
     found
         .map(|counts| told(&counts))
         .map_err(|error| raise(py, &error))
@@ -63,7 +63,7 @@ pub fn ranges(
 ) -> PyResult<Vec<(u64, u64)>> {
     let py = file.py();
     let (named, range) = (Named::of(file)?, file::range(offset, length)?);
-    let found = py.detach(|| named.with(|file| map(file, range)));
+    let found = py.detach(|| named.look(|file| map(file, range)));
     let found = found.map_err(|error| raise(py, &error))?;
     let bytes = found.ranges.iter().map(|range| range.bytes(page_size()));
     Ok(bytes.map(|range| (range.start, range.len)).collect())

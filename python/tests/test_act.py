@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import cachewise
 from cachewise import PAGE_SIZE
 
@@ -14,7 +16,7 @@ Make = Callable[..., Path]
 def test_warm_brings_in_what_is_missing(make: Make) -> None:
     path = make("file", 64, 16)
     warmed = cachewise.warm(path, threads=2)
-    assert (warmed.pages, warmed.before_pages, warmed.after_pages) == (64, 16, 64), "all of it"
+    assert (warmed.total_pages, warmed.before_pages, warmed.after_pages) == (64, 16, 64), "all of it"
     assert warmed.brought_in_pages == 48, "only what was missing"
     assert warmed.read_bytes == 48 * PAGE_SIZE, "was read"
     assert (warmed.short, warmed.reason) == (None, None), "and nothing is wrong"
@@ -33,7 +35,7 @@ def test_evict_puts_out_a_part(make: Make) -> None:
     with path.open("rb") as file:
         evicted = cachewise.evict(file, 32 * PAGE_SIZE)
     stayed = evicted.stayed
-    assert evicted.pages == 32 and stayed is not None
+    assert evicted.total_pages == 32 and stayed is not None
     # A large folio that reaches over the edge goes as a whole or not at all.
     assert evicted.went_pages == 32 - stayed.edge_pages - stayed.other_pages, f"{evicted}"
     assert cachewise.residency(path, 0, 16 * PAGE_SIZE).resident_pages == 16, "the rest is there"
@@ -49,3 +51,17 @@ def test_dirty_pages_stay_unless_they_are_written(tmp_path: Path) -> None:
     assert first.after_pages == total, f"what stayed has a reason: {first}"
     assert cachewise.evict(path, sync=True).after_pages == 0, "written, they go"
     assert path.read_bytes() == bytes(8 * PAGE_SIZE), "and nothing is lost"
+
+
+def test_a_directory_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    for name, call in [("warm", cachewise.warm), ("evict", cachewise.evict)]:
+        for path in (tmp_path, str(tmp_path), bytes(tmp_path)):
+            with pytest.raises(IsADirectoryError, match=f"walk\\(path\\): {name}") as raised:
+                call(path)
+            assert raised.value.filename == str(tmp_path), "with the path"
+
+
+def test_the_earlier_name_of_total_pages_stays(make: Make) -> None:
+    path = make("file", 3, 3)
+    warmed, evicted = cachewise.warm(path), cachewise.evict(path)
+    assert (warmed.pages, evicted.pages) == (warmed.total_pages, evicted.total_pages) == (3, 3)

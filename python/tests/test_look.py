@@ -136,3 +136,16 @@ def test_other_threads_go_on(make: Make) -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_names_that_are_no_text_can_be_written(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/a\xff\xc3\xa4"
+    with open(path, "wb") as file:
+        file.write(b"x")
+    (entry,) = cachewise.walk(tmp_path, include=["a*"])
+    assert os.fsencode(entry.path) == path, "the path opens the file"
+    with pytest.raises(UnicodeEncodeError):
+        entry.path.encode()
+    text = cachewise.printable(entry.path)
+    assert text.encode().decode() == text == f"{tmp_path}/a\\xff\u00e4", "and as text it can be stored"
+    assert cachewise.printable(path) == text, "of bytes, too"

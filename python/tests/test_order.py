@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -161,3 +162,25 @@ def test_a_scan_may_be_dropped_at_any_time(make: Make) -> None:
         next(scan)
         del scan
     assert len(list(cachewise.scan([path]))) > 0, "and again"
+
+
+def test_a_sparse_file_of_any_size_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        for size in (7 << 60, 15 << 40):
+            with contextlib.suppress(OSError):
+                file.truncate(size)
+                break
+    assert path.stat().st_size >= 15 << 40, "file systems have files of 15 TiB"
+    script = (
+        "import resource, sys, cachewise\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "path = sys.argv[1]\n"
+        "assert cachewise.order([path]) == [path]\n"
+        "for mode in ('free', 'fixed', 'shuffle'):\n"
+        "    with cachewise.scan([path], mode=mode, keep='keep') as scan:\n"
+        "        block = next(scan)\n"
+        "        assert not any(block.data), block\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

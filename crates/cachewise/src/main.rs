@@ -15,6 +15,7 @@ mod doctor;
 mod drop;
 mod files;
 mod guard;
+mod interrupt;
 mod machine;
 mod man;
 mod mount;
@@ -47,6 +48,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return cli::answer(&error),
     };
+    // A file at its size limit (`ulimit -f`) is an error with a message; SIGXFSZ would end the process.
+    if let Err(error) = signals::outlive_size_limit() {
+        output::tell(&output::explain(&error));
+        return ExitCode::from(output::FAILED);
+    }
     dispatch::run(cli.command).unwrap_or_else(|error| {
         if output::is_broken_pipe(&error) {
             return ExitCode::SUCCESS;

@@ -8,9 +8,9 @@ use anyhow::{Context, Result};
 use cachewise_tier::mount::{self, Mount, Options};
 use cachewise_units::{Interval, escaped};
 
-use crate::act::Interrupt;
 use crate::cache;
 use crate::cli::Mount as Arguments;
+use crate::interrupt::Interrupt;
 use crate::output::tell;
 
 /// How long readers may go on after the end was asked for.

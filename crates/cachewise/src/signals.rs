@@ -16,7 +16,7 @@ use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::low_level::siginfo::Cause;
 
 /// Signals that end a measurement.
-const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// Signals that a program may be sent through the process that runs it.
 const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];

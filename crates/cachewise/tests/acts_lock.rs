@@ -20,6 +20,18 @@ fn main() -> ExitCode {
             plain("files::what_is_resident", what_is_resident),
             plain("files::nothing_to_lock", nothing_to_lock),
             plain("files::dry_run", dry_run),
+            plain(
+                "room::more_than_the_machine_has_is_refused",
+                more_than_the_machine_has_is_refused,
+            ),
+            needs_root(
+                "room::more_than_the_group_has_is_refused",
+                more_than_the_group_has_is_refused,
+            ),
+            needs_root(
+                "room::an_unreadable_block_ends_it_with_an_error",
+                an_unreadable_block_ends_it_with_an_error,
+            ),
             plain("follow::a_program_and_its_end", a_program_and_its_end),
             plain("follow::sizes_and_patterns", sizes_and_patterns),
             plain("follow::dump", dump),
@@ -160,6 +172,128 @@ fn dry_run() {
         ended.out()
     );
     assert_eq!(resident(&file), 0, "and nothing was read for it");
+}
+
+/// A file without content, of which every page would take memory.
+fn sparse(scratch: &Scratch, bytes: u64) -> PathBuf {
+    let path = scratch.path("sparse");
+    let file = fs::File::create(&path).expect("a file can be made there");
+    file.set_len(bytes).expect("it may be that large");
+    path
+}
+
+fn more_than_the_machine_has_is_refused() {
+    let scratch = Scratch::new();
+    let path = sparse(&scratch, 4 << 40);
+    for arguments in [&[][..], &["--dry-run"]] {
+        Ended::of(&mut lock(arguments, &[&path]))
+            .expect(2, "no machine has as much, or may lock it")
+            .says("cannot lock 4.0 TiB", "what was asked for")
+            .says("the machine has", "why it cannot be done")
+            .says("--force", "and what to do");
+    }
+    assert_eq!(resident(&path), 0, "nothing was brought in");
+}
+
+fn more_than_the_group_has_is_refused() {
+    const LIMIT: u64 = 64 << 20;
+    let group = Group::new().filter(|group| group.limit_memory(LIMIT).is_some());
+    let Some(group) = group else {
+        println!("skipped: a lock in a small group: control groups cannot be made here");
+        return;
+    };
+    let inner = group.inner();
+    let scratch = Scratch::new();
+    let path = sparse(&scratch, 2 * LIMIT);
+    let in_group = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", r#"echo $$ >"$0"/cgroup.procs && exec "$@""#])
+            .arg(inner.path())
+            .args([env!("CARGO_BIN_EXE_cachewise"), "lock"])
+            .args(arguments)
+            .arg(&path)
+            .stdin(Stdio::null());
+        Ended::of(&mut command)
+    };
+    for arguments in [&[][..], &["--dry-run"]] {
+        in_group(arguments)
+            .expect(2, "it would be killed for it")
+            .says("cannot lock 128.0 MiB", "what was asked for")
+            .says(
+                &group.path().display().to_string(),
+                "whose limit it is: that of the group above",
+            )
+            .says("--force", "and what to do");
+        assert_eq!(resident(&path), 0, "nothing was brought in");
+    }
+    in_group(&["--dry-run", "--force"]).expect(0, "that is for the caller to know");
+}
+
+/// A file system on a loop device, unmounted when dropped.
+struct OnLoop {
+    directory: PathBuf,
+    _device: LoopDevice,
+}
+
+impl OnLoop {
+    fn mount(scratch: &Scratch, device: LoopDevice) -> OnLoop {
+        let directory = scratch.path("mounted");
+        fs::create_dir_all(&directory).expect("it is ours");
+        let status = Command::new("mount")
+            .arg(&device.path)
+            .arg(&directory)
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "root may mount"
+        );
+        OnLoop {
+            directory,
+            _device: device,
+        }
+    }
+}
+
+impl Drop for OnLoop {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.directory).status();
+    }
+}
+
+fn an_unreadable_block_ends_it_with_an_error() {
+    const IMAGE: u64 = 24 << 20;
+    let scratch = Scratch::new();
+    let image = scratch.path("image");
+    let file = fs::File::create(&image).expect("a file can be made there");
+    file.set_len(IMAGE).expect("it is sparse");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let made = Command::new("mkfs.ext4")
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .args(["-q", "-b", "4096", "-m", "0"])
+        .arg(&image)
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: a lock on a broken disk: mkfs.ext4 is not installed");
+        return;
+    }
+    let mounted = OnLoop::mount(&scratch, LoopDevice::over(&image));
+    let victim = mounted.directory.join("file");
+    fs::write(&victim, vec![7; IMAGE as usize / 2]).expect("there is room");
+    evict(&victim);
+    // The directory and the inode stay in memory; what the file has lies behind the end of the device's file now.
+    file.set_len(3 << 20).expect("it can be cut");
+    for arguments in [&[][..], &["--range=8M:1M"]] {
+        let mut locking = Started::of(&mut lock(arguments, &[&victim]));
+        locking.close_output();
+        locking
+            .wait()
+            .expect(2, "it cannot be read, and that is all")
+            .says("Input/output error", "the cause")
+            .says(&victim.display().to_string(), "the file")
+            .says("dmesg", "and where to look");
+    }
+    drop(mounted);
 }
 
 /// A program of our own that runs until it is dropped, and nobody else has.

@@ -252,13 +252,15 @@ fn a_limit_is_back_after_a_signal() {
         return;
     };
     let (_, path, before) = filled.limit();
-    let started = lowering(&filled);
-    signal(started.pid(), Signal::TERM);
-    let ended = started.wait();
-    assert_eq!(ended.code(), 128 + 15, "as shells have it: {ended:?}");
-    assert_eq!(value(&path), before, "as before");
-    let said = String::from_utf8_lossy(&ended.out).into_owned();
-    assert!(said.contains("put back"), "and it says so: {said}");
+    for (which, number) in [(Signal::TERM, 15), (Signal::QUIT, 3)] {
+        let started = lowering(&filled);
+        signal(started.pid(), which);
+        let ended = started.wait();
+        assert_eq!(ended.code(), 128 + number, "as shells have it: {ended:?}");
+        assert_eq!(value(&path), before, "as before");
+        let said = String::from_utf8_lossy(&ended.out).into_owned();
+        assert!(said.contains("put back"), "and it says so: {said}");
+    }
 }
 
 fn a_limit_is_back_after_kill_9() {

@@ -220,18 +220,25 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 fn interrupted() {
-    let (before, other) = values();
-    let place = Place(Scratch::new());
-    let started = started(&place, other, &before);
-    signal(started.pid(), Signal::TERM);
-    let ended = started.wait();
-    assert_eq!(ended.code(), 128 + 15, "as shells have it: {}", ended.err());
-    assert_eq!(setting(), before, "as before");
-    assert!(
-        ended.out().contains("start it again to go on"),
-        "what is known so far: {}",
-        ended.out()
-    );
+    for (which, number) in [(Signal::TERM, 15), (Signal::QUIT, 3)] {
+        let (before, other) = values();
+        let place = Place(Scratch::new());
+        let started = started(&place, other, &before);
+        signal(started.pid(), which);
+        let ended = started.wait();
+        assert_eq!(
+            ended.code(),
+            128 + number,
+            "as shells have it: {}",
+            ended.err()
+        );
+        assert_eq!(setting(), before, "as before");
+        assert!(
+            ended.out().contains("start it again to go on"),
+            "what is known so far: {}",
+            ended.out()
+        );
+    }
 }
 
 fn dry_run() {

@@ -330,6 +330,110 @@ fn a_terminal_gets_no_escape_sequence_and_a_pipe_gets_the_name() {
     }
 }
 
+/// A file that is as large as the file system allows, with one page of content, resident, at 3 TiB.
+fn huge(path: &Path) -> (File, u64) {
+    use std::os::unix::fs::FileExt;
+    let file = File::create(path).expect("a file can be made there");
+    let sizes = [7 << 60, 15 << 40];
+    let size = sizes.into_iter().find(|size| file.set_len(*size).is_ok());
+    file.write_all_at(&[1; 4096], 3 << 40)
+        .expect("there is room");
+    (file, size.expect("file systems have files of 15 TiB"))
+}
+
+/// The binary with 1 GiB of addresses.
+fn limited(arguments: &[&str], path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", r#"ulimit -v 1048576; exec "$0" "$@""#])
+        .arg(env!("CARGO_BIN_EXE_cachewise"))
+        .args(arguments)
+        .arg(path)
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn plans_take_memory_for_what_is_resident_not_for_what_is_sparse() {
+    let scratch = Scratch::new();
+    let in_memory = tempfile::NamedTempFile::new_in("/dev/shm");
+    let in_memory = in_memory.as_ref().map(|file| file.path());
+    for path in in_memory.into_iter().chain([&*scratch.path("huge")]) {
+        let (_file, size) = huge(path);
+        let plain = Ended::of(&mut limited(&["order"], path)).expect(0, "it is planned");
+        assert_eq!(
+            plain.out.trim_ascii_end(),
+            path.as_os_str().as_encoded_bytes()
+        );
+        let ended = Ended::of(&mut limited(
+            &["order", "--unit", "range", "--explain"],
+            path,
+        ))
+        .expect(0, "down to ranges");
+        let out = ended.out();
+        let ranges: Vec<(u64, u64, &str)> = out
+            .lines()
+            .map(|line| {
+                let mut fields = line.split('\t').skip(1);
+                let mut number = || fields.next().and_then(|text| text.parse().ok());
+                let (start, len) = (number().expect("an offset"), number().expect("a length"));
+                (start, len, fields.next().expect("a class"))
+            })
+            .collect();
+        let (start, len, class) = ranges[0];
+        assert_eq!(class, "partial", "what is resident comes first: {out}");
+        assert!((start..start + len).contains(&(3 << 40)), "there: {out}");
+        let all: u64 = ranges.iter().map(|(_, len, _)| len).sum();
+        assert_eq!((ranges.len(), all), (3, size), "and all of the rest: {out}");
+        Ended::of(&mut limited(
+            &["order", "--unit=range", "--shuffle=1"],
+            path,
+        ))
+        .expect(0, "in large pieces");
+        Ended::of(&mut limited(&["order", "--simulate=1G"], path)).expect(0, "as any other");
+        for keep in [&["cat"][..], &["cat", "--keep"]] {
+            let mut child = limited(keep, path)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it starts");
+            let mut content = vec![1; 3 << 20];
+            let mut out = child.stdout.take().expect("it was asked for");
+            out.read_exact(&mut content).expect("it is read");
+            assert!(content.iter().all(|byte| *byte == 0), "{keep:?}: zeros");
+            drop(out);
+            let ended = child.wait_with_output().expect("it ends");
+            assert!(
+                ended.status.success(),
+                "{keep:?} ends with its reader: {}",
+                String::from_utf8_lossy(&ended.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn holes_are_read_without_the_page_cache() {
+    use std::os::unix::fs::FileExt;
+    const SIZE: u64 = 256 << 20;
+    let scratch = Scratch::new();
+    let path = scratch.path("holes");
+    let file = File::create(&path).expect("a file can be made there");
+    file.set_len(SIZE).expect("it is sparse");
+    for at in [0, SIZE / 2 + 5, SIZE - 1] {
+        file.write_all_at(b"x", at).expect("there is room");
+    }
+    evict(&path);
+    let output = done(&["cat", "holes"], &scratch).expect(0, "it is read");
+    let expected = fs::read(&path).expect("it is ours");
+    assert!(output.out == expected, "the same as any other reads");
+    evict(&path);
+    let output = done(&["cat", "holes"], &scratch).expect(0, "and again");
+    assert_eq!(output.out.len() as u64, SIZE, "all of it");
+    let (now, all) = (resident(&path), pages_of(&path));
+    assert!(now * 4 < all, "{now} of {all} pages are resident");
+}
+
 #[test]
 fn an_empty_file_has_no_range() {
     let scratch = Scratch::new();

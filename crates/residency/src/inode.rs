@@ -1,11 +1,13 @@
 //! [`Inode`]: who a file is.
 
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use cachewise_sys::{FileKind, device_size};
 use cachewise_units::Bytes;
-use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::{Error, Unknown};
 
@@ -28,6 +30,12 @@ pub struct Inode {
     pub(crate) is_dax: bool,
 }
 
+const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::SIZE)
+    .union(StatxFlags::MTIME);
+
 impl Inode {
     /// Looks at an open file.
     ///
@@ -37,11 +45,6 @@ impl Inode {
     /// # Cost
     /// One system call; a second for a block device.
     pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Error> {
-        const WANTED: StatxFlags = StatxFlags::TYPE
-            .union(StatxFlags::NLINK)
-            .union(StatxFlags::INO)
-            .union(StatxFlags::SIZE)
-            .union(StatxFlags::MTIME);
         // What a network file system was told at the open is new enough.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found =
@@ -55,6 +58,34 @@ impl Inode {
             inode.size = device_size(fd)?;
         }
         Ok(inode)
+    }
+
+    /// Looks at the file that a path leads to, without opening it. Symbolic links are followed.
+    ///
+    /// # Errors
+    /// [`Unknown::NotAFile`] for anything but a regular file and a block device (of which the size is 0, because only an
+    /// open one tells it); otherwise what `statx(2)` says.
+    ///
+    /// # Cost
+    /// One system call.
+    pub fn at(path: &Path) -> Result<Self, Error> {
+        Self::in_directory(CWD, path, AtFlags::empty()).map_err(|error| error.with_path(path))
+    }
+
+    /// The same of a path in an open directory.
+    pub(crate) fn in_directory<P: Arg>(
+        directory: BorrowedFd<'_>,
+        path: P,
+        flags: AtFlags,
+    ) -> Result<Self, Error> {
+        let flags = flags | AtFlags::STATX_DONT_SYNC;
+        let found = rustix::fs::statx(directory, path, flags, WANTED)
+            .map_err(|errno| failed("stat", errno))?;
+        let file_type = FileType::from_raw_mode(found.stx_mode.into());
+        match FileKind::without_pages(file_type) {
+            Some(kind) => Err(Unknown::NotAFile(kind).into()),
+            None => Ok(Self::from_statx(&found)),
+        }
     }
 
     /// What was asked for of a file; of a block device without its size.

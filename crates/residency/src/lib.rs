@@ -32,7 +32,7 @@
 //! tells residency alone. What is done where is said at [`query()`].
 //!
 //! # Layout
-//! - `query`: [`query()`] and [`open`]: how many pages of a file; `counts`: [`Counts`], [`States`].
+//! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
 //! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: who a file is, and how large.
@@ -77,7 +77,7 @@ pub use inode::Inode;
 pub use limiter::Limiter;
 pub use lock::{Lock, LockOptions, MemlockLimit, Pick, lock, may_lock};
 pub use map::{ResidentMap, map};
-pub use query::{open, query};
+pub use query::{open, open_to_act, query};
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;

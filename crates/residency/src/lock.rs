@@ -10,14 +10,14 @@ use rustix::process::Resource;
 
 use crate::holders::in_table;
 use crate::query::pages_of;
-use crate::ranges::total;
+use crate::ranges::{both, minus, total};
 use crate::warm::resident;
 use crate::{Error, Inode, Progress, Unknown, Watch};
 
 /// Which pages [`lock()`] locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// All of the range: what is missing is brought in. [`warm()`](crate::warm()) it first, which is faster
+    /// All of the range: what is missing is read, and then locked. [`warm()`](crate::warm()) it first, which is faster
     /// and can be limited.
     #[default]
     All,
@@ -113,7 +113,14 @@ impl Lock {
         )
     }
 
-    fn take_all(&self, fd: BorrowedFd<'_>, watch: Watch<'_>) -> Result<(), Error> {
+    /// Locks all pages. Those that are missing are read before: where a block cannot be read, that is an error of the
+    /// read, while a process in `mlock(2)` takes no signal until the kernel has tried each page.
+    fn take_all(
+        &self,
+        fd: BorrowedFd<'_>,
+        missing: &[PageRange],
+        watch: Watch<'_>,
+    ) -> Result<(), Error> {
         let Some(mapping) = &self.mapping else {
             return Ok(());
         };
@@ -121,7 +128,15 @@ impl Lock {
         in_steps(
             &[self.pages],
             watch,
-            |step| mapping.lock(step),
+            |step| {
+                for range in both(missing, &[step]) {
+                    read(fd, range, watch)?;
+                }
+                match watch.is_cancelled() {
+                    true => Ok(()),
+                    false => mapping.lock(step),
+                }
+            },
             || Ok(self.now(fd)?.end),
         )
     }
@@ -139,7 +154,7 @@ impl Lock {
 /// # Errors
 /// [`Error::Memlock`] where `RLIMIT_MEMLOCK` is too small, which is looked at before anything is locked, with what
 /// to set. [`Error::Unknown`] for [`Pick::Resident`] where nobody can know what is, and of files that cannot be
-/// mapped. [`Error::Sys`] with `EAGAIN` where memory is short, and with `ENOSYS` or `EINVAL` where the kernel is older
+/// mapped. [`Error::Sys`] with `EIO` where a block cannot be read, with `EAGAIN` where memory is short, and with `ENOSYS` or `EINVAL` where the kernel is older
 /// than what is said below.
 ///
 /// # Kernel
@@ -157,7 +172,8 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
     let fd = file.as_fd();
     let inode = Inode::of(fd)?;
     let pages = pages_of(&inode, range)?;
-    let before = resident(fd, &[pages])?.map(|found| total(&found));
+    let found = resident(fd, &[pages])?;
+    let before = found.as_ref().map(|found| total(found)).map_err(|why| *why);
     if let (Pick::Resident, Err(why)) = (options.pick, before) {
         return Err(why.into());
     }
@@ -183,7 +199,10 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
     lock.mapping = Some(mapping);
     match options.pick {
         Pick::Resident => lock.take_resident(fd, options.watch),
-        Pick::All => lock.take_all(fd, options.watch),
+        Pick::All => {
+            let missing = minus(&[pages], found.as_deref().unwrap_or_default());
+            lock.take_all(fd, &missing, options.watch)
+        }
     }
     .map_err(|error| match error {
         Error::Sys(error) => limit.explain(error, pages.len()),
@@ -201,6 +220,35 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
 /// Three system calls.
 pub fn may_lock(pages: Pages) -> Result<(), Error> {
     Ok(Memlock::now()?.allows(pages)?)
+}
+
+/// Reads pages, until it is cancelled or the file ends.
+fn read(
+    fd: BorrowedFd<'_>,
+    pages: PageRange,
+    watch: Watch<'_>,
+) -> Result<(), cachewise_sys::Error> {
+    /// Larger than the kernel's readahead, so that it makes large folios.
+    const CALL: u64 = 1 << 20;
+    let range = pages.bytes(page_size());
+    let mut buffer = vec![0; CALL.min(range.len) as usize];
+    let mut at = range.start;
+    while at < range.end() && !watch.is_cancelled() {
+        let most = CALL.min(range.end() - at) as usize;
+        let read = rustix::io::retry_on_intr(|| rustix::io::pread(fd, &mut buffer[..most], at));
+        match read {
+            Ok(0) => break,
+            Ok(read) => at += read as u64,
+            Err(errno) => {
+                return Err(cachewise_sys::Error::Io {
+                    operation: "pread",
+                    path: None,
+                    source: errno.into(),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Goes through pages in steps, until it is cancelled. Where the kernel refuses a step because the file has ended,

@@ -16,12 +16,31 @@ use crate::file_system::FileSystem;
 use crate::{Counts, Error, Inode, Unknown};
 
 /// Opens a regular file or a block device for questions, changing nothing by it: no access time is
-/// written where the caller may ask for that, no FIFO waits and no device starts. Follows symbolic links.
+/// written where the caller may ask for that, no FIFO waits, no device starts and no file of FUSE loses its pages.
+/// Follows symbolic links.
 ///
 /// # Errors
-/// [`Unknown::NotAFile`] for anything else; otherwise what `open(2)` says.
+/// [`Unknown::NotAFile`] for anything else; [`Unknown::FuseNotOpened`] for a file that opening can take out of the page
+/// cache; otherwise what `open(2)` says.
 pub fn open(path: &Path) -> Result<File, Error> {
-    open_quietly(path).map_err(|error| match error {
+    explained(open_quietly(path))
+}
+
+/// Opens a file as [`open`] does, and a file of FUSE as well: to read it, to bring it in or to evict it. Opening a file of
+/// FUSE can already drop its pages.
+///
+/// # Errors
+/// Those of [`open`], but for [`Unknown::FuseNotOpened`].
+pub fn open_to_act(path: &Path) -> Result<File, Error> {
+    explained(cachewise_sys::open_to_act(path))
+}
+
+fn explained(opened: Result<File, cachewise_sys::Error>) -> Result<File, Error> {
+    opened.map_err(|error| match error {
+        cachewise_sys::Error::DropsPages { path } => Error::Unknown {
+            path: Some(path),
+            why: Unknown::FuseNotOpened,
+        },
         cachewise_sys::Error::NotAFile { path, kind } => Error::Unknown {
             path: Some(path),
             why: Unknown::NotAFile(kind),

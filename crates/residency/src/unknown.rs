@@ -21,6 +21,8 @@ pub enum Unknown {
     DirectIo,
     /// The file is on FUSE, of which 0 is no answer, and `mincore` does not tell this caller.
     Fuse,
+    /// The file is on FUSE, and was not opened: that can drop its pages.
+    FuseNotOpened,
     /// The file is on memory of its own (DAX).
     Dax,
     /// The file is on hugetlbfs.
@@ -42,6 +44,7 @@ impl Unknown {
             Self::Overlay => "overlayfs",
             Self::DirectIo => "direct_io",
             Self::Fuse => "fuse",
+            Self::FuseNotOpened => "fuse_not_opened",
             Self::Dax => "dax",
             Self::HugePages => "hugetlbfs",
             Self::NotAFile(_) => "not_a_file",
@@ -69,6 +72,9 @@ impl Unknown {
                 "look at the server's own cache, or have it open files without direct_io"
             }
             Self::Fuse => "ask as the file's owner or as root, or look at the server's own cache",
+            Self::FuseNotOpened => {
+                "`cachewise files`, as root, counts it by the census; a program may pass a descriptor that is open"
+            }
             Self::Dax => "there is nothing to cache: reads go to the memory of the device",
             Self::HugePages => "read HugePages_Total and HugePages_Free of /proc/meminfo",
             Self::NotAFile(_) => "name a regular file or a block device",
@@ -82,7 +88,12 @@ impl Unknown {
     pub const fn is_of_caller(self) -> bool {
         matches!(
             self,
-            Self::NoSyscall | Self::Seccomp | Self::NoPermission | Self::Overlay | Self::Fuse
+            Self::NoSyscall
+                | Self::Seccomp
+                | Self::NoPermission
+                | Self::Overlay
+                | Self::Fuse
+                | Self::FuseNotOpened
         )
     }
 
@@ -109,6 +120,9 @@ impl Unknown {
             Self::Fuse => {
                 "cachestat(2) does not look below FUSE, and mincore(2) tells only who owns the file or \
                  may write it"
+            }
+            Self::FuseNotOpened => {
+                "a file of FUSE is not opened to be looked at, because that can drop its pages"
             }
             Self::Dax => "a file on DAX has no page cache",
             Self::HugePages => "the kernel does not count the huge pages of hugetlbfs",

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use cachewise_sys::{open_quietly_at, page_size};
+use cachewise_sys::{open_quietly_at, opening_drops_pages, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
 use rustix::fs::{CWD, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -335,6 +335,10 @@ fn data_from(file: &File, page: u64) -> Result<PageRange, Errno> {
 
 /// The file behind a descriptor, opened once more; `None` where that is not possible or not allowed.
 fn reopened(fd: BorrowedFd<'_>) -> Option<File> {
+    // Opened once more, a file of FUSE would lose what is resident.
+    if opening_drops_pages(fd).unwrap_or(true) {
+        return None;
+    }
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let opened = open_quietly_at(CWD, &path, OFlags::empty());
     opened.ok().map(File::from)

@@ -299,7 +299,7 @@ fn share_leaves_everything_resident() {
     let all = Bytes(8 * MIB as u64);
     load(&files.paths[1], 0, 2 * MIB);
     let mut scanner = Scanner::new(&files.paths);
-    let first = scanner.scan().plan().steps[0];
+    let first = scanner.scan().plan().steps().next().expect("there is one");
     assert_eq!(
         (first.class, first.file),
         (Class::Hit, 1),

@@ -57,6 +57,17 @@ pub enum Error {
         /// What is there instead.
         kind: FileKind,
     },
+
+    /// The file is on FUSE, and opening it could drop its pages.
+    #[error(
+        "open {}: a file of FUSE is not opened to be looked at, because that can drop its pages; pass an open \
+         descriptor, or see `cachewise files --all` as root, which opens no file",
+        escaped(path)
+    )]
+    DropsPages {
+        /// The path as it was given.
+        path: PathBuf,
+    },
 }
 
 fn of(path: &Option<PathBuf>) -> String {
@@ -69,6 +80,9 @@ fn of(path: &Option<PathBuf>) -> String {
 fn next_step(operation: &str, source: &io::Error) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::LOOP) => "; symbolic links that lead in a circle: `namei PATH` shows them",
+        Some(Errno::IO) => {
+            "; the device or the server did not deliver the data: `dmesg` has its error"
+        }
         // Opening for reading needs no right that gives this: it is not the file's permissions.
         Some(Errno::PERM) if operation == "open" => {
             "; refused to root as well, by the device rules of a container or a security module: allow it there, or \
@@ -114,7 +128,7 @@ impl Error {
             Self::Io { path, .. } | Self::Denied { path, .. } | Self::Unsupported { path, .. } => {
                 *path = Some(at.to_owned());
             }
-            Self::NotAFile { path, .. } => at.clone_into(path),
+            Self::NotAFile { path, .. } | Self::DropsPages { path } => at.clone_into(path),
         }
         self
     }
@@ -126,7 +140,7 @@ impl Error {
             Self::Io { path, .. } | Self::Denied { path, .. } | Self::Unsupported { path, .. } => {
                 path.as_deref()
             }
-            Self::NotAFile { path, .. } => Some(path),
+            Self::NotAFile { path, .. } | Self::DropsPages { path } => Some(path),
         }
     }
 
@@ -137,7 +151,7 @@ impl Error {
             Self::Io { source, .. }
             | Self::Denied { source, .. }
             | Self::Unsupported { source, .. } => source.raw_os_error(),
-            Self::NotAFile { .. } => None,
+            Self::NotAFile { .. } | Self::DropsPages { .. } => None,
         }
     }
 
@@ -149,6 +163,7 @@ impl Error {
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::NotAFile { .. } => ErrorKind::Invalid,
+            Self::DropsPages { .. } => ErrorKind::Unsupported,
         }
     }
 }

@@ -33,8 +33,10 @@
 //! - `region`: [`fadvise_dont_need_range`], [`fadvise_will_need_range`], [`write_back_range`].
 //! - `device`: [`device_size`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
-//! - `open`: [`open_quietly`], [`open_quietly_at`], [`FileKind`]; `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
+//! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`], [`FileKind`]; `fuse`: [`opening_drops_pages`],
+//!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
+//!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
@@ -48,11 +50,13 @@ mod counters;
 mod device;
 mod duplicate;
 mod error;
+mod fuse;
 mod limits;
 mod mapping;
 mod memory;
 mod mincore;
 mod open;
+mod overlay;
 mod page;
 mod private;
 mod region;
@@ -69,11 +73,13 @@ pub use counters::{CounterKind, try_counter};
 pub use device::device_size;
 pub use duplicate::duplicate;
 pub use error::{Error, ErrorKind};
+pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
 pub use limits::allow_open_files;
 pub use mapping::Mapping;
 pub use memory::lock_memory;
 pub use mincore::{mincore, mincore_tells};
-pub use open::{FileKind, open_quietly, open_quietly_at};
+pub use open::{FileKind, open_quietly, open_quietly_at, open_to_act};
+pub use overlay::OverlayMount;
 pub use page::page_size;
 pub use private::{Distrust, PrivateDirectory, check_private};
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};

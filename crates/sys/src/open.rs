@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::Error;
+use crate::{Error, opening_drops_pages};
 
 /// What a path leads to, where that is not what was wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,25 +56,63 @@ impl fmt::Display for FileKind {
 
 /// Opens a regular file or a block device for reading, changing nothing by it.
 ///
-/// No access time is written, where the caller may ask for that. Symbolic links are followed.
+/// No access time is written, where the caller may ask for that. Symbolic links are followed. A file that
+/// [loses its pages](opening_drops_pages) when it is opened is not opened.
 ///
 /// # Errors
-/// [`Error::NotAFile`] for anything but a regular file and a block device, which is not opened
-/// then; otherwise what `open(2)` says.
+/// [`Error::NotAFile`] for anything but a regular file and a block device, [`Error::DropsPages`] for a file of FUSE:
+/// these are not opened; otherwise what `open(2)` says.
 ///
 /// # Cost
-/// Three system calls: the kind of file is looked at before, because opening a FIFO or a device
-/// has effects of its own, and after, because the path may lead elsewhere by then. One more where
-/// the file belongs to somebody else.
+/// Five system calls: the path is followed once, by a descriptor (`O_PATH`) that opens nothing, because opening a FIFO
+/// or a device has effects of its own; what it leads to is looked at, and then opened. One more where the file belongs
+/// to another user, two more on overlayfs.
 pub fn open_quietly(path: &Path) -> Result<File, Error> {
-    let failed = |operation| move |errno| Error::io(operation, errno).with_path(path);
-    let before = rustix::fs::stat(path).map_err(failed("stat"))?;
-    check(path, FileType::from_raw_mode(before.st_mode))?;
+    opened(path, Drops::Refuse)
+}
 
-    let fd = open_quietly_at(CWD, path, OFlags::empty()).map_err(failed("open"))?;
-    let after = rustix::fs::fstat(&fd).map_err(failed("fstat"))?;
-    check(path, FileType::from_raw_mode(after.st_mode))?;
-    Ok(File::from(fd))
+/// Opens a regular file or a block device as [`open_quietly`] does, and a file of FUSE as well: for those who read it,
+/// evict it or bring it in.
+///
+/// # Errors
+/// Those of [`open_quietly`], but for [`Error::DropsPages`].
+///
+/// # Cost
+/// Four system calls, one more where the file belongs to another user.
+pub fn open_to_act(path: &Path) -> Result<File, Error> {
+    opened(path, Drops::Allow)
+}
+
+/// Whether a file may lose its pages by being opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Drops {
+    Refuse,
+    Allow,
+}
+
+fn opened(path: &Path, drops: Drops) -> Result<File, Error> {
+    let failed = |operation| move |errno| Error::io(operation, errno).with_path(path);
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(failed("open"))?;
+    let kind = rustix::fs::fstat(&found).map_err(failed("fstat"))?;
+    check(path, FileType::from_raw_mode(kind.st_mode))?;
+    if drops == Drops::Refuse && opening_drops_pages(found.as_fd()).map_err(failed("fstatfs"))? {
+        return Err(Error::DropsPages {
+            path: path.to_owned(),
+        });
+    }
+    let by_descriptor = format!("/proc/self/fd/{}", found.as_raw_fd());
+    match open_quietly_at(CWD, by_descriptor.as_str(), OFlags::empty()) {
+        Ok(fd) => Ok(File::from(fd)),
+        // Without /proc the path is followed once more, and may lead elsewhere by then.
+        Err(Errno::NOENT) => {
+            let fd = open_quietly_at(CWD, path, OFlags::empty()).map_err(failed("open"))?;
+            let after = rustix::fs::fstat(&fd).map_err(failed("fstat"))?;
+            check(path, FileType::from_raw_mode(after.st_mode))?;
+            Ok(File::from(fd))
+        }
+        Err(errno) => Err(failed("open")(errno)),
+    }
 }
 
 /// Opens a path in an open directory for reading, whatever it is, with further flags (`O_DIRECTORY`,

@@ -16,7 +16,7 @@ where one file is meant, an open file or a descriptor too.
 from ._act import Evicted, Stayed, Warmed, evict, warm
 from ._cache import BlockCache, BlockFile
 from ._errors import ResidencyDenied, ResidencyUnknown
-from ._look import Entry, Residency, Walk, ranges, residency, walk
+from ._look import Entry, Residency, Walk, printable, ranges, residency, walk
 from ._native import PAGE_SIZE
 from ._order import Block, Scan, Scanner, ScanReport, order, scan
 from ._sampler import CacheAwareSampler
@@ -40,6 +40,7 @@ __all__ = [
     "Warmed",
     "evict",
     "order",
+    "printable",
     "ranges",
     "residency",
     "scan",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Union
 
 from . import _native
+from ._errors import checked
 from ._types import Path
 
 #: Bytes: a number, or a text such as ``"64M"``.
@@ -90,6 +91,7 @@ class BlockCache:
         texts = [(name.replace("_", "-"), _text(name, value)) for name, value in said]
         self._native = _native.Cache(origin, texts)
 
+    @checked
     def get(self, path: Path, offset: int = 0, length: int | None = None) -> bytes:
         """Return a file's bytes as they are now, or those of a part of it that lie before its end.
 

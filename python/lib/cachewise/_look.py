@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from . import _native
+from ._errors import checked
 from ._native import PAGE_SIZE
 from ._types import File, Path
 
@@ -42,15 +44,18 @@ class Residency:
         return self.resident_pages / self.total_pages if self.total_pages else None
 
 
+@checked
 def residency(file: File, offset: int = 0, length: int | None = None) -> Residency:
     """Say how much of a file is resident, without changing it: no page is brought in, no access time written.
 
     Raises :class:`ResidencyDenied` where the kernel does not tell this caller, :class:`ResidencyUnknown` where it
-    tells nobody, and ``OSError`` where the file cannot be opened. Costs three system calls.
+    tells nobody, and ``OSError`` where the file cannot be opened. A path to a file of FUSE is unknown (``fuse_not_opened``),
+    because opening it can drop its pages: pass an open file. Costs six system calls.
     """
     return Residency(*_native.residency(file, offset, length))
 
 
+@checked
 def ranges(file: File, offset: int = 0, length: int | None = None) -> list[tuple[int, int]]:
     """Say which parts are resident: offset and length of each in bytes, ascending, in whole pages.
 
@@ -106,6 +111,7 @@ class Walk(Iterator[Entry]):
         self.close()
 
 
+@checked
 def walk(
     *roots: Path,
     include: Iterable[str] = (),
@@ -124,6 +130,15 @@ def walk(
         raise TypeError("walk() needs a file or a directory")
     native = _native.Walk(roots, _words(include), _words(exclude), one_file_system, threads)
     return Walk(native, onerror)
+
+
+def printable(path: Path) -> str:
+    """Return a path as text that every encoding of Unicode can write: bytes that are no UTF-8 as ``\\xNN``.
+
+    Paths here are ``str`` as :func:`os.fsdecode` makes them, with surrogates for such bytes, so that they open the file;
+    UTF-8, and with it CSV, Parquet and Arrow, refuses surrogates. Give it to what stores or shows names.
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _words(patterns: Iterable[str]) -> list[str]:

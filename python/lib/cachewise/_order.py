@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from . import _native
+from ._errors import checked
 from ._types import Path
 
 P = TypeVar("P", bound=Path)
@@ -104,6 +105,7 @@ class Scanner:
     Files that cannot be opened raise after all others have been read, unless ``errors`` is ``"report"``.
     """
 
+    @checked
     def __init__(
         self,
         paths: Iterable[Path],
@@ -122,6 +124,7 @@ class Scanner:
         self._seed = seed
         self._errors = errors
 
+    @checked
     def scan(self, *, seed: int | None = None) -> Scan:
         """Look at the files, plan, and return the blocks to iterate over. One at a time.
 
@@ -133,6 +136,7 @@ class Scanner:
     __iter__ = scan
 
 
+@checked
 def scan(
     paths: Iterable[Path],
     *,

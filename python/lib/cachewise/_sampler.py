@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Union
 
 from . import _native
+from ._errors import checked
 from ._types import Path
 
 Sample = Union[Path, "tuple[Path, int, int | None]"]
@@ -75,7 +76,7 @@ class CacheAwareSampler:
         for number in self._late:
             self._put_out(number)
         self._late = []
-        found = _native.samples(self._samples)
+        found = checked(_native.samples)(self._samples)
         numbers = list(range(len(found)))
         if self._shuffle:
             random.Random(f"{self._seed}:{self._epoch}").shuffle(numbers)

@@ -8,11 +8,11 @@ use anyhow::Result;
 use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, would_evict};
 use cachewise_units::{ByteRange, Pages};
 
-use super::interrupt::Interrupt;
 use super::listed::{Job, each_listed, open};
 use super::{number, status};
 use crate::cli::Evict;
 use crate::files::{Answer, Found, reason};
+use crate::interrupt::Interrupt;
 use crate::output::{FAILED, tell};
 use crate::progress::Meter;
 

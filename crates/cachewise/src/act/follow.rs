@@ -11,17 +11,17 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Device, ErrorKind, Kernel};
 use cachewise_residency::{
     Counts, Error, Inode, Lock as Locked, LockOptions, Patterns, Pick, Watch, lock as pin, open,
-    query,
+    query, would_warm,
 };
 use cachewise_sys::page_size;
-use cachewise_units::{ByteRange, Bytes, Pages};
+use cachewise_units::{ByteRange, Bytes, Pages, escaped};
 
 use super::dump::Dump;
-use super::interrupt::Interrupt;
 use super::listed::plan;
-use super::number;
+use super::{lock, number, room};
 use crate::cli::Lock;
-use crate::files::{Found, Show};
+use crate::files::{Found, Show, is_not_opened};
+use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{self, tell};
 
@@ -177,7 +177,17 @@ impl Guard<'_> {
             return;
         }
         // A file that is gone is none that could be kept.
-        let Ok(file) = open(link) else { return };
+        // A file of FUSE would lose its pages at each period.
+        let file = match open(link) {
+            Ok(file) => file,
+            Err(error) if is_not_opened(&error) => {
+                self.scan.refused += 1;
+                let error = error.with_path(path);
+                self.scan.why.get_or_insert_with(|| error.to_string());
+                return;
+            }
+            Err(_) => return,
+        };
         let Ok(inode) = Inode::of(file.as_fd()) else {
             return;
         };
@@ -204,7 +214,16 @@ impl Guard<'_> {
         }
         let held = match limits.target.dry_run {
             true => query(&file, ByteRange::starting_at(0)).map(|counts| (counts, None)),
-            false => self.pin(&file, pick),
+            false => match self.no_room(&file, pick) {
+                Ok(None) => self.pin(&file, pick),
+                Ok(Some(why)) => {
+                    self.scan.refused += 1;
+                    let why = format!("{}: {why}", escaped(path));
+                    self.scan.why.get_or_insert(why);
+                    return;
+                }
+                Err(error) => Err(error),
+            },
         };
         match held {
             Ok((counts, lock)) => {
@@ -222,6 +241,17 @@ impl Guard<'_> {
                 self.scan.why.get_or_insert_with(|| error.to_string());
             }
         }
+    }
+
+    /// Why there is no memory for a file, if there is none.
+    fn no_room(&self, file: &fs::File, pick: Pick) -> Result<Option<String>, Error> {
+        if self.arguments.force {
+            return Ok(None);
+        }
+        let missing = would_warm(file, &[ByteRange::starting_at(0)])?;
+        // A group or a machine whose memory cannot be read limits nothing.
+        let found = room::look(lock::parts(&missing, pick)).unwrap_or(None);
+        Ok(found.map(|no_room| no_room.to_string()))
     }
 
     fn pin(&self, file: &fs::File, pick: Pick) -> Result<(Counts, Option<Locked>), Error> {

@@ -9,10 +9,10 @@ use cachewise_model::Field;
 use cachewise_residency::{Error, Inode};
 use cachewise_units::{ByteRange, Bytes, escaped};
 
-use super::interrupt::Interrupt;
-use super::pool::{Done, each_file};
+use super::pool::{Done, Purpose, each_file};
 use crate::cli::{Select, SortKey, Target};
-use crate::files::{Answer, Found, Order, Plan, Show};
+use crate::files::{Answer, Found, NotOpened, Order, Plan, Show};
+use crate::interrupt::Interrupt;
 use crate::output::tell;
 use crate::progress::Meter;
 
@@ -93,26 +93,51 @@ pub fn each_listed<T: Send>(
             true => Done::Beyond,
         })
     };
-    each_file(paths, &target.select, interrupt.flag(), work, |done| {
-        meter.file();
-        match done {
-            Done::File(done) if streams => meter.aside(|| listing.changed(row(done), rank)),
-            Done::File(done) => listing.changed(row(done), rank),
-            Done::Failed(error) => {
-                meter.aside(|| listing.failed(&error));
-                Ok(())
+    let not_opened = NotOpened::default();
+    let purpose = Purpose::of(target.dry_run);
+    each_file(
+        paths,
+        &target.select,
+        purpose,
+        interrupt.flag(),
+        work,
+        |done| {
+            meter.file();
+            match done {
+                Done::Opened(done, before) => {
+                    let found = Found {
+                        before: Some(before.map(|counts| counts.cached.0)),
+                        ..row(done)
+                    };
+                    meter.aside(|| listing.changed(found, rank))
+                }
+                Done::File(done) if streams => meter.aside(|| listing.changed(row(done), rank)),
+                Done::File(done) => listing.changed(row(done), rank),
+                Done::NotOpened(path, inode) => {
+                    let counts = not_opened.counts(&inode);
+                    let found = Found {
+                        before: Some(counts.map(|counts| counts.cached.0)),
+                        note: Some("a file of FUSE, not opened for a dry run".to_owned()),
+                        ..Found::new(path, inode.size.0, counts)
+                    };
+                    meter.aside(|| listing.changed(found, rank))
+                }
+                Done::Failed(error) => {
+                    meter.aside(|| listing.failed(&error));
+                    Ok(())
+                }
+                Done::Vanished => {
+                    listing.counting().vanished();
+                    Ok(())
+                }
+                Done::Beyond => {
+                    beyond += 1;
+                    Ok(())
+                }
+                Done::Nothing => Ok(()),
             }
-            Done::Vanished => {
-                listing.counting().vanished();
-                Ok(())
-            }
-            Done::Beyond => {
-                beyond += 1;
-                Ok(())
-            }
-            Done::Nothing => Ok(()),
-        }
-    })?;
+        },
+    )?;
     meter.end();
     let answer = listing.finish()?;
     if beyond > 0 {

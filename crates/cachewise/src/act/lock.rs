@@ -4,19 +4,21 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use cachewise_residency::{
-    Counts, Error, Inode, Lock as Locked, LockOptions, MemlockLimit, Pick, Watch, lock as pin,
-    may_lock, would_warm,
+    Counts, Error, Inode, Lock as Locked, LockOptions, MemlockLimit, Missing, Pick, Watch,
+    lock as pin, may_lock, would_warm,
 };
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Pages, escaped};
 
-use super::interrupt::Interrupt;
 use super::listed::{Job, each_listed, open};
+use super::pool::{self, Purpose, each_file};
+use super::room::{self, Wanted};
 use super::{follow, moving, number, status};
 use crate::cli::Lock;
 use crate::files::{Found, reason};
+use crate::interrupt::Interrupt;
 use crate::output::{self, FAILED, tell};
 use crate::progress::Meter;
 
@@ -25,6 +27,8 @@ struct Done {
     found: Found,
     /// Pages that are, or would be, locked.
     pages: Pages,
+    /// The same, by what is resident.
+    wanted: Wanted,
     lock: Option<Locked>,
     refused: Option<MemlockLimit>,
 }
@@ -73,12 +77,18 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     let target = &arguments.target;
     let mut show = open(target, &arguments.paths)?;
     let interrupt = Interrupt::catch()?;
-    let meter = Meter::new();
-    let progress = moving(&meter);
     let pick = match arguments.resident {
         true => Pick::Resident,
         false => Pick::All,
     };
+    if !target.dry_run && !arguments.force {
+        let wanted = planned(arguments, pick, &interrupt)?;
+        if let Some(no_room) = room::look(wanted)? {
+            bail!("{no_room}");
+        }
+    }
+    let meter = Meter::new();
+    let progress = moving(&meter);
     let options = LockOptions {
         pick,
         watch: Watch {
@@ -87,7 +97,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         },
     };
     let mut locks: Vec<Locked> = Vec::new();
-    let mut pages = Pages::ZERO;
+    let (mut pages, mut wanted) = (Pages::ZERO, Wanted::default());
     let mut refused = Refused::default();
     let job = Job {
         verb: "lock",
@@ -106,6 +116,7 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         },
         |done| {
             pages += done.pages;
+            wanted.add(done.wanted);
             if let Some(limit) = done.refused {
                 refused.add(&done.found.path, limit);
             }
@@ -126,7 +137,14 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
         if let Err(error) = &allowed {
             tell(&error.to_string());
         }
-        let is_failed = is_failed || is_unknown || allowed.is_err();
+        let no_room = match arguments.force {
+            true => None,
+            false => room::look(wanted)?,
+        };
+        if let Some(no_room) = &no_room {
+            tell(&no_room.to_string());
+        }
+        let is_failed = is_failed || is_unknown || allowed.is_err() || no_room.is_some();
         return Ok(status(&interrupt, is_failed));
     }
     let verb = if pages == Pages(1) { "is" } else { "are" };
@@ -158,6 +176,49 @@ pub fn lock(arguments: &Lock) -> Result<ExitCode> {
     Ok(output::status(is_failed))
 }
 
+/// Sums up all files before any of them is locked. A file that cannot be opened is reported by the lock itself.
+fn planned(arguments: &Lock, pick: Pick, interrupt: &Interrupt) -> Result<Wanted> {
+    let target = &arguments.target;
+    let mut wanted = Wanted::default();
+    let look = |_: &Path, file: &File| {
+        let missing = would_warm(file, &[target.range()])?;
+        Ok(pool::Done::File(parts(&missing, pick)))
+    };
+    let (paths, select) = (&arguments.paths, &target.select);
+    each_file(
+        paths,
+        select,
+        Purpose::Look,
+        interrupt.flag(),
+        look,
+        |done| {
+            wanted.add(match done {
+                pool::Done::File(wanted) => wanted,
+                pool::Done::NotOpened(_, inode) => Wanted {
+                    absent: inode.size,
+                    ..Wanted::default()
+                },
+                _ => Wanted::default(),
+            });
+            Ok(())
+        },
+    )?;
+    Ok(wanted)
+}
+
+/// The memory that locking a file takes. Pages whose residency is unknown count as absent.
+pub fn parts(missing: &Missing, pick: Pick) -> Wanted {
+    let resident = missing.before.unwrap_or(Pages::ZERO);
+    let absent = match pick {
+        Pick::All => missing.pages.saturating_sub(resident),
+        Pick::Resident => Pages::ZERO,
+    };
+    Wanted {
+        resident: resident.bytes(page_size()),
+        absent: absent.bytes(page_size()),
+    }
+}
+
 fn one(
     path: &Path,
     file: &File,
@@ -183,6 +244,7 @@ fn one(
             ..Found::new(path.to_owned(), inode.size.0, Ok(counts))
         },
         pages: locked,
+        wanted: Wanted::default(),
         lock: Some(lock),
         refused: None,
     })
@@ -209,6 +271,7 @@ fn refused(
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
         pages: Pages::ZERO,
+        wanted: Wanted::default(),
         lock: None,
         refused: Some(limit),
     })
@@ -223,6 +286,7 @@ fn would(
     pick: Pick,
 ) -> Result<Done, Error> {
     let missing = would_warm(file, &[range])?;
+    let wanted = parts(&missing, pick);
     let pages = match pick {
         Pick::All => missing.pages,
         Pick::Resident => missing.before?,
@@ -239,6 +303,7 @@ fn would(
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
         pages,
+        wanted,
         lock: None,
         refused: None,
     })

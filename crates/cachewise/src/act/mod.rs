@@ -2,17 +2,18 @@
 //!
 //! # Layout
 //! - `pool`: files of paths and trees, worked on by several threads
-//! - `listed`: the same, with a row for each; `interrupt`: Ctrl-C in the middle of it
+//! - `listed`: the same, with a row for each
+//! - `room`: memory for what is locked
 //! - `warm`, `evict`, `lock`, `follow`, `snapshot`: the commands; `dump`: the file that `follow` keeps
 //! - this file: what they share
 
 mod dump;
 mod evict;
 mod follow;
-mod interrupt;
 mod listed;
 mod lock;
 mod pool;
+mod room;
 mod snapshot;
 mod warm;
 
@@ -20,11 +21,11 @@ use std::process::ExitCode;
 
 use cachewise_residency::Progress;
 
+use crate::interrupt::Interrupt;
 use crate::output::{self, tell};
 use crate::progress::Meter;
 
 pub use evict::evict;
-pub use interrupt::Interrupt;
 pub use lock::lock;
 pub use snapshot::snapshot;
 pub use warm::warm;

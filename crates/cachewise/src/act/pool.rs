@@ -9,19 +9,42 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
-use cachewise_residency::{Error, Found as Met, Unknown, open};
+use cachewise_residency::{Counts, Error, Found as Met, Inode, Unknown, open, open_to_act};
 use cachewise_sys::ErrorKind;
 
 use crate::cli::Select;
-use crate::files::plan;
+use crate::files::{NotOpened, is_not_opened, plan};
 
 /// How many files wait between the threads.
 const WAITING: usize = 256;
+
+/// Why files are opened. It decides whether a file of FUSE is opened at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It is only looked at: opening it could drop its pages.
+    Look,
+    /// Its pages are prefetched, evicted or locked.
+    Act,
+}
+
+impl Purpose {
+    /// That of a command, which in a dry run looks only.
+    pub fn of(dry_run: bool) -> Purpose {
+        match dry_run {
+            true => Purpose::Look,
+            false => Purpose::Act,
+        }
+    }
+}
 
 /// What came of a path.
 pub enum Done<T> {
     /// It was worked on.
     File(T),
+    /// A file of FUSE, which was not opened.
+    NotOpened(PathBuf, Inode),
+    /// A file of FUSE that was worked on, and what was resident before it was opened for that.
+    Opened(T, Result<Counts, &'static str>),
     /// It could not be, for this reason.
     Failed(String),
     /// It was gone when its turn came.
@@ -36,11 +59,13 @@ pub enum Done<T> {
 pub fn each_file<T: Send>(
     paths: &[PathBuf],
     select: &Select,
+    purpose: Purpose,
     cancel: &AtomicBool,
     work: impl Fn(&Path, &File) -> Result<Done<T>, Error> + Sync,
     mut take: impl FnMut(Done<T>) -> Result<()>,
 ) -> Result<()> {
     let walk = plan(select, paths)?;
+    let not_opened = &NotOpened::default();
     let failed = |error: &Error| {
         let is_named = error
             .path()
@@ -76,7 +101,19 @@ pub fn each_file<T: Send>(
                     if is_cancelled() {
                         continue;
                     }
-                    let result = open(&path).and_then(|file| work(&path, &file));
+                    let result =
+                        match open(&path) {
+                            Ok(file) => work(&path, &file),
+                            Err(error) if !is_not_opened(&error) => Err(error),
+                            Err(_) if purpose == Purpose::Act => open_fuse(&path, not_opened)
+                                .and_then(|(file, before)| match work(&path, &file)? {
+                                    Done::File(done) => Ok(Done::Opened(done, before)),
+                                    other => Ok(other),
+                                }),
+                            Err(_) => {
+                                Inode::at(&path).map(|inode| Done::NotOpened(path.clone(), inode))
+                            }
+                        };
                     let result = match result {
                         Ok(result) => result,
                         Err(error) => failed(&error.with_path(&path)),
@@ -113,6 +150,15 @@ pub fn each_file<T: Send>(
         }
         result
     })
+}
+
+/// Opens a file of FUSE, which may drop its pages: how many there are is counted before.
+fn open_fuse(
+    path: &Path,
+    not_opened: &NotOpened,
+) -> Result<(File, Result<Counts, &'static str>), Error> {
+    let before = not_opened.counts(&Inode::at(path)?);
+    Ok((open_to_act(path)?, before))
 }
 
 /// How many threads work.
@@ -152,7 +198,8 @@ mod tests {
                 std::panic::resume_unwind(Box::new("a bug"))
             };
             let all = std::panic::AssertUnwindSafe(|| {
-                each_file(&paths, &select, &AtomicBool::new(false), work, |_| Ok(()))
+                let cancel = AtomicBool::new(false);
+                each_file(&paths, &select, Purpose::Look, &cancel, work, |_| Ok(()))
             });
             let _ = sender.send(std::panic::catch_unwind(all).is_err());
         });

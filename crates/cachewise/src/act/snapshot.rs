@@ -12,17 +12,17 @@ use cachewise_residency::snapshot::{
     Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, SnapshotError,
     Writer, diff, diff_now, restore,
 };
-use cachewise_residency::{Counts, Inode, Limiter, Short, Unknown, Watch, map};
+use cachewise_residency::{Counts, Error, Inode, Limiter, Short, Unknown, Watch, map};
 use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages, escaped};
 
-use super::interrupt::Interrupt;
 use super::listed::{nothing, plan};
-use super::pool::{Done, each_file, threads};
+use super::pool::{Done, Purpose, each_file, threads};
 use super::{moving, number, status};
 use crate::cli::{Output, Select, Snapshot, SnapshotCommand};
 use crate::columns::fields;
 use crate::files::{Found, Show, reason};
+use crate::interrupt::{Interrupt, Stop};
 use crate::output::{self, FAILED, Failures, tell};
 use crate::progress::Meter;
 
@@ -120,22 +120,41 @@ fn write<W: Write>(
         let map = map(file, ByteRange::starting_at(0))?;
         Ok(Done::File(Entry::new(path, &inode, map)))
     };
-    each_file(paths, select, interrupt.flag(), look, |done| {
-        meter.file();
-        match done {
-            Done::File(entry) if entry.cached() > Pages::ZERO => writer.add(&entry)?,
-            Done::File(_) => empty += 1,
-            Done::Vanished | Done::Nothing | Done::Beyond => {}
-            Done::Failed(error) => telling.tell(&error),
-        }
-        Ok(())
-    })?;
+    each_file(
+        paths,
+        select,
+        Purpose::Look,
+        interrupt.flag(),
+        look,
+        |done| {
+            meter.file();
+            match done {
+                Done::File(entry) if entry.cached() > Pages::ZERO => writer.add(&entry)?,
+                Done::File(_) | Done::Opened(..) => empty += 1,
+                Done::NotOpened(path, _) => {
+                    let why = Unknown::FuseNotOpened;
+                    let error = Error::Unknown {
+                        path: Some(path),
+                        why,
+                    };
+                    telling.tell(&error.to_string());
+                }
+                Done::Vanished | Done::Nothing | Done::Beyond => {}
+                Done::Failed(error) => telling.tell(&error),
+            }
+            Ok(())
+        },
+    )?;
     let failed = telling.end();
+    let totals = writer.totals();
     if let Some(status) = interrupt.status() {
-        tell(&format!("interrupted: {name} was not written"));
+        tell(&format!(
+            "interrupted: {} resident in {} until then; {name} was not written",
+            number(totals.pages.0, "page"),
+            number(totals.files + empty, "file"),
+        ));
         return Ok(status);
     }
-    let totals = writer.totals();
     if totals.files + empty == 0 {
         if failed == 0 {
             tell(&nothing("save", select, paths));
@@ -292,7 +311,9 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     let (mut pages, mut absent, mut cut) = (Pages::ZERO, Pages::ZERO, Pages::ZERO);
     let (mut files, mut unknown, mut nobody_tells) = (0u64, 0u64, None);
     let mut left = Skipped::default();
-    diff_now(read(file)?, |difference| {
+    let reader = read(file)?;
+    let interrupt = Interrupt::catch()?;
+    diff_now(reader.cancelled_by(interrupt.shared()), |difference| {
         meter.file();
         let path = escaped(&difference.path);
         match &difference.fate {
@@ -301,7 +322,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
                 telling.tell(&format!("{path}: it has changed"));
                 return;
             }
-            Fate::Gone => {
+            Fate::Gone | Fate::Renamed(_) => {
                 left.vanished += 1;
                 telling.tell(&format!("{path}: it is gone"));
                 return;
@@ -349,7 +370,7 @@ fn would_restore(file: &Path, anyway: bool) -> Result<ExitCode> {
     if let Some(why) = nobody_tells {
         tell(&unknown_of(unknown, why));
     }
-    Ok(output::status(left.total() + unknown > 0))
+    Ok(status(&interrupt, left.total() + unknown > 0))
 }
 
 fn compare(
@@ -366,7 +387,10 @@ fn compare(
     ];
     let first = read(file)?;
     let second = other.map(read).transpose()?;
+    let interrupt = Interrupt::catch()?;
+    let first = first.cancelled_by(interrupt.shared());
     let mut show = Show::open(output, plan(fields(&COLUMNS), top))?;
+    show.end_early(Stop::at(&interrupt));
     let mut listing = show.begin()?;
     let mut result = Ok(());
     let each = |difference: FileDiff| {
@@ -402,6 +426,10 @@ fn compare(
             number(unknown, "other"),
         ),
     })?;
+    if let Some(status) = interrupt.status() {
+        tell("interrupted: what is shown was compared until then, the rest was not looked at");
+        return Ok(status);
+    }
     show.keep()?;
     Ok(output::status(totals.unknown > 0))
 }
@@ -418,6 +446,7 @@ fn found(difference: FileDiff) -> Found {
         Fate::Added => notes.push("only in the other".to_owned()),
         Fate::Gone => notes.push("gone".to_owned()),
         Fate::Changed => notes.push("changed".to_owned()),
+        Fate::Renamed(path) => notes.push(format!("renamed to {}", escaped(path))),
         Fate::Unknown(error) => {
             let why = error.unknown();
             counts = Err(why.map_or(NOT_LOOKED_AT, reason));

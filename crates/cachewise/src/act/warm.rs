@@ -10,12 +10,12 @@ use cachewise_residency::{
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
 
-use super::interrupt::Interrupt;
 use super::listed::{Job, each_listed, open};
 use super::pool::threads;
 use super::{moving, number, status};
 use crate::cli::Warm;
 use crate::files::{Found, reason};
+use crate::interrupt::Interrupt;
 use crate::output::{FAILED, tell};
 use crate::progress::Meter;
 

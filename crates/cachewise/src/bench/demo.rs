@@ -14,8 +14,8 @@ use cachewise_units::Bytes;
 
 use super::bar::Bar;
 use super::cannot_write;
-use crate::act::Interrupt;
 use crate::cli::{DemoDd, DemoDirect, Run};
+use crate::interrupt::Interrupt;
 use crate::output::{explain, tell};
 
 /// What is made where no file is given.

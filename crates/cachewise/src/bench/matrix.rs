@@ -14,9 +14,9 @@ use cachewise_view::Format;
 use serde_json::json;
 
 use super::bar::Bar;
-use crate::act::Interrupt;
 use crate::cli::{Matrix, Restore};
 use crate::guard::{directory, recovered, told};
+use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{self, Sink, Stream, Whole, explain, tell};
 

@@ -18,18 +18,15 @@ use anyhow::{Context, Result, bail};
 use cachewise_bench::{Event, Made, Summary, Workload, make, run};
 use cachewise_units::{Bytes, escaped};
 
-use crate::act::Interrupt;
 use crate::cli::{Bench, BenchCommand, Demo, Measure};
+use crate::interrupt::Interrupt;
 use crate::output::tell;
-use crate::signals;
 use bar::Bar;
 use lines::Lines;
 use shown::Shown;
 
 /// Does what was typed.
 pub fn bench(arguments: &Bench) -> Result<ExitCode> {
-    // A file that may grow no further is an error to be told.
-    signals::outlive_size_limit()?;
     match &arguments.command {
         Some(BenchCommand::Demo(Demo::Dd(demo))) => demo::dd(demo),
         Some(BenchCommand::Demo(Demo::Direct(demo))) => demo::direct(demo),

@@ -108,7 +108,8 @@ const LOCK_USAGE: &str = "cachewise lock [OPTIONS] <PATH>...
 #[command(
     override_usage = LOCK_USAGE,
     after_help = "Pages stay locked as long as this runs: Ctrl-C or SIGTERM lets them go. The limit is RLIMIT_MEMLOCK, unless \
-    run as root; an error says what to set.\n\n\
+    run as root; an error says what to set. Nothing is locked where less memory than 1/16 would be left in the machine \
+    or in a control group; --force locks all the same.\n\n\
     --follow keeps the programs and libraries of running processes in memory, so that a machine short of memory stays \
     responsive: only their resident pages are locked, and what processes map later follows with the next scan.\n\n\
     Exit status: 0 let go by a signal; 2 something could not be locked, or there is nothing to lock; with --dry-run \
@@ -157,6 +158,9 @@ pub struct Lock {
     /// again.
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     pub dump: Option<PathBuf>,
+    /// Lock also where memory, or the limit of a control group, is too small for it.
+    #[arg(long)]
+    pub force: bool,
     #[command(flatten)]
     pub target: Target,
 }

@@ -22,7 +22,7 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
     --all needs root, or CAP_BPF and CAP_PERFMON. It sees closed and deleted files, memfd, shared memory, other \
     mount namespaces and block devices, and its sum is set against the kernel's own Cached and Buffers.\n\n\
     Exit status: 0 done; 1 less is resident than --fail-below asks for; 2 something could not be looked at, is not \
-    known, or there is no file.\n\n\
+    known, or there is no file; 128+N ended by signal N, with what was found until then.\n\n\
     Examples:\n  \
     cachewise files --all\n  \
     cachewise files --all --tree --depth 2 --sort resident\n  \

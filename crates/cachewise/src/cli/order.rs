@@ -15,7 +15,8 @@ use super::select::Select;
     after_help = "Files that are read again and again and do not all fit into memory are never hit in their usual order: each \
     page is thrown out just before it is wanted. What is resident read first costs only what does not fit.\n\n\
     Files of which nobody tells this user what is resident keep the order given; that is said, with the reason.\n\n\
-    Exit status: 0 done; 2 something could not be done, or is not known.\n\n\
+    Exit status: 0 done; 2 something could not be done, or is not known; 128+N ended by signal N, with the order of what \
+    was looked at until then.\n\n\
     Examples:\n  \
     cachewise order -0 /data/*.bin | xargs -0 sha256sum\n  \
     cachewise order --explain --unit range /data\n  \

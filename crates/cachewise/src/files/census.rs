@@ -97,6 +97,9 @@ fn listed<'a>(
     mut listing: Listing<'_>,
 ) -> Result<Answer> {
     for inode in inodes {
+        if listing.stop().is_asked() {
+            break;
+        }
         let counts = if arguments.evicted {
             // How many pages it had is not in the inode.
             seen.remembered(inode).ok_or(UNREACHABLE)
@@ -123,6 +126,9 @@ fn summed<'a>(
 ) -> Result<Answer> {
     let mut tree = Tree::new(arguments.depth);
     for inode in inodes {
+        if listing.stop().is_asked() {
+            break;
+        }
         let shown = seen.shown(inode);
         let (size, counts) = in_sums(inode, Ok(counts(inode)));
         listing.counting().add(size, counts);

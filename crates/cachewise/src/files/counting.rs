@@ -119,7 +119,8 @@ impl Counting {
     /// Counts a file.
     pub fn add(&mut self, size: u64, counts: Result<Counts, &'static str>) {
         self.answer.files += 1;
-        self.answer.size += size;
+        // Sparse files may have 8 EiB each.
+        self.answer.size = self.answer.size.saturating_add(size);
         match counts {
             Ok(counts) => self.answer.counts += counts,
             Err(reason) => {

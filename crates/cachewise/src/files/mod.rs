@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - `walk`, `process`, `census`: where files come from; each hands them to a `Show`
-//! - `found`: one file; `order`: which are shown; `counting`: the total; `tree`, `ncdu`: sums of directories
+//! - `fuse`: files that are not opened; `found`: one file; `order`: which are shown; `counting`: the total; `tree`, `ncdu`: sums of directories
 //! - `batched`: output in large pieces; `notes`: what is told beside the list, each note once
 //! - this file: what is asked, and how it is shown
 
@@ -10,6 +10,7 @@ mod batched;
 mod census;
 mod counting;
 mod found;
+mod fuse;
 mod ncdu;
 mod notes;
 mod order;
@@ -26,11 +27,13 @@ use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 
 use crate::cli::{Files, SortKey};
+use crate::interrupt::{Interrupt, Stop};
 use crate::output::{self, FAILED, tell};
 use crate::signals::{self, Caught};
 
 pub use counting::{Answer, Counting};
 pub use found::Found;
+pub use fuse::{NotOpened, is_not_opened};
 pub use notes::Notes;
 pub use order::Order;
 pub use show::{Plan, Show};
@@ -44,8 +47,16 @@ pub fn files(arguments: &Files) -> Result<ExitCode> {
         );
     }
     let Some(interval) = arguments.watch else {
+        let interrupt = Interrupt::catch()?;
         let mut show = Show::open(&arguments.output, shown(arguments))?;
+        show.end_early(Stop::at(&interrupt));
         let (status, is_complete) = once(arguments, &mut show)?;
+        if let Some(status) = interrupt.status() {
+            tell(
+                "interrupted: what is shown was found until then; what comes later was not looked at",
+            );
+            return Ok(status);
+        }
         if is_complete {
             show.keep()?;
         }

@@ -16,8 +16,9 @@ use cachewise_sys::page_size;
 use cachewise_units::escaped;
 
 use super::counting::Answer;
+use super::fuse::NotOpened;
 use super::show::Show;
-use super::walk::skipped;
+use super::walk::{counts_of, skipped};
 
 /// A file as ncdu wants it.
 pub struct Sized {
@@ -40,17 +41,17 @@ pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let mut files = Vec::new();
     let mut counting = show.count();
+    let not_opened = NotOpened::default();
     walk.run(|met| {
         match met {
             Met::File(entry) => {
-                counting.add(entry.size.0, entry.counts.map_err(super::walk::reason));
+                let counts = counts_of(&entry, &not_opened);
+                counting.add(entry.size.0, counts);
                 files.push(Sized {
                     path: absolute(entry.path()),
                     size: entry.size.0,
-                    resident: entry
-                        .counts
-                        .map_or(0, |counts| counts.cached.bytes(page_size()).0),
-                    unknown: entry.counts.is_err(),
+                    resident: counts.map_or(0, |counts| counts.cached.bytes(page_size()).0),
+                    unknown: counts.is_err(),
                 });
             }
             Met::Skipped(error) => skipped(roots, error, &mut counting),

@@ -13,6 +13,7 @@ use cachewise_units::{ByteRange, escaped};
 
 use super::counting::Answer;
 use super::found::{Found, Identity, MEMORY};
+use super::fuse::{NotOpened, is_not_opened};
 use super::show::{Listing, Show};
 use super::walk::reason;
 use crate::cli::Files;
@@ -22,7 +23,7 @@ use crate::machine;
 pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
     let patterns = arguments.select.patterns()?.unwrap_or_default();
     let mut listing = show.begin()?;
-    let mut seen = HashSet::new();
+    let (mut seen, not_opened) = (HashSet::new(), NotOpened::default());
     for pid in &arguments.pid {
         let files = match kernel.process_files(*pid) {
             Ok(files) => files.files,
@@ -33,7 +34,10 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
         };
         let files = files.iter().filter(|file| patterns.takes(&file.path));
         for file in files {
-            held(file, &mut seen, &mut listing)?;
+            if listing.stop().is_asked() {
+                break;
+            }
+            held(file, &not_opened, &mut seen, &mut listing)?;
         }
     }
     listing.finish()
@@ -56,11 +60,13 @@ fn why(pid: u32, error: &cachewise_kstat::Error) -> String {
 
 fn held(
     file: &ProcessFile,
+    not_opened: &NotOpened,
     seen: &mut HashSet<((u32, u32), u64)>,
     listing: &mut Listing<'_>,
 ) -> Result<()> {
     let opened = match open(&file.link) {
-        Ok(opened) => opened,
+        Ok(opened) => Some(opened),
+        Err(error) if is_not_opened(&error) => None,
         // Pipes, sockets, terminals, /proc: a process has many, and nobody wants to hear of each.
         Err(error) if error.unknown().is_some() => return Ok(()),
         Err(error) if error.kind() == SysKind::NotFound => return Ok(()),
@@ -69,15 +75,21 @@ fn held(
             return Ok(());
         }
     };
-    let Ok(inode) = Inode::of(opened.as_fd()) else {
+    let inode = match &opened {
+        Some(opened) => Inode::of(opened.as_fd()),
+        None => Inode::at(&file.link),
+    };
+    let Ok(inode) = inode else {
         return Ok(());
     };
     if !seen.insert((inode.device, inode.number)) {
         return Ok(());
     }
-    let counts = match query(&opened, ByteRange::starting_at(0)) {
-        Ok(counts) => Ok(counts),
-        Err(error) => match error.unknown() {
+    let asked = opened.map(|opened| query(&opened, ByteRange::starting_at(0)));
+    let counts = match asked {
+        None => not_opened.counts(&inode),
+        Some(Ok(counts)) => Ok(counts),
+        Some(Err(error)) => match error.unknown() {
             Some(cachewise_residency::Unknown::MadeUp) => return Ok(()),
             Some(why) => Err(reason(why)),
             None => {

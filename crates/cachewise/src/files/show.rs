@@ -13,9 +13,11 @@ use cachewise_view::{Format, RowOptions, RowWriter};
 use super::batched::Batched;
 use super::counting::{Answer, Counting};
 use super::found::{Found, Identity, residency, strip, sum};
+use super::fuse::is_not_opened;
 use super::notes::Notes;
 use super::order::{First, Order};
 use crate::cli::Output;
+use crate::interrupt::{PARTIAL, Stop};
 use crate::machine;
 use crate::output::{self, Sink, tell};
 
@@ -43,6 +45,7 @@ pub struct Show {
     notes: Notes,
     /// Of a list that goes on in a machine format: its looks are one document.
     stream: Option<Stream>,
+    stop: Stop,
 }
 
 /// A document that goes on, and the total of the last look.
@@ -107,12 +110,23 @@ impl Show {
             most,
             plan,
             stream: None,
+            stop: Stop::default(),
         })
     }
 
     /// Says whether the order in which files come is the one in which they are shown.
     pub fn keeps_order(&self) -> bool {
         self.order.is_none()
+    }
+
+    /// Has the list end early, with what was found until then.
+    pub fn end_early(&mut self, stop: Stop) {
+        self.stop = stop;
+    }
+
+    /// Whether the list is to end.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
     }
 
     /// The order that was asked for, and how many rows.
@@ -290,6 +304,11 @@ impl Listing<'_> {
         }
     }
 
+    /// Whether the list is to end.
+    pub fn stop(&self) -> &Stop {
+        &self.show.stop
+    }
+
     /// Takes in what could not be looked at.
     pub fn failed(&mut self, error: &str) {
         self.counting.failed(error);
@@ -326,11 +345,15 @@ impl Listing<'_> {
     /// Writes what is left to be written, and the total.
     pub fn finish(mut self) -> Result<Answer> {
         self.counting.all_came();
+        if self.show.stop.is_asked() {
+            self.counting.answer.partial = Some(PARTIAL);
+        }
         let mut hidden = self.hidden.unwrap_or((0, ("file is", "files are")));
         if let Some(first) = self.first.take().filter(|_| self.hidden.is_none()) {
             let mut found: Vec<Found> = first.into_sorted().collect();
             for found in &mut found {
-                if std::mem::take(&mut found.is_to_be_asked) {
+                let is_to_be_asked = std::mem::take(&mut found.is_to_be_asked);
+                if is_to_be_asked && !self.show.stop.is_asked() {
                     found.ask();
                 }
             }
@@ -410,6 +433,8 @@ impl Listing<'_> {
                 .and_then(|file| strip(file.as_fd(), parts));
             match made {
                 Ok(strip) => found.strip = Some(strip),
+                // It was counted without being opened, and where its pages are is not known.
+                Err(error) if is_not_opened(&error) => {}
                 Err(error) => self.failed(&error.to_string()),
             }
         }
@@ -417,8 +442,7 @@ impl Listing<'_> {
             found.ask();
         }
         if self.identifies && found.identity.is_none() {
-            let opened = cachewise_residency::open(found.reached_by());
-            let inode = opened.and_then(|file| Inode::of(file.as_fd()));
+            let inode = Inode::at(found.reached_by());
             found.identity = inode.ok().as_ref().map(Identity::from);
         }
         self.row(found.row())

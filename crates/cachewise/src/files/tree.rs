@@ -4,22 +4,28 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use cachewise_residency::{Directory, Found as Met, Tree, Walk};
+use cachewise_residency::{Directory, Entry, Found as Met, Tree, Walk};
 
 use super::counting::Answer;
+use super::fuse::NotOpened;
 use super::show::{Listing, sum_row};
-use super::walk::skipped;
+use super::walk::{counts_of, skipped};
 use crate::cli::Files;
 
 /// Shows the directories of a walk down to a depth, each with what is below it.
 pub fn show(arguments: &Files, walk: Walk, mut listing: Listing<'_>) -> Result<Answer> {
     let mut tree = Tree::new(arguments.depth);
+    let not_opened = NotOpened::default();
     walk.run(|met| {
         match met {
             Met::File(entry) => {
-                let counts = entry.counts.map_err(super::walk::reason);
+                let counts = counts_of(&entry, &not_opened);
                 listing.counting().add(entry.size.0, counts);
-                tree.add(&entry);
+                let known = counts.or(entry.counts);
+                tree.add(&Entry {
+                    counts: known,
+                    ..entry
+                });
             }
             Met::Skipped(error) => skipped(&arguments.paths, error, listing.counting()),
         }

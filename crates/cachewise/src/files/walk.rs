@@ -6,12 +6,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cachewise_residency::{Error, Found as Met, Inode, Unknown, Walk, open, query};
+use cachewise_residency::{Counts, Entry, Error, Found as Met, Inode, Unknown, Walk, open, query};
 use cachewise_sys::ErrorKind;
 use cachewise_units::ByteRange;
 
 use super::counting::{Answer, Counting};
 use super::found::{Found, Identity};
+use super::fuse::{NotOpened, is_not_opened};
 use super::show::{Listing, Show};
 use super::{ncdu, tree};
 use crate::cli::{Files, Select};
@@ -38,9 +39,12 @@ pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
     let are_files = !arguments.paths.iter().any(|path| path.is_dir());
     if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
         let mut listing = show.begin()?;
-        let mut seen = HashSet::new();
+        let (mut seen, not_opened) = (HashSet::new(), NotOpened::default());
         for path in &arguments.paths {
-            named(path, &mut seen, &mut listing)?;
+            if listing.stop().is_asked() {
+                break;
+            }
+            named(path, &not_opened, &mut seen, &mut listing)?;
         }
         return listing.finish();
     }
@@ -54,7 +58,7 @@ pub fn walked(
     show: &mut Show,
     partial: Option<&'static str>,
 ) -> Result<Answer> {
-    let walk = plan(&arguments.select, roots)?;
+    let walk = show.stop().ends(plan(&arguments.select, roots)?);
     if arguments.ncdu {
         return ncdu::show(walk, roots, show);
     }
@@ -64,10 +68,11 @@ pub fn walked(
         return tree::show(arguments, walk, listing);
     }
     let mut result = Ok(());
+    let not_opened = NotOpened::default();
     walk.run(|met| {
         result = match met {
             Met::File(entry) => {
-                let counts = entry.counts.map_err(reason);
+                let counts = counts_of(&entry, &not_opened);
                 let size = entry.size.0;
                 listing.file(size, counts, || Found::new(entry.path(), size, counts))
             }
@@ -85,6 +90,17 @@ pub fn walked(
     listing.finish()
 }
 
+/// The counts that a walk found, or those of the census for a file that the walk did not open.
+pub fn counts_of(entry: &Entry<'_>, not_opened: &NotOpened) -> Result<Counts, &'static str> {
+    match entry.counts {
+        Err(Unknown::FuseNotOpened) => match Inode::at(&entry.path()) {
+            Ok(inode) => not_opened.counts(&inode),
+            Err(_) => Err(reason(Unknown::FuseNotOpened)),
+        },
+        counts => counts.map_err(reason),
+    }
+}
+
 /// What a walk could not look at. What vanishes under it is no failure, but what was asked for by name is.
 pub fn skipped(roots: &[PathBuf], error: &Error, counting: &mut Counting) {
     let is_root = |path: &Path| roots.iter().any(|root| root == path);
@@ -98,13 +114,17 @@ pub fn skipped(roots: &[PathBuf], error: &Error, counting: &mut Counting) {
 /// One file; named again, or by another of its names, it is shown again and counted once.
 fn named(
     path: &Path,
+    not_opened: &NotOpened,
     seen: &mut HashSet<((u32, u32), u64)>,
     listing: &mut Listing<'_>,
 ) -> Result<()> {
-    let asked = open(path).and_then(|file| {
-        let inode = Inode::of(file.as_fd())?;
-        Ok((inode, query(&file, ByteRange::starting_at(0))))
-    });
+    let asked = match open(path) {
+        Ok(file) => {
+            Inode::of(file.as_fd()).map(|inode| (inode, query(&file, ByteRange::starting_at(0))))
+        }
+        Err(error) if is_not_opened(&error) => Inode::at(path).map(|inode| (inode, Err(error))),
+        Err(error) => Err(error),
+    };
     let (inode, counts) = match asked {
         Ok(told) => told,
         Err(error) => {
@@ -115,6 +135,7 @@ fn named(
     let counts = match counts {
         Ok(counts) => Ok(counts),
         Err(error) => match error.unknown() {
+            Some(Unknown::FuseNotOpened) => not_opened.counts(&inode),
             Some(why) => Err(reason(why)),
             None => {
                 listing.failed(&error.with_path(path).to_string());

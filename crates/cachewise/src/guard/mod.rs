@@ -13,8 +13,8 @@ use cachewise_units::Bytes;
 use cachewise_view::Format;
 use serde_json::{Value, json};
 
-use crate::act::Interrupt;
 use crate::cli::{By, Guard as Arguments, KeptOf};
+use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 

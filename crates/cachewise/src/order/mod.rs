@@ -16,16 +16,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Measured, Row};
 use cachewise_residency::order::{
-    Class, History, Keep, Mode, Plan, Scanner, Step, Survey, plan, survey,
+    Class, History, Keep, Mode, Plan, Scanner, Step, Survey, plan, survey_until,
 };
 use cachewise_residency::{Error, Found as Met};
 use cachewise_units::{ByteRange, Bytes, escaped};
 use cachewise_view::{RowOptions, RowWriter};
 
-use crate::act::Interrupt;
 use crate::cli::{Cat, OrderFiles, Unit};
 use crate::columns::fields;
 use crate::files::{Counting, Notes, plan as plan_walk, skipped};
+use crate::interrupt::{Interrupt, Stop};
 use crate::output::{Sink, Stream, status, tell};
 use stdout::Stdout;
 
@@ -36,8 +36,9 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     }
     let mut counting = Counting::new(Notes::new(false));
     counting.quietly();
-    let paths = expanded(arguments, &mut counting)?;
-    let survey = survey(&paths, None);
+    let interrupt = Interrupt::catch()?;
+    let paths = expanded(arguments, &interrupt, &mut counting)?;
+    let survey = survey_until(&paths, None, interrupt.flag());
     for error in &survey.skipped {
         skipped(&arguments.paths, error, &mut counting);
     }
@@ -57,18 +58,31 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let name = sink.name().to_owned();
     let is_plain = arguments.output.output.is_none() && !arguments.output.json;
-    if is_plain {
+    let sink = if is_plain {
         write_plain(sink, arguments, &survey, &plan)
     } else {
         write_rows(sink, arguments, &survey, &plan)
     }
-    .with_context(|| format!("cannot write to {name}"))?
-    .keep()?;
+    .with_context(|| format!("cannot write to {name}"))?;
+    if let Some(status) = interrupt.status() {
+        tell(&format!(
+            "interrupted: the order is that of {} files of {}, which were looked at until then",
+            survey.paths.len(),
+            paths.len()
+        ));
+        return Ok(status);
+    }
+    sink.keep()?;
     Ok(status(is_failed || !survey.unknown.is_empty()))
 }
 
 /// The files that were given, and those under directories, in the order of their paths.
-fn expanded(arguments: &OrderFiles, counting: &mut Counting) -> Result<Vec<PathBuf>> {
+fn expanded(
+    arguments: &OrderFiles,
+    interrupt: &Interrupt,
+    counting: &mut Counting,
+) -> Result<Vec<PathBuf>> {
+    let stop = Stop::at(interrupt);
     let mut all = Vec::new();
     for path in &arguments.paths {
         // What is no directory is named for itself: the survey says what is wrong with it.
@@ -77,13 +91,14 @@ fn expanded(arguments: &OrderFiles, counting: &mut Counting) -> Result<Vec<PathB
             continue;
         }
         let begin = all.len();
-        plan_walk(&arguments.select, &[path])?.run(|met| {
-            match met {
-                Met::File(entry) => all.push(entry.path()),
-                Met::Skipped(error) => skipped(&arguments.paths, error, counting),
-            }
-            ControlFlow::Continue(())
-        });
+        stop.ends(plan_walk(&arguments.select, &[path])?)
+            .run(|met| {
+                match met {
+                    Met::File(entry) => all.push(entry.path()),
+                    Met::Skipped(error) => skipped(&arguments.paths, error, counting),
+                }
+                ControlFlow::Continue(())
+            });
         all[begin..].sort_unstable();
     }
     Ok(all)
@@ -190,7 +205,7 @@ fn files(survey: &Survey, plan: &Plan) -> Vec<usize> {
     if plan.declined.is_none() {
         return survey.snapshot.hottest_first(&History::default());
     }
-    let mut files: Vec<usize> = plan.steps.iter().map(|step| step.file).collect();
+    let mut files: Vec<usize> = plan.runs().map(|step| step.file).collect();
     files.dedup();
     files
 }

@@ -23,7 +23,6 @@ use cachewise_units::Bytes;
 use crate::cli::Record;
 use crate::machine;
 use crate::output::{FAILED, explain, tell};
-use crate::signals;
 use crate::watch::Watch;
 use clock::Clock;
 use course::{Course, Next};
@@ -40,7 +39,6 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
     let path = std::fs::metadata(&arguments.file)
         .and_then(|_| arguments.file.canonicalize())
         .unwrap_or_else(|_| arguments.file.clone());
-    signals::outlive_size_limit()?;
     // Before anything is begun: what is refused should cost nothing.
     let found = look(&path)?;
     let mut course = Course::begin(arguments)?;

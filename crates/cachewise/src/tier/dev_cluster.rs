@@ -12,8 +12,8 @@ use cachewise_units::escaped;
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::json;
 
-use crate::act::Interrupt;
 use crate::cli::DevCluster as Arguments;
+use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 

@@ -16,10 +16,10 @@ use serde_json::Map;
 use tokio::time::{sleep, timeout};
 
 use super::stat;
-use crate::act::Interrupt;
 use crate::cache;
 use crate::cli::OnFiles as Arguments;
 use crate::cpu::document;
+use crate::interrupt::Interrupt;
 use crate::output::{FAILED, Failures, NO, Sink, Stream, tell};
 
 /// What is done with each file.

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cachewise_kstat::Kernel;
 use cachewise_model::{Measured, Missing, Residency};
 use cachewise_residency::{
-    EvictOptions, Inode, Short, WarmOptions, Watch, evict, open, query, warm,
+    Error, EvictOptions, Inode, Short, WarmOptions, Watch, evict, open, open_to_act, query, warm,
 };
 use cachewise_sys::page_size;
 use cachewise_tui::{Act, FileName, Machine, ProcessName, Verb};
@@ -45,7 +46,10 @@ impl Hands {
 }
 
 /// Opens a file, if it still is the one that was meant.
-fn open_it(name: &FileName) -> Result<(File, Inode), String> {
+fn open_it(
+    name: &FileName,
+    open: fn(&Path) -> Result<File, Error>,
+) -> Result<(File, Inode), String> {
     let file = open(&name.path).map_err(|error| error.to_string())?;
     let inode = Inode::of(file.as_fd()).map_err(|error| error.to_string())?;
     let device = format!("{}:{}", inode.device.0, inode.device.1);
@@ -68,8 +72,10 @@ impl Machine for Hands {
                 ..Residency::default()
             }
         };
-        let Ok((file, inode)) = open_it(name) else {
-            return missing("it cannot be opened, or another file has its name now");
+        let Ok((file, inode)) = open_it(name, open) else {
+            return missing(
+                "it cannot be opened, is on FUSE (see `cachewise files`), or another file has its name now",
+            );
         };
         let counts = match query(&file, ByteRange::starting_at(0)) {
             Ok(counts) => Ok(counts),
@@ -109,7 +115,7 @@ impl Machine for Hands {
                 done.cancelled = true;
                 break;
             }
-            let one = open_it(name).and_then(|(file, _)| match act.verb {
+            let one = open_it(name, open_to_act).and_then(|(file, _)| match act.verb {
                 Verb::Warm => done.warm(&file, cancel),
                 Verb::Evict => done.evict(&file),
             });

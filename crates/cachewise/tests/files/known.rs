@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -73,6 +75,63 @@ fn reported_exactly(file: &Path, path: &Path) {
             // Pages go, and none comes back by itself: what is there now was there all the time.
             (resident(file) == pages.len() as u64).then(|| is_right(path, &pages, &said))
         });
+    }
+}
+
+/// An overlay and its layers in this mount namespace, unmounted when dropped.
+struct Overlay(PathBuf);
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+pub fn an_overlay_and_its_layers_count_once() {
+    const PAGES: u64 = 16;
+    let scratch = Scratch::new();
+    for name in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(scratch.path(name)).expect("it is ours");
+    }
+    let below = scratch.file("lower/below", PAGES * page_size());
+    scratch.file("lower/changed", PAGES * page_size());
+    let options = ["lower", "upper", "work"].map(|name| scratch.path(name).display().to_string());
+    let [lower, upper, work] = options;
+    let merged = scratch.path("merged");
+    let status = Command::new("mount")
+        .args(["-t", "overlay", "none", "-o"])
+        .arg(format!("lowerdir={lower},upperdir={upper},workdir={work}"))
+        .arg(&merged)
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("skipped: an overlay and its layers: no overlay can be mounted here");
+        return;
+    }
+    let _overlay = Overlay(merged.clone());
+    // Copied up: the file of the lower layer is another one from now on.
+    let mut changed = fs::File::options()
+        .append(true)
+        .open(merged.join("changed"))
+        .expect("it can be changed");
+    changed.write_all(b"x").expect("there is room");
+    changed.sync_all().expect("the disk takes it");
+    let _pinned = pin(&below, PAGES);
+    for roots in [["merged", "lower", "upper"], ["lower", "upper", "merged"]] {
+        let ended = Ended::of(files(["--json"]).args(roots.map(|name| scratch.path(name))));
+        let document = document(&ended.expect(0, "root may ask"));
+        let total = &document["total"];
+        assert_eq!(
+            number(total, "file_pages"),
+            3 * PAGES + 1,
+            "below, and changed in both layers: {roots:?}: {document}"
+        );
+        let rows = document["rows"].as_array().expect("rows").iter();
+        let of_below = rows.filter(|row| {
+            let path = row["path"].as_str().unwrap_or_default();
+            path.ends_with("/below")
+        });
+        let resident: Vec<u64> = of_below.map(|row| number(row, "resident_pages")).collect();
+        assert_eq!(resident, [PAGES], "{roots:?}: its pages are there once");
     }
 }
 

@@ -5,12 +5,14 @@
 //! - `known`: k of n pages, reported exactly; others' files, reported as unknown
 //! - `bad`: what is no file, cannot be opened, vanishes or changes meanwhile; what cannot be typed
 //! - `shown`: formats, order, trees, ncdu, again and again
+//! - `fuse`: files that lose their pages when they are opened
 //! - `held`: the files of processes; `machine`: all files there are
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod bad;
+mod fuse;
 mod held;
 mod known;
 mod machine;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let mut trials = trials![
             plain known::here,
             needs_root known::through_overlayfs,
+            needs_root known::an_overlay_and_its_layers_count_once,
             needs_root known::unknown_to_others,
             plain known::sparse,
             plain bad::paths,
@@ -51,10 +54,14 @@ fn main() -> ExitCode {
             plain shown::watch,
             plain shown::watch_says_things_once,
             plain shown::nobody_reads,
+            plain shown::an_interrupt_shows_what_was_found,
+            needs_root shown::an_interrupt_ends_each_way_to_look,
             plain held::by_this_process,
             needs_root held::in_another_mount_namespace,
             plain held::by_none,
             needs_root held::by_others,
+            needs_root fuse::looking_drops_no_page,
+            needs_root fuse::pages_are_counted_by_the_census,
             needs_root machine::adds_up,
             needs_root machine::lists_all,
             needs_root machine::tree_and_ncdu,

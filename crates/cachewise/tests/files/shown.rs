@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -482,5 +482,68 @@ pub fn nobody_reads() {
         started
             .wait()
             .expect(0, "a closed pipe is none of our faults");
+    }
+}
+
+/// The threads of a process by their names.
+fn has_thread(pid: u32, name: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let mut tasks = tasks.into_iter().flatten().flatten();
+    tasks.any(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    })
+}
+
+pub fn an_interrupt_shows_what_was_found() {
+    const FILES: usize = 4000;
+    let scratch = Scratch::new();
+    for number in 0..FILES {
+        fs::write(scratch.path(format!("{number:0>200}")), "x").expect("a file can be made");
+    }
+    let mut command = files([scratch.directory()]);
+    command.args(["-o", "jsonl"]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let pid = child.id();
+    // Without a reader it waits once the pipe is full, so the signal comes in the middle.
+    until("the pipe is full", || {
+        let out = child.stdout.as_ref().expect("it was asked for");
+        let waiting = rustix::io::ioctl_fionread(out).expect("it is a pipe");
+        (waiting >= 60 << 10).then_some(())
+    });
+    assert!(has_thread(pid, "interrupt"), "it catches signals");
+    signal(pid, Signal::INT);
+    until("it has heard the signal", || {
+        (!has_thread(pid, "interrupt")).then_some(())
+    });
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130), "by the signal");
+    let err = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(err.contains("interrupted"), "which is said: {err}");
+    let out = String::from_utf8_lossy(&ended.stdout).into_owned();
+    for line in out.lines() {
+        serde_json::from_str::<Value>(line).expect("each row is whole");
+    }
+    let rows = out.lines().count();
+    assert!(
+        (100..FILES).contains(&rows),
+        "what was found is shown, and not more: {rows} rows"
+    );
+}
+
+pub fn an_interrupt_ends_each_way_to_look() {
+    for arguments in [
+        &["files", "--all", "-n", "0"][..],
+        &["files", "--tree", "/usr"],
+        &["order", "/usr"],
+        &["snapshot", "save", "-", "/usr"],
+    ] {
+        let mut started = Started::of(cachewise(arguments).stdin(Stdio::null()));
+        started.until_thread("interrupt");
+        started.signal(Signal::INT);
+        started
+            .wait()
+            .expect(130, "by the signal")
+            .says("interrupted", "which is said");
     }
 }

@@ -1,5 +1,6 @@
 //! Where nothing can be written, and nobody reads.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::*;
@@ -103,4 +104,25 @@ pub fn interrupted_twice() {
         let ended = started.interrupt_until_ended();
         ended.expect(130, &format!("{why} cannot be written, and need not be"));
     }
+}
+
+/// SIGXFSZ would end it without a word.
+pub fn a_file_at_its_size_limit_is_an_error() {
+    let scratch = Scratch::new();
+    for number in 0..2000 {
+        fs::write(scratch.path(format!("{number:0>100}")), "x").expect("a file can be made");
+    }
+    let target = Scratch::new();
+    let report = target.path("report.json");
+    let ended = Ended::of(
+        Command::new("sh")
+            .args(["-c", r#"ulimit -f 8; exec "$0" files -o "$1" "$2""#])
+            .arg(env!("CARGO_BIN_EXE_cachewise"))
+            .arg(&report)
+            .arg(scratch.directory()),
+    )
+    .expect(2, "it could not be written")
+    .says("File too large", "the cause")
+    .says(&report.display().to_string(), "the file");
+    assert!(!report.exists(), "and is not there: {}", ended.err());
 }

@@ -32,6 +32,10 @@ fn main() -> ExitCode {
             plain("full::standard_error", lost::full_standard_error),
             plain("full::rows", lost::full_rows),
             plain(
+                "full::a_file_at_its_size_limit_is_an_error",
+                lost::a_file_at_its_size_limit_is_an_error,
+            ),
+            plain(
                 "pipe::the_report_has_no_reader",
                 lost::the_report_has_no_reader,
             ),

@@ -8,12 +8,15 @@ use cachewise_sys::{
     fadvise_dont_need_range, fadvise_normal, fadvise_random, fadvise_will_need_range, page_size,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use super::snapshot::between;
 use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
+use crate::inode::failed;
 use crate::ranges::minus;
 use crate::warm::ADVICE;
-use crate::{Error, Inode, map, open, query};
+use crate::{Error, Inode, map, open_to_act, query};
 
 /// How the bytes of a step are brought in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ const MOST_SPILL: u64 = 8;
 /// of read-ahead may take this part of what is missed anyway.
 const MOST_ROOM: u64 = 32;
 
-/// Decides for each step of a plan.
+/// Decides for each piece of a plan.
 ///
 /// `read_ahead` is how far the kernel reads ahead in each file of the snapshot.
 pub(super) fn fetches(
@@ -43,7 +46,7 @@ pub(super) fn fetches(
     read_ahead: &[Bytes],
     options: &Options,
 ) -> Vec<Fetch> {
-    let steps = &plan.steps;
+    let steps = &plan.pieces;
     let in_callers_order = plan.declined.is_some() && !matches!(options.mode, Mode::Shuffle(_));
     if in_callers_order && options.keep != Keep::AsFound {
         return vec![Fetch::ReadAhead; steps.len()];
@@ -92,16 +95,74 @@ pub(super) struct OpenFile {
     file: File,
     /// Whether the kernel's read-ahead is on, as it is for a file that was just opened.
     reads_ahead: bool,
+    /// Whether less is stored than the file is long.
+    is_sparse: bool,
+    /// A part without holes, where it was looked for last.
+    data: ByteRange,
 }
 
 impl OpenFile {
     pub fn open(path: &Path, index: usize) -> Result<Self, Error> {
+        /// `stat(2)` counts in these, whatever the file system's own.
+        const BLOCK: u64 = 512;
+        let file = open_to_act(path)?;
+        let found = rustix::fs::fstat(&file).map_err(|errno| failed("fstat", errno))?;
+        let stored = (found.st_blocks as u64).saturating_mul(BLOCK);
         Ok(Self {
             index,
             is_as_seen: true,
-            file: open(path)?,
+            is_sparse: found.st_rdev == 0 && stored < found.st_size as u64,
+            file,
             reads_ahead: true,
+            data: ByteRange::default(),
         })
+    }
+
+    /// The part of a range before which nothing is stored, as the file system says at this moment: all of it inside a hole,
+    /// none of it where there is data, or where nothing is known.
+    fn hole_in(&mut self, range: ByteRange) -> u64 {
+        let is_data = (self.data.start..self.data.end()).contains(&range.start);
+        if !self.is_sparse || is_data {
+            return 0;
+        }
+        match rustix::fs::seek(&self.file, SeekFrom::Data(range.start)) {
+            Ok(start) if start > range.start => range.len.min(start - range.start),
+            Ok(start) => {
+                let end = rustix::fs::seek(&self.file, SeekFrom::Hole(start)).unwrap_or(start);
+                self.data = between(start, end);
+                0
+            }
+            // Nothing more is stored up to the end of the file.
+            Err(Errno::NXIO) => {
+                let size = Inode::of(self.file.as_fd()).map_or(0, |inode| inode.size.0);
+                range.len.min(size.saturating_sub(range.start))
+            }
+            Err(_) => {
+                self.is_sparse = false;
+                0
+            }
+        }
+    }
+
+    /// Reads as [`read`](Self::read) does, but makes the zeros of a hole without the page cache, which would keep pages of
+    /// them.
+    pub fn read_but_for_holes(
+        &mut self,
+        fetch: Fetch,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> Result<usize, Error> {
+        let range = ByteRange {
+            start: offset,
+            len: buffer.len() as u64,
+        };
+        match self.hole_in(range) as usize {
+            0 => self.read(fetch, buffer, offset),
+            zeros => {
+                buffer[..zeros].fill(0);
+                Ok(zeros)
+            }
+        }
     }
 
     /// Compares the file with what the snapshot saw.
@@ -125,13 +186,16 @@ impl OpenFile {
             self.reads_ahead = reads_ahead;
         }
         rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut *buffer, offset))
-            .map_err(|errno| crate::inode::failed("pread", errno))
+            .map_err(|errno| failed("pread", errno))
     }
 
     /// Has the kernel start bringing a stretch in, that and no more.
     ///
     /// It cuts each request to how far it reads ahead on the device, `read_ahead`, or to the largest transfer.
-    pub fn prefetch(&self, range: ByteRange, read_ahead: Bytes) {
+    pub fn prefetch(&mut self, range: ByteRange, read_ahead: Bytes) {
+        if self.hole_in(range) == range.len {
+            return;
+        }
         let most = read_ahead.0.max(ADVICE);
         let mut start = range.start;
         while start < range.end() {
@@ -207,7 +271,13 @@ mod tests {
             each_link: false,
         };
         let plan = plan(&snapshot, &History::default(), &options);
-        fetches(&plan, &snapshot, &[Bytes(read_ahead * MIB)], &options)
+        let fetches = fetches(&plan, &snapshot, &[Bytes(read_ahead * MIB)], &options);
+        // A piece is fetched alike in all of its chunks.
+        let chunks = plan.pieces.iter().map(|piece| piece.range.len / chunk);
+        let of_each = chunks.zip(fetches);
+        of_each
+            .flat_map(|(chunks, fetch)| std::iter::repeat_n(fetch, chunks as usize))
+            .collect()
     }
 
     use Fetch::{Exact, ReadAhead, Resident};
@@ -270,7 +340,7 @@ mod tests {
             file.as_file().write_all_at(&content, start).unwrap();
         }
         cachewise_sys::sync_data(file.as_fd()).unwrap();
-        let opened = OpenFile::open(file.path(), 0).unwrap();
+        let mut opened = OpenFile::open(file.path(), 0).unwrap();
         // A reclaimer may take some away at once, but not always.
         let prefetched = (0..8).any(|_| {
             cachewise_sys::fadvise_dont_need(file.as_fd()).unwrap();

@@ -1,6 +1,6 @@
 //! [`History`]: what earlier scans of the same files have taught.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cachewise_units::Bytes;
 
@@ -13,12 +13,11 @@ use super::{FileId, Plan, Snapshot, Why};
 /// [`end`](Self::end); a [`Scanner`](super::Scanner) does that by itself.
 ///
 /// # Cost
-/// 8 bytes of memory a chunk.
+/// Some 50 bytes of memory for each run of chunks that were read one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     chunk: Bytes,
-    /// For each chunk, what the clock was when it was read; 0: never.
-    read: HashMap<FileId, Vec<u64>>,
+    read: HashMap<FileId, Stamps>,
     /// How many chunks have been read.
     clock: u64,
     /// The most that ever was resident.
@@ -44,12 +43,8 @@ impl History {
     /// Notes that the chunk at this offset has been read just now.
     pub fn read(&mut self, file: FileId, offset: u64) {
         self.clock += 1;
-        let index = (offset / self.chunk.0.max(1)) as usize;
-        let stamps = self.read.entry(file).or_default();
-        if stamps.len() <= index {
-            stamps.resize(index + 1, 0);
-        }
-        stamps[index] = self.clock;
+        let index = offset / self.chunk.0.max(1);
+        self.read.entry(file).or_default().set(index, self.clock);
     }
 
     /// Compares a plan that has been carried out with what came of it: `hits` is how much of
@@ -63,12 +58,13 @@ impl History {
 
     /// When a chunk was read: the higher, the later; 0 is never.
     pub(super) fn last_read(&self, file: FileId, offset: u64) -> u64 {
-        let index = (offset / self.chunk.0.max(1)) as usize;
-        let stamps = self.read.get(&file);
-        stamps
-            .and_then(|stamps| stamps.get(index))
-            .copied()
-            .unwrap_or(0)
+        let index = offset / self.chunk.0.max(1);
+        self.read.get(&file).map_or(0, |stamps| stamps.get(index))
+    }
+
+    /// When any chunk of a file was read last, as [`last_read`](Self::last_read) has it.
+    pub(super) fn latest(&self, file: FileId) -> u64 {
+        self.read.get(&file).map_or(0, |stamps| stamps.latest)
     }
 
     /// The most that ever was resident: what the cache holds, as far as has been seen.
@@ -84,6 +80,57 @@ impl History {
     /// Whether plans have been worse than promised, so that none is made for a while.
     pub(super) fn is_resting(&self) -> bool {
         self.trust.rest > 0
+    }
+}
+
+/// The clock's value when each chunk of a file was read. Chunks that were read in turn are one run.
+#[derive(Clone, Debug, Default)]
+struct Stamps {
+    /// By the first chunk of each run: how many there are, and the stamp of the first, which grows by one a chunk.
+    runs: BTreeMap<u64, (u64, u64)>,
+    latest: u64,
+}
+
+impl Stamps {
+    /// 0 where the chunk was never read.
+    fn get(&self, index: u64) -> u64 {
+        let run = self.runs.range(..=index).next_back();
+        match run {
+            Some((&start, &(len, stamp))) if index - start < len => stamp + (index - start),
+            _ => 0,
+        }
+    }
+
+    fn set(&mut self, index: u64, stamp: u64) {
+        self.latest = self.latest.max(stamp);
+        self.remove(index);
+        if let Some((&start, run)) = self.runs.range_mut(..index).next_back()
+            && start + run.0 == index
+            && run.1 + run.0 == stamp
+        {
+            run.0 += 1;
+            return;
+        }
+        self.runs.insert(index, (1, stamp));
+    }
+
+    fn remove(&mut self, index: u64) {
+        let run = self.runs.range(..=index).next_back();
+        let Some((&start, &(len, stamp))) = run else {
+            return;
+        };
+        let before = index - start;
+        if before >= len {
+            return;
+        }
+        self.runs.remove(&start);
+        if before > 0 {
+            self.runs.insert(start, (before, stamp));
+        }
+        if before + 1 < len {
+            let after = (len - before - 1, stamp + before + 1);
+            self.runs.insert(index + 1, after);
+        }
     }
 }
 
@@ -197,6 +244,26 @@ mod tests {
             0,
             "nothing was admitted, nothing is learnt"
         );
+    }
+
+    #[test]
+    fn runs_of_chunks_take_the_memory_of_one() {
+        let mut stamps = Stamps::default();
+        let mut plain = HashMap::new();
+        let far = 7 << 40;
+        let order = (far..far + 1000).chain([5, 4, 3, 5, far + 10, far + 11, 4, far + 999, 6]);
+        for (stamp, index) in (1..).zip(order) {
+            stamps.set(index, stamp);
+            plain.insert(index, stamp);
+            if stamp == 1000 {
+                assert_eq!(stamps.runs.len(), 1, "all in turn");
+            }
+        }
+        for index in (0..10).chain(far..far + 1001) {
+            let expected = plain.get(&index).copied().unwrap_or(0);
+            assert_eq!(stamps.get(index), expected, "chunk {index}");
+        }
+        assert_eq!(stamps.latest, 1009, "the last one");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) struct TwoLists {
     inactive: List,
     active: List,
     /// How many bytes have been thrown out or made active.
-    age: u64,
+    age: u128,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ enum Place {
     #[default]
     Nowhere,
     /// Thrown out when the age was this.
-    Evicted(u64),
+    Evicted(u128),
     Inactive(u64),
     Active(u64),
 }
@@ -98,7 +98,7 @@ impl TwoLists {
         let activates = match place {
             Place::Active(_) => false,
             Place::Inactive(_) => was_read,
-            Place::Evicted(age) => self.age - age <= self.active.bytes,
+            Place::Evicted(age) => self.age - age <= u128::from(self.active.bytes),
             Place::Nowhere => false,
         };
         let is_resident = self.is_resident(page);
@@ -110,7 +110,7 @@ impl TwoLists {
             if let Place::Inactive(key) = place {
                 self.inactive.remove(key, bytes);
             }
-            self.age += bytes;
+            self.age += u128::from(bytes);
             self.pages[page].place = Place::Active(self.active.push(page, bytes));
         } else if !is_resident {
             self.pages[page].place = Place::Inactive(self.inactive.push(page, bytes));
@@ -151,7 +151,7 @@ impl TwoLists {
             let bytes = self.pages[page].bytes;
             self.inactive.bytes -= bytes;
             self.used -= bytes;
-            self.age += bytes;
+            self.age += u128::from(bytes);
             self.pages[page].place = Place::Evicted(self.age);
         }
     }

@@ -66,4 +66,4 @@ pub use plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why, p
 pub use scan::{Report, Scan, Scanner};
 pub use simulate::{Order, simulate};
 pub use snapshot::{FileId, FileState, Snapshot};
-pub use survey::{Survey, survey};
+pub use survey::{Survey, survey, survey_until};

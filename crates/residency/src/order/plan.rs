@@ -7,6 +7,7 @@ use std::fmt;
 use cachewise_units::{ByteRange, Bytes};
 
 use super::shuffle::Shuffle;
+use super::snapshot::between;
 use super::{FileState, History, Snapshot};
 
 /// How free the order is.
@@ -87,8 +88,11 @@ pub struct Step {
 /// In which order to read what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Each byte of each file once.
-    pub steps: Vec<Step>,
+    /// Ranges to read one after the other, each byte of each file once. A missing or unknown range is one piece, over
+    /// any number of chunks, so that a plan is as large as what is resident.
+    pub(super) pieces: Vec<Step>,
+    /// The length of a step.
+    pub(super) chunk: Bytes,
     /// What is to be expected of it.
     pub prediction: Prediction,
     /// Why it is the caller's order (of [`Mode::Shuffle`]: one without regard to what is resident), if it is.
@@ -182,9 +186,7 @@ impl Snapshot {
                 _ => Rank::Warm,
             };
             let part = u128::from(resident.0) * 1_000_000 / u128::from(file.size.0.max(1));
-            let last_read = (file.chunks(self.chunk))
-                .map(|range| history.last_read(file.id, range.start))
-                .max();
+            let last_read = Some(history.latest(file.id));
             (rank, part, last_read, index)
         };
         let mut files: Vec<_> = self.distinct().map(|(index, _)| index).collect();
@@ -211,7 +213,9 @@ impl Snapshot {
 /// [`Plan::declined`] says why.
 ///
 /// # Cost
-/// A few hundred nanoseconds and 32 bytes of memory a chunk.
+/// A few hundred nanoseconds and 32 bytes of memory for each chunk of which anything is resident, and for each stretch
+/// between them, however long. With [`Mode::Shuffle`] the same for every chunk, up to a million; files that have more are
+/// shuffled in larger pieces.
 #[must_use]
 pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
     let mut chunks = chunks(snapshot, history, options);
@@ -219,9 +223,13 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
     let declined = decline(&prediction, history, options);
     if declined.is_some() {
         if let Mode::Shuffle(seed) = options.mode {
+            divide(&mut chunks, snapshot.chunk);
             Shuffle::new(seed).shuffle(&mut chunks);
         }
     } else {
+        if let Mode::Shuffle(_) = options.mode {
+            divide(&mut chunks, snapshot.chunk);
+        }
         sort(&mut chunks, options.mode);
     }
     let mut allowance = match options.keep {
@@ -232,41 +240,53 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
             .grant(snapshot.chunk)
             .min(snapshot.headroom.unwrap_or(Bytes(u64::MAX))),
     };
-    let steps = chunks
-        .iter()
-        .map(|chunk| {
-            let absent = Bytes(chunk.range.len).saturating_sub(chunk.resident);
-            let may_drop = !matches!(chunk.class, Class::Hit | Class::Unknown)
-                && !snapshot.files[chunk.file].open_elsewhere;
-            let after = match allowance.checked_sub(absent) {
-                _ if !may_drop => After::Keep,
-                Some(rest) => {
-                    allowance = rest;
-                    prediction.admitted += absent;
-                    After::Keep
-                }
-                None => {
-                    // Once one does not fit, none does: what is admitted is in one piece.
-                    allowance = Bytes::ZERO;
-                    After::Drop
-                }
-            };
-            Step {
+    let mut pieces: Vec<Step> = Vec::with_capacity(chunks.len() + 1);
+    for chunk in &chunks {
+        let mut add = |range: ByteRange, after| {
+            pieces.push(Step {
                 file: chunk.file,
-                range: chunk.range,
+                range,
                 class: chunk.class,
                 after,
+            });
+        };
+        let absent = Bytes(chunk.range.len).saturating_sub(chunk.resident);
+        let may_drop = !matches!(chunk.class, Class::Hit | Class::Unknown)
+            && !snapshot.files[chunk.file].open_elsewhere;
+        match allowance.checked_sub(absent) {
+            _ if !may_drop => add(chunk.range, After::Keep),
+            Some(rest) => {
+                allowance = rest;
+                prediction.admitted += absent;
+                add(chunk.range, After::Keep);
             }
-        })
-        .collect();
+            None => {
+                // Of a piece over many chunks those are kept that fit.
+                let fits = match chunk.class {
+                    Class::Miss => allowance.0 / snapshot.chunk.0.max(1) * snapshot.chunk.0,
+                    _ => 0,
+                };
+                let start = chunk.range.start;
+                if fits > 0 {
+                    prediction.admitted += Bytes(fits);
+                    add(between(start, start + fits), After::Keep);
+                }
+                // Once one does not fit, none does: what is admitted is in one piece.
+                allowance = Bytes::ZERO;
+                add(between(start + fits, chunk.range.end()), After::Drop);
+            }
+        }
+    }
     Plan {
-        steps,
+        pieces,
+        chunk: snapshot.chunk,
         prediction,
         declined,
     }
 }
 
-/// A stretch, and what its place in the order depends on.
+/// A chunk, or several without anything resident, and what its place in the order depends on.
+#[derive(Clone, Copy)]
 struct Chunk {
     file: usize,
     range: ByteRange,
@@ -275,11 +295,42 @@ struct Chunk {
     last_read: u64,
 }
 
-/// All stretches, in the caller's order.
+/// The most pieces that are shuffled: some 100 MB of memory.
+const MOST_SHUFFLED: u64 = 1 << 20;
+
+/// Divides pieces that are several chunks long into chunks, or into larger ones of equal length where these are too many.
+fn divide(chunks: &mut Vec<Chunk>, chunk: Bytes) {
+    let chunk = chunk.0.max(1);
+    let count: u64 = chunks
+        .iter()
+        .map(|piece| piece.range.len.div_ceil(chunk).max(1))
+        .sum();
+    let unit = chunk.saturating_mul(count.div_ceil(MOST_SHUFFLED).max(1));
+    let pieces = std::mem::take(chunks);
+    for piece in pieces {
+        chunks.extend(divided(piece.range, unit).map(|range| Chunk { range, ..piece }));
+    }
+}
+
+/// Divides a range at multiples of a length; one without a byte stays as it is.
+fn divided(range: ByteRange, unit: u64) -> impl Iterator<Item = ByteRange> {
+    let mut rest = Some(range);
+    std::iter::from_fn(move || {
+        let whole = rest?;
+        let end = (whole.start / unit + 1)
+            .saturating_mul(unit)
+            .min(whole.end());
+        let left = between(end, whole.end());
+        rest = (!left.is_empty()).then_some(left);
+        Some(between(whole.start, end))
+    })
+}
+
+/// All chunks of which anything is resident, and the ranges between them, in the caller's order.
 fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut add = |index, file: &FileState| {
-        chunks.extend(file.chunks(snapshot.chunk).map(|range| {
+        file.pieces(snapshot.chunk, |range| {
             let resident = file.resident_in(range);
             let class = match resident {
                 None => Class::Unknown,
@@ -288,14 +339,17 @@ fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chun
                 Some(bytes) if bytes.0 == range.len => Class::Hit,
                 Some(_) => Class::Partial,
             };
-            Chunk {
+            chunks.push(Chunk {
                 file: index,
                 range,
                 class,
                 resident: resident.unwrap_or_default(),
-                last_read: history.last_read(file.id, range.start),
-            }
-        }));
+                last_read: match class {
+                    Class::Hit | Class::Partial => history.last_read(file.id, range.start),
+                    Class::Unknown | Class::Miss => 0,
+                },
+            });
+        });
     };
     if options.each_link {
         for (index, file) in snapshot.files.iter().enumerate() {
@@ -375,9 +429,19 @@ fn percent(chunk: &Chunk) -> u64 {
 }
 
 impl Plan {
-    /// Returns the steps, with those joined that read on where the one before ends and treat it alike.
+    /// Returns what is read, one after the other: each within a chunk, and without a byte only for an empty file.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        let chunk = self.chunk.0.max(1);
+        let divided = move |piece: &Step| {
+            let piece = *piece;
+            divided(piece.range, chunk).map(move |range| Step { range, ..piece })
+        };
+        self.pieces.iter().flat_map(divided)
+    }
+
+    /// Returns the pieces, with those joined that read on where the one before ends and treat it alike.
     pub fn runs(&self) -> impl Iterator<Item = Step> {
-        let mut steps = self.steps.iter().copied().peekable();
+        let mut steps = self.pieces.iter().copied().peekable();
         std::iter::from_fn(move || {
             let mut run = steps.next()?;
             while let Some(next) = steps.next_if(|next| next.follows(&run)) {

@@ -131,7 +131,8 @@ impl Scanner {
             survey,
             plan,
             fetches,
-            next: 0,
+            next: Cursor::default(),
+            end: None,
             current: None,
             dropping: None,
             prefetched: None,
@@ -194,14 +195,17 @@ pub struct Scan<'s> {
     scanner: &'s mut Scanner,
     survey: Survey,
     plan: Plan,
+    /// Of each piece of the plan.
     fetches: Vec<Fetch>,
-    /// The index of the step that comes next.
-    next: usize,
+    /// The step that comes next.
+    next: Cursor,
+    /// Where it ends early.
+    end: Option<Cursor>,
     current: Option<Current>,
     /// The file and the stretch that is being dropped behind, from its beginning on.
     dropping: Option<(usize, ByteRange)>,
-    /// The index of the last step that was prefetched.
-    prefetched: Option<usize>,
+    /// The last step that was prefetched.
+    prefetched: Option<Cursor>,
     /// What of the step that is being read was resident when it was planned, and not when its turn came.
     gone: Vec<ByteRange>,
     /// What devices had to read for that in advance, and no block has been charged with yet.
@@ -214,6 +218,13 @@ pub struct Scan<'s> {
     lost: HashSet<usize>,
     changed: HashSet<usize>,
     report: Report,
+}
+
+/// A step of a plan: the piece that it is in, and how far into that it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Cursor {
+    piece: usize,
+    offset: u64,
 }
 
 /// The step that is being read.
@@ -247,7 +258,7 @@ impl Scan<'_> {
     /// Ends the scan, and compares it with the plan: the next one is planned by it. A scan that was not
     /// iterated to its end teaches nothing but what has been read.
     pub fn finish(mut self) -> Report {
-        let is_complete = self.next == self.plan.steps.len() && self.current.is_none();
+        let is_complete = self.step_at(self.next).is_none() && self.current.is_none();
         if is_complete {
             self.scanner.history.end(&self.plan, self.report.hits);
         }
@@ -261,10 +272,8 @@ impl Scan<'_> {
     fn stop(&mut self) {
         let last = self.current.map(|current| current.step);
         if self.scanner.options.keep != Keep::Share {
-            let asked_for = self.prefetched.map_or(0, |index| index + 1);
-            let end = self.next.max(asked_for).min(self.plan.steps.len());
-            self.plan.steps.truncate(end);
-            self.fetches.truncate(end);
+            let asked_for = self.prefetched.and_then(|cursor| self.after(cursor));
+            self.end = Some(asked_for.map_or(self.next, |asked_for| self.next.max(asked_for)));
             let handed_out = self.report.read;
             while self.next().is_some() {}
             self.report.read = handed_out;
@@ -282,10 +291,9 @@ impl Scan<'_> {
 
     /// Begins with the next step, if its file can be read; `None` after the last.
     fn begin(&mut self) -> Option<()> {
-        let index = self.next;
-        let mut step = *self.plan.steps.get(index)?;
-        let mut fetch = self.fetches[index];
-        self.next += 1;
+        let cursor = self.next;
+        let (mut step, mut fetch) = self.step_at(cursor)?;
+        self.next = self.after(cursor)?;
         let seen = self.survey.inodes[step.file];
         let is_kept = self.scanner.options.keep != Keep::Share
             && self.plan.declined.is_none()
@@ -310,7 +318,7 @@ impl Scan<'_> {
         if !is_as_seen {
             self.changed.insert(step.file);
         }
-        self.prefetch(index, fetch);
+        self.prefetch(cursor, fetch);
         self.current = Some(Current {
             step,
             fetch,
@@ -320,25 +328,62 @@ impl Scan<'_> {
     }
 
     /// Has this step brought in where that is to be exact, and the next one while this one is read.
-    fn prefetch(&mut self, index: usize, fetch: Fetch) {
-        self.read_in_advance = self.prefetch_one(index, Some(fetch));
+    fn prefetch(&mut self, cursor: Cursor, fetch: Fetch) {
+        self.read_in_advance = self.prefetch_one(cursor, fetch);
         // With no room for two, each would be read twice, from here to the end: what is read again throws out what
         // was asked for next, and that the one after it. The kernel has what was hit on its active list, and takes
         // these first.
         if !self.is_crowded {
-            let next = self.fetches.get(index + 1).copied();
-            self.prefetch_one(index + 1, next);
+            let next = self.next;
+            if let Some((_, fetch)) = self.step_at(next) {
+                self.prefetch_one(next, fetch);
+            }
         }
     }
 
+    /// The step at a place; `None` after the last.
+    fn step_at(&self, cursor: Cursor) -> Option<(Step, Fetch)> {
+        if self.end.is_some_and(|end| cursor >= end) {
+            return None;
+        }
+        let piece = *self.plan.pieces.get(cursor.piece)?;
+        let fetch = *self.fetches.get(cursor.piece)?;
+        let start = piece.range.start.saturating_add(cursor.offset);
+        let chunk = self.plan.chunk.0.max(1);
+        let end = (start / chunk + 1)
+            .saturating_mul(chunk)
+            .min(piece.range.end());
+        let range = between(start, end);
+        Some((Step { range, ..piece }, fetch))
+    }
+
+    /// The place behind a step; `None` of none.
+    fn after(&self, cursor: Cursor) -> Option<Cursor> {
+        let piece = self.plan.pieces.get(cursor.piece)?;
+        let (step, _) = self.step_at(cursor)?;
+        let next = match step.range.end() < piece.range.end() {
+            true => Cursor {
+                offset: step.range.end() - piece.range.start,
+                ..cursor
+            },
+            false => Cursor {
+                piece: cursor.piece + 1,
+                offset: 0,
+            },
+        };
+        Some(next)
+    }
+
     /// Has a step brought in where that is to be exact, and returns what devices have to read for it.
-    fn prefetch_one(&mut self, index: usize, fetch: Option<Fetch>) -> Bytes {
-        if fetch != Some(Fetch::Exact) || self.prefetched >= Some(index) {
+    fn prefetch_one(&mut self, cursor: Cursor, fetch: Fetch) -> Bytes {
+        if fetch != Fetch::Exact || self.prefetched >= Some(cursor) {
             return Bytes::ZERO;
         }
-        self.prefetched = Some(index);
+        let Some((step, _)) = self.step_at(cursor) else {
+            return Bytes::ZERO;
+        };
+        self.prefetched = Some(cursor);
         let before = thread_usage().device_read;
-        let step = self.plan.steps[index];
         let read_ahead = self.survey.read_ahead[step.file];
         if let Some(file) = self.file(step.file) {
             file.prefetch(step.range, read_ahead);
@@ -393,7 +438,11 @@ impl Scan<'_> {
         }
         let mut buffer = self.scanner.buffers.take(want as usize);
         let before = thread_usage().device_read;
-        let result = self.file(step.file)?.read(fetch, &mut buffer, offset);
+        let file = self.file(step.file)?;
+        let result = match step.class {
+            Class::Hit => file.read(fetch, &mut buffer, offset),
+            _ => file.read_but_for_holes(fetch, &mut buffer, offset),
+        };
         let from_device = thread_usage().device_read.saturating_sub(before);
         self.report.device_read += from_device;
         let len = match result {
@@ -489,7 +538,7 @@ impl fmt::Debug for Scan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scan")
             .field("next", &self.next)
-            .field("steps", &self.plan.steps.len())
+            .field("pieces", &self.plan.pieces.len())
             .field("report", &self.report)
             .finish_non_exhaustive()
     }

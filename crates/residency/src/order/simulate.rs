@@ -131,14 +131,14 @@ impl Machine {
 
     fn read_range(&mut self, file: usize, range: ByteRange) {
         for grain in self.grains(file, range) {
-            self.read += self.cache.read(grain);
+            self.read = self.read.saturating_add(self.cache.read(grain));
         }
     }
 
     /// Does what a [`Scan`](super::Scan) does, and returns what came of the planned hits.
     fn carry_out(&mut self, plan: &Plan, snapshot: &Snapshot, keep: Keep) -> Bytes {
         let mut hits = 0;
-        for step in &plan.steps {
+        for step in plan.steps() {
             let grains = self.grains(step.file, step.range);
             let was_absent: Vec<_> = grains
                 .clone()

@@ -83,6 +83,35 @@ impl FileState {
         absent
     }
 
+    /// Hands over the file in pieces: each chunk of which anything is resident, and what lies between these. A file of
+    /// which nothing is known, and an empty one, is one piece.
+    pub(super) fn pieces(&self, chunk: Bytes, mut each: impl FnMut(ByteRange)) {
+        let (size, chunk) = (self.size.0, chunk.0.max(1));
+        let resident = match &self.resident {
+            Some(resident) if size > 0 => resident.as_slice(),
+            _ => return each(self.whole()),
+        };
+        let mut at = 0;
+        for known in resident
+            .iter()
+            .filter_map(|known| known.intersection(self.whole()))
+        {
+            let first = (known.start / chunk * chunk).max(at);
+            if at < first {
+                each(between(at, first));
+            }
+            at = first;
+            while at < known.end() {
+                let end = at.saturating_add(chunk).min(size);
+                each(between(at, end));
+                at = end;
+            }
+        }
+        if at < size {
+            each(between(at, size));
+        }
+    }
+
     pub(super) fn whole(&self) -> ByteRange {
         between(0, self.size.0)
     }
@@ -175,6 +204,29 @@ mod tests {
                 prop_assert!(!range.is_empty() && range.len <= chunk, "with a byte at least");
                 end = range.end();
             }
+            prop_assert_eq!(end, size, "to the end of the file");
+        }
+
+        #[test]
+        fn pieces_cover_the_file_once(size in 1..1_000_u64, chunk in 1..200_u64, starts in prop::collection::btree_set(0..1_100_u64, 0..9)) {
+            let ranges: Vec<_> = starts.iter().map(|&start| (start, start + 1)).collect();
+            let merged: Vec<_> = ranges.into_iter().fold(Vec::new(), |mut all: Vec<(u64, u64)>, (start, end)| {
+                match all.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => all.push((start, end)),
+                }
+                all
+            });
+            let file = file(size, &merged);
+            let (mut end, mut was_absent) = (0, false);
+            file.pieces(Bytes(chunk), |range| {
+                assert_eq!(range.start, end, "one follows the other");
+                assert_eq!(range.start % chunk, 0, "aligned");
+                let is_absent = file.resident_in(range) == Some(Bytes(0));
+                assert!(is_absent || range.len <= chunk, "a chunk has what is resident");
+                assert!(!(is_absent && was_absent), "what is absent lies in one piece");
+                (end, was_absent) = (range.end(), is_absent);
+            });
             prop_assert_eq!(end, size, "to the end of the file");
         }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Bytes};
@@ -12,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::{FileId, FileState, Snapshot};
 use crate::sysfs::read_ahead;
-use crate::{Error, Inode, map, open};
+use crate::{Error, Inode, Unknown, map, open};
 
 /// Files that were looked at, and what was found.
 #[derive(Debug)]
@@ -45,6 +46,16 @@ const CHUNK_OF_LARGE_FOLIOS: Bytes = Bytes(2 << 20);
 /// Seven system calls a file, two more where it is resident in part, and what [`map()`] costs. No file stays open.
 #[must_use]
 pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<Bytes>) -> Survey {
+    survey_until(paths, chunk, &AtomicBool::new(false))
+}
+
+/// Looks at files as [`survey`] does, until it is cancelled: the survey is of the first files then.
+#[must_use]
+pub fn survey_until<P: AsRef<Path>>(
+    paths: impl IntoIterator<Item = P>,
+    chunk: Option<Bytes>,
+    cancel: &AtomicBool,
+) -> Survey {
     let mut devices = HashMap::new();
     let mut survey = Survey {
         snapshot: Snapshot {
@@ -59,6 +70,9 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
         read_ahead: Vec::new(),
     };
     for path in paths {
+        if cancel.load(Ordering::Relaxed) {
+            break;
+        }
         let path = path.as_ref();
         match look(path) {
             Ok((inode, resident)) => {
@@ -90,7 +104,12 @@ pub fn survey<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>, chunk: Option<
 
 /// Any failure to learn what is resident leaves the file readable.
 fn look(path: &Path) -> Result<(Inode, Result<Vec<ByteRange>, Error>), Error> {
-    let file = open(path)?;
+    let file = match open(path) {
+        Err(error) if error.unknown() == Some(Unknown::FuseNotOpened) => {
+            return Ok((Inode::at(path)?, Err(error)));
+        }
+        opened => opened?,
+    };
     let inode = Inode::of(file.as_fd())?;
     Ok((inode, resident(&file)))
 }

@@ -1,9 +1,11 @@
 //! [`diff()`]: what came and what went between two snapshots, or since one.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use cachewise_sys::{ErrorKind, page_size};
@@ -45,6 +47,8 @@ pub enum Fate {
     Added,
     /// Only the first snapshot has it; or it is gone now.
     Gone,
+    /// It has this name now, in the same directory, and is what it was.
+    Renamed(PathBuf),
     /// Nobody knows what is resident now.
     Unknown(Error),
 }
@@ -121,7 +125,7 @@ impl FileDiff {
 /// # Cost
 /// The second is read twice, and memory is taken for 40 bytes of each of its files.
 pub fn diff(
-    first: Reader<BufReader<File>>,
+    mut first: Reader<BufReader<File>>,
     second: Reader<BufReader<File>>,
     mut each: impl FnMut(FileDiff),
 ) -> Result<DiffTotals, SnapshotError> {
@@ -131,7 +135,7 @@ pub fn diff(
         totals.add(&diff);
         each(diff);
     };
-    for entry in first {
+    for entry in first.by_ref() {
         let entry = entry?;
         tell(match index.take(&entry)? {
             None => FileDiff::of(entry.path, &entry.ranges, &[], entry.size, Fate::Gone),
@@ -141,6 +145,9 @@ pub fn diff(
                 FileDiff::of(entry.path, &entry.ranges, &other.ranges, other.size, fate)
             }
         });
+    }
+    if first.is_cancelled() {
+        return Ok(totals);
     }
     index.left(|entry| {
         let size = entry.size;
@@ -161,27 +168,39 @@ pub fn diff(
 /// Those of [`Reader`]. Of files that cannot be looked at the reason is in [`FileDiff::fate`].
 ///
 /// # Cost
-/// For each file that of [`open`] and of [`map()`].
+/// For each file that of [`open`] and of [`map()`]. Where files are gone, a look at their directory.
 pub fn diff_now<R: BufRead>(
     reader: Reader<R>,
     mut each: impl FnMut(FileDiff),
 ) -> Result<DiffTotals, SnapshotError> {
     let mut totals = DiffTotals::default();
+    let mut names = Names::default();
     for entry in reader {
-        let diff = since(entry?);
+        let diff = since(entry?, &mut names);
         totals.add(&diff);
         each(diff);
     }
     Ok(totals)
 }
 
-fn since(entry: Entry) -> FileDiff {
-    let now = || -> Result<_, Error> {
-        let file = open(&entry.path)?;
-        let inode = Inode::of(file.as_fd())?;
-        let fate = match entry.is_same(&inode) {
-            true => Fate::Same,
-            false => Fate::Changed,
+fn since(entry: Entry, names: &mut Names) -> FileDiff {
+    let mut now = || -> Result<_, Error> {
+        let opened = open(&entry.path).and_then(|file| Ok((Inode::of(file.as_fd())?, file)));
+        let is_there = match &opened {
+            Ok((inode, _)) => entry.is_same(inode) || inode.number == entry.inode,
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        };
+        let renamed = (!is_there).then(|| names.find(&entry)).flatten();
+        let (fate, (inode, file)) = match (renamed, opened) {
+            (Some((path, inode, file)), _) => (Fate::Renamed(path), (inode, file)),
+            (None, opened) => {
+                let (inode, file) = opened?;
+                let fate = match entry.is_same(&inode) {
+                    true => Fate::Same,
+                    false => Fate::Changed,
+                };
+                (fate, (inode, file))
+            }
         };
         Ok((
             fate,
@@ -203,6 +222,32 @@ fn since(entry: Entry) -> FileDiff {
             fate: Fate::Unknown(error.with_path(&entry.path)),
             path: entry.path,
         },
+    }
+}
+
+/// The names that the inodes of a directory have now: of the one that was asked about last.
+#[derive(Default)]
+struct Names {
+    directory: PathBuf,
+    by_inode: HashMap<u64, PathBuf>,
+}
+
+impl Names {
+    /// Finds a file under another name in its directory, where it was renamed and not changed.
+    fn find(&mut self, entry: &Entry) -> Option<(PathBuf, Inode, File)> {
+        let directory = entry.path.parent()?;
+        if self.directory != directory || self.by_inode.is_empty() {
+            let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            self.by_inode = found.map(|found| (found.ino(), found.path())).collect();
+            directory.clone_into(&mut self.directory);
+        }
+        let path = self.by_inode.get(&entry.inode)?;
+        // Without following a link that took the inode of the file.
+        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        let file = open(path).ok().filter(|_| is_file)?;
+        let inode = Inode::of(file.as_fd()).ok()?;
+        let is_it = inode.number == entry.inode && entry.is_same(&inode);
+        is_it.then(|| (path.clone(), inode, file))
     }
 }
 

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cachewise_sys::open_quietly;
+use cachewise_sys::open_to_act;
 use cachewise_units::{PageSize, Pages};
 
 use super::{End, Entry, FORMAT, Head, Line, SnapshotError, SnapshotFault, Totals, VERSION};
@@ -28,6 +30,7 @@ pub struct Reader<R> {
     seen: Totals,
     announced: Option<Totals>,
     has_ended: bool,
+    cancel: Option<Arc<AtomicBool>>,
 }
 
 /// No line is longer: 10 million ranges.
@@ -40,7 +43,7 @@ impl Reader<BufReader<File>> {
     /// That it cannot be read, is no file (a FIFO, a directory), is empty, none at all, of a later version, or was cut off.
     pub fn open(path: &Path) -> Result<Self, SnapshotError> {
         // Quietly: a FIFO has nobody wait for its other end.
-        let mut reader = open_quietly(path)
+        let mut reader = open_to_act(path)
             .map_err(SnapshotError::from)
             .and_then(Self::of)
             .map_err(|error| error.at(path))?;
@@ -104,6 +107,20 @@ enum Found {
     End(Totals),
 }
 
+impl<R> Reader<R> {
+    /// Ends the reading early, without an error, once this is set.
+    #[must_use]
+    pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.cancel = Some(flag);
+        self
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        let flag = self.cancel.as_ref();
+        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
 impl<R: BufRead> Reader<R> {
     /// Begins to read a snapshot from any stream.
     ///
@@ -121,6 +138,7 @@ impl<R: BufRead> Reader<R> {
             seen: Totals::default(),
             announced: None,
             has_ended: false,
+            cancel: None,
         };
         if !new.read_line()? {
             return Err(SnapshotError::new(None, SnapshotFault::Empty));
@@ -254,7 +272,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Entry, SnapshotError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
+        if self.has_ended || self.is_cancelled() {
             return None;
         }
         let step = self.step().map_err(|error| self.located(error));

@@ -9,7 +9,7 @@ use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::{Entry, Reader, SnapshotError};
-use crate::{Error, Inode, Limiter, WarmOptions, Warmed, Watch, open, warm};
+use crate::{Error, Inode, Limiter, Unknown, WarmOptions, Warmed, Watch, open, open_to_act, warm};
 
 /// How [`restore()`] works.
 #[derive(Clone, Copy)]
@@ -205,14 +205,26 @@ impl<R: BufRead> Work<'_, R> {
 
     fn warm(&self, entry: &Entry) -> Result<Warmed, Skip> {
         const LARGE: Bytes = Bytes(16 << 20);
-        let file = open(&entry.path).map_err(skip)?;
-        let inode = Inode::of(file.as_fd()).map_err(|error| skip(error.with_path(&entry.path)))?;
+        // A file of FUSE is opened only when it is certain that it is warmed.
+        let opened = match open(&entry.path) {
+            Err(error) if error.unknown() == Some(Unknown::FuseNotOpened) => None,
+            opened => Some(opened.map_err(skip)?),
+        };
+        let inode = match &opened {
+            Some(file) => Inode::of(file.as_fd()).map_err(|error| error.with_path(&entry.path)),
+            None => Inode::at(&entry.path),
+        };
+        let inode = inode.map_err(skip)?;
         if !self.options.anyway && !entry.is_same(&inode) {
             return Err(Skip::Changed {
                 was: (entry.size, entry.modified),
                 is: (inode.size, inode.modified),
             });
         }
+        let file = match opened {
+            Some(file) => file,
+            None => open_to_act(&entry.path).map_err(skip)?,
+        };
         let ranges: Vec<ByteRange> = entry
             .ranges
             .iter()

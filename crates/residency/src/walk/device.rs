@@ -2,8 +2,11 @@
 
 use std::os::fd::BorrowedFd;
 
+use cachewise_sys::opening_drops_pages;
+
 use crate::Error;
 use crate::file_system::FileSystem;
+use crate::inode::failed;
 use crate::sysfs::has_dax;
 
 /// Major and minor number.
@@ -17,6 +20,8 @@ pub(super) struct Device {
     /// Whether each file has to be looked at: because its directory may tell another inode number than
     /// itself does, or because some of the files may be on DAX.
     pub needs_statx: bool,
+    /// Whether files lose their pages when they are opened.
+    pub drops_pages: bool,
 }
 
 impl Device {
@@ -27,6 +32,7 @@ impl Device {
             id,
             file_system,
             needs_statx: file_system != FileSystem::Plain || has_dax(id),
+            drops_pages: opening_drops_pages(fd).map_err(|errno| failed("fstatfs", errno))?,
         })
     }
 
@@ -36,6 +42,7 @@ impl Device {
             id: (0, 0),
             file_system: FileSystem::Plain,
             needs_statx: true,
+            drops_pages: true,
         }
     }
 }

@@ -7,13 +7,17 @@ mod queue;
 mod seen;
 mod worker;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use batch::Batch;
 pub use batch::{Entry, Found};
+use cachewise_sys::names_of_mounts_that_may_drop_pages;
 pub use patterns::Patterns;
 use queue::{Queue, Task};
 use seen::Seen;
@@ -48,9 +52,11 @@ use crate::{Error, Unknown};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing is changed by it: no access time is written where the caller may ask for that, no FIFO waits and
-/// no device starts. Symbolic links are not followed, but for the roots themselves. A file with several
-/// names is met once, whichever comes first; so is one that several roots lead to. File systems that the kernel
+/// Nothing is changed by it: no access time is written where the caller may ask for that, no FIFO waits,
+/// no device starts, and no file of FUSE is opened, which could drop its pages
+/// ([`Unknown::FuseNotOpened`](crate::Unknown::FuseNotOpened)). Symbolic links are not followed, but for the roots themselves. A file with several
+/// names is met once, whichever comes first; so is one that several roots lead to, and one that is seen on an overlay and
+/// in a layer of it. File systems that the kernel
 /// makes up (`/proc`, `/sys`) are left out, unless a root is on them.
 ///
 /// # Cost
@@ -66,6 +72,9 @@ pub struct Walk {
     threads: usize,
     one_file_system: bool,
     patterns: Patterns,
+    /// Names of files on which another file system may be mounted, of which files lose their pages when opened.
+    mounted_files: HashSet<CString>,
+    cancel: Option<Arc<AtomicBool>>,
 }
 
 impl Walk {
@@ -81,6 +90,8 @@ impl Walk {
             threads,
             one_file_system: false,
             patterns: Patterns::default(),
+            mounted_files: HashSet::new(),
+            cancel: None,
         }
     }
 
@@ -96,6 +107,18 @@ impl Walk {
     pub fn one_file_system(mut self, stay: bool) -> Self {
         self.one_file_system = stay;
         self
+    }
+
+    /// Ends the walk early once this is set, with what was found until then.
+    #[must_use]
+    pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.cancel = Some(flag);
+        self
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let flag = self.cancel.as_ref();
+        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Takes only files that match this pattern, or another one given in this way.
@@ -122,9 +145,10 @@ impl Walk {
     /// Walks, and hands over what is found, in no particular order, until `each` breaks off.
     ///
     /// `each` is called on the caller's thread. While it takes its time, the walk waits.
-    pub fn run(self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
+    pub fn run(mut self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
         /// What waits for the caller's thread while that is in a large directory.
         const ON_THE_WAY: usize = 16;
+        self.mounted_files = names_of_mounts_that_may_drop_pages();
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));
         let seen = Seen::default();
         let (sender, receiver) = sync_channel::<Vec<Batch>>(ON_THE_WAY);

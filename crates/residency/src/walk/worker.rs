@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use cachewise_sys::{ErrorKind, close_together, open_quietly_at, page_size};
+use cachewise_sys::{
+    ErrorKind, OverlayMount, close_together, open_quietly_at, opening_drops_pages, page_size,
+};
 use cachewise_units::{ByteRange, Bytes};
 use rustix::fs::{AtFlags, CWD, FileType, OFlags, RawDir, SeekFrom, StatxFlags};
 use rustix::io::Errno;
@@ -24,7 +26,7 @@ use super::{Summary, Walk};
 use crate::file_system::FileSystem;
 use crate::inode::failed;
 use crate::query::{count, open, pages_of};
-use crate::{Counts, Error, Inode};
+use crate::{Counts, Error, Inode, Unknown};
 
 /// What one read of a directory may give: some hundred names.
 const DIRECTORY_BUFFER: usize = 32 << 10;
@@ -55,6 +57,8 @@ pub(super) struct Worker<'walk, Hand> {
     /// For what a read of a directory gives.
     buffer: Vec<MaybeUninit<u8>>,
     devices: Vec<Device>,
+    /// Overlays of which a layer can be met as well, by the device of their directories.
+    overlays: Vec<(DeviceId, Option<OverlayMount>)>,
     /// Open files that are done with.
     open: Vec<OwnedFd>,
     most_open: usize,
@@ -74,6 +78,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             hand_over,
             buffer: vec![MaybeUninit::uninit(); DIRECTORY_BUFFER],
             devices: Vec::new(),
+            overlays: Vec::new(),
             open: Vec::with_capacity(OPEN_FILES),
             most_open: most_open(walk.threads),
             ready: Vec::new(),
@@ -113,6 +118,9 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     }
 
     fn task(&mut self, task: Task) {
+        if self.is_to_end() {
+            return self.queue.done();
+        }
         match task {
             Task::Root(path) => self.root(path),
             Task::Directory(directory) => self.directory(directory),
@@ -122,6 +130,15 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             }
         }
         self.queue.done();
+    }
+
+    /// Whether the caller broke the walk off or cancelled it, which ends it for all threads.
+    fn is_to_end(&self) -> bool {
+        let is_cancelled = self.walk.is_cancelled();
+        if is_cancelled {
+            self.queue.stop();
+        }
+        self.is_over || is_cancelled
     }
 
     /// A path that the caller gave: a symbolic link is followed, and what it is decides.
@@ -145,9 +162,23 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     }
 
     fn root_file(&mut self, path: &Path) -> Result<(), Error> {
-        let file = open(path)?;
-        let inode = Inode::of(file.as_fd())?;
-        if !self.seen.is_new(inode.device, inode.number) {
+        let file = match open(path) {
+            Err(error) if error.unknown() == Some(Unknown::FuseNotOpened) => None,
+            opened => Some(opened?),
+        };
+        let inode = match &file {
+            Some(file) => Inode::of(file.as_fd())?,
+            None => Inode::at(path)?,
+        };
+        let device = match &file {
+            Some(file) => self.device(inode.device, file.as_fd())?,
+            None => Device::unknown(),
+        };
+        let real = file
+            .as_ref()
+            .and_then(|file| self.real(&device, file.as_fd()));
+        let (of, number) = real.unwrap_or((inode.device, inode.number));
+        if !self.seen.is_new(of, number) {
             self.summary.links += 1;
             return Ok(());
         }
@@ -157,7 +188,6 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             self.summary.excluded += 1;
             return Ok(());
         }
-        let device = self.device(inode.device, file.as_fd())?;
         let place = Place {
             root: path.into(),
             directory: directory.into(),
@@ -169,7 +199,10 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         })
         .map_err(|errno| failed("open", errno))?;
         let waiting = batch.waiting[0];
-        let counts = self.count(&device, &inode, file.as_fd());
+        let counts = match &file {
+            Some(file) => self.count(&device, &inode, file.as_fd()),
+            None => Err(Unknown::FuseNotOpened.into()),
+        };
         self.found(&mut batch, &waiting, inode.size, counts);
         self.finish(batch);
         Ok(())
@@ -256,6 +289,9 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
                 _ => self.summary.special += 1,
             }
             if entries.is_buffer_empty() {
+                if self.is_to_end() {
+                    return Ok(());
+                }
                 self.queue.add(&mut below);
                 let rest = Batch::new(place.clone(), device);
                 let batch = std::mem::replace(&mut batch, rest);
@@ -301,8 +337,8 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             self.seen.mark(&mut batch);
         }
         for waiting in std::mem::take(&mut batch.waiting) {
-            if self.is_over {
-                return;
+            if self.is_to_end() {
+                break;
             }
             if let Err(error) = self.file(directory, &mut batch, &waiting) {
                 let path = batch.place.below(batch.name(&waiting));
@@ -318,16 +354,22 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         batch: &mut Batch,
         waiting: &Waiting,
     ) -> Result<(), Error> {
+        let device = batch.device;
+        if device.drops_pages || self.is_mount_that_drops_pages(directory, batch.name(waiting)) {
+            return self.file_not_opened(directory, batch, waiting);
+        }
         let file = self
             .open_in(directory, batch.name(waiting))
             .map_err(|errno| failed("open", errno))?;
-        let device = batch.device;
         if device.needs_statx || waiting.is_doubtful {
             let inode = Inode::of(file.as_fd())?;
             // What the directory told was noted before it was looked at, so it is no news.
             let told = (device.id, waiting.inode) == (inode.device, inode.number);
             let is_met = waiting.is_doubtful && told;
-            if is_met || (!told || device.needs_statx) && !self.is_new(&inode) {
+            if self.is_met_below(&device, file.as_fd())
+                || is_met
+                || (!told || device.needs_statx) && !self.is_new(&inode)
+            {
                 self.summary.links += 1;
             } else {
                 let counts = self.count(&device, &inode, file.as_fd());
@@ -350,6 +392,55 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
         self.close(file);
         Ok(())
+    }
+
+    /// A file that would lose its pages: its size is known without opening it.
+    fn file_not_opened(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        batch: &mut Batch,
+        waiting: &Waiting,
+    ) -> Result<(), Error> {
+        let name = batch.name(waiting);
+        let inode = Inode::in_directory(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if self.is_new(&inode) {
+            let unknown = Err(Unknown::FuseNotOpened.into());
+            self.found(batch, waiting, inode.size, unknown);
+        } else {
+            self.summary.links += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a single file of FUSE is mounted on a file of another file system. That shows in no directory, so it is
+    /// looked for where a mount has this name.
+    fn is_mount_that_drops_pages(&self, directory: BorrowedFd<'_>, name: &CStr) -> bool {
+        if !self.walk.mounted_files.contains(name) {
+            return false;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(directory, name, flags, rustix::fs::Mode::empty());
+        found.is_ok_and(|found| opening_drops_pages(found.as_fd()).unwrap_or(true))
+    }
+
+    /// Whether the file of a layer that has the pages of a file on an overlay was met already.
+    fn is_met_below(&mut self, device: &Device, file: BorrowedFd<'_>) -> bool {
+        let real = self.real(device, file);
+        real.is_some_and(|(device, number)| !self.seen.is_new(device, number))
+    }
+
+    /// The file of a layer that has the pages of a file on an overlay.
+    fn real(&mut self, device: &Device, file: BorrowedFd<'_>) -> Option<(DeviceId, u64)> {
+        if device.file_system != FileSystem::Overlay {
+            return None;
+        }
+        let known = self.overlays.iter().position(|(id, _)| *id == device.id);
+        let at = known.unwrap_or_else(|| {
+            let mount = OverlayMount::of(file).filter(OverlayMount::is_reached);
+            self.overlays.push((device.id, mount));
+            self.overlays.len() - 1
+        });
+        self.overlays[at].1.as_ref()?.real(file)
     }
 
     fn is_new(&self, inode: &Inode) -> bool {

@@ -154,3 +154,34 @@ fn a_snapshot_is_compared_with_now() {
         }
     });
 }
+
+#[test]
+fn a_renamed_file_is_the_same_file() {
+    let directory = directory();
+    let [old, new, rotated] = ["log", "log.1", "log.2"].map(|name| directory.path().join(name));
+    file(directory.path(), "log", 8);
+    let before = Entry::of(&old).unwrap();
+    let snapshot = directory.path().join("snapshot");
+    written(&snapshot, std::slice::from_ref(&before));
+    let compared = || {
+        let mut fates = Vec::new();
+        let reader = Reader::open(&snapshot).unwrap();
+        let totals = diff_now(reader, |diff| fates.push((diff.path, diff.fate))).unwrap();
+        assert_eq!((totals.files, totals.unknown), (1, 0), "one file");
+        fates
+    };
+    std::fs::rename(&old, &new).unwrap();
+    let is_renamed = |to: &Path| match &compared()[..] {
+        [(path, Fate::Renamed(now))] => (path.as_path(), now.as_path()) == (&old, to),
+        _ => false,
+    };
+    assert!(is_renamed(&new), "it is found by its inode");
+    file(directory.path(), "log", 3);
+    std::fs::rename(&new, &rotated).unwrap();
+    assert!(is_renamed(&rotated), "though another one has its name");
+    file(directory.path(), "log.2", 8);
+    assert!(
+        matches!(&compared()[..], [(_, Fate::Changed)]),
+        "one that was written anew is not what it was"
+    );
+}

@@ -41,7 +41,7 @@ fn options(mode: Mode, keep: Keep) -> Options {
 
 /// Where the steps begin.
 fn order(plan: &Plan) -> Vec<(usize, u64)> {
-    let steps = plan.steps.iter();
+    let steps = plan.steps();
     steps.map(|step| (step.file, step.range.start)).collect()
 }
 
@@ -93,11 +93,7 @@ fn fixed_drops_its_own_misses_only() {
         &History::default(),
         &options(Mode::Fixed, Keep::AsFound),
     );
-    let steps: Vec<_> = plan
-        .steps
-        .iter()
-        .map(|step| (step.class, step.after))
-        .collect();
+    let steps: Vec<_> = plan.steps().map(|step| (step.class, step.after)).collect();
     let expected = [
         (Class::Miss, After::Drop),
         (Class::Hit, After::Keep),
@@ -119,7 +115,7 @@ fn keep_admits_what_it_is_granted_and_what_there_is_room_for() {
     let keep = options(Mode::Fixed, Keep::Keep);
     let admitted = |snapshot: &Snapshot| {
         let plan = plan(snapshot, &History::default(), &keep);
-        let kept = plan.steps.iter().filter(|step| step.class == Class::Miss);
+        let kept = plan.steps().filter(|step| step.class == Class::Miss);
         let kept = kept.take_while(|step| step.after == After::Keep).count() as u64;
         assert_eq!(
             plan.prediction.admitted,
@@ -144,9 +140,9 @@ fn there_is_not_always_something_to_gain() {
     let declined = |files: Vec<FileState>| {
         let plan = plan(&snapshot(files), &history, &fixed);
         let in_order = plan
-            .steps
+            .steps()
             .is_sorted_by_key(|step| (step.file, step.range.start));
-        let kept = plan.steps.iter().all(|step| step.after == After::Keep);
+        let kept = plan.steps().all(|step| step.after == After::Keep);
         assert!(
             plan.declined.is_none() || in_order && kept,
             "then all is left as it is"
@@ -288,7 +284,7 @@ proptest! {
     ) {
         let plan = plan(&snapshot, &history, &options);
         let mut seen: Vec<Vec<ByteRange>> = vec![Vec::new(); snapshot.files.len()];
-        for step in &plan.steps {
+        for step in plan.steps() {
             seen[step.file].push(step.range);
         }
         let mut names = HashSet::new();
@@ -324,7 +320,7 @@ proptest! {
         let options = Options { mode: Mode::Fixed, ..options };
         let plan = plan(&snapshot, &history, &options);
         prop_assert!(
-            plan.steps.is_sorted_by_key(|step| (step.file, step.range.start)),
+            plan.steps().is_sorted_by_key(|step| (step.file, step.range.start)),
             "file by file, from the first byte to the last"
         );
     }
@@ -334,7 +330,7 @@ proptest! {
         (snapshot, history) in strategies::snapshots(), options in strategies::options(),
     ) {
         let plan = plan(&snapshot, &history, &options);
-        for step in &plan.steps {
+        for step in plan.steps() {
             let file = &snapshot.files[step.file];
             let resident = file.resident_in(step.range);
             let is_hit = resident == Some(Bytes(step.range.len)) && !step.range.is_empty();
@@ -348,7 +344,7 @@ proptest! {
         }
         if plan.declined.is_none() && options.mode != Mode::Fixed {
             prop_assert!(
-                plan.steps.is_sorted_by_key(|step| step.class), "hits, parts, unknown, misses"
+                plan.steps().is_sorted_by_key(|step| step.class), "hits, parts, unknown, misses"
             );
         }
     }

@@ -7,8 +7,37 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use cachewise_residency::Walk;
 
 use crate::signals::{self, BY_SIGNAL, Caught};
+
+/// The reason that marks the sums of an interrupted listing.
+pub const PARTIAL: &str = "interrupted: of those alone that were looked at until then";
+
+/// Whether work is to end early: because of a signal, or never.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Option<Arc<AtomicBool>>);
+
+impl Stop {
+    /// At the first ending signal.
+    pub fn at(interrupt: &Interrupt) -> Stop {
+        Stop(Some(interrupt.shared()))
+    }
+
+    /// Whether it came.
+    pub fn is_asked(&self) -> bool {
+        let flag = self.0.as_ref();
+        flag.is_some_and(|flag| flag.load(Ordering::Acquire))
+    }
+
+    /// The same walk, which ends then.
+    pub fn ends(&self, walk: Walk) -> Walk {
+        match &self.0 {
+            Some(flag) => walk.cancelled_by(Arc::clone(flag)),
+            None => walk,
+        }
+    }
+}
 
 /// Whether an ending signal came. A second one ends the process at once.
 pub struct Interrupt {
@@ -41,6 +70,11 @@ impl Interrupt {
             })
             .context("cannot start the thread that waits for Ctrl-C")?;
         Ok(interrupt)
+    }
+
+    /// The flag, for work that outlives a borrow of this.
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
     }
 
     /// The flag, for those who work.
