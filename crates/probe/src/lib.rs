@@ -49,6 +49,7 @@ pub mod census;
 mod error;
 mod groups;
 mod kernel_types;
+mod mounted;
 mod names;
 mod object;
 mod offer;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{PipeReader, PipeWriter};
 use std::mem::{offset_of, size_of};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::mounted::SeenMount;
 use crate::object::types;
 use crate::record::{Raw, file_id, is_block_device, path, seen_path};
 use crate::snapshot::{FileId, FileInfo, FileKind};
@@ -24,12 +25,20 @@ use crate::snapshot::{FileId, FileInfo, FileKind};
 /// in this time, and the programs call when a quarter of it is full.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// The kind of a record that is of a mount: `RECORD_MOUNT` in ledger.h.
+const MOUNT: u32 = 1;
+
 /// In the place of the names nearest to the root, where there are too many for a record.
 const LEFT_OUT: &str = "…";
+
+/// A file system: its device number, and which of those that have had it.
+type FileSystemId = (Device, u32);
 
 /// A record as it came.
 #[derive(Debug, Clone)]
 struct FileRecord {
+    /// Of the inode, in the kernel's memory.
+    address: u64,
     size: u64,
     resident: u64,
     magic: u64,
@@ -42,6 +51,8 @@ struct FileRecord {
 /// A file that has been named.
 struct Known {
     info: FileInfo,
+    /// Of the inode, as long as its name is none or one for the time being.
+    nameless: Option<u64>,
     /// The stretch in which it was used last.
     used: u64,
     /// The kernel's side has it no more.
@@ -52,6 +63,7 @@ struct Known {
 #[derive(Default)]
 struct Arrivals {
     arrived: HashMap<FileId, FileRecord>,
+    mounted: HashMap<FileSystemId, SeenMount>,
     /// Those that were not as this crate was built to read them.
     unreadable: u64,
 }
@@ -60,6 +72,7 @@ struct Arrivals {
 #[derive(Default)]
 struct Records {
     files: HashMap<FileId, Known>,
+    mounted: HashMap<FileSystemId, SeenMount>,
     /// Stretches so far.
     stretch: u64,
 }
@@ -67,8 +80,11 @@ struct Records {
 impl Arrivals {
     fn take(&mut self, bytes: &[u8]) {
         match parse(bytes) {
-            Ok((id, record)) => {
+            Ok(Record::File(id, record)) => {
                 self.arrived.insert(id, record);
+            }
+            Ok(Record::Mount(id, mount)) => {
+                self.mounted.insert(id, mount);
             }
             Err(_) => self.unreadable += 1,
         }
@@ -84,13 +100,22 @@ impl Records {
         let kernel = Kernel::new();
         let mounts = kernel.mounts(None).ok();
         for (id, record) in arrived {
-            let mut info = record.resolve(id, &kernel, mounts.as_ref(), writes_seen);
-            if let Some(known) = self.files.get(&id) {
+            let address = record.address;
+            let is_temporary = record.is_temporary();
+            let seen = self.mounted.get(&(record.super_device, id.volume));
+            let mut info = record.resolve(id, &kernel, mounts.as_ref(), seen, writes_seen);
+            if let Some(known) = self.files.get_mut(&id) {
+                if info.path_in_file_system.is_none() {
+                    // Its dentries have left the kernel's memory, or its inode has.
+                    known.nameless = None;
+                    continue;
+                }
                 // Names change; what was there before the first event does not.
                 info.resident_before = known.info.resident_before;
             }
             let known = Known {
                 info,
+                nameless: is_temporary.then_some(address),
                 used: self.stretch,
                 is_forgotten: false,
             };
@@ -100,13 +125,26 @@ impl Records {
 }
 
 impl FileRecord {
+    /// Whether it may be called something else soon: a file without a name can be linked to one, and overlayfs copies
+    /// up to a file that it renames when it is complete.
+    fn is_temporary(&self) -> bool {
+        let name = self.path.as_deref().and_then(Path::file_name);
+        let is_numbered = name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"#"));
+        self.path.is_some() && (self.unlinked || is_numbered)
+    }
+
     fn resolve(
         self,
         id: FileId,
         kernel: &Kernel,
         mounts: Option<&Mounts>,
+        seen: Option<&SeenMount>,
         writes_seen: &[u64],
     ) -> FileInfo {
+        let gone = match mounts {
+            Some(mounts) => seen.filter(|seen| !seen.is_still_there(mounts)),
+            None => seen,
+        };
         let device = self.super_device;
         let kind = match &self.path {
             _ if is_block_device(self.mode) => FileKind::BlockDevice,
@@ -115,16 +153,22 @@ impl FileRecord {
         };
         let path = self.path.as_deref();
         FileInfo {
-            path: seen_path(id, self.mode, device, path, kernel, mounts),
+            path: match gone.zip(path) {
+                Some((gone, path)) if kind == FileKind::File => gone.resolve(path),
+                _ => seen_path(id, self.mode, device, path, kernel, mounts),
+            },
             path_in_file_system: self.path,
             deleted: self.unlinked,
             kind,
-            file_system: mounts.and_then(|mounts| {
-                let mut mounts = mounts.as_slice().iter();
-                mounts
-                    .find(|mount| mount.dev == device)
-                    .map(|mount| mount.fs_type.clone())
-            }),
+            file_system: match gone {
+                Some(gone) => Some(gone.file_system.clone()),
+                None => mounts.and_then(|mounts| {
+                    let mut mounts = mounts.as_slice().iter();
+                    mounts
+                        .find(|mount| mount.dev == device)
+                        .map(|mount| mount.fs_type.clone())
+                }),
+            },
             size: Bytes(self.size),
             resident_before: Pages(self.resident),
             writes_are_seen: writes_seen.contains(&self.magic),
@@ -185,12 +229,27 @@ impl Names {
     /// Names what has come; returns how many records could not be read since the start.
     fn arrive(&mut self, writes_seen: &[u64]) -> Result<u64, Error> {
         self.shared.drain()?;
-        let (arrived, unreadable) = {
+        let (arrived, mounted, unreadable) = {
             let mut arrivals = self.shared.arrivals();
-            (std::mem::take(&mut arrivals.arrived), arrivals.unreadable)
+            let mounted = std::mem::take(&mut arrivals.mounted);
+            let arrived = std::mem::take(&mut arrivals.arrived);
+            (arrived, mounted, arrivals.unreadable)
         };
+        self.records.mounted.extend(mounted);
         self.records.resolve(arrived, writes_seen);
         Ok(unreadable)
+    }
+
+    /// The addresses of the inodes, in the kernel's memory, of files that had no name or a temporary one when they were
+    /// looked at; in a stretch, of those used in the one before or in this one.
+    pub(crate) fn nameless(&mut self, writes_seen: &[u64]) -> Result<Vec<u64>, Error> {
+        self.arrive(writes_seen)?;
+        let stretch = self.records.stretch;
+        let files = self.records.files.values();
+        Ok(files
+            .filter(|known| known.used == stretch)
+            .filter_map(|known| known.nameless)
+            .collect())
     }
 
     /// Every file seen so far; and how many could not be named, their records being unreadable.
@@ -316,24 +375,42 @@ fn map_error(source: libbpf_rs::Error) -> Error {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<(FileId, FileRecord), Error> {
+enum Record {
+    File(FileId, FileRecord),
+    Mount(FileSystemId, SeenMount),
+}
+
+fn parse(bytes: &[u8]) -> Result<Record, Error> {
+    const { assert!(offset_of!(types::file_record, id) == 0 && size_of::<types::file_id>() == 24) };
     let raw = Raw::new(bytes, "file record", offset_of!(types::file_record, names))?;
     let length = raw.u32(offset_of!(types::file_record, length)) as usize;
     let names = raw.tail(offset_of!(types::file_record, names));
+    let names = names.get(..length).unwrap_or(names);
+    let id = file_id(raw, 0);
+    if raw.u32(offset_of!(types::file_record, kind)) == MOUNT {
+        let root = raw.u32(offset_of!(types::file_record, root_length)) as usize;
+        let (root, mount_point) = names.split_at_checked(root).unwrap_or((names, &[]));
+        let of = |names| path_of(names, true).unwrap_or_else(|| PathBuf::from("/"));
+        let file_system = raw.text(offset_of!(types::file_record, r#type));
+        let mount = SeenMount {
+            device: id.device(),
+            root: of(root),
+            mount_point: of(mount_point),
+            file_system,
+        };
+        return Ok(Record::Mount((mount.device, id.volume), mount));
+    }
     let record = FileRecord {
+        address: raw.u64(offset_of!(types::file_record, address)),
         size: raw.u64(offset_of!(types::file_record, size)),
         resident: raw.u64(offset_of!(types::file_record, resident_pages)),
         magic: raw.u64(offset_of!(types::file_record, magic)),
         super_device: Device::from_kernel(raw.u32(offset_of!(types::file_record, super_dev))),
         mode: raw.u32(offset_of!(types::file_record, mode)),
         unlinked: raw.u32(offset_of!(types::file_record, unlinked)) != 0,
-        path: path_of(
-            names.get(..length).unwrap_or(names),
-            raw.u32(offset_of!(types::file_record, whole)) != 0,
-        ),
+        path: path_of(names, raw.u32(offset_of!(types::file_record, whole)) != 0),
     };
-    const { assert!(offset_of!(types::file_record, id) == 0 && size_of::<types::file_id>() == 16) };
-    Ok((file_id(raw, 0), record))
+    Ok(Record::File(id, record))
 }
 
 /// The path from the root of the file system; the names come from the file upwards. Where they did not

@@ -29,7 +29,7 @@ pub(crate) use skeleton::types;
 use skeleton::{LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel};
 
 /// Run by user space, not attached to anything.
-const RUN_ON_DEMAND: [&str; 3] = ["walk", "flush", "meet_owner"];
+const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
 
 /// Programs that are loaded beside the others, by a second thread, as an object of their own that shares
 /// the others' maps: verifying takes most of a start. About two fifths of that, as the first thread has
@@ -298,6 +298,7 @@ impl Programs {
                 minor: file.minor,
                 inode: file.inode,
                 generation: 0,
+                volume: 0,
             };
             maps.wanted
                 .update(
@@ -525,7 +526,7 @@ fn configure(
         let idle = match name.as_str() {
             "on_fork" => !tree,
             "walk" | "meet_owner" => !tree && !rows,
-            "flush" => !rows,
+            "flush" | "look_again" => !rows,
             _ => false,
         };
         program.set_autoload(share.has(&name) && !left_out && !idle);
@@ -546,6 +547,7 @@ fn configure(
             &mut maps.rows,
             &mut maps.rows_other,
             &mut maps.files,
+            &mut maps.file_systems,
             &mut maps.processes,
             &mut maps.gone,
         ]

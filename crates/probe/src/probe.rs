@@ -254,6 +254,8 @@ impl Probe {
         let maps = &self.programs.skeleton().maps;
         let mut files = HashMap::new();
         if let Some(names) = &mut self.names {
+            let nameless = names.nameless(&self.programs.writes_seen)?;
+            look_again(&self.programs, &nameless)?;
             let seen = &self.programs.writes_seen;
             let unreadable;
             (files, unreadable) = match &mut self.stretches {
@@ -399,6 +401,23 @@ impl Probe {
         }
         lost
     }
+}
+
+/// Has the kernel's side look again at what these files, by their inodes' addresses, are called.
+fn look_again(programs: &Programs, nameless: &[u64]) -> Result<(), Error> {
+    for address in nameless {
+        let mut context = address.to_ne_bytes();
+        let input = ProgramInput {
+            context_in: Some(&mut context),
+            ..ProgramInput::default()
+        };
+        let program = &programs.skeleton().progs.look_again;
+        program.test_run(input).map_err(|source| Error::Map {
+            operation: "ask for a file's name",
+            source,
+        })?;
+    }
+    Ok(())
 }
 
 /// What running a program on a CPU says when that CPU is not there.

@@ -47,6 +47,13 @@ impl<'a> Raw<'a> {
         u64::from_ne_bytes(self.part(offset))
     }
 
+    /// Text of at most 16 bytes, ended by NUL where it is shorter.
+    pub(crate) fn text(&self, offset: usize) -> String {
+        let text: [u8; 16] = self.part(offset);
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+
     pub(crate) fn tail(&self, offset: usize) -> &'a [u8] {
         self.0.get(offset..).unwrap_or_default()
     }
@@ -192,6 +199,7 @@ pub(crate) fn file_id(raw: Raw<'_>, offset: usize) -> FileId {
         minor: device.minor,
         inode: raw.u64(offset + offset_of!(types::file_id, inode)),
         generation: raw.u32(offset + offset_of!(types::file_id, generation)),
+        volume: raw.u32(offset + offset_of!(types::file_id, volume)),
     }
 }
 
@@ -232,6 +240,11 @@ pub(crate) fn file_key(id: FileId) -> [u8; size_of::<types::file_id>()] {
     );
     put(
         &mut key,
+        offset_of!(types::file_id, volume),
+        &id.volume.to_ne_bytes(),
+    );
+    put(
+        &mut key,
         offset_of!(types::file_id, inode),
         &id.inode.to_ne_bytes(),
     );
@@ -252,14 +265,12 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
             raw.u64(offset_of!(types::process, $name))
         };
     }
-    let name: [u8; 16] = raw.part(offset_of!(types::process, comm));
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let exited = raw.u32(offset_of!(types::process, exited)) != 0;
     Ok(ProcessInfo {
         id: process_id(key, 0),
         pid: raw.u32(offset_of!(types::process, pid)),
         parent: raw.u32(offset_of!(types::process, parent)),
-        command: String::from_utf8_lossy(name).into_owned(),
+        command: raw.text(offset_of!(types::process, comm)),
         cgroup: field!(cgroup),
         exit_status: exited.then(|| raw.u32(offset_of!(types::process, exit_code))),
         cpu_time: Duration::from_nanos(field!(cpu_time)),

@@ -28,6 +28,9 @@ pub struct FileId {
     pub inode: u64,
     /// Tells files apart that had the same inode number one after the other.
     pub generation: u32,
+    /// Tells file systems apart that had the same device number one after the other, such as two images on one
+    /// loop device; 0 for block devices.
+    pub volume: u32,
 }
 
 impl FileId {
@@ -55,12 +58,13 @@ pub enum FileKind {
 /// What is known of a file beside the counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// As it is seen from this process's mount namespace, if any mount there shows it.
+    /// As it is seen from this process's mount namespace, if any mount there shows it; of a file system that is
+    /// unmounted since, as it was seen when it was first used.
     pub path: Option<PathBuf>,
     /// From the root of its file system. Where that is more than 256 levels or 4,096 bytes away it is a
     /// relative path that begins with `…`, and [`path`](FileInfo::path) is not known.
     pub path_in_file_system: Option<PathBuf>,
-    /// It had no name any more when it was first seen.
+    /// It had no name when it was last looked at.
     pub deleted: bool,
     /// What it is.
     pub kind: FileKind,

@@ -250,6 +250,7 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
         minor: 0,
         inode: 0,
         generation: 0,
+        volume: 0,
     });
     FileRow {
         path: device.map_or(Measured::unknown(why), Measured::Exact),

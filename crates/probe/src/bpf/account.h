@@ -34,26 +34,6 @@ static __always_inline bool folio_is_shmem(struct folio *folio)
 	return folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_swapbacked));
 }
 
-/* btrfs gives each subvolume a device of its own, which stat(2) shows and s_dev does not. */
-static __always_inline void file_of(struct inode *inode, struct file_id *id)
-{
-	id->inode = 0;
-	id->generation = 0;
-	if (S_ISBLK(READ(inode, i_mode))) {
-		id->dev = READ(inode, i_rdev);
-		return;
-	}
-	id->inode = READ(inode, i_ino);
-	id->generation = READ(inode, i_generation);
-	id->dev = READ(inode, i_sb, s_dev);
-	if (READ(inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC && bpf_core_type_exists(struct btrfs_inode)) {
-		struct btrfs_inode *b =
-			(void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode);
-
-		id->dev = PEEK2(b, root, anon_dev);
-	}
-}
-
 static __always_inline void process_of(struct task_struct *task, struct process_id *id)
 {
 	id->tgid = task->tgid;
@@ -66,130 +46,6 @@ static __always_inline bool is_wanted(const struct file_id *id)
 	struct file_id key = { .dev = id->dev, .inode = id->inode };
 
 	return !config.file_filter || bpf_map_lookup_elem(&wanted, &key);
-}
-
-struct name_walk {
-	struct file_record *record;
-	struct dentry *dentry;
-};
-
-/* How much is used stands in the record and not in the walk: the verifier need not follow it there. */
-static long name_step(u32 i, void *context)
-{
-	struct name_walk *walk = context;
-	struct dentry *dentry = walk->dentry, *parent = PEEK1(dentry, d_parent);
-	const unsigned char *name;
-	long length;
-	u32 used;
-
-	if (!parent || parent == dentry) {
-		walk->record->whole = 1;
-		return 1;
-	}
-	name = PEEK1(dentry, d_name.name);
-	used = walk->record->length;
-	if (i == LEVELS_MAX || used >= NAMES_MAX)
-		return 1;
-	/* older verifiers forget the bounds of what was kept on the stack: they are set here again */
-	barrier_var(used);
-	used &= NAMES_MAX - 1;
-	length = bpf_probe_read_kernel_str(&walk->record->names[used], NAME_MAX + 1, name);
-	if (length <= 0)
-		return 1;
-	walk->record->length = used + length;
-	walk->dentry = parent;
-	return 0;
-}
-
-/* An inode, by its address, into which `just_added` pages were put a moment ago. */
-struct subject {
-	u64 inode;
-	u64 just_added;
-};
-
-#define ALIASES_SEEN 64
-
-static long older_alias(u32 i, void *context)
-{
-	struct hlist_node **alias = context, *next = NULL;
-
-	if (*alias)
-		next = PEEK1(*alias, next);
-	if (!next)
-		return 1;
-	*alias = next;
-	return 0;
-}
-
-/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. */
-ONCE int announce(struct subject *subject)
-{
-	struct cpu *cpu = this_cpu();
-	struct name_walk walk = {};
-	struct hlist_node *alias;
-	struct inode *inode;
-	struct file_id id;
-	u32 zero = 0, round = naming_round, used, *known;
-	u64 resident, waiting;
-	long failed;
-
-	if (!subject || !cpu)
-		return 0;
-	inode = PLAIN(inode, (void *)subject->inode);
-	file_of(inode, &id);
-	known = bpf_map_lookup_elem(&files, &id);
-	if (known && *known == round)
-		return 0;
-	walk.record = bpf_map_lookup_elem(&scratch, &zero);
-	if (!walk.record || cpu->naming)
-		return 0;
-	if (known) {
-		*known = round; /* two CPUs at once: the record comes twice */
-	} else if ((failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST))) {
-		if (failed != -EEXIST)
-			__sync_fetch_and_add(&lost.names, 1);
-		return 0;
-	}
-	cpu->naming = 1;
-	barrier();
-	resident = READ(inode, i_mapping, nrpages);
-	walk.record->id = id;
-	walk.record->size = READ(inode, i_size);
-	walk.record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
-	walk.record->magic = READ(inode, i_sb, s_magic);
-	walk.record->super_dev = READ(inode, i_sb, s_dev);
-	walk.record->mode = READ(inode, i_mode);
-	walk.record->unlinked = !READ(inode, i_nlink);
-	walk.record->whole = walk.record->length = 0;
-	/* of a hard-linked file's names the oldest that is cached: new ones come to the head */
-	alias = READ(inode, i_dentry.first);
-	bpf_loop(ALIASES_SEEN, older_alias, &alias, 0);
-	if (alias && !S_ISBLK(walk.record->mode)) {
-		struct dentry *dentry =
-			(void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
-
-		walk.dentry = dentry;
-		if (!PEEK1(dentry, d_hash.pprev))
-			walk.record->unlinked = 1;
-		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
-	}
-	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
-	 * than the rest */
-	waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-	used = walk.record->length;
-	if (used > sizeof(walk.record->names))
-		walk.record->length = used = sizeof(walk.record->names);
-	if (bpf_ringbuf_output(&records, walk.record,
-			       __builtin_offsetof(struct file_record, names) + used,
-			       waiting < RECORDS_BYTES / 4 ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP)) {
-		__sync_fetch_and_add(&lost.names, 1);
-		/* the next row of this file tries again; of one that has a name, in the next round */
-		if (!known)
-			bpf_map_delete_elem(&files, &id);
-	}
-	barrier();
-	cpu->naming = 0;
-	return 0;
 }
 
 /* Which of the two tables rows are made in. It may change at any time: ask once, and stay with it. */
@@ -247,7 +103,7 @@ static __always_inline struct ledger *ledger_of(struct task_struct *task, struct
 	struct subject subject = { (u64)inode, just_added };
 
 	meet_row();
-	announce(&subject);
+	name_file(&subject, &key->file);
 	return row_of(key);
 }
 
@@ -318,14 +174,76 @@ ONCE int take_slot(struct slot *slot, struct subject *subject)
 		return 0;
 	process_of(task, &slot->key.process);
 	meet_row();
-	announce(subject);
+	name_file(subject, &slot->key.file);
 	slot->mapping = (u64)READ(inode, i_mapping);
 	slot->tgid = slot->key.process.tgid;
 	slot->start = slot->key.process.start;
 	slot->groups = (u64)task->cgroups;
 	slot->inode = READ(inode, i_ino);
 	slot->generation = READ(inode, i_generation);
+	slot->begun = begun[watch_slot(slot->inode)];
 	return 1;
+}
+
+/* As below, on the row itself. In a function of its own, whose memory is not taken together with that of the others. */
+static __noinline int book_read_apart(u64 address, const struct tally *tally)
+{
+	CURRENT(trusted, task);
+	struct address_space *mapping = PLAIN(address_space, (void *)address);
+	struct ledger *ledger;
+	struct row_key key;
+
+	if (!tally)
+		return 0;
+	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	ADD(ledger, read_requests, tally->requests);
+	ADD(ledger, read_requested_pages, tally->pages);
+	ADD(ledger, read_requested_bytes, tally->bytes);
+	ADD(ledger, read_hit_pages, hits_of(tally));
+	ADD(ledger, read_missed_pages, tally->misses);
+	ADD(ledger, readahead_pages, tally->ahead);
+	ADD(ledger, readahead_hit_pages, tally->used);
+	return 0;
+}
+
+/* The slot of the CPU in which reads of a file by a task are. */
+static __always_inline struct slot *slot_of(struct cpu *cpu, struct task_struct *task, struct inode *inode)
+{
+	u64 hash = (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
+
+	return &cpu->slots[hash >> 58];
+}
+
+/* Is it theirs now? */
+static __always_inline bool is_slot_of(struct slot *slot, struct task_struct *task, struct inode *inode)
+{
+	return slot->mapping == (u64)READ(inode, i_mapping) && slot->tgid == task->tgid &&
+	       slot->start == task->group_leader->start_time && slot->groups == (u64)task->cgroups &&
+	       slot->inode == READ(inode, i_ino) && slot->generation == READ(inode, i_generation) &&
+	       slot->begun == begun[watch_slot(READ(inode, i_ino))];
+}
+
+/* Books a request for a page that was there; false: not on the CPU's own sums. */
+static __always_inline bool book_page(struct task_struct *task, struct address_space *mapping, u64 bytes)
+{
+	struct inode *inode = READ(mapping, host);
+	struct cpu *cpu = this_cpu();
+	struct slot *slot;
+
+	if (!cpu || cpu->busy || config.detail == DETAIL_TOTALS)
+		return false;
+	slot = slot_of(cpu, task, inode);
+	if (!is_slot_of(slot, task, inode))
+		return false;
+	cpu->busy = 1;
+	barrier();
+	slot->requests++;
+	slot->pages++;
+	slot->bytes += bytes;
+	slot->hits++;
+	barrier();
+	cpu->busy = 0;
+	return true;
 }
 
 /* Books what a read did: on the CPU's own sums, without atomics, if nothing is in the way. */
@@ -334,15 +252,15 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 {
 	struct cpu *cpu = this_cpu();
 	struct inode *inode = READ(mapping, host);
-	struct row_key key;
-	struct ledger *ledger;
 
 	if (!cpu)
 		return;
 	if (!cpu->busy && config.detail == DETAIL_TOTALS) {
 		if (config.file_filter) {
-			file_of(inode, &key.file);
-			if (!is_wanted(&key.file))
+			struct file_id id;
+
+			file_of(inode, &id);
+			if (!is_wanted(&id))
 				return;
 		}
 		cpu->busy = 1;
@@ -361,12 +279,8 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		return;
 	}
 	if (!cpu->busy) {
-		u64 hash = (READ(inode, i_ino) ^ (u64)task->tgid << 32) * 0x9E3779B97F4A7C15ULL;
-		struct slot *slot = &cpu->slots[hash >> 58];
-		bool mine = slot->mapping == (u64)READ(inode, i_mapping) && slot->tgid == task->tgid &&
-			    slot->start == task->group_leader->start_time &&
-			    slot->groups == (u64)task->cgroups && slot->inode == READ(inode, i_ino) &&
-			    slot->generation == READ(inode, i_generation);
+		struct slot *slot = slot_of(cpu, task, inode);
+		bool mine = is_slot_of(slot, task, inode);
 
 		cpu->busy = 1;
 		barrier();
@@ -388,14 +302,7 @@ static __always_inline void book_read(struct task_struct *task, struct address_s
 		cpu->busy = 0;
 		return;
 	}
-	ledger = ledger_of(task, inode, 0, &key);
-	ADD(ledger, read_requests, tally->requests);
-	ADD(ledger, read_requested_pages, tally->pages);
-	ADD(ledger, read_requested_bytes, tally->bytes);
-	ADD(ledger, read_hit_pages, hits_of(tally));
-	ADD(ledger, read_missed_pages, tally->misses);
-	ADD(ledger, readahead_pages, tally->ahead);
-	ADD(ledger, readahead_hit_pages, tally->used);
+	book_read_apart((u64)mapping, tally);
 }
 
 #endif

@@ -9,6 +9,7 @@ struct owner {
 	u32 level;
 	u32 tgid;
 	u64 since; /* when it came, on the monotonic clock */
+	u64 mounts, root_mount, root; /* addresses: its mount namespace, and its root there */
 } owner = {};
 
 static __always_inline struct upid *upid_of(struct pid *pid, u32 level)

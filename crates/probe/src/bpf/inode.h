@@ -11,14 +11,7 @@
 #define TMPFS_MAGIC 0x01021994
 #define S_ISDIR(mode) (((mode) & S_IFMT) == 0040000)
 
-struct list_head {
-	u64 next, prev; /* addresses; the layout is the same on every kernel */
-};
-
 /* kernel.h has some of these with other members: what stands after ___ is no part of the name. */
-struct file_system_type {
-	const char *name;
-} CORE;
 struct super_block___census {
 	struct list_head s_list, s_inodes;
 	dev_t s_dev;
@@ -49,14 +42,6 @@ struct inode___census {
 			} rb_root;
 		} i_mmap;
 	} i_data; /* its own pages: i_mapping of a device's node leads to those of the device */
-} CORE;
-struct vfsmount {
-	struct super_block *mnt_sb;
-} CORE;
-struct fs_struct {
-	struct {
-		struct vfsmount *mnt;
-	} root;
 } CORE;
 struct task_struct___census {
 	struct fs_struct *fs;

@@ -98,17 +98,26 @@ static __always_inline bool is_advice_at_work(struct task_state *state, struct t
 	       (state->work.opcode == IORING_OP_FADVISE || state->work.opcode == IORING_OP_MADVISE);
 }
 
-/* Books those of pages lo..=hi, brought in for the read that is being collected, that had been here before. */
-static __always_inline void refault_pending(struct task_state *state, struct inode *inode, u64 lo, u64 hi)
+/* Books those pages of the insert, one for the read that is being collected, that had been here before. */
+ONCE int refault_pending(struct task_state *state)
 {
-	struct row_key key = state->pending_key;
-	u64 back = gone_take(inode, &key.file, lo, hi);
+	struct address_space *mapping;
+	struct row_key key;
+	struct inode *inode;
+	u64 back;
 
+	if (!state)
+		return 0;
+	mapping = PLAIN(address_space, (void *)state->insert.target.mapping);
+	inode = READ(mapping, host);
+	key = state->pending_key;
+	back = gone_take(inode, &key.file, state->insert.lo, state->insert.hi);
 	if (back) {
 		struct ledger *ledger = row_of(&key);
 
 		ADD(ledger, refault_pages, back);
 	}
+	return 0;
 }
 
 /* Books what did not come for a read; 1: it did, and its range and row are in `state` now. */
@@ -200,6 +209,9 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	u64 m = (u64)mapping, lo = READ(folio, index), pages = folio_pages(folio), hi = lo + pages - 1;
 	u64 from, to, inside, again;
 
+	/* several CPUs may be at it, so that not each of them finds its pages alone */
+	if (config.detail == DETAIL_ROWS && READ(mapping, nrpages) <= 8 * pages)
+		begun[watch_slot(READ(mapping, host, i_ino))]++;
 	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
 	insert = &state->insert;
@@ -218,7 +230,7 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	    state->ahead.mapping == m) {
 		/* the next folio of a read, whose row and range are known */
 		if (config.detail == DETAIL_ROWS)
-			refault_pending(state, READ(mapping, host), lo, hi);
+			refault_pending(state);
 	} else {
 		/* before its pages are forgotten, and as one that is found by its inserts alone */
 		settle_read(state);
@@ -293,8 +305,9 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	} else {
 		if (!bpf_map_lookup_elem(&files, &key.file))
 			return 0;
-		/* of what was cut off or deleted nothing comes back: other data takes its place */
-		if (READ(mapping, host, i_nlink) && lo << config.page_shift < READ(mapping, host, i_size))
+		/* of what was cut off, deleted or unmounted nothing comes back: other data takes its place */
+		if (READ(mapping, host, i_nlink) && lo << config.page_shift < READ(mapping, host, i_size) &&
+		    READ(mapping, host, i_sb, s_flags) & SB_ACTIVE)
 			gone_set(READ(mapping, host), &key.file, lo, hi);
 		ledger = row_of(&key);
 	}

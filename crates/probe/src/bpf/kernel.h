@@ -115,9 +115,65 @@ struct dentry {
 	} d_u;
 } CORE;
 
+typedef struct {
+	u8 b[16];
+} uuid_t;
+struct gendisk {
+	u64 diskseq; /* raised whenever other data comes into the device */
+} CORE;
+struct block_device {
+	struct gendisk *bd_disk;
+	dev_t bd_dev;
+} CORE;
+struct backing_dev_info {
+	u64 id; /* never used twice */
+} CORE;
+struct file_system_type {
+	const char *name;
+} CORE;
+struct list_head {
+	u64 next, prev; /* addresses; the layout is the same on every kernel */
+};
+struct mount;
+struct super_block;
 struct super_block {
 	dev_t s_dev;
+	unsigned long s_flags;
 	unsigned long s_magic;
+	struct dentry *s_root;
+	struct block_device *s_bdev;
+	struct backing_dev_info *s_bdi;
+	struct file_system_type *s_type;
+	struct mount *s_mounts; /* 6.18 and later */
+	uuid_t s_uuid;
+} CORE;
+struct super_block___listed {
+	struct list_head s_mounts;
+} CORE;
+#define SB_ACTIVE (1UL << 30) /* not so while it is being unmounted */
+struct vfsmount {
+	struct dentry *mnt_root;
+	struct super_block *mnt_sb;
+} CORE;
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	struct mount *mnt_next_for_sb; /* 6.18 and later */
+	void *mnt_ns;
+} CORE;
+struct mount___listed {
+	struct list_head mnt_instance;
+} CORE;
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+} CORE;
+struct fs_struct {
+	struct path root;
+} CORE;
+struct nsproxy {
+	void *mnt_ns;
 } CORE;
 struct address_space;
 struct inode {
@@ -130,6 +186,10 @@ struct inode {
 	loff_t i_size;
 	u32 i_generation;
 	struct hlist_head i_dentry;
+} CORE;
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
 } CORE;
 struct address_space_operations {
 	void *read_folio;
@@ -212,6 +272,8 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	struct task_struct *real_parent, *group_leader;
 	char comm[16];
+	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
@@ -238,9 +300,6 @@ struct iov_iter {
 struct bvec_iter {
 	unsigned int bi_size;
 } CORE;
-struct block_device {
-	dev_t bd_dev;
-} CORE;
 struct bio {
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
@@ -249,6 +308,7 @@ struct bio {
 } CORE;
 /* From an anonymous enum, so not relocatable: 0 since 6.5. */
 #define BIO_PAGE_PINNED 0
+#define BIO_CLONED 1
 
 struct io_cqe {
 	u64 user_data;

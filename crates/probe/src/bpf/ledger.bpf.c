@@ -15,6 +15,8 @@
 #include "request.h"
 #include "aio.h"
 #include "identity.h"
+#include "file.h"
+#include "naming.h"
 #include "account.h"
 #include "prefetch.h"
 #include "again.h"

@@ -59,6 +59,8 @@ struct file_id {
 	u32 dev;
 	u32 generation; /* inode numbers are handed out again, often at once */
 	u64 inode;
+	u32 volume; /* and device numbers: of one loop device, say, for one image after the other */
+	u32 padding;
 };
 
 /* A process: ids are handed out again too, so the start time belongs to it. tgid 0: nobody. */
@@ -90,9 +92,15 @@ struct process {
 #define LEVELS_MAX 256
 #define NAME_MAX 255
 
-/* Sent once for each file, when the first of its rows is made. */
+enum record_kind { RECORD_FILE, RECORD_MOUNT };
+
+/*
+ * Sent once for each file, when the first of its rows is made; and, before that, once for each file system, which is
+ * known by (super_dev, id.volume): where it is mounted in the mount namespace of the probe's owner.
+ */
 struct file_record {
 	struct file_id id;
+	u64 address; /* of the inode */
 	u64 size;
 	u64 resident_pages; /* before this row's first event */
 	u64 magic;	    /* of the file system */
@@ -101,6 +109,9 @@ struct file_record {
 	u32 unlinked;
 	u32 whole;		     /* names go up to the root: there was room for all */
 	u32 length;		     /* bytes used of names; 0: the inode has no name */
+	u32 kind;
+	u32 root_length; /* of a mount: so many bytes are of the directory in the file system that it shows */
+	char type[16];	 /* of a mount: of the file system, as in mountinfo */
 	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
 };
 

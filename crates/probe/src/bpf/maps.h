@@ -31,6 +31,9 @@ u64 watch[1 << WATCH_BITS] = {};
 /* Likewise, how many pages have left the cache that would be refaults if they came back. */
 u64 gone_watch[1 << WATCH_BITS] = {};
 
+/* Changes whenever an inode may have its first pages in the cache: one that stood at the same address is gone. */
+u32 begun[1 << WATCH_BITS] = {};
+
 static __always_inline u64 watch_slot(u64 inode_number)
 {
 	return (inode_number * 0x9E3779B97F4A7C15ULL) >> (64 - WATCH_BITS);
@@ -73,6 +76,14 @@ struct {
 	__type(key, struct file_id);
 	__type(value, u32);
 } files SEC(".maps");
+
+/* File systems, as device and volume, that have had a record; with the round of naming that it was sent in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u32);
+} file_systems SEC(".maps");
 
 /* Raised by user space now and then: files in use send their records again, as names change. */
 u32 naming_round = 0;
@@ -309,6 +320,7 @@ struct slot {
 	u64 mapping, inode, start;
 	u64 groups; /* the process's set of control groups, by address: another one once it moves */
 	u32 generation, tgid;
+	u32 begun, padding;
 	u64 requests, pages, bytes, hits;
 	u64 misses, ahead, used;
 	struct row_key key;
@@ -325,7 +337,8 @@ struct cpu {
 	u32 naming;
 	u64 met_start; /* the process that was entered last in the table of processes */
 	u32 met_tgid;
-	u32 padding;
+	u32 named_round; /* in which the file system below had its record */
+	u64 named;
 	u64 requests, pages, bytes, hits; /* DETAIL_TOTALS: reads that went the short way */
 	struct ledger total;	    /* DETAIL_TOTALS: everything else; atomic */
 	struct slot slots[SLOTS];   /* DETAIL_ROWS */

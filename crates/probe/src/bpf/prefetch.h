@@ -168,6 +168,7 @@ struct gone_range {
 	struct file_id file;
 	u64 inode_number;
 	u64 lo, hi, taken;
+	u64 lifetime; /* an address, or a number */
 };
 
 static long gone_set_step(u32 i, void *context)
@@ -210,6 +211,7 @@ ONCE int gone_set_range(struct gone_range *range)
 	if (!range)
 		return 0;
 	local = *range;
+	local.file.padding = mix(range->lifetime);
 	bpf_loop(FOLIO_CHUNKS, gone_set_step, &local, 0);
 	return 0;
 }
@@ -221,14 +223,32 @@ ONCE u64 gone_take_range(struct gone_range *range)
 	if (!range)
 		return 0;
 	local = *range;
+	local.file.padding = mix(range->lifetime);
 	bpf_loop(FOLIO_CHUNKS, gone_take_step, &local, 0);
 	return local.taken;
+}
+
+/*
+ * A file is the same as long as its file system is mounted: then nothing comes back, also where all that makes up
+ * its id is the same again. So it is with a device that gets other data.
+ */
+static __always_inline void set_lifetime(struct gone_range *range, struct inode *inode)
+{
+	struct bdev_inode *device = (void *)inode - bpf_core_field_offset(struct bdev_inode, vfs_inode);
+
+	if (S_ISBLK(READ(inode, i_mode))) {
+		range->lifetime = sequence_of(&device->bdev);
+		return;
+	}
+	range->lifetime = (u64)READ(inode, i_sb, s_root);
 }
 
 /* Notes that pages lo..=hi have left the cache. */
 static __always_inline void gone_set(struct inode *inode, struct file_id *file, u64 lo, u64 hi)
 {
 	struct gone_range range = { *file, READ(inode, i_ino), lo, hi, 0 };
+
+	set_lifetime(&range, inode);
 
 	gone_set_range(&range);
 }
@@ -239,7 +259,10 @@ static __always_inline u64 gone_take(struct inode *inode, struct file_id *file, 
 	struct gone_range range = { *file, READ(inode, i_ino), lo, hi, 0 };
 
 	/* never counted down: the table forgets the oldest without a word */
-	return gone_watch[watch_slot(range.inode_number)] ? gone_take_range(&range) : 0;
+	if (!gone_watch[watch_slot(range.inode_number)])
+		return 0;
+	set_lifetime(&range, inode);
+	return gone_take_range(&range);
 }
 
 #endif

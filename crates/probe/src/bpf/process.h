@@ -16,6 +16,9 @@ int meet_owner(void *context)
 	owner.level = level;
 	owner.namespace = (u64)BPF_CORE_READ(upid, ns);
 	owner.since = bpf_ktime_get_ns();
+	owner.mounts = (u64)BPF_CORE_READ(task, nsproxy, mnt_ns);
+	owner.root_mount = (u64)BPF_CORE_READ(task, fs, root.mnt) - bpf_core_field_offset(struct mount, mnt);
+	owner.root = (u64)BPF_CORE_READ(task, fs, root.dentry);
 	return 0;
 }
 

@@ -147,6 +147,7 @@ pub(super) fn inode(raw: Raw<'_>, file_system: Arc<str>) -> CachedInode {
             minor: own.minor,
             inode: number!(u64, id.inode),
             generation: number!(u32, id.generation),
+            volume: 0,
         },
         device: Device::from_kernel(number!(u32, super_dev)),
         file_system,

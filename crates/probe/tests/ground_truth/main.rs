@@ -14,7 +14,7 @@
 //! - `kit`, shared with the other tests: `image`, the mounts themselves; `oracle`, files of known residency, and the
 //!   truth about reads; `reader`, the calls.
 //! - `matrix`, `forms`, `limits`, `races`, `direct`, `writes`, `results`, `aio`, `uring_reads`, `uring_results`,
-//!   `lifetimes`, `again`, `names`, `elsewhere`: the cases.
+//!   `lifetimes`, `again`, `names`, `volumes`, `elsewhere`: the cases.
 //! - `table`: expected and counted.
 
 mod again;
@@ -33,6 +33,7 @@ mod stand;
 mod table;
 mod uring_reads;
 mod uring_results;
+mod volumes;
 mod writes;
 
 #[path = "../kit/mod.rs"]
@@ -114,6 +115,7 @@ fn trials() -> Vec<Trial> {
     trials.extend(lifetimes::trials());
     trials.extend(names::trials());
     trials.extend(elsewhere::trials());
+    trials.extend(volumes::trials());
     // A file system at a time.
     let by_place = |trial: &Trial| trial.name().split("::").next().map(str::to_owned);
     trials.sort_by_key(by_place);

@@ -393,6 +393,14 @@ impl Mounted {
         })
     }
 
+    /// Mounts what a device has, for reading.
+    pub fn read_only(device: &Path, directory: &Path) -> Result<Mounted> {
+        run("mount", &["-o".as_ref(), "ro".as_ref(), device, directory])?;
+        Ok(Mounted {
+            directory: directory.to_owned(),
+        })
+    }
+
     /// Where it is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -406,6 +414,95 @@ impl Drop for Mounted {
             .or_else(|_| run("umount", &["--lazy".as_ref(), &self.directory]));
         if let Err(problem) = undone {
             eprintln!("{} stays mounted: {problem}", self.directory.display());
+        }
+    }
+}
+
+/// Makes an image of a directory's files. Two of the same files have the same inode numbers.
+pub fn make_squashfs(source: &Path, image: &Path) -> Result<(), NotMounted> {
+    if !is_installed("mksquashfs") {
+        return Err(NotMounted::Missing(
+            "mksquashfs is not installed (apt-get install squashfs-tools)".into(),
+        ));
+    }
+    if !is_known_to_kernel("squashfs") {
+        return Err(NotMounted::Missing("this kernel has no squashfs".into()));
+    }
+    Ok(run(
+        "mksquashfs",
+        &[source, image, "-noappend".as_ref(), "-quiet".as_ref()],
+    )?)
+}
+
+/// The same as ext4.
+pub fn make_ext4(source: &Path, image: &Path) -> Result<(), NotMounted> {
+    File::create_new(image)
+        .and_then(|file| file.set_len(DEVICE_BYTES))
+        .context("make an image")?;
+    Ok(run(
+        "mkfs.ext4",
+        &[
+            "-q".as_ref(),
+            "-F".as_ref(),
+            "-b".as_ref(),
+            "4096".as_ref(),
+            "-d".as_ref(),
+            source,
+            image,
+        ],
+    )?)
+}
+
+/// A loop device with an image; dropping it lets it go.
+#[derive(Debug)]
+pub struct Loop {
+    path: PathBuf,
+    /// Otherwise another process may have it.
+    attached: bool,
+}
+
+impl Loop {
+    /// Takes a free one.
+    pub fn attach(image: &Path) -> Result<Loop> {
+        let output = command("losetup")
+            .args(["-f", "--show"])
+            .arg(image)
+            .output()
+            .context("run losetup")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Problem::new(format!("losetup: {}", said.trim())));
+        }
+        let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let attached = true;
+        Ok(Loop { path, attached })
+    }
+
+    /// Puts another image in; false: another process was faster, and has the device now.
+    pub fn change(&mut self, image: &Path) -> Result<bool> {
+        run("losetup", &["-d".as_ref(), &self.path])?;
+        self.attached = false;
+        match run("losetup", &[&self.path, image]) {
+            Ok(()) => self.attached = true,
+            Err(problem) if run("losetup", &[&self.path]).is_err() => return Err(problem),
+            Err(_) => {}
+        }
+        Ok(self.attached)
+    }
+
+    /// Its path under /dev.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if !self.attached {
+            return;
+        }
+        if let Err(problem) = run("losetup", &["-d".as_ref(), &self.path]) {
+            eprintln!("{} stays: {problem}", self.path.display());
         }
     }
 }

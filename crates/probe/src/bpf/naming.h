@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Tells user space what files are called, and where their file systems are mounted. */
+#ifndef CACHEWISE_NAMING_H
+#define CACHEWISE_NAMING_H
+
+struct name_walk {
+	struct file_record *record;
+	struct dentry *dentry;
+	struct mount *mount; /* in which it is; NULL: the names end at the root of the file system */
+};
+
+/* How much is used stands in the record and not in the walk: the verifier need not follow it there. */
+static long name_step(u32 i, void *context)
+{
+	struct name_walk *walk = context;
+	struct dentry *dentry = walk->dentry, *parent = PEEK1(dentry, d_parent);
+	struct mount *mount = walk->mount;
+	const unsigned char *name;
+	long length;
+	u32 used;
+
+	if (mount && (u64)mount == owner.root_mount && (u64)dentry == owner.root)
+		parent = NULL;
+	else if (mount && dentry == PEEK1(mount, mnt.mnt_root)) {
+		walk->dentry = PEEK1(mount, mnt_mountpoint);
+		walk->mount = PEEK1(mount, mnt_parent);
+		if (walk->mount != mount)
+			return 0;
+		parent = NULL;
+	}
+	if (!parent || parent == dentry) {
+		walk->record->whole = 1;
+		return 1;
+	}
+	name = PEEK1(dentry, d_name.name);
+	used = walk->record->length;
+	if (i == LEVELS_MAX || used >= NAMES_MAX)
+		return 1;
+	/* older verifiers forget the bounds of what was kept on the stack: they are set here again */
+	barrier_var(used);
+	used &= NAMES_MAX - 1;
+	length = bpf_probe_read_kernel_str(&walk->record->names[used], NAME_MAX + 1, name);
+	if (length <= 0)
+		return 1;
+	walk->record->length = used + length;
+	walk->dentry = parent;
+	return 0;
+}
+
+/* An inode, by its address, into which `just_added` pages were put a moment ago. */
+struct subject {
+	u64 inode;
+	u64 just_added;
+};
+
+/* In the place of pages: it has had a record in this round, and may have a name by now. */
+#define AGAIN ~0ULL
+
+static __always_inline u64 mount_key(struct inode *inode, const struct file_id *id)
+{
+	return (u64)READ(inode, i_sb, s_dev) << 32 | id->volume;
+}
+
+/* Looks for the mount of a file system that the owner of the probe sees: the first that shows all of it, or else any. */
+struct mount_walk {
+	struct super_block *super;
+	struct mount *next, *found;
+};
+
+#define MOUNTS_SEEN 256
+
+static long mount_step(u32 i, void *context)
+{
+	struct mount_walk *walk = context;
+	struct mount *mount = walk->next;
+	u64 node;
+
+	if (!mount)
+		return 1;
+	if ((u64)PEEK1(mount, mnt_ns) == owner.mounts) {
+		walk->found = mount;
+		if (PEEK1(mount, mnt.mnt_root) == PEEK1(walk->super, s_root))
+			return 1;
+	}
+	if (bpf_core_field_exists(struct mount, mnt_next_for_sb)) {
+		walk->next = PEEK1(mount, mnt_next_for_sb);
+		return 0;
+	}
+	node = PEEK1((struct mount___listed *)mount, mnt_instance.next);
+	/* the list ends where it began: in the super block */
+	walk->next = node == (u64)&((struct super_block___listed *)walk->super)->s_mounts ?
+			     NULL :
+			     (void *)node - bpf_core_field_offset(struct mount___listed, mnt_instance);
+	return 0;
+}
+
+static __always_inline struct mount *mount_of(struct super_block *super)
+{
+	struct mount_walk walk = { super };
+	u64 node;
+
+	if (bpf_core_field_exists(struct mount, mnt_next_for_sb)) {
+		walk.next = PEEK1(super, s_mounts);
+	} else {
+		node = PEEK1((struct super_block___listed *)super, s_mounts.next);
+		if (node != (u64)&((struct super_block___listed *)super)->s_mounts)
+			walk.next = (void *)node - bpf_core_field_offset(struct mount___listed, mnt_instance);
+	}
+	bpf_loop(MOUNTS_SEEN, mount_step, &walk, 0);
+	return walk.found;
+}
+
+static __always_inline long send(struct file_record *record)
+{
+	/* user space empties the ring when it looks at the rows; waking it for each record would cost more
+	 * than the rest */
+	u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+	u32 used = record->length;
+
+	if (used > sizeof(record->names))
+		record->length = used = sizeof(record->names);
+	return bpf_ringbuf_output(&records, record, __builtin_offsetof(struct file_record, names) + used,
+				  waiting < RECORDS_BYTES / 4 ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+}
+
+/*
+ * Tells user space where a file system is mounted: it may be unmounted before user space looks, and another one be
+ * there. One that the owner does not see is looked for again with its next file.
+ */
+ONCE int announce_mount(struct subject *subject, struct file_id *id)
+{
+	struct cpu *cpu = this_cpu();
+	u32 zero = 0, round = naming_round, *known;
+	struct name_walk walk = {};
+	struct file_record *record;
+	struct super_block *super;
+	struct inode *inode;
+	struct mount *mount;
+	bool failed;
+	u64 key;
+
+	if (!subject || !id || !cpu || cpu->naming)
+		return 0;
+	inode = PLAIN(inode, (void *)subject->inode);
+	super = READ(inode, i_sb);
+	key = mount_key(inode, id);
+	known = bpf_map_lookup_elem(&file_systems, &key);
+	if (known && *known == round)
+		goto named;
+	record = bpf_map_lookup_elem(&scratch, &zero);
+	mount = mount_of(super);
+	if (!record || !mount)
+		return 0;
+	cpu->naming = 1;
+	barrier();
+	record->id = *id;
+	record->kind = RECORD_MOUNT;
+	record->super_dev = READ(super, s_dev);
+	record->whole = record->length = record->root_length = 0;
+	walk.record = record;
+	walk.dentry = PEEK1(mount, mnt.mnt_root);
+	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+	record->root_length = record->length;
+	record->whole = 0;
+	walk.dentry = PEEK1(mount, mnt.mnt_root);
+	walk.mount = mount;
+	bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0);
+	bpf_probe_read_kernel_str(record->type, sizeof(record->type), PEEK2(super, s_type, name));
+	failed = !record->whole || send(record);
+	barrier();
+	cpu->naming = 0;
+	if (failed)
+		return 0;
+	bpf_map_update_elem(&file_systems, &key, &round, BPF_ANY);
+named:
+	cpu->named = key;
+	cpu->named_round = round;
+	return 0;
+}
+
+#define ALIASES_SEEN 64
+
+/* Looks for the oldest of a file's names that are cached (new ones come to the head) and have not been taken away. */
+struct alias_walk {
+	struct hlist_node *next;
+	struct dentry *found;
+};
+
+static long alias_step(u32 i, void *context)
+{
+	struct alias_walk *walk = context;
+	struct dentry *dentry = (void *)walk->next - bpf_core_field_offset(struct dentry, d_u.d_alias);
+
+	if (!walk->found || PEEK1(dentry, d_hash.pprev) || !PEEK1(walk->found, d_hash.pprev))
+		walk->found = dentry;
+	walk->next = PEEK1(walk->next, next);
+	return !walk->next;
+}
+
+/* Tells user space of a file: its name as the dentries have it, and what it had in the cache. 1: its mount is new. */
+ONCE int announce(struct subject *subject, struct file_id *file)
+{
+	struct cpu *cpu = this_cpu();
+	struct name_walk walk = {};
+	struct alias_walk aliases = {};
+	struct inode *inode;
+	struct file_id id;
+	u32 zero = 0, round = naming_round, *known;
+	u64 resident;
+	long failed;
+
+	if (!subject || !file || !cpu)
+		return 0;
+	inode = PLAIN(inode, (void *)subject->inode);
+	id = *file; /* a map's key has to be on the stack */
+	known = bpf_map_lookup_elem(&files, &id);
+	if (subject->just_added == AGAIN ? !known : known && *known == round)
+		return 0;
+	walk.record = bpf_map_lookup_elem(&scratch, &zero);
+	if (!walk.record || cpu->naming)
+		return 0;
+	if (known) {
+		*known = round; /* two CPUs at once: the record comes twice */
+	} else if ((failed = bpf_map_update_elem(&files, &id, &round, BPF_NOEXIST))) {
+		if (failed != -EEXIST)
+			__sync_fetch_and_add(&lost.names, 1);
+		return 0;
+	}
+	cpu->naming = 1;
+	barrier();
+	resident = READ(inode, i_mapping, nrpages);
+	walk.record->id = id;
+	walk.record->kind = RECORD_FILE;
+	walk.record->address = subject->inode;
+	walk.record->size = READ(inode, i_size);
+	walk.record->resident_pages = resident > subject->just_added ? resident - subject->just_added : 0;
+	walk.record->magic = READ(inode, i_sb, s_magic);
+	walk.record->super_dev = READ(inode, i_sb, s_dev);
+	walk.record->mode = READ(inode, i_mode);
+	walk.record->unlinked = !READ(inode, i_nlink);
+	walk.record->whole = walk.record->length = 0;
+	aliases.next = READ(inode, i_dentry.first);
+	if (aliases.next && !S_ISBLK(walk.record->mode)) {
+		bpf_loop(ALIASES_SEEN, alias_step, &aliases, 0);
+		walk.dentry = aliases.found;
+		if (!PEEK1(aliases.found, d_hash.pprev))
+			walk.record->unlinked = 1;
+		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
+	}
+	if (send(walk.record)) {
+		__sync_fetch_and_add(&lost.names, 1);
+		/* the next row of this file tries again; of one that has a name, in the next round */
+		if (!known)
+			bpf_map_delete_elem(&files, &id);
+	}
+	barrier();
+	cpu->naming = 0;
+	return !S_ISBLK(READ(inode, i_mode)) &&
+	       (cpu->named != mount_key(inode, &id) || cpu->named_round != round);
+}
+
+/* Side by side, as older kernels give programs and all that they call 512 bytes of stack. */
+static __always_inline void name_file(struct subject *subject, struct file_id *file)
+{
+	if (announce(subject, file))
+		announce_mount(subject, file);
+}
+
+/* Run by user space for a file, by the address of its inode, that had no name or one for the time being. */
+SEC("raw_tp")
+int look_again(u64 *context)
+{
+	struct subject subject = { context[0], AGAIN };
+	struct file_id id;
+
+	file_of(PLAIN(inode, (void *)subject.inode), &id);
+	name_file(&subject, &id);
+	return 0;
+}
+
+#endif
