@@ -117,6 +117,46 @@ int BPF_PROG(on_direct_complete, struct kiocb *iocb, int error, ssize_t bytes)
 	return direct_completes(iocb, bytes, false);
 }
 
+/*
+ * splice(2) and sendfile(2) read from and write to a device that is open with O_DIRECT by pages of the kernel's,
+ * which are not pinned. The bio takes them as they are listed, and is marked like a clone for that. On other devices
+ * that is the device's own business, and for files iomap tells.
+ */
+static __always_inline int spliced_bio(struct bio *bio, struct task_state *state, struct pt_regs *regs, u32 nr)
+{
+	CURRENT(trusted, task);
+	bool write = READ(bio, bi_opf) & 1, again;
+	struct row_key key = {};
+	struct ledger *ledger;
+	struct inode *inode;
+	struct file *file;
+	u64 pos, serial, at = write ? ARG4(regs) : ARG2(regs);
+	u32 epoch = 0;
+
+	if (nr == NR_sendfile)
+		file = file_of_fd(task, write ? ARG1(regs) : ARG2(regs));
+	else
+		file = file_of_fd(task, write ? ARG3(regs) : ARG1(regs));
+	if (!file || !(READ(file, f_flags) & O_DIRECT))
+		return 0;
+	inode = READ(file, f_mapping, host);
+	if (!S_ISBLK(READ(inode, i_mode)) || READ(bio, bi_bdev, bd_dev) != READ(inode, i_rdev))
+		return 0;
+	if (nr == NR_splice) {
+		/* it leaves the counts of reads and writes as they are: its position tells one from the next */
+		pos = READ(file, f_pos);
+		if (at)
+			bpf_probe_read_user(&pos, sizeof(pos), (void *)at);
+		epoch = pos >> 9;
+	}
+	ledger = ledger_of(task, inode, 0, &key);
+	serial = write ? task->ioac.syscw : task->ioac.syscr;
+	again = same_call(&state->bio, (u64)inode, serial, nr, epoch);
+	set_call(&state->bio, (u64)inode, serial, nr, epoch);
+	count_direct(ledger, write, !again, READ(bio, bi_iter.bi_size));
+	return 0;
+}
+
 SEC("raw_tp/block_bio_queue")
 int BPF_PROG(on_bio, struct bio *raw_bio)
 {
@@ -128,16 +168,21 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	struct row_key key = {};
 	struct file *file;
 	struct inode *inode;
-	bool write, again;
+	bool write, again, pinned;
 	u64 serial;
 	u32 nr;
 
-	if (!(READ(bio, bi_flags) & (1 << BIO_PAGE_PINNED)))
+	if (!(READ(bio, bi_flags) & (1 << BIO_PAGE_PINNED | 1 << BIO_CLONED)))
 		return 0;
-	if (!in_scope(task) || task->flags & PF_KTHREAD || !(state = state_of(trusted)))
+	if (!in_scope(task) || task->flags & PF_KTHREAD)
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
+	pinned = READ(bio, bi_flags) & 1 << BIO_PAGE_PINNED;
+	if ((!pinned && nr != NR_splice && nr != NR_sendfile) || !(state = state_of(trusted)))
+		return 0;
+	if (!pinned)
+		return spliced_bio(bio, state, regs, nr);
 	write = READ(bio, bi_opf) & 1;
 	if (call_kind(nr) & (CALL_READ | CALL_WRITE)) {
 		file = file_of_fd(task, ARG1(regs));

@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use io_uring::{IoUring, opcode, squeue, types};
 use libtest_mimic::Trial;
 use rustix::fs::IFlags;
+use rustix::pipe::{SpliceFlags, splice};
 
 use cachewise_model::Counter;
 
@@ -30,6 +31,9 @@ use crate::stand::{Evictions, Room, device_trial, trial};
 use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
 
 const FILE_BYTES: u64 = 8 << 20;
+
+/// What a pipe takes.
+const PIPE_BYTES: u64 = 64 << 10;
 
 const SIZES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 
@@ -47,6 +51,10 @@ pub fn trials() -> Vec<Trial> {
         trials.push(device_trial("buffered", device_buffered));
     }
     trials.push(device_trial("direct", device_direct));
+    trials.push(device_trial(
+        "spliced_direct_reads_are_direct",
+        device_spliced,
+    ));
     trials
 }
 
@@ -313,6 +321,60 @@ fn direct_writes_to(room: &mut Room, subject: &Subject, call: &str, may_be_buffe
             }
         }
     }
+}
+
+/// By pages of the kernel's: sendfile is one request, and so is each splice, however many chunks it has.
+fn device_spliced(room: &mut Room) -> Result<()> {
+    const BYTES: u64 = 128 << 10;
+    let subject = Subject::open(room.stand.device()?.to_owned())?;
+    for (name, requests) in [("sendfile", 1), ("splice", BYTES / PIPE_BYTES)] {
+        let label = Label::new("device", format!("{name}, O_DIRECT")).size(BYTES);
+        let measured = room.stand.measure(
+            &label,
+            &subject,
+            Evictions::Spoil,
+            || subject.evict(),
+            |(), _| {
+                let file = open_direct(subject.path(), false)?;
+                let null = File::options()
+                    .write(true)
+                    .open("/dev/null")
+                    .context("open")?;
+                let (out, into) = rustix::pipe::pipe().context("pipe")?;
+                let mut moved = 0;
+                while moved < BYTES {
+                    moved += match name {
+                        "sendfile" => rustix::fs::sendfile(&null, &file, None, BYTES as usize),
+                        _ => {
+                            let flags = SpliceFlags::empty();
+                            let got = splice(&file, None, &into, None, PIPE_BYTES as usize, flags)
+                                .context("splice from the device")?;
+                            splice(&out, None, &null, None, got, flags)
+                        }
+                    }
+                    .context(name)? as u64;
+                }
+                Ok(())
+            },
+        );
+        match measured {
+            Ok(done) => {
+                let ledger = &done.ledger;
+                let comparison = Comparison::new()
+                    .exact(
+                        "direct requests",
+                        requests,
+                        ledger[Counter::DirectReadRequests],
+                    )
+                    .exact("direct bytes", BYTES, ledger[Counter::DirectReadBytes])
+                    .exact("pages", 0, ledger[Counter::ReadRequestedPages])
+                    .silently("written", 0, ledger[Counter::DirectWriteBytes]);
+                room.judge(label, comparison);
+            }
+            Err(problem) => room.failed(&label, &problem),
+        }
+    }
+    Ok(())
 }
 
 /// A device read as a file: its pages are its own, not a file's.
