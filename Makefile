@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-tier package test-package setup
+.PHONY: help run test fuzz test-kernels lint bench bench-residency bench-order bench-view bench-io bench-cpu bench-tier package test-package setup
 
 CARGO ?= cargo
 
@@ -23,6 +23,14 @@ run: ## build the release binary and watch dd read 512 MiB cold, warm and around
 test: ## every test; as root the ground-truth tests too. Says in its last lines what was skipped
 	@scripts/setup test
 	@scripts/test
+
+SECONDS ?= 60
+SEED ?= $(shell date +%s)
+
+fuzz: ## random I/O programs against the kernel's own word, for SECONDS=60 with SEED=the time; needs root
+	@scripts/setup test
+	CACHEWISE_FUZZ_SECONDS=$(SECONDS) CACHEWISE_FUZZ_SEED=$(SEED) \
+		$(CARGO) test --locked -p cachewise-probe --test fuzz -- --show-output
 
 test-kernels: ## the ground truth and the release binary on Debian's 6.1 and 6.12 kernels, in virtual machines; a table
 	@scripts/setup kernels

@@ -74,6 +74,12 @@ static long use_step(u32 i, void *context)
 	return 0;
 }
 
+/* A request for one page, and not a chunk of a larger one. */
+static __always_inline bool is_one_page(const struct read *read)
+{
+	return read->start == read->end && !(call_kind(read->call.nr) & CALL_CHUNKED);
+}
+
 /* As ahead_take, for the read that is being counted. */
 ONCE u64 ahead_use(struct task_state *state)
 {
@@ -92,8 +98,8 @@ ONCE u64 ahead_use(struct task_state *state)
 	use.range.hi = read->end;
 	if (!*watch_of(use.range.inode_number))
 		return 0;
-	/* of one page alone it is known: it was there when the event came */
-	if (!read->call.mapping || read->start == read->end || !is_numbered(task, state, read->call.nr))
+	/* of one page alone the task remembers it */
+	if (!read->call.mapping || is_one_page(read) || !is_numbered(task, state, read->call.nr))
 		return ahead_take_range(&use.range);
 	use.call = read->call;
 	bpf_loop(1 << 14, use_step, &use, 0); /* a read returns 2 GiB at most */

@@ -69,8 +69,13 @@ static __always_inline int direct_begins(struct kiocb *raw_iocb, struct iov_iter
 	if (!READ(iter, count) || (!READ(iter, data_source) && READ(iocb, ki_pos) >= READ(file, f_mapping, host, i_size)))
 		return 0;
 	state = state_of(trusted);
-	if (state)
+	if (state) {
+		/* before the bytes of this one are added */
+		if (state->pending.mapping)
+			pending_flush(state);
+		settle_results(state);
 		state->direct_serial = task->ioac.syscr + 1;
+	}
 	if (!ledger_of(task, READ(file, f_mapping, host), 0, &request.key))
 		return 0;
 	request.before = done_before;

@@ -74,7 +74,7 @@ static __always_inline void pending_open(struct task_state *state, struct inode 
 	 * there a hit of such a request has no event either, and misses alone would be a wrong ratio.
 	 */
 	state->pending_counts = !config.by_sys_exit && kind & CALL_READ &&
-				!(state->read.mapping == m && state->read.serial == serial);
+				!same_call(&state->read, m, serial, nr, state->epoch);
 	if (!state->pending_counts || read_range(nr, &state->range) != KNOWN_RANGE ||
 	    state->range.pos >= READ(inode, i_size))
 		return;
@@ -181,6 +181,11 @@ ONCE int book_insert(struct task_state *state)
 		ahead_set(mapping, lo, hi);
 		return 0;
 	}
+	/* splice(2) has no number: what it writes is not to be taken for the read of the one before */
+	if (nr == NR_splice && is_output(&insert->target)) {
+		ADD(ledger, write_new_pages, pages);
+		return 0;
+	}
 	if (!find_range(state, inode, m, serial, nr)) {
 		if (state->write.mapping == m || is_output(&insert->target))
 			ADD(ledger, write_new_pages, pages);
@@ -263,18 +268,23 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	u64 wasted;
 	struct row_key key = {};
 	struct ledger *ledger;
+	struct task_state *state;
 
 	if (folio_is_shmem(folio))
 		return 0;
+	state = bpf_task_storage_get(&tasks, trusted, 0, 0);
+	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
+	if (state && state->read_result.open)
+		settle_read(state);
 	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
-		struct task_state *state = bpf_task_storage_get(&tasks, trusted, 0, 0);
+		u32 nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 
-		if (state && in_uring(state, syscall_nr(task, (void *)bpf_task_pt_regs(trusted)))) {
+		if (state && in_uring(state, nr)) {
 			set_event(state, m, lo, hi);
 			if (flight_cancel(state))
 				return 0;
 		}
-		if (state && state->pending.mapping == m) {
+		if (state && state->pending.mapping == m && state->pending.nr == nr) {
 			/* the file system gave the folio back unread: the insert did not happen */
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
 

@@ -178,6 +178,8 @@ struct result {
 	u64 pos, bytes;	 /* that were booked */
 	u64 start, end;	 /* their pages */
 	u64 misses;	 /* booked */
+	u64 used;	 /* of one page: it was the first use of a page brought in ahead */
+	u64 size;	 /* of the file, before it */
 	u32 generation;
 	u32 open;
 };

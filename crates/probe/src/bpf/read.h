@@ -225,6 +225,8 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		if (state->read_result.open &&
 		    task->ioac.rchar - state->read_result.account < state->read_result.bytes)
 			settle_read(state);
+		if (state->write_result.open)
+			settle_write(state); /* sendfile(2) raises the account of writes too */
 		/* the others are in none of the task's accounts */
 		if (known && kind & (CALL_READ | CALL_CHUNKED) && end >= start) {
 			set_call(&state->read_result.call, m, serial, nr, state->epoch);
@@ -262,6 +264,9 @@ commit:
 		read->mapping = m;
 		read->call = state->read;
 		count_read(state);
+		if (read->tally.used && is_one_page(read) && state->read_result.open &&
+		    state->read_result.call.serial == serial)
+			state->read_result.used = read->tally.used;
 	}
 	return 0;
 }

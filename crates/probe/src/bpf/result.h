@@ -94,6 +94,12 @@ ONCE int settle_read(struct task_state *state)
 	reach->started = (u32)READ(task, start_time);
 	walk.reach = reach;
 	bpf_loop(1 << 14, reach_step, &walk, 0);
+	if (request->used && reach->cut <= request->start) {
+		struct ahead_range range = { request->call.mapping, request->inode_number };
+
+		reach->used = request->used;
+		ahead_set_chunk(&range, request->start, 1ULL << (request->start & (CHUNK_PAGES - 1)));
+	}
 	ledger = ledger_of_request(task, request);
 	unserved = reach->cut <= reach->end ? reach->end - reach->cut + 1 : 0;
 	ADD(ledger, read_unserved_pages, unserved);
@@ -131,11 +137,15 @@ ONCE int settle_write(struct task_state *state)
 		return 0;
 	sure = calls_since == 1;
 	if (!sure) {
-		/* other calls moved bytes too, after it; but the file ends where a write to its end did */
+		/*
+		 * Other calls moved bytes too, after it; but a file that did not reach to where the write began, and
+		 * does now, ends where the write did.
+		 */
 		mapping = PLAIN(address_space, (void *)request->call.mapping);
 		size = READ(mapping, host, i_size);
-		if (size < request->pos + request->bytes) {
-			end = size > request->pos ? size - request->pos : 0;
+		if (request->size <= request->pos && size > request->pos &&
+		    size < request->pos + request->bytes) {
+			end = size - request->pos;
 			sure = end <= moved;
 			moved = sure ? end : moved;
 		}
@@ -164,7 +174,8 @@ static __always_inline void open_result(struct result *result, struct inode *ino
 	result->inode_number = READ(inode, i_ino);
 	result->generation = READ(inode, i_generation);
 	result->account = account;
-	result->misses = 0;
+	result->misses = result->used = 0;
+	result->size = READ(inode, i_size);
 	result->open = 1;
 }
 

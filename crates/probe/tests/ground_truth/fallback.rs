@@ -58,7 +58,10 @@ fn unwilling(room: &Room) -> Result<(Subject, u64)> {
         std::fs::remove_file(&path).context("remove the file")?;
     }
     match room.kind {
-        FileSystem::Ext4 | FileSystem::Ext4Inline => {
+        FileSystem::Ext4
+        | FileSystem::Ext4Inline
+        | FileSystem::Ext4SmallBlocks
+        | FileSystem::Ext4Tiny => {
             let file = File::create(&path).context("create a file")?;
             let flags = rustix::fs::ioctl_getflags(&file).context("lsattr")?;
             let without = flags & !IFlags::from_bits_retain(EXTENTS);

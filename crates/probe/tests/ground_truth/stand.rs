@@ -67,7 +67,7 @@ pub struct Stand {
 
 impl Stand {
     fn set_up() -> Result<Self> {
-        let workshop = Workshop::open()?;
+        let workshop = Workshop::open("ground-truth")?;
         let tools = Tools::new()?;
         let options = Options::new(Scope::Process(std::process::id()), Detail::Rows);
         let probe = Probe::attach(&options).context("attach the probe")?;

@@ -20,6 +20,9 @@ use crate::problem::{Context, Problem, Result};
 /// mkfs.xfs refuses less than 300 MB. The image is sparse: what the tests write is a tenth of it.
 const IMAGE_BYTES: u64 = 320 << 20;
 
+/// A file system that is soon full.
+const TINY_BYTES: u64 = 16 << 20;
+
 /// A bare device for the cases that read the device itself.
 const DEVICE_BYTES: u64 = 16 << 20;
 
@@ -28,6 +31,10 @@ const DEVICE_BYTES: u64 = 16 << 20;
 pub enum FileSystem {
     /// Large folios since 6.16, buffered reads by the generic code.
     Ext4,
+    /// Ext4 with blocks of 1 KiB, as mke2fs makes them for small disks.
+    Ext4SmallBlocks,
+    /// Ext4 on a few MiB, for what needs no space left.
+    Ext4Tiny,
     /// Ext4 that keeps small files in their inodes.
     Ext4Inline,
     /// Large folios, iomap, reflinks.
@@ -63,7 +70,7 @@ impl FileSystem {
     fn mount_type(self) -> &'static str {
         match self {
             FileSystem::XfsLargeBlocks => "xfs",
-            FileSystem::Ext4Inline => "ext4",
+            FileSystem::Ext4Inline | FileSystem::Ext4SmallBlocks | FileSystem::Ext4Tiny => "ext4",
             kind => kind.name(),
         }
     }
@@ -72,6 +79,8 @@ impl FileSystem {
     pub fn name(self) -> &'static str {
         match self {
             FileSystem::Ext4 => "ext4",
+            FileSystem::Ext4SmallBlocks => "ext4-1k",
+            FileSystem::Ext4Tiny => "ext4-tiny",
             FileSystem::Ext4Inline => "ext4-inline",
             FileSystem::Xfs => "xfs",
             FileSystem::XfsLargeBlocks => "xfs-large-blocks",
@@ -105,6 +114,23 @@ impl FileSystem {
                 ];
                 Some(("mkfs.ext4", &OPTIONS, "e2fsprogs"))
             }
+            FileSystem::Ext4SmallBlocks => Some((
+                "mkfs.ext4",
+                &[
+                    "-q",
+                    "-F",
+                    "-b",
+                    "1024",
+                    "-E",
+                    "lazy_itable_init=0,lazy_journal_init=0",
+                ],
+                "e2fsprogs",
+            )),
+            FileSystem::Ext4Tiny => Some((
+                "mkfs.ext4",
+                &["-q", "-F", "-b", "4096", "-m", "0"],
+                "e2fsprogs",
+            )),
             FileSystem::Ext4Inline => Some((
                 "mkfs.ext4",
                 &["-q", "-F", "-b", "4096", "-O", "inline_data", "-I", "256"],
@@ -202,8 +228,9 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk.
-    pub fn open() -> Result<Self> {
+    /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk. What a run of the same
+    /// name left there when it was killed is removed.
+    pub fn open(what: &str) -> Result<Self> {
         let named = std::env::var_os("CACHEWISE_TEST_DIR").map(PathBuf::from);
         let usual = [
             std::env::temp_dir(),
@@ -219,8 +246,9 @@ impl Workshop {
                     Problem::new("no temporary directory on a disk: name one in CACHEWISE_TEST_DIR")
                 })?,
         };
+        remove_leftovers(&parent, &format!("cachewise-{what}-"));
         let directory = tempfile::Builder::new()
-            .prefix(&format!("cachewise-ground-truth-{}-", process::id()))
+            .prefix(&format!("cachewise-{what}-{}-", process::id()))
             .tempdir_in(&parent)
             .context(format_args!("make a directory in {}", parent.display()))?;
         let disks = std::env::var(DISKS).unwrap_or_default();
@@ -278,7 +306,11 @@ impl Workshop {
             )?;
             return Ok(Mounted { directory });
         }
-        let image = self.sparse_file(kind.name(), IMAGE_BYTES)?;
+        let bytes = match kind {
+            FileSystem::Ext4Tiny => TINY_BYTES,
+            _ => IMAGE_BYTES,
+        };
+        let image = self.sparse_file(kind.name(), bytes)?;
         let mut arguments: Vec<&Path> = options.iter().map(Path::new).collect();
         arguments.push(&image);
         run(mkfs, &arguments)?;
@@ -341,6 +373,22 @@ impl Workshop {
             .and_then(|file| file.set_len(bytes))
             .context(format_args!("make {}", path.display()))?;
         Ok(path)
+    }
+}
+
+/// Removes the directories in `parent` that begin with `prefix` and the number of a process that is no more.
+pub fn remove_leftovers(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let process = process.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            // A control group's files go with it, and cannot be removed before.
+            let _ = fs::remove_dir(entry.path()).or_else(|_| fs::remove_dir_all(entry.path()));
+        }
     }
 }
 

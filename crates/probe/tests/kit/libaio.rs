@@ -64,6 +64,35 @@ impl Ring {
         }
     }
 
+    /// Submits one request and waits for it; gives its result as the kernel does, or that of io_submit(2).
+    pub fn one(&self, opcode: u16, file: &File, offset: u64, buffer: &mut [u8]) -> Result<i64> {
+        let mut request = Iocb {
+            opcode,
+            fd: file.as_raw_fd() as u32,
+            buffer: buffer.as_mut_ptr() as u64,
+            bytes: buffer.len() as u64,
+            offset: offset as i64,
+            ..Iocb::default()
+        };
+        let mut pointer = &raw mut request;
+        let mut event = Event::default();
+        // SAFETY: request, buffer and event live until the request has ended, for which the second call waits.
+        let (submitted, ended) = unsafe {
+            let submitted = libc::syscall(libc::SYS_io_submit, self.0, 1, &raw mut pointer);
+            if submitted != 1 {
+                let error = io::Error::last_os_error().raw_os_error();
+                return Ok(-i64::from(error.unwrap_or(libc::EIO)));
+            }
+            let ended = libc::syscall(libc::SYS_io_getevents, self.0, 1, 1, &raw mut event, 0);
+            (submitted, ended)
+        };
+        if (submitted, ended) == (1, 1) {
+            Ok(event.result)
+        } else {
+            Err(Problem::new(format!("io_getevents gave {ended}")))
+        }
+    }
+
     /// Submits all in one call and waits for them; gives the bytes that they moved.
     pub fn run(
         &self,

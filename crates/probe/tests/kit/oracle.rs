@@ -158,7 +158,7 @@ fn mincore(file: &File, pages: &Range<u64>) -> io::Result<u64> {
 }
 
 /// How many faults this thread has had.
-fn faults() -> u64 {
+pub fn faults() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: getrusage fills the struct that it is given; RUSAGE_THREAD is known to every kernel
     // that has cachestat, so it cannot fail and leave it unset.

@@ -415,6 +415,11 @@ impl Mapping {
             .context("madvise")
     }
 
+    /// Where it begins, for system calls that check for themselves what is there.
+    pub fn start(&self) -> *mut libc::c_void {
+        self.start.as_ptr().cast()
+    }
+
     /// The address of a page.
     fn page(&self, page: u64) -> *mut u8 {
         let offset = (page * page_size()) as usize;

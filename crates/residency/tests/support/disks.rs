@@ -51,7 +51,7 @@ pub fn run(
 }
 
 fn on(kind: FileSystem, test: Test) -> Result<Completion, Failed> {
-    let workshop = Workshop::open().map_err(|problem| problem.to_string())?;
+    let workshop = Workshop::open("residency").map_err(|problem| problem.to_string())?;
     let mounted = match workshop.mount(kind) {
         Ok(mounted) => mounted,
         Err(NotMounted::Missing(what)) => return Ok(Completion::ignored_with(what)),

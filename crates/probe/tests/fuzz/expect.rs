@@ -1,0 +1,453 @@
+//! The figures that a file's counters must have: what each operation was seen to do, added up.
+//!
+//! The definitions are those of docs/counting.md. An operation is judged by its arguments, its result, and the
+//! pages that were in the cache before it and after it; the probe has no say.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use cachewise_model::{Counter, Ledger, contradicts_itself};
+
+use crate::image::FileSystem;
+use crate::open::{OPEN, met};
+use crate::oracle::pages_of;
+use crate::program::{Argument, Call, Operation};
+use crate::task::Outcome;
+use crate::watch::Seen;
+
+/// The counters that are compared, file by file.
+const COMPARED: [Counter; 27] = [
+    Counter::ReadRequests,
+    Counter::ReadRequestedPages,
+    Counter::ReadRequestedBytes,
+    Counter::ReadHitPages,
+    Counter::ReadMissedPages,
+    Counter::ReadaheadPages,
+    Counter::ReadaheadHitPages,
+    Counter::ReadUnservedPages,
+    Counter::ReadUnservedBytes,
+    Counter::ReadFailedRequests,
+    Counter::PrefetchPages,
+    Counter::FaultRequests,
+    Counter::FaultMissPages,
+    Counter::FaultReadaheadPages,
+    Counter::WriteRequests,
+    Counter::WritePages,
+    Counter::WriteBytes,
+    Counter::WriteNewPages,
+    Counter::WriteUnservedBytes,
+    Counter::WriteFailedRequests,
+    Counter::DirectReadRequests,
+    Counter::DirectReadBytes,
+    Counter::DirectReadFailedRequests,
+    Counter::DirectWriteRequests,
+    Counter::DirectWriteBytes,
+    Counter::DirectWriteFailedRequests,
+    Counter::EvictedOtherPages,
+];
+
+/// Pages that sendfile(2) and copy_file_range(2) move at once.
+const CHUNK_PAGES: u64 = 16;
+
+/// How often ext4 tries to find space for a write.
+const ATTEMPTS: u64 = 4;
+
+/// Bounds that are not compared stay so.
+const FREE: Bounds = (0, u64::MAX);
+
+/// Pages of the folios in which a range begins and ends that the kernel reads for an operation and drops again.
+const PASSING: u64 = 64;
+
+/// Smallest and largest figure that is right.
+type Bounds = (u64, u64);
+
+/// One figure that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The file's number in the program.
+    pub file: usize,
+    /// The counter, or the invariant.
+    pub what: &'static str,
+    /// What is right.
+    pub expected: Bounds,
+    /// What was counted.
+    pub counted: u64,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Difference {
+            file,
+            what,
+            expected: (low, high),
+            counted,
+        } = self;
+        write!(formatter, "file {file}: {what}: expected {low}")?;
+        match *high {
+            high if high == *low => {}
+            u64::MAX => write!(formatter, " or more")?,
+            high => write!(formatter, " to {high}")?,
+        }
+        write!(formatter, ", counted {counted}")
+    }
+}
+
+/// Whether a page came in by readahead and was not read since.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    #[default]
+    No,
+    Yes,
+    /// It did, and may have been replaced since.
+    Maybe,
+}
+
+/// The figures of a file.
+#[derive(Debug, Default, Clone)]
+pub struct Expected {
+    bounds: BTreeMap<Counter, Bounds>,
+    /// Pages that are in the cache because of readahead, and that nothing has read.
+    ahead: Vec<Ahead>,
+}
+
+/// An operation on a file, with all that is known of it.
+#[derive(Debug)]
+pub struct Moment<'p> {
+    /// The operation.
+    pub operation: &'p Operation,
+    /// Its result.
+    pub outcome: Outcome,
+    /// The file right before.
+    pub before: &'p Seen,
+    /// The file right after.
+    pub after: &'p Seen,
+    /// Page faults meanwhile.
+    pub faults: u64,
+    /// The file system.
+    pub kind: FileSystem,
+    /// Of a copy: its other end is the same file.
+    pub inside: bool,
+}
+
+impl Moment<'_> {
+    /// The kernel refused it before it reached the file.
+    fn is_refused(&self) -> bool {
+        [libc::EINVAL, libc::EOPNOTSUPP, libc::EBADF, libc::EFBIG]
+            .iter()
+            .any(|error| self.outcome == -i64::from(*error))
+    }
+
+    /// Of a read: it moved less than there is.
+    pub fn ends_short(&self) -> bool {
+        let offset = self.operation.get(Argument::Offset);
+        let end = (offset + self.operation.length()).min(self.before.size);
+        self.outcome < end.saturating_sub(offset) as i64
+    }
+
+    fn new_pages(&self) -> u64 {
+        self.after.new_since(self.before).count() as u64
+    }
+}
+
+impl Expected {
+    /// So many more.
+    pub fn add(&mut self, counter: Counter, number: u64) {
+        self.between(counter, number, number);
+    }
+
+    /// From so many to so many more.
+    pub fn between(&mut self, counter: Counter, low: u64, high: u64) {
+        let bounds = self.bounds.entry(counter).or_default();
+        if *bounds == FREE {
+            return;
+        }
+        *bounds = (bounds.0 + low, bounds.1.saturating_add(high));
+    }
+
+    /// Any number.
+    pub fn free(&mut self, counters: &[Counter]) {
+        for counter in counters {
+            self.bounds.insert(*counter, FREE);
+        }
+    }
+
+    fn ahead(&mut self, page: u64) -> &mut Ahead {
+        let page = page as usize;
+        if self.ahead.len() <= page {
+            self.ahead.resize(page + 1, Ahead::No);
+        }
+        &mut self.ahead[page]
+    }
+
+    fn came_ahead(&mut self, pages: impl IntoIterator<Item = u64>) {
+        for page in pages {
+            let ahead = self.ahead(page);
+            if *ahead == Ahead::No {
+                *ahead = Ahead::Yes;
+            }
+        }
+    }
+
+    /// An operation on the file, named as the first of its files or as the second; gives the documented gaps that
+    /// it meets.
+    pub fn note(&mut self, moment: &Moment, second: bool) -> Vec<usize> {
+        let operation = moment.operation;
+        let offset = operation
+            .all(Argument::Offset)
+            .nth(usize::from(second))
+            .unwrap_or(0);
+        let length = operation.length();
+        let new = moment.new_pages();
+        // Truncated, evicted by advice, invalidated.
+        let gone: Vec<u64> = moment.before.new_since(moment.after).collect();
+        if !(moment.inside && second) {
+            self.add(Counter::EvictedOtherPages, gone.len() as u64);
+        }
+        match operation.call {
+            Call::Copy if second => self.spliced_in(moment, offset, length),
+            Call::SpliceIn => self.spliced_in(moment, offset, length),
+            Call::Read
+            | Call::Pread
+            | Call::Preadv
+            | Call::NoWait
+            | Call::DontCache
+            | Call::BadRead
+            | Call::Sendfile
+            | Call::SendSocket
+            | Call::Splice
+            | Call::AioRead
+            | Call::Copy => self.read(moment, offset, length),
+            Call::Append => self.write(moment, moment.before.size, length),
+            Call::Write
+            | Call::Pwrite
+            | Call::Pwritev
+            | Call::BadWrite
+            | Call::LimitedWrite
+            | Call::AioWrite => self.write(moment, offset, length),
+            Call::DirectRead => self.direct_read(moment, offset, length),
+            Call::DirectWrite => self.direct_write(moment, length),
+            Call::Touch | Call::Store => {
+                let missed = moment
+                    .faults
+                    .min(new)
+                    .min(u64::from(!moment.before.has(operation.get(Argument::Page))));
+                self.add(Counter::FaultRequests, moment.faults);
+                self.add(Counter::FaultMissPages, missed);
+                self.add(Counter::FaultReadaheadPages, new - missed);
+            }
+            Call::Madvise | Call::WillNeed | Call::Readahead => {
+                self.add(Counter::PrefetchPages, new);
+                self.came_ahead(moment.after.new_since(moment.before));
+            }
+            // The page that is cut, whose rest is zeroed.
+            Call::Truncate | Call::Punch | Call::Allocate => self.passing(new, PASSING),
+            _ => {}
+        }
+        for page in gone {
+            *self.ahead(page) = Ahead::No;
+        }
+        let met: Vec<usize> = met(moment).collect();
+        for gap in &met {
+            self.free(OPEN[*gap].figures);
+        }
+        met
+    }
+
+    /// Pages that an operation other than a read may have inserted: those of `new`, and up to `most` more that are gone
+    /// again.
+    fn passing(&mut self, new: u64, most: u64) {
+        self.between(Counter::WriteNewPages, 0, new + most);
+        self.between(Counter::EvictedOtherPages, 0, most);
+        for ahead in self.ahead.iter_mut().filter(|ahead| **ahead == Ahead::Yes) {
+            *ahead = Ahead::Maybe;
+        }
+    }
+
+    /// A read through the cache.
+    pub fn read(&mut self, moment: &Moment, offset: u64, length: u64) {
+        let bytes = offset..(offset.saturating_add(length)).min(moment.before.size);
+        let pages = pages_of(&bytes);
+        if bytes.is_empty() || moment.is_refused() {
+            return;
+        }
+        let new: Vec<u64> = moment.after.new_since(moment.before).collect();
+        let got = u64::try_from(moment.outcome).unwrap_or(0);
+        let reached = pages_of(&(offset..offset + got));
+        let would_wait = moment.outcome == -i64::from(libc::EAGAIN);
+        if got == 0 && new.is_empty() && (would_wait || !moment.before.has(pages.start)) {
+            return; // it left no event, and is none
+        }
+        let requested = pages.end - pages.start;
+        let unserved = requested - (reached.end - reached.start);
+        let size = bytes.end - bytes.start;
+        self.add(Counter::ReadRequests, 1);
+        if matches!(moment.operation.call, Call::SendSocket | Call::Copy) && got < size {
+            // Of its chunks those that were begun are requested.
+            self.between(Counter::ReadRequestedPages, requested - unserved, requested);
+            self.between(Counter::ReadUnservedPages, 0, unserved);
+            self.between(Counter::ReadRequestedBytes, got, size);
+            self.between(Counter::ReadUnservedBytes, 0, size - got);
+            // Its last chunk was read as far as the pipe, and no further.
+            for page in reached.end..pages.end.min(reached.end + CHUNK_PAGES) {
+                let ahead = self.ahead(page);
+                if *ahead == Ahead::Yes || !moment.before.has(page) {
+                    *ahead = Ahead::Maybe;
+                }
+            }
+        } else {
+            self.add(Counter::ReadRequestedPages, requested);
+            self.add(Counter::ReadUnservedPages, unserved);
+            self.add(Counter::ReadRequestedBytes, size);
+            self.add(Counter::ReadUnservedBytes, size - got);
+        }
+        self.add(Counter::ReadFailedRequests, u64::from(got == 0));
+        let hits: Vec<u64> = reached
+            .clone()
+            .filter(|page| moment.before.has(*page))
+            .collect();
+        self.add(Counter::ReadHitPages, hits.len() as u64);
+        self.add(
+            Counter::ReadMissedPages,
+            reached.end - reached.start - hits.len() as u64,
+        );
+        for page in reached.clone() {
+            let ahead = std::mem::take(self.ahead(page));
+            if moment.before.has(page) {
+                let (sure, most) = (ahead == Ahead::Yes, ahead != Ahead::No);
+                self.between(Counter::ReadaheadHitPages, sure.into(), most.into());
+            }
+        }
+        let ahead: Vec<u64> = (new.into_iter())
+            .filter(|page| !reached.contains(page))
+            .collect();
+        if moment.inside {
+            // Some of them the copy may have written.
+            self.between(Counter::ReadaheadPages, 0, ahead.len() as u64);
+            self.free(&[Counter::ReadaheadHitPages]);
+        } else {
+            self.add(Counter::ReadaheadPages, ahead.len() as u64);
+            self.came_ahead(ahead);
+        }
+        if moment.operation.call == Call::DontCache {
+            // Pages that it brought in are gone again, those around it too.
+            let here = |page: &u64| moment.after.has(*page);
+            let dropped = reached.filter(|page| !moment.before.has(*page) && !here(page));
+            self.between(Counter::EvictedOtherPages, dropped.count() as u64, u64::MAX);
+            self.free(&[Counter::ReadaheadPages]);
+        }
+    }
+
+    /// A write through the cache.
+    pub fn write(&mut self, moment: &Moment, offset: u64, length: u64) {
+        let got = u64::try_from(moment.outcome).unwrap_or(0);
+        if length == 0 {
+            return;
+        }
+        let new = moment.new_pages();
+        let pages = |range: Range<u64>| {
+            let pages = pages_of(&range);
+            pages.end - pages.start
+        };
+        if got == 0 {
+            // It may have been refused before it reached the file.
+            self.between(Counter::WriteRequests, 0, 1);
+            self.between(Counter::WriteFailedRequests, 0, 1);
+            self.between(Counter::WriteUnservedBytes, 0, length);
+        } else {
+            self.add(Counter::WriteRequests, 1);
+            self.add(Counter::WriteBytes, got);
+            self.add(Counter::WritePages, pages(offset..offset + got));
+            self.add(Counter::WriteUnservedBytes, length - got);
+        }
+        if moment.inside {
+            self.between(Counter::WriteNewPages, 0, new);
+        } else if got == length && moment.kind != FileSystem::Ext4Tiny {
+            self.add(Counter::WriteNewPages, new);
+        } else {
+            // Pages that it inserted behind its end can be gone again; so can those of a first attempt that found no
+            // space.
+            self.passing(new, ATTEMPTS * (pages(offset..offset + length) + PASSING));
+        }
+    }
+
+    /// Of splice(2) from a pipe and copy_file_range(2), whose pieces are writes of their own.
+    fn spliced_in(&mut self, moment: &Moment, offset: u64, length: u64) {
+        self.write(moment, offset, length);
+        self.free(&[
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+        ]);
+    }
+
+    fn direct_read(&mut self, moment: &Moment, offset: u64, length: u64) {
+        let got = u64::try_from(moment.outcome).unwrap_or(0);
+        if length == 0 || offset >= moment.before.size {
+            return;
+        }
+        self.add(Counter::DirectReadBytes, got);
+        if got > 0 {
+            self.add(Counter::DirectReadRequests, 1);
+        } else {
+            self.between(Counter::DirectReadRequests, 0, 1);
+            self.between(Counter::DirectReadFailedRequests, 0, 1);
+        }
+    }
+
+    fn direct_write(&mut self, moment: &Moment, length: u64) {
+        let got = u64::try_from(moment.outcome).unwrap_or(0);
+        if length == 0 {
+            return;
+        }
+        self.add(Counter::DirectWriteBytes, got);
+        if got > 0 {
+            self.add(Counter::DirectWriteRequests, 1);
+            self.add(Counter::WriteNewPages, moment.new_pages());
+        } else {
+            self.passing(moment.new_pages(), PASSING);
+            self.between(Counter::DirectWriteRequests, 0, 1);
+            self.between(Counter::DirectWriteFailedRequests, 0, 1);
+        }
+    }
+
+    /// What is wrong in a file's counters. `came`: its residency at the end less that at the beginning.
+    pub fn compare(&self, file: usize, ledger: &Ledger, came: i64) -> Vec<Difference> {
+        let mut differences = Vec::new();
+        for counter in COMPARED {
+            // A figure that says that it is inexact, or not known, is no lie.
+            let Some(counted) = ledger.get(counter).exact() else {
+                continue;
+            };
+            let expected = self.bounds.get(&counter).copied().unwrap_or_default();
+            if !(expected.0..=expected.1).contains(&counted) {
+                differences.push(Difference {
+                    file,
+                    what: counter.id(),
+                    expected,
+                    counted,
+                });
+            }
+        }
+        let gone = ledger[Counter::EvictedOtherPages] + ledger[Counter::EvictedReclaimPages];
+        let inserted = ledger.inserted_pages().known().unwrap_or(u64::MAX);
+        let must = u64::try_from(came + gone as i64).unwrap_or(0);
+        if inserted != must {
+            differences.push(Difference {
+                file,
+                what: "inserted pages, by residency and evictions",
+                expected: (must, must),
+                counted: inserted,
+            });
+        }
+        if contradicts_itself(ledger) {
+            differences.push(Difference {
+                file,
+                what: "rows that contradict themselves",
+                expected: (0, 0),
+                counted: 1,
+            });
+        }
+        differences
+    }
+}

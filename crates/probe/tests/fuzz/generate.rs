@@ -1,0 +1,177 @@
+//! Random programs: all of them follow from a seed and a number.
+
+use crate::image::FileSystem;
+use crate::oracle::page_size;
+use crate::program::{Argument, Call, Initial, Made, Operation, Program};
+use crate::random::Random;
+use crate::task::flags;
+
+/// The file systems that programs run on.
+pub const PLACES: [FileSystem; 7] = [
+    FileSystem::Ext4,
+    FileSystem::Xfs,
+    FileSystem::Btrfs,
+    FileSystem::Ext4SmallBlocks,
+    FileSystem::Ext4Inline,
+    FileSystem::XfsLargeBlocks,
+    FileSystem::Ext4Tiny,
+];
+
+/// How often each operation comes, in parts of their sum.
+const SYNCHRONOUS: [(Call, u64); 33] = [
+    (Call::Read, 8),
+    (Call::Pread, 12),
+    (Call::Preadv, 6),
+    (Call::NoWait, 5),
+    (Call::DontCache, 2),
+    (Call::BadRead, 5),
+    (Call::Sendfile, 5),
+    (Call::SendSocket, 3),
+    (Call::Splice, 5),
+    (Call::Write, 5),
+    (Call::Pwrite, 6),
+    (Call::Pwritev, 4),
+    (Call::Append, 3),
+    (Call::BadWrite, 3),
+    (Call::LimitedWrite, 2),
+    (Call::SpliceIn, 2),
+    (Call::Copy, 3),
+    (Call::Touch, 5),
+    (Call::Store, 3),
+    (Call::Madvise, 2),
+    (Call::WillNeed, 4),
+    (Call::DontNeed, 5),
+    (Call::Random, 2),
+    (Call::Normal, 1),
+    (Call::Readahead, 3),
+    (Call::DirectRead, 4),
+    (Call::DirectWrite, 3),
+    (Call::Truncate, 4),
+    (Call::Punch, 3),
+    (Call::Allocate, 1),
+    (Call::Fsync, 3),
+    (Call::Unlink, 1),
+    (Call::Rename, 1),
+];
+
+/// The largest file.
+const MOST_BYTES: u64 = 1_300_000;
+
+/// Makes a program.
+pub fn program(place: FileSystem, random: &mut Random) -> Program {
+    let files: Vec<Made> = (0..1 + random.below(2))
+        .map(|_| Made {
+            bytes: size(random),
+            initial: Initial::ALL[random.below(3) as usize],
+        })
+        .collect();
+    let mut program = Program {
+        place: place.name().to_owned(),
+        memory: None,
+        files,
+        tasks: Vec::new(),
+    };
+    let most = 1 + random.below(30);
+    let operations = 1 + random.below(most);
+    let task = (0..operations)
+        .map(|_| operation(place, &program.files, random))
+        .collect();
+    program.tasks.push(task);
+    if place == FileSystem::Ext4Tiny {
+        let fill = Operation {
+            call: Call::Fill,
+            numbers: vec![random.below(1 << 20)],
+        };
+        program.tasks[0].insert(0, fill);
+    }
+    program
+}
+
+fn operation(place: FileSystem, files: &[Made], random: &mut Random) -> Operation {
+    let sum: u64 = SYNCHRONOUS.iter().map(|(_, weight)| weight).sum();
+    let mut lot = random.below(sum);
+    let mut call = Call::Pread;
+    for (one, weight) in SYNCHRONOUS {
+        if lot < weight {
+            call = one;
+            break;
+        }
+        lot -= weight;
+    }
+    let mut numbers: Vec<u64> = Vec::new();
+    let mut file = 0;
+    let mut files_named = 0;
+    for argument in call.arguments() {
+        let number = match argument {
+            Argument::File => {
+                file = random.below(files.len() as u64) as usize;
+                files_named += 1;
+                file as u64
+            }
+            // Where blocks can be shared, copy_file_range(2) copies only what is not aligned.
+            Argument::Offset if files_named == 2 && place.has_reflinks() => {
+                offset(files[file].bytes, random) | 1
+            }
+            Argument::Offset => offset(files[file].bytes, random),
+            Argument::Length => length(random),
+            Argument::Good => match random.below(3) {
+                0 => 0,
+                1 => random.below(20) * page_size(),
+                _ => random.below(100_000),
+            },
+            Argument::Pieces => [2, 3, 17, 100, 1024][random.below(5) as usize],
+            Argument::Page => random.below(files[file].bytes / page_size() + 2),
+            Argument::Flags => random.below(flags::ALL + 1),
+            Argument::Size => size(random),
+        };
+        numbers.push(number);
+    }
+    let mut operation = Operation { call, numbers };
+    if matches!(call, Call::DirectRead | Call::DirectWrite) && random.below(8) > 0 {
+        align(&mut operation, 512 << (3 * random.below(2)));
+    }
+    operation
+}
+
+/// Makes offset and length multiples of a number.
+fn align(operation: &mut Operation, bytes: u64) {
+    let arguments = operation.call.arguments().iter();
+    for (argument, number) in arguments.zip(&mut operation.numbers) {
+        if matches!(argument, Argument::Offset | Argument::Length) {
+            *number = *number / bytes * bytes;
+        }
+    }
+}
+
+fn size(random: &mut Random) -> u64 {
+    match random.below(6) {
+        0 => random.below(200),
+        1 => random.below(5) * page_size(),
+        2 => random.below(20_000),
+        3 => random.below(300) * page_size(),
+        _ => random.below(MOST_BYTES),
+    }
+}
+
+/// A byte of a file, mostly: some are behind its end, and many are where pages or blocks begin.
+fn offset(bytes: u64, random: &mut Random) -> u64 {
+    let anywhere = random.below(bytes + bytes / 8 + 100);
+    match random.below(4) {
+        0 => 0,
+        1 => anywhere / page_size() * page_size(),
+        2 => anywhere / 1024 * 1024,
+        _ => anywhere,
+    }
+}
+
+fn length(random: &mut Random) -> u64 {
+    match random.below(8) {
+        0 => random.below(3),
+        1 => random.below(200),
+        2 => page_size(),
+        3 => random.below(40) * page_size(),
+        4 | 5 => random.below(30_000),
+        6 => random.below(300_000),
+        _ => random.below(1 << 20),
+    }
+}

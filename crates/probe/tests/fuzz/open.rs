@@ -1,0 +1,206 @@
+//! Gaps that docs/counting.md documents: where a program meets one, the figures that it touches are not compared.
+
+use cachewise_model::Counter;
+
+use crate::expect::Moment;
+use crate::image::FileSystem;
+use crate::oracle::pages_of;
+use crate::program::{Argument, Call};
+
+/// A documented gap.
+#[derive(Debug)]
+pub struct Gap {
+    /// A few words, for the summary of a run.
+    pub name: &'static str,
+    /// Why the probe cannot tell; docs/counting.md says the same to users.
+    pub reason: &'static str,
+    /// The figures of the file that are not compared.
+    pub figures: &'static [Counter],
+    /// Its bytes can be taken for those that a read before it did not move.
+    pub hides: bool,
+    /// Whether an operation meets it.
+    applies: fn(&Moment) -> bool,
+}
+
+/// All of them.
+pub const OPEN: [Gap; 8] = [
+    Gap {
+        name: "a read of one cached page",
+        reason: "it is booked without a look at the task, so a short read before it can count as served",
+        figures: &[],
+        hides: true,
+        applies: |moment| {
+            let offset = moment.operation.get(Argument::Offset);
+            let pages = pages_of(&(offset..offset + moment.operation.length()));
+            matches!(moment.operation.call, Call::Read | Call::Pread)
+                && pages.end == pages.start + 1
+                && moment.before.has(pages.start)
+        },
+    },
+    Gap {
+        name: "a short read in front of a page that is not up to date",
+        reason: "the kernel is silent on a batch that ends in such a page, and no later batch follows",
+        figures: &[
+            Counter::ReadRequests,
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadHitPages,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+            Counter::ReadFailedRequests,
+            Counter::ReadaheadHitPages,
+        ],
+        hides: true,
+        applies: |moment| {
+            let offset = moment.operation.get(Argument::Offset);
+            let end = (offset + moment.operation.length()).min(moment.before.size);
+            matches!(moment.operation.call, Call::NoWait | Call::BadRead)
+                && moment.ends_short()
+                && moment.before.has_unready(pages_of(&(offset..end)))
+        },
+    },
+    Gap {
+        name: "cold inline data by sendfile, splice or copy_file_range",
+        reason: "the kernel has no event for it, and only the pages of plain reads tell of their request",
+        figures: &[
+            Counter::ReadRequests,
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadPages,
+            Counter::ReadHitPages,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+            Counter::ReadaheadHitPages,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.kind == FileSystem::Ext4Inline
+                && moment.before.count() == 0
+                && matches!(
+                    moment.operation.call,
+                    Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy
+                )
+        },
+    },
+    Gap {
+        name: "one cached page into memory that cannot be written",
+        reason: "the short way through the event keeps no state of the task, so the result is not looked for",
+        figures: &[
+            Counter::ReadHitPages,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+            Counter::ReadFailedRequests,
+            Counter::ReadaheadHitPages,
+        ],
+        hides: false,
+        applies: |moment| {
+            let offset = moment.operation.get(Argument::Offset);
+            let end = offset + moment.operation.length();
+            let pages = pages_of(&(offset..end.min(moment.before.size)));
+            moment.operation.call == Call::BadRead
+                && moment.outcome < moment.operation.length() as i64
+                && pages.end == pages.start + 1
+                && moment.before.has(pages.start)
+        },
+    },
+    Gap {
+        name: "inline data that readahead gives back",
+        reason: "the kernel removes the page again before the call returns",
+        figures: &[
+            Counter::PrefetchPages,
+            Counter::FaultReadaheadPages,
+            Counter::EvictedOtherPages,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.kind == FileSystem::Ext4Inline
+                && matches!(
+                    moment.operation.call,
+                    Call::WillNeed | Call::Readahead | Call::Madvise | Call::Touch | Call::Store
+                )
+        },
+    },
+    Gap {
+        name: "direct I/O that the file system does through the cache",
+        reason: "it counts as buffered, in pieces that the file system chooses",
+        figures: &[
+            Counter::ReadRequests,
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadHitPages,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadPages,
+            Counter::ReadaheadHitPages,
+            Counter::ReadUnservedBytes,
+            Counter::ReadUnservedPages,
+            Counter::ReadFailedRequests,
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+            Counter::WriteNewPages,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+            Counter::EvictedOtherPages,
+            Counter::DirectReadRequests,
+            Counter::DirectReadBytes,
+            Counter::DirectReadFailedRequests,
+            Counter::DirectWriteRequests,
+            Counter::DirectWriteBytes,
+            Counter::DirectWriteFailedRequests,
+        ],
+        hides: false,
+        applies: |moment| {
+            matches!(moment.kind, FileSystem::Btrfs | FileSystem::Ext4Inline)
+                && matches!(moment.operation.call, Call::DirectRead | Call::DirectWrite)
+        },
+    },
+    Gap {
+        name: "splice into a file, and copy_file_range that ends short",
+        reason: "the account of writes is raised when the whole call ends, and by splice not at all",
+        figures: &[Counter::WriteBytes],
+        hides: false,
+        applies: |moment| {
+            let short = moment.outcome < moment.operation.length() as i64;
+            match moment.operation.call {
+                Call::SpliceIn => true,
+                Call::Copy => short,
+                _ => false,
+            }
+        },
+    },
+    Gap {
+        name: "writes by splice on btrfs",
+        reason: "the system call's registers name no file that btrfs's event could be compared with",
+        figures: &[
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.kind == FileSystem::Btrfs
+                && matches!(moment.operation.call, Call::SpliceIn | Call::Copy)
+        },
+    },
+];
+
+/// The figures that a read which hides the result of one before it can make wrong.
+pub const OF_RESULTS: &[Counter] = &[
+    Counter::ReadHitPages,
+    Counter::ReadMissedPages,
+    Counter::ReadaheadPages,
+    Counter::ReadaheadHitPages,
+    Counter::ReadUnservedPages,
+    Counter::ReadUnservedBytes,
+    Counter::ReadFailedRequests,
+];
+
+/// The gaps that an operation meets, by their places in the table.
+pub fn met(moment: &Moment) -> impl Iterator<Item = usize> {
+    OPEN.iter()
+        .enumerate()
+        .filter_map(move |(place, gap)| (gap.applies)(moment).then_some(place))
+}

@@ -1,0 +1,296 @@
+//! Programs of the fuzzer: a place, some files, and operations, one a line, that can be printed and parsed.
+//!
+//! ```text
+//! on xfs
+//! file 300000 cold
+//! pread 0 4096 100000
+//! task
+//! pwrite 0 8192 100
+//! ```
+//! Files are numbered in the order of their lines. Operations before the first `task` are those of the first
+//! task; each `task` line begins those of another. `#` begins a remark.
+
+use std::fmt;
+
+use crate::partial::HALF_BYTES;
+use crate::problem::{Problem, Result};
+
+/// The kinds of arguments, for making and shrinking them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Argument {
+    /// Number of a file.
+    File,
+    /// Byte in a file.
+    Offset,
+    /// Bytes of a request.
+    Length,
+    /// Bytes of the request for which there is memory, or room.
+    Good,
+    /// Pieces of memory.
+    Pieces,
+    /// Number of a page of a file.
+    Page,
+    /// Bits, see [`crate::task`].
+    Flags,
+    /// Size of a file.
+    Size,
+}
+
+macro_rules! calls {
+    ($($variant:ident $name:literal [$($argument:ident)*] $help:literal;)+) => {
+        /// An operation's kind.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Call {
+            $(#[doc = $help] $variant,)+
+        }
+
+        impl Call {
+            /// All of them.
+            pub const ALL: &'static [Call] = &[$(Call::$variant),+];
+
+            /// The word in a program's text.
+            pub fn name(self) -> &'static str {
+                match self { $(Call::$variant => $name,)+ }
+            }
+
+            /// The arguments that follow it.
+            pub fn arguments(self) -> &'static [Argument] {
+                match self { $(Call::$variant => &[$(Argument::$argument),*],)+ }
+            }
+        }
+    };
+}
+
+calls! {
+    Read "read" [File Offset Length] "lseek(2) and read(2).";
+    Pread "pread" [File Offset Length] "pread(2).";
+    Preadv "preadv" [File Offset Length Pieces] "preadv(2) into pieces of equal length, together `Length`.";
+    NoWait "preadv2-nowait" [File Offset Length] "preadv2(2) with RWF_NOWAIT.";
+    DontCache "preadv2-dontcache" [File Offset Length] "preadv2(2) with RWF_DONTCACHE.";
+    BadRead "pread-bad" [File Offset Length Good] "pread(2) into memory that ends after `Good` bytes.";
+    Sendfile "sendfile" [File Offset Length] "sendfile(2) to /dev/null.";
+    SendSocket "sendfile-socket" [File Offset Length] "sendfile(2) to a socket that nothing is read from.";
+    Splice "splice" [File Offset Length] "splice(2) into a pipe.";
+    Write "write" [File Offset Length] "lseek(2) and write(2).";
+    Pwrite "pwrite" [File Offset Length] "pwrite(2).";
+    Pwritev "pwritev" [File Offset Length Pieces] "pwritev(2) from pieces of memory that was not touched before.";
+    Append "append" [File Length] "write(2) with O_APPEND.";
+    BadWrite "pwrite-bad" [File Offset Length Good] "pwrite(2) from memory that ends after `Good` bytes.";
+    LimitedWrite "pwrite-limited" [File Offset Length Good] "pwrite(2) with RLIMIT_FSIZE `Good` bytes behind its offset.";
+    SpliceIn "splice-in" [File Offset Length] "splice(2) from a pipe into the file.";
+    Copy "copy" [File Offset Length File Offset] "copy_file_range(2), from the first file into the second.";
+    Touch "touch" [File Page] "Reads a byte of a page of a new mapping.";
+    Store "store" [File Page] "Writes a byte of a page of a new, shared mapping.";
+    Madvise "madvise" [File Offset Length] "madvise(2) WILLNEED on a new mapping.";
+    WillNeed "fadvise-willneed" [File Offset Length] "posix_fadvise(2) WILLNEED.";
+    DontNeed "fadvise-dontneed" [File Offset Length] "posix_fadvise(2) DONTNEED.";
+    Random "fadvise-random" [File] "posix_fadvise(2) RANDOM: no readahead from here on.";
+    Normal "fadvise-normal" [File] "posix_fadvise(2) NORMAL.";
+    Readahead "readahead" [File Offset Length] "readahead(2).";
+    DirectRead "direct-read" [File Offset Length] "pread(2) with O_DIRECT.";
+    DirectWrite "direct-write" [File Offset Length] "pwrite(2) with O_DIRECT.";
+    AioRead "aio-read" [File Offset Length] "io_submit(2) of a read.";
+    AioWrite "aio-write" [File Offset Length] "io_submit(2) of a write.";
+    UringRead "uring-read" [File Offset Length Flags] "An io_uring read, put in the queue.";
+    UringWrite "uring-write" [File Offset Length Flags] "An io_uring write, put in the queue.";
+    UringEnter "uring-enter" [] "Submits the queue and waits for all of it.";
+    Truncate "truncate" [File Size] "ftruncate(2).";
+    Punch "punch" [File Offset Length] "fallocate(2) PUNCH_HOLE.";
+    Allocate "allocate" [File Offset Length] "fallocate(2), the size kept.";
+    Fsync "fsync" [File] "fsync(2).";
+    Unlink "unlink" [File] "unlink(2): the file stays open.";
+    Rename "rename" [File] "rename(2).";
+    Fill "fill" [Size] "Fills the file system but for so many bytes.";
+}
+
+impl Call {
+    /// Whether it reads through the cache.
+    pub fn is_read(self) -> bool {
+        matches!(
+            self,
+            Call::Read
+                | Call::Pread
+                | Call::Preadv
+                | Call::NoWait
+                | Call::DontCache
+                | Call::BadRead
+                | Call::Sendfile
+                | Call::SendSocket
+                | Call::Splice
+                | Call::AioRead
+                | Call::Copy
+        )
+    }
+}
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Its kind.
+    pub call: Call,
+    /// As many as [`Call::arguments`].
+    pub numbers: Vec<u64>,
+}
+
+impl Operation {
+    /// The first argument of a kind; 0 if it has none.
+    pub fn get(&self, wanted: Argument) -> u64 {
+        self.all(wanted).next().unwrap_or(0)
+    }
+
+    /// The arguments of a kind.
+    pub fn all(&self, wanted: Argument) -> impl Iterator<Item = u64> {
+        let arguments = self.call.arguments().iter().zip(&self.numbers);
+        arguments.filter_map(move |(argument, number)| (*argument == wanted).then_some(*number))
+    }
+
+    /// The bytes that it asks for: no more than a task has memory for.
+    pub fn length(&self) -> u64 {
+        let most = match self.call {
+            Call::UringRead | Call::UringWrite => crate::task::SLOT_BYTES,
+            _ => HALF_BYTES,
+        };
+        self.get(Argument::Length).min(most)
+    }
+
+    /// The files that it works on, by their numbers.
+    pub fn files(&self) -> impl Iterator<Item = usize> {
+        self.all(Argument::File).map(|number| number as usize)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.call.name())?;
+        self.numbers
+            .iter()
+            .try_for_each(|number| write!(formatter, " {number}"))
+    }
+}
+
+/// How a file is when the program begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initial {
+    /// On the disk only.
+    Cold,
+    /// Just written: in the cache, and maybe dirty.
+    Written,
+    /// A hole.
+    Hole,
+}
+
+impl Initial {
+    /// All of them.
+    pub const ALL: [Initial; 3] = [Initial::Cold, Initial::Written, Initial::Hole];
+
+    fn name(self) -> &'static str {
+        match self {
+            Initial::Cold => "cold",
+            Initial::Written => "written",
+            Initial::Hole => "hole",
+        }
+    }
+}
+
+/// A file of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// Its size.
+    pub bytes: u64,
+    /// Its state.
+    pub initial: Initial,
+}
+
+/// A program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The name of the place that it runs on.
+    pub place: String,
+    /// Bytes of memory that its control group may have.
+    pub memory: Option<u64>,
+    /// Its files.
+    pub files: Vec<Made>,
+    /// The operations of each task.
+    pub tasks: Vec<Vec<Operation>>,
+}
+
+impl Program {
+    /// How many operations it has.
+    pub fn operations(&self) -> usize {
+        self.tasks.iter().map(Vec::len).sum()
+    }
+
+    /// Reads a program's text.
+    pub fn parse(text: &str) -> Result<Program> {
+        let mut program = Program {
+            place: String::new(),
+            memory: None,
+            files: Vec::new(),
+            tasks: vec![Vec::new()],
+        };
+        for (at, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line
+                .split('#')
+                .next()
+                .unwrap_or("")
+                .split_whitespace()
+                .collect();
+            if let [head, rest @ ..] = words.as_slice() {
+                program
+                    .line(head, rest)
+                    .ok_or_else(|| Problem::new(format!("line {} is none: {line}", at + 1)))?;
+            }
+        }
+        let files = program.files.len();
+        let known = |operation: &Operation| operation.files().all(|file| file < files);
+        if program.place.is_empty() || !program.tasks.iter().flatten().all(known) {
+            return Err(Problem::new(
+                "a program names its place and all its files first",
+            ));
+        }
+        Ok(program)
+    }
+
+    fn line(&mut self, head: &str, rest: &[&str]) -> Option<()> {
+        match (head, rest) {
+            ("on", [place]) => self.place = (*place).to_owned(),
+            ("memory", [bytes]) => self.memory = Some(bytes.parse().ok()?),
+            ("file", [bytes, initial]) => self.files.push(Made {
+                bytes: bytes.parse().ok()?,
+                initial: Initial::ALL
+                    .into_iter()
+                    .find(|one| one.name() == *initial)?,
+            }),
+            ("task", []) => self.tasks.push(Vec::new()),
+            _ => {
+                let call = *Call::ALL.iter().find(|call| call.name() == head)?;
+                let numbers: Option<Vec<u64>> =
+                    rest.iter().map(|number| number.parse().ok()).collect();
+                let numbers = numbers.filter(|all| all.len() == call.arguments().len())?;
+                self.tasks.last_mut()?.push(Operation { call, numbers });
+            }
+        }
+        Some(())
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "on {}", self.place)?;
+        if let Some(memory) = self.memory {
+            writeln!(formatter, "memory {memory}")?;
+        }
+        for file in &self.files {
+            writeln!(formatter, "file {} {}", file.bytes, file.initial.name())?;
+        }
+        for (number, task) in self.tasks.iter().enumerate() {
+            if number > 0 {
+                writeln!(formatter, "task")?;
+            }
+            for operation in task {
+                writeln!(formatter, "{operation}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,445 @@
+//! A task of a program: its descriptors and memory, and how it does each operation.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use io_uring::{IoUring, opcode, squeue, types};
+use rustix::fs::Advice;
+use rustix::mm::Advice as MapAdvice;
+
+use crate::libaio;
+use crate::oracle::{Folios, page_size};
+use crate::partial::{HALF_BYTES, HalfMemory, Limited};
+use crate::problem::{Context, Problem, Result};
+use crate::program::{Argument, Call, Operation};
+use crate::reader::{Access, Buffer, Mapping, open_direct};
+use crate::watch::{advise, allocate};
+
+/// Bits of [`Argument::Flags`].
+pub mod flags {
+    /// By a worker thread of io_uring.
+    pub const ASYNC: u64 = 1;
+    /// The next request begins when this one has ended, if it was not short.
+    pub const LINK: u64 = 2;
+    /// Into or from memory that is registered.
+    pub const FIXED: u64 = 4;
+    /// With O_DIRECT.
+    pub const DIRECT: u64 = 8;
+    /// Into or from pieces of memory.
+    pub const PIECES: u64 = 16;
+    /// All of them.
+    pub const ALL: u64 = 31;
+}
+
+/// The most requests of one `uring-enter`.
+const RING_ENTRIES: u32 = 16;
+
+/// Bytes of memory that each request of a ring has.
+pub const SLOT_BYTES: u64 = HALF_BYTES / RING_ENTRIES as u64;
+
+/// A result as the kernel gives it: bytes, or an error's number below 0.
+pub type Outcome = i64;
+
+/// The descriptors of a file.
+struct Opened {
+    plain: File,
+    direct: File,
+    append: File,
+}
+
+/// See the module.
+pub struct Task {
+    files: Vec<Opened>,
+    paths: Vec<std::path::PathBuf>,
+    buffer: Buffer,
+    half: HalfMemory,
+    zeros: File,
+    null: File,
+    pipe_out: OwnedFd,
+    pipe_in: OwnedFd,
+    ring: Option<IoUring>,
+    queue: Vec<Operation>,
+    aio: Option<libaio::Ring>,
+    fixed_and_direct: bool,
+}
+
+impl Task {
+    /// Opens a program's files. `fixed_and_direct`: io_uring may use registered memory with O_DIRECT.
+    pub fn new(paths: &[impl AsRef<Path>], fixed_and_direct: bool) -> Result<Self> {
+        let open = |path: &Path| -> Result<Opened> {
+            let mut options = File::options();
+            options.read(true).write(true);
+            Ok(Opened {
+                plain: options.open(path).context("open")?,
+                direct: open_direct(path, true)?,
+                append: File::options()
+                    .append(true)
+                    .open(path)
+                    .context("open to append")?,
+            })
+        };
+        let (pipe_out, pipe_in) = rustix::pipe::pipe().context("pipe")?;
+        rustix::pipe::fcntl_setpipe_size(&pipe_in, 1 << 20).context("F_SETPIPE_SZ")?;
+        let files: Result<Vec<Opened>> = paths.iter().map(|path| open(path.as_ref())).collect();
+        Ok(Task {
+            files: files?,
+            paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),
+            buffer: Buffer::new(),
+            half: HalfMemory::new()?,
+            zeros: File::open("/dev/zero").context("open /dev/zero")?,
+            null: File::options()
+                .write(true)
+                .open("/dev/null")
+                .context("open /dev/null")?,
+            pipe_out,
+            pipe_in,
+            ring: None,
+            queue: Vec::new(),
+            aio: None,
+            fixed_and_direct,
+        })
+    }
+
+    /// Does an operation, and gives the result of each of its requests.
+    pub fn run(&mut self, operation: &Operation) -> Result<Vec<Outcome>> {
+        let offset = operation.get(Argument::Offset);
+        let length = operation.length();
+        let size = length as usize;
+        let good = operation.get(Argument::Good).min(length);
+        let pieces = operation.get(Argument::Pieces).clamp(1, 1024);
+        let number = operation.files().next().unwrap_or(0);
+        let page = operation.get(Argument::Page);
+        match operation.call {
+            Call::UringRead | Call::UringWrite => {
+                if self.queue.len() < RING_ENTRIES as usize {
+                    self.queue.push(operation.clone());
+                }
+                return Ok(Vec::new());
+            }
+            Call::UringEnter => return self.enter(),
+            Call::Fill => return Ok(vec![0]),
+            _ => {}
+        }
+        let opened = &mut self.files[number];
+        let file = opened.plain.as_raw_fd();
+        let at = offset as libc::off_t;
+        let memory = self
+            .buffer
+            .slice(length)
+            .as_mut_ptr()
+            .cast::<libc::c_void>();
+        let ends = self.half.before_its_end(good);
+        // SAFETY: the kernel writes to and reads from memory of this task, no more than is there: `size` bytes of
+        // the buffer; of what ends it finds out itself.
+        let outcome = unsafe {
+            match operation.call {
+                Call::Read => {
+                    seek(&mut opened.plain, offset)?;
+                    result(libc::read(file, memory, size))
+                }
+                Call::Pread => result(libc::pread(file, memory, size, at)),
+                Call::Preadv => {
+                    let vector = vector(memory, length, pieces);
+                    result(libc::preadv(file, vector.as_ptr(), vector.len() as i32, at))
+                }
+                Call::NoWait | Call::DontCache => {
+                    /// As in linux/fs.h, of Linux 6.14.
+                    const RWF_DONTCACHE: libc::c_int = 0x80;
+                    let one = vector(memory, length, 1);
+                    let flags = if operation.call == Call::NoWait {
+                        libc::RWF_NOWAIT
+                    } else {
+                        RWF_DONTCACHE
+                    };
+                    result(libc::preadv2(file, one.as_ptr(), 1, at, flags))
+                }
+                Call::BadRead => result(libc::pread(file, ends, size, at)),
+                Call::Write => {
+                    seek(&mut opened.plain, offset)?;
+                    result(libc::write(file, memory, size))
+                }
+                Call::Pwrite => result(libc::pwrite(file, memory, size, at)),
+                Call::BadWrite => result(libc::pwrite(file, ends, size, at)),
+                Call::LimitedWrite => {
+                    let _limited = Limited::to(offset + good)?;
+                    result(libc::pwrite(file, memory, size, at))
+                }
+                Call::Append => result(libc::write(opened.append.as_raw_fd(), memory, size)),
+                Call::DirectRead => {
+                    result(libc::pread(opened.direct.as_raw_fd(), memory, size, at))
+                }
+                Call::DirectWrite => {
+                    result(libc::pwrite(opened.direct.as_raw_fd(), memory, size, at))
+                }
+                Call::Sendfile => {
+                    let mut at = at;
+                    result(libc::sendfile(self.null.as_raw_fd(), file, &mut at, size))
+                }
+                Call::SendSocket => {
+                    let (to, _from) = UnixStream::pair().context("socketpair")?;
+                    to.set_nonblocking(true).context("set it non-blocking")?;
+                    let mut at = at;
+                    result(libc::sendfile(to.as_raw_fd(), file, &mut at, size))
+                }
+                Call::Splice => {
+                    let (mut at, pipe) = (at, self.pipe_in.as_raw_fd());
+                    let null = std::ptr::null_mut();
+                    let got = result(libc::splice(file, &mut at, pipe, null, size, 0));
+                    drain(&self.pipe_out, &self.null, got)?;
+                    got
+                }
+                Call::SpliceIn => {
+                    let (mut at, null) = (at, std::ptr::null_mut());
+                    let one = vector(memory, length, 1);
+                    let there = libc::vmsplice(self.pipe_in.as_raw_fd(), one.as_ptr(), 1, 0);
+                    let pipe = self.pipe_out.as_raw_fd();
+                    let there = result(there).max(0);
+                    let got = if there == 0 {
+                        0
+                    } else {
+                        result(libc::splice(pipe, null, file, &mut at, there as usize, 0))
+                    };
+                    drain(&self.pipe_out, &self.null, there - got.max(0))?;
+                    got
+                }
+                Call::Copy => {
+                    let to = operation.files().nth(1).unwrap_or(0);
+                    let mut to_at = operation.all(Argument::Offset).nth(1).unwrap_or(0) as i64;
+                    let to = self.files[to].plain.as_raw_fd();
+                    let mut at = at;
+                    result(libc::copy_file_range(
+                        file, &mut at, to, &mut to_at, size, 0,
+                    ))
+                }
+                Call::Fsync => result(libc::fsync(file) as isize),
+                Call::Readahead => result(libc::readahead(file, at, size)),
+                _ => self.other(operation, number, offset, length, pieces, page)?,
+            }
+        };
+        Ok(vec![outcome])
+    }
+
+    fn other(
+        &mut self,
+        operation: &Operation,
+        number: usize,
+        offset: u64,
+        length: u64,
+        pieces: u64,
+        page: u64,
+    ) -> Result<Outcome> {
+        let file = &self.files[number].plain;
+        let size = file.metadata().context("stat")?.len();
+        match operation.call {
+            Call::Pwritev => {
+                // A page of the mapping comes into being when the kernel reads it for the write.
+                let untouched =
+                    Mapping::new(&self.zeros, length.max(1), Access::Private, Folios::Large)?;
+                let vector = vector(untouched.start(), length, pieces);
+                // SAFETY: the kernel reads the mapping, which lives on.
+                Ok(result(unsafe {
+                    let count = vector.len() as i32;
+                    libc::pwritev(file.as_raw_fd(), vector.as_ptr(), count, offset as i64)
+                }))
+            }
+            Call::Touch | Call::Store if page < size.div_ceil(page_size()) => {
+                let store = operation.call == Call::Store;
+                let access = if store { Access::Shared } else { Access::Read };
+                let mut mapping = Mapping::new(file, size, access, Folios::Large)?;
+                if store {
+                    mapping.write(page);
+                } else {
+                    mapping.read(page);
+                }
+                Ok(0)
+            }
+            Call::Madvise if offset / page_size() < size.div_ceil(page_size()) => {
+                let mapping = Mapping::new(file, size, Access::Read, Folios::Large)?;
+                mapping.advise(MapAdvice::WillNeed)?;
+                Ok(0)
+            }
+            Call::WillNeed | Call::DontNeed => {
+                let advice = match operation.call {
+                    Call::WillNeed => libc::POSIX_FADV_WILLNEED,
+                    _ => libc::POSIX_FADV_DONTNEED,
+                };
+                let (offset, length) = (offset as i64, length as i64);
+                // SAFETY: takes numbers only.
+                let error =
+                    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, advice) };
+                Ok(-i64::from(error))
+            }
+            Call::Random => advise(file, Advice::Random).map(|()| 0),
+            Call::Normal => advise(file, Advice::Normal).map(|()| 0),
+            Call::AioRead | Call::AioWrite => {
+                let ring = match &mut self.aio {
+                    Some(ring) => ring,
+                    none => none.insert(libaio::Ring::new()?),
+                };
+                let opcode = match operation.call {
+                    Call::AioRead => libaio::PREAD,
+                    _ => libaio::PWRITE,
+                };
+                let memory = self.buffer.slice(length);
+                ring.one(opcode, file, offset, memory)
+            }
+            Call::Truncate => Ok(errno(rustix::fs::ftruncate(
+                file,
+                operation.get(Argument::Size),
+            ))),
+            Call::Punch => Ok(errno(allocate(file, true, offset, length))),
+            Call::Allocate => Ok(errno(allocate(file, false, offset, length))),
+            Call::Unlink => {
+                // Also a second time, and after a rename.
+                let _ = std::fs::remove_file(&self.paths[number]);
+                Ok(0)
+            }
+            Call::Rename => {
+                let mut to = self.paths[number].clone().into_os_string();
+                to.push("r");
+                let to = std::path::PathBuf::from(to);
+                if std::fs::rename(&self.paths[number], &to).is_ok() {
+                    self.paths[number] = to;
+                }
+                Ok(0)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Submits the queue in one call, waits for all, and gives their results in the order of the queue.
+    fn enter(&mut self) -> Result<Vec<Outcome>> {
+        let queue = std::mem::take(&mut self.queue);
+        if queue.is_empty() {
+            return Ok(Vec::new());
+        }
+        let memory = self.buffer.slice(HALF_BYTES).as_mut_ptr();
+        let ring = match &mut self.ring {
+            Some(ring) => ring,
+            none => {
+                let ring = IoUring::new(RING_ENTRIES).context("io_uring_setup")?;
+                let whole = libc::iovec {
+                    iov_base: memory.cast(),
+                    iov_len: HALF_BYTES as usize,
+                };
+                // SAFETY: the buffer lives as long as the task, and so longer than the ring.
+                unsafe { ring.submitter().register_buffers(&[whole]) }
+                    .context("register memory")?;
+                none.insert(ring)
+            }
+        };
+        let mut vectors = Vec::new();
+        for (slot, operation) in queue.iter().enumerate() {
+            let flags = operation.get(Argument::Flags);
+            let offset = operation.get(Argument::Offset);
+            let length = operation.length() as u32;
+            // SAFETY: within the buffer.
+            let memory = unsafe { memory.add(slot * SLOT_BYTES as usize) };
+            let opened = &self.files[operation.files().next().unwrap_or(0)];
+            let file = if flags & flags::DIRECT != 0 {
+                &opened.direct
+            } else {
+                &opened.plain
+            };
+            let fd = types::Fd(file.as_raw_fd());
+            let read = operation.call == Call::UringRead;
+            vectors.push(vector(memory.cast(), u64::from(length), 3));
+            let pieces = vectors.last().map_or(std::ptr::null(), |all| all.as_ptr());
+            let fixed =
+                flags & flags::FIXED != 0 && (self.fixed_and_direct || flags & flags::DIRECT == 0);
+            let entry = if fixed {
+                if read {
+                    opcode::ReadFixed::new(fd, memory, length, 0)
+                        .offset(offset)
+                        .build()
+                } else {
+                    opcode::WriteFixed::new(fd, memory, length, 0)
+                        .offset(offset)
+                        .build()
+                }
+            } else if flags & flags::PIECES != 0 {
+                if read {
+                    opcode::Readv::new(fd, pieces, 3).offset(offset).build()
+                } else {
+                    opcode::Writev::new(fd, pieces, 3).offset(offset).build()
+                }
+            } else if read {
+                opcode::Read::new(fd, memory, length).offset(offset).build()
+            } else {
+                opcode::Write::new(fd, memory, length)
+                    .offset(offset)
+                    .build()
+            };
+            let mut set = squeue::Flags::empty();
+            set.set(squeue::Flags::ASYNC, flags & flags::ASYNC != 0);
+            let last = slot + 1 == queue.len();
+            set.set(squeue::Flags::IO_LINK, flags & flags::LINK != 0 && !last);
+            let entry = entry.flags(set).user_data(slot as u64);
+            // SAFETY: files, memory and pieces live until all requests have ended, for which the loop below waits.
+            unsafe { ring.submission().push(&entry) }.context("the submission queue is full")?;
+        }
+        let mut results = vec![None; queue.len()];
+        while results.iter().any(Option::is_none) {
+            let left = results.iter().filter(|one| one.is_none()).count();
+            ring.submit_and_wait(left).context("io_uring_enter")?;
+            for entry in ring.completion() {
+                results[entry.user_data() as usize] = Some(i64::from(entry.result()));
+            }
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+}
+
+fn seek(file: &mut File, offset: u64) -> Result<()> {
+    file.seek(SeekFrom::Start(offset))
+        .map(drop)
+        .context("lseek")
+}
+
+/// A call's result: an error as its number below 0.
+fn result(returned: libc::ssize_t) -> Outcome {
+    if returned >= 0 {
+        return returned as Outcome;
+    }
+    -i64::from(
+        std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EIO),
+    )
+}
+
+fn errno(result: rustix::io::Result<()>) -> Outcome {
+    result.map_or_else(|error| -i64::from(error.raw_os_error()), |()| 0)
+}
+
+/// Memory in pieces of equal length, the last of which has the rest.
+fn vector(memory: *mut libc::c_void, length: u64, pieces: u64) -> Vec<libc::iovec> {
+    let each = length / pieces;
+    (0..pieces)
+        .map(|piece| libc::iovec {
+            iov_base: memory.wrapping_byte_add((piece * each) as usize),
+            iov_len: if piece + 1 == pieces {
+                (length - piece * each) as usize
+            } else {
+                each as usize
+            },
+        })
+        .collect()
+}
+
+/// Empties the pipe by splice, which raises no count of reads.
+fn drain(pipe: &OwnedFd, null: &File, bytes: Outcome) -> Result<()> {
+    let mut left = usize::try_from(bytes).unwrap_or(0);
+    while left > 0 {
+        let none = rustix::pipe::SpliceFlags::empty();
+        let moved = rustix::pipe::splice(pipe, None, null, None, left, none);
+        match moved.context("drain the pipe")? {
+            0 => return Err(Problem::new("the pipe is empty too early")),
+            moved => left -= moved,
+        }
+    }
+    Ok(())
+}
