@@ -224,8 +224,10 @@ impl Expected {
             | Call::BadWrite
             | Call::LimitedWrite
             | Call::AioWrite => self.write(moment, offset, length),
-            Call::DirectRead => self.direct_read(moment, offset, length),
-            Call::DirectWrite => self.direct_write(moment, length),
+            Call::UringRead if !operation.is_direct() => self.read(moment, offset, length),
+            Call::UringWrite if !operation.is_direct() => self.write(moment, offset, length),
+            Call::DirectRead | Call::UringRead => self.direct_read(moment, offset, length),
+            Call::DirectWrite | Call::UringWrite => self.direct_write(moment, length),
             Call::Touch | Call::Store => {
                 let missed = moment
                     .faults
@@ -246,11 +248,7 @@ impl Expected {
         for page in gone {
             *self.ahead(page) = Ahead::No;
         }
-        let met: Vec<usize> = met(moment).collect();
-        for gap in &met {
-            self.free(OPEN[*gap].figures);
-        }
-        met
+        self.gaps(moment)
     }
 
     /// Pages that an operation other than a read may have inserted: those of `new`, and up to `most` more that are gone
@@ -261,6 +259,86 @@ impl Expected {
         for ahead in self.ahead.iter_mut().filter(|ahead| **ahead == Ahead::Yes) {
             *ahead = Ahead::Maybe;
         }
+    }
+
+    /// One of several requests of io_uring that are in flight together, buffered or direct. Which of them finds a page
+    /// and which brings it in is a matter of time: the sums are not.
+    pub fn note_one_of_several(&mut self, moment: &Moment) -> Vec<usize> {
+        let operation = moment.operation;
+        let (offset, length) = (operation.get(Argument::Offset), operation.length());
+        let most = pages_of(&(offset..offset + length));
+        let most = most.end - most.start;
+        let got = u64::try_from(moment.outcome).unwrap_or(0);
+        let counted = moment.outcome > 0;
+        match (operation.call, operation.is_direct()) {
+            (_, true) if operation.call == Call::UringRead => {
+                self.direct_read(moment, offset, length);
+            }
+            (_, true) => {
+                self.direct_write(moment, length);
+                // Those of the others are not told from its own.
+                self.free(&[Counter::WriteNewPages]);
+            }
+            (Call::UringRead, _) => {
+                let bytes = |size: u64| offset..(offset + length).min(size).max(offset);
+                let (least, largest) = (
+                    bytes(moment.before.size.min(moment.after.size)),
+                    bytes(moment.before.size.max(moment.after.size)),
+                );
+                let pages = |bytes: &Range<u64>| pages_of(bytes).end - pages_of(bytes).start;
+                let sure = u64::from(counted);
+                self.between(Counter::ReadRequests, sure, u64::from(!largest.is_empty()));
+                self.between(
+                    Counter::ReadRequestedPages,
+                    sure * pages(&(offset..offset + got)),
+                    pages(&largest),
+                );
+                self.between(
+                    Counter::ReadRequestedBytes,
+                    sure * (least.end - least.start).min(got),
+                    largest.end - largest.start,
+                );
+                self.between(Counter::ReadUnservedPages, 0, most);
+                self.between(Counter::ReadUnservedBytes, 0, length - got);
+                self.between(Counter::ReadFailedRequests, 0, u64::from(!counted));
+                self.between(Counter::ReadHitPages, 0, most);
+                self.between(Counter::ReadMissedPages, 0, most);
+                self.between(Counter::ReadaheadHitPages, 0, most);
+            }
+            _ => {
+                let sure = u64::from(counted);
+                self.between(Counter::WriteRequests, sure, u64::from(length > 0));
+                self.add(Counter::WriteBytes, got);
+                self.between(Counter::WritePages, 0, most);
+                self.between(
+                    Counter::WriteUnservedBytes,
+                    sure * (length - got),
+                    length - got,
+                );
+                self.between(Counter::WriteFailedRequests, 0, u64::from(!counted));
+            }
+        }
+        self.gaps(moment)
+    }
+
+    /// What several requests brought in together, and what went.
+    pub fn note_several(&mut self, moment: &Moment) {
+        let new: Vec<u64> = moment.after.new_since(moment.before).collect();
+        let gone = moment.before.new_since(moment.after).count() as u64;
+        self.between(Counter::ReadaheadPages, 0, new.len() as u64);
+        self.between(Counter::EvictedOtherPages, gone, gone);
+        self.passing(new.len() as u64, PASSING);
+        for page in new {
+            *self.ahead(page) = Ahead::Maybe;
+        }
+    }
+
+    fn gaps(&mut self, moment: &Moment) -> Vec<usize> {
+        let met: Vec<usize> = met(moment).collect();
+        for gap in &met {
+            self.free(OPEN[*gap].figures);
+        }
+        met
     }
 
     /// A read through the cache.

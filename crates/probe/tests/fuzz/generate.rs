@@ -4,7 +4,7 @@ use crate::image::FileSystem;
 use crate::oracle::page_size;
 use crate::program::{Argument, Call, Initial, Made, Operation, Program};
 use crate::random::Random;
-use crate::task::flags;
+use crate::task::{SLOT_BYTES, flags};
 
 /// The file systems that programs run on.
 pub const PLACES: [FileSystem; 7] = [
@@ -18,7 +18,7 @@ pub const PLACES: [FileSystem; 7] = [
 ];
 
 /// How often each operation comes, in parts of their sum.
-const SYNCHRONOUS: [(Call, u64); 33] = [
+const OPERATIONS: [(Call, u64); 38] = [
     (Call::Read, 8),
     (Call::Pread, 12),
     (Call::Preadv, 6),
@@ -52,6 +52,11 @@ const SYNCHRONOUS: [(Call, u64); 33] = [
     (Call::Fsync, 3),
     (Call::Unlink, 1),
     (Call::Rename, 1),
+    (Call::AioRead, 4),
+    (Call::AioWrite, 3),
+    (Call::UringRead, 10),
+    (Call::UringWrite, 5),
+    (Call::UringEnter, 8),
 ];
 
 /// The largest file.
@@ -88,10 +93,10 @@ pub fn program(place: FileSystem, random: &mut Random) -> Program {
 }
 
 fn operation(place: FileSystem, files: &[Made], random: &mut Random) -> Operation {
-    let sum: u64 = SYNCHRONOUS.iter().map(|(_, weight)| weight).sum();
+    let sum: u64 = OPERATIONS.iter().map(|(_, weight)| weight).sum();
     let mut lot = random.below(sum);
     let mut call = Call::Pread;
-    for (one, weight) in SYNCHRONOUS {
+    for (one, weight) in OPERATIONS {
         if lot < weight {
             call = one;
             break;
@@ -113,6 +118,9 @@ fn operation(place: FileSystem, files: &[Made], random: &mut Random) -> Operatio
                 offset(files[file].bytes, random) | 1
             }
             Argument::Offset => offset(files[file].bytes, random),
+            Argument::Length if matches!(call, Call::UringRead | Call::UringWrite) => {
+                length(random) % SLOT_BYTES
+            }
             Argument::Length => length(random),
             Argument::Good => match random.below(3) {
                 0 => 0,
@@ -127,7 +135,7 @@ fn operation(place: FileSystem, files: &[Made], random: &mut Random) -> Operatio
         numbers.push(number);
     }
     let mut operation = Operation { call, numbers };
-    if matches!(call, Call::DirectRead | Call::DirectWrite) && random.below(8) > 0 {
+    if operation.is_direct() && random.below(8) > 0 {
         align(&mut operation, 512 << (3 * random.below(2)));
     }
     operation

@@ -23,7 +23,66 @@ pub struct Gap {
 }
 
 /// All of them.
-pub const OPEN: [Gap; 8] = [
+pub const OPEN: [Gap; 12] = [
+    Gap {
+        name: "reads by libaio on xfs with blocks larger than a page",
+        reason: "the kernel rounds the end of a request up to its last folio, and so it is found by no request",
+        figures: &[
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadHitPages,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadPages,
+            Counter::ReadaheadHitPages,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.kind == FileSystem::XfsLargeBlocks && moment.operation.call == Call::AioRead
+        },
+    },
+    Gap {
+        name: "a write by libaio that ends short",
+        reason: "io_submit(2) raises no account of the task",
+        figures: &[
+            Counter::WritePages,
+            Counter::WriteBytes,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.operation.call == Call::AioWrite
+                && moment.outcome < moment.operation.length() as i64
+        },
+    },
+    Gap {
+        name: "writes by libaio on btrfs",
+        reason: "the registers of io_submit(2) name no file that btrfs's event could be compared with",
+        figures: &[
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+            Counter::WriteNewPages,
+        ],
+        hides: false,
+        applies: |moment| {
+            moment.kind == FileSystem::Btrfs && moment.operation.call == Call::AioWrite
+        },
+    },
+    Gap {
+        name: "copy_file_range inside of a file that grows by it",
+        reason: "the end of the file is that at each chunk",
+        figures: &[
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+        ],
+        hides: false,
+        applies: |moment| moment.inside && moment.after.size > moment.before.size,
+    },
     Gap {
         name: "a read of one cached page",
         reason: "it is booked without a look at the task, so a short read before it can count as served",
@@ -75,8 +134,10 @@ pub const OPEN: [Gap; 8] = [
         ],
         hides: false,
         applies: |moment| {
+            let offset = moment.operation.get(Argument::Offset);
+            let mut pages = pages_of(&(offset..offset + moment.operation.length()));
             moment.kind == FileSystem::Ext4Inline
-                && moment.before.count() == 0
+                && pages.any(|page| !moment.before.has(page))
                 && matches!(
                     moment.operation.call,
                     Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy
@@ -152,7 +213,7 @@ pub const OPEN: [Gap; 8] = [
         hides: false,
         applies: |moment| {
             matches!(moment.kind, FileSystem::Btrfs | FileSystem::Ext4Inline)
-                && matches!(moment.operation.call, Call::DirectRead | Call::DirectWrite)
+                && moment.operation.is_direct()
         },
     },
     Gap {

@@ -14,6 +14,7 @@ use std::fmt;
 
 use crate::partial::HALF_BYTES;
 use crate::problem::{Problem, Result};
+use crate::task::flags;
 
 /// The kinds of arguments, for making and shrinking them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +152,12 @@ impl Operation {
             _ => HALF_BYTES,
         };
         self.get(Argument::Length).min(most)
+    }
+
+    /// With O_DIRECT.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.call, Call::DirectRead | Call::DirectWrite)
+            || self.get(Argument::Flags) & flags::DIRECT != 0
     }
 
     /// The files that it works on, by their numbers.

@@ -13,7 +13,7 @@ use crate::open::{OF_RESULTS, OPEN};
 use crate::oracle::{Taken, faults};
 use crate::problem::{Context, Problem, Result};
 use crate::program::{Argument, Call, Operation, Program};
-use crate::task::Task;
+use crate::task::{RING_ENTRIES, Task};
 use crate::watch::{Seen, Watched};
 
 /// How often a program is run again because the machine reclaimed pages of its files: then nothing tells what its
@@ -133,6 +133,7 @@ impl Stand {
             expected: vec![Expected::default(); files.len()],
             filler: None,
             spoiled: false,
+            queue: Vec::new(),
             short: None,
             met: [0; OPEN.len()],
         };
@@ -202,6 +203,8 @@ struct Work<'f> {
     expected: Vec<Expected>,
     filler: Option<PathBuf>,
     spoiled: bool,
+    /// Requests that `uring-enter` would submit.
+    queue: Vec<Operation>,
     /// The file of the latest read, if that ended short.
     short: Option<usize>,
     met: [usize; OPEN.len()],
@@ -212,43 +215,81 @@ impl Work<'_> {
         if operation.call == Call::Fill {
             return self.fill(operation.get(Argument::Size));
         }
-        let mut named: Vec<usize> = operation.files().collect();
+        if matches!(operation.call, Call::UringRead | Call::UringWrite) {
+            if self.queue.len() < RING_ENTRIES as usize {
+                self.queue.push(operation.clone());
+            }
+            return task.run(operation).map(drop);
+        }
+        let queue = match operation.call {
+            Call::UringEnter => std::mem::take(&mut self.queue),
+            _ => vec![operation.clone()],
+        };
+        let mut named: Vec<usize> = queue.iter().flat_map(Operation::files).collect();
+        named.sort_unstable();
         named.dedup();
         for file in &named {
-            let now = self.files[*file].see_as_far(&self.seen[*file], operation)?;
+            let now = self.see(*file, &queue)?;
             self.spoiled |= self.seen[*file].new_since(&now).next().is_some();
             self.seen[*file] = now;
         }
         let faults_before = faults();
         let outcomes = task.run(operation)?;
         let faults = faults() - faults_before;
-        for (second, file) in operation.files().enumerate() {
-            let after = self.files[file].see_as_far(&self.seen[file], operation)?;
-            let moment = Moment {
-                operation,
-                outcome: outcomes.first().copied().unwrap_or(0),
-                before: &self.seen[file],
-                after: &after,
-                faults,
-                kind: self.kind,
-                inside: operation.call == Call::Copy && named.len() == 1,
-            };
-            let met = self.expected[file].note(&moment, second == 1);
-            for gap in &met {
-                self.met[*gap] += 1;
-            }
-            if met.iter().any(|gap| OPEN[*gap].hides) {
-                if let Some(before) = self.short {
-                    self.expected[before].free(OF_RESULTS);
+        let after: Result<Vec<Seen>> = named.iter().map(|file| self.see(*file, &queue)).collect();
+        let after: Vec<(usize, Seen)> = named.iter().copied().zip(after?).collect();
+        let seen_after = |file: usize| {
+            let found = after.iter().find(|(one, _)| *one == file);
+            found.map_or(&self.seen[file], |(_, seen)| seen).clone()
+        };
+        for (request, outcome) in queue.iter().zip(&outcomes) {
+            for (second, file) in request.files().enumerate() {
+                let moment = Moment {
+                    operation: request,
+                    outcome: *outcome,
+                    before: &self.seen[file].clone(),
+                    after: &seen_after(file),
+                    faults,
+                    kind: self.kind,
+                    inside: request.call == Call::Copy && named.len() == 1,
+                };
+                let met = if queue.len() > 1 {
+                    self.expected[file].note_one_of_several(&moment)
+                } else {
+                    self.expected[file].note(&moment, second == 1)
+                };
+                for gap in &met {
+                    self.met[*gap] += 1;
                 }
-            } else if second == 0 && operation.call.is_read() {
-                self.short = moment.ends_short().then_some(file);
+                if met.iter().any(|gap| OPEN[*gap].hides) {
+                    if let Some(before) = self.short {
+                        self.expected[before].free(OF_RESULTS);
+                    }
+                } else if second == 0 && request.call.is_read() {
+                    self.short = moment.ends_short().then_some(file);
+                }
             }
         }
-        for file in named {
-            self.seen[file] = self.files[file].see_as_far(&self.seen[file], operation)?;
+        for (file, after) in after {
+            if queue.len() > 1 {
+                self.expected[file].note_several(&Moment {
+                    operation,
+                    outcome: 0,
+                    before: &self.seen[file].clone(),
+                    after: &after,
+                    faults: 0,
+                    kind: self.kind,
+                    inside: false,
+                });
+            }
+            self.seen[file] = after;
         }
         Ok(())
+    }
+
+    /// A look at a file, as far as requests for it go.
+    fn see(&self, file: usize, queue: &[Operation]) -> Result<Seen> {
+        self.files[file].see_as_far(&self.seen[file], queue)
     }
 
     /// Takes the space of the file system but for `left` bytes.

@@ -35,7 +35,7 @@ pub mod flags {
 }
 
 /// The most requests of one `uring-enter`.
-const RING_ENTRIES: u32 = 16;
+pub const RING_ENTRIES: u32 = 16;
 
 /// Bytes of memory that each request of a ring has.
 pub const SLOT_BYTES: u64 = HALF_BYTES / RING_ENTRIES as u64;

@@ -109,10 +109,13 @@ impl Watched {
         Ok(Seen { size, pages, ready })
     }
 
-    /// The same, as far as another look went, and as an operation's range goes.
-    pub fn see_as_far(&self, other: &Seen, operation: &Operation) -> Result<Seen> {
-        let offsets = operation.all(Argument::Offset);
-        let end = offsets.max().unwrap_or(0) + operation.length();
+    /// The same, as far as another look went, and as the ranges of operations go.
+    pub fn see_as_far(&self, other: &Seen, operations: &[Operation]) -> Result<Seen> {
+        let ends = operations.iter().flat_map(|operation| {
+            let offsets = operation.all(Argument::Offset);
+            offsets.map(|offset| offset + operation.length())
+        });
+        let end = ends.max().unwrap_or(0);
         self.see((other.pages.len() as u64).max(end / page_size() + BEYOND))
     }
 
