@@ -68,9 +68,9 @@ pub struct Difference {
     pub file: usize,
     /// The counter, or the invariant.
     pub what: &'static str,
-    /// What is right.
+    /// The smallest and the largest right number.
     pub expected: Bounds,
-    /// What was counted.
+    /// The probe's number.
     pub counted: u64,
 }
 
@@ -150,12 +150,12 @@ impl Moment<'_> {
 }
 
 impl Expected {
-    /// So many more.
+    /// Expects `number` more.
     pub fn add(&mut self, counter: Counter, number: u64) {
         self.between(counter, number, number);
     }
 
-    /// From so many to so many more.
+    /// Expects `low` to `high` more.
     pub fn between(&mut self, counter: Counter, low: u64, high: u64) {
         let bounds = self.bounds.entry(counter).or_default();
         if *bounds == FREE {
@@ -321,7 +321,7 @@ impl Expected {
         self.gaps(moment)
     }
 
-    /// What several requests brought in together, and what went.
+    /// The pages that several requests inserted together, and those that left.
     pub fn note_several(&mut self, moment: &Moment) {
         let new: Vec<u64> = moment.after.new_since(moment.before).collect();
         let gone = moment.before.new_since(moment.after).count() as u64;
@@ -407,7 +407,7 @@ impl Expected {
             self.came_ahead(ahead);
         }
         if moment.operation.call == Call::DontCache {
-            // Pages that it brought in are gone again, those around it too.
+            // Pages that it inserted are gone again, those around it too.
             let here = |page: &u64| moment.after.has(*page);
             let dropped = reached.filter(|page| !moment.before.has(*page) && !here(page));
             self.between(Counter::EvictedOtherPages, dropped.count() as u64, u64::MAX);
@@ -489,7 +489,7 @@ impl Expected {
         }
     }
 
-    /// What is wrong in a file's counters. `came`: its residency at the end less that at the beginning.
+    /// The wrong figures among a file's counters. `came`: its residency at the end less that at the beginning.
     pub fn compare(&self, file: usize, ledger: &Ledger, came: i64) -> Vec<Difference> {
         let mut differences = Vec::new();
         for counter in COMPARED {

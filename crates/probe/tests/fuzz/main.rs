@@ -36,12 +36,12 @@ use program::Program;
 use random::Random;
 use stand::Stand;
 
-/// So many failures are shortened and shown; then it ends.
+/// Failures to shorten and show before the run ends.
 const FAILURES: usize = 12;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // What is counted belongs to the process.
+    // The probe counts by process.
     arguments.test_threads = Some(1);
     let trials = vec![
         Trial::test(

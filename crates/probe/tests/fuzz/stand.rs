@@ -20,7 +20,7 @@ use crate::watch::{Seen, Watched};
 /// reads found. Only what the kernel itself reports as reclaimed is a reason.
 const REPEATS: usize = 11;
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// The figures that are wrong.
@@ -29,7 +29,7 @@ pub struct Verdict {
     pub repeats: usize,
     /// How often it met each documented gap.
     pub met: [usize; OPEN.len()],
-    /// What was counted of each file, in words.
+    /// The counters of each file, in words.
     pub counted: Vec<String>,
 }
 

@@ -98,7 +98,7 @@ impl Watched {
         &self.path
     }
 
-    /// What there is now; as far as `least` pages at least.
+    /// Looks at the file now, at `least` pages at least.
     pub fn see(&self, least: u64) -> Result<Seen> {
         let size = self.file.metadata().context("stat")?.len();
         let count = (size.div_ceil(page_size()) + BEYOND).max(least);
@@ -120,7 +120,7 @@ impl Watched {
     }
 
     /// Notes which pages of a range are in the cache, `found` of them. cachestat(2) can leave some out that the kernel
-    /// counted when it was asked for more: then it is asked again.
+    /// counted in a larger range: then the kernel is asked again.
     fn bisect(&self, range: Range<u64>, found: u64, pages: &mut [bool]) -> Result<()> {
         if found == range.end - range.start {
             pages[range.start as usize..range.end as usize].fill(true);

@@ -228,8 +228,8 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk. What a run of the same
-    /// name left there when it was killed is removed.
+    /// Opens one in `CACHEWISE_TEST_DIR`, or else in the first usual place that is on a disk. A run of the
+    /// same name that was killed has left its directory there: it is removed.
     pub fn open(what: &str) -> Result<Self> {
         let named = std::env::var_os("CACHEWISE_TEST_DIR").map(PathBuf::from);
         let usual = [

@@ -11,7 +11,7 @@ use crate::problem::{Context, Result};
 /// Bytes of each half of [`HalfMemory`].
 pub const HALF_BYTES: u64 = 1 << 20;
 
-/// Memory of two halves, of which nobody may touch the second.
+/// Memory of two halves, the second of which cannot be touched.
 #[derive(Debug)]
 pub struct HalfMemory(*mut c_void);
 
