@@ -79,7 +79,7 @@ impl BackEnd {
     pub const fn lacks(self) -> &'static str {
         match self {
             BackEnd::Tracepoints => {
-                "before 6.18 alone: several reads of one file in flight by io_uring are ~ (fentry or kprobes make them exact)"
+                "before 6.18 alone: several reads of one file in flight by io_uring are estimates (fentry or kprobes make them exact)"
             }
             BackEnd::Fentry => "before 6.6 direct I/O on files, unless kprobes are there too",
             BackEnd::Kprobes => {
