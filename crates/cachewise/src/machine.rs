@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::output::explain;
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
-use cachewise_model::{Count, Measured, Missing, System};
+use cachewise_model::{Backend, Count, Measured, Missing, System};
 use cachewise_probe::options::CgroupFilter;
-use cachewise_probe::{Error, ErrorKind};
+use cachewise_probe::{Error, ErrorKind, Probe};
 use cachewise_units::{Bytes, Pages, escaped};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
@@ -23,6 +23,34 @@ pub const ENOUGH_FILES: u64 = 128;
 /// What is needed where the kernel says that it does not know the call.
 pub const BPF: &str =
     "a kernel with bpf(2) (CONFIG_BPF_SYSCALL), and no seccomp profile that says there is none";
+
+/// The back end of a probe, with the kernel memory that it takes.
+pub fn backend(probe: &Probe, kernel: &Kernel) -> Backend {
+    Backend {
+        name: probe.back_end().id().into(),
+        exact: probe.back_end().is_exact(),
+        notes: probe.notes().into_iter().map(str::to_owned).collect(),
+        kernel_memory_bytes: kernel_memory(kernel),
+    }
+}
+
+/// The estimates of procfs, and why there is nothing better.
+pub fn estimates(note: String) -> Backend {
+    Backend {
+        name: "procfs".into(),
+        exact: false,
+        notes: vec![note],
+        ..Backend::default()
+    }
+}
+
+/// Kernel memory of this process's maps and programs.
+pub fn kernel_memory(kernel: &Kernel) -> Count {
+    match kernel.bpf_memory() {
+        Ok(memory) => Measured::Exact(memory.bytes.0),
+        Err(_) => Measured::unknown("/proc/self/fdinfo cannot be read"),
+    }
+}
 
 /// What to say where numbers are estimated, and how to get exact ones.
 pub fn why_estimates(error: Error) -> String {

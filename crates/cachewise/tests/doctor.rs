@@ -209,6 +209,7 @@ fn machine() {
         "btf",
         "cgroups",
         "probe",
+        "kernel_memory",
         "raw_tracepoint",
         "task_iterator",
         "cap_bpf",

@@ -21,7 +21,12 @@ fn main() -> ExitCode {
             ),
             needs_root("rows::sums_stay_whole", sums_stay_whole),
             needs_root("rows::a_person_is_told", a_person_is_told),
+            needs_root("rows::machine_formats_say_it", machine_formats_say_it),
             needs_root("rows::one_is_enough", one_is_enough),
+            needs_root(
+                "memory::grows_with_the_rows_and_is_shown",
+                memory_grows_with_the_rows_and_is_shown,
+            ),
             needs_root("rows::of_many_processes", of_many_processes),
             plain("usage::limits", limits),
         ],
@@ -185,6 +190,59 @@ fn a_person_is_told() {
     assert!(
         !err.contains("DOES NOT ADD UP"),
         "the sums are whole: {err}"
+    );
+}
+
+fn machine_formats_say_it() {
+    let scratch = Scratch::new();
+    files(&scratch);
+    let run = |format: &str| {
+        let mut command = cachewise(["run", "--max-rows", "8", "-o", format, "--"]);
+        let ended = Ended::of(command.args(cat_all(&scratch))).expect(0, "the program succeeds");
+        ended.err()
+    };
+    let csv = run("csv");
+    assert!(
+        csv.lines()
+            .skip(1)
+            .all(|row| row.contains("incomplete, rows: ")),
+        "each row says that there are more: {csv}"
+    );
+    let metrics = run("openmetrics");
+    let lost = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("cachewise_lost_events_total "));
+    let lost: u64 = lost.and_then(|lost| lost.parse().ok()).expect("a number");
+    assert!(lost > 0, "{metrics}");
+}
+
+/// Kernel memory of the probe, as the report has it.
+fn kernel_memory(options: &[&str]) -> (u64, String) {
+    let report = report_of(options, ["true"]);
+    let backend = &report.json["backend"];
+    assert_eq!(backend["exact"], true, "the probe is loaded: {backend}");
+    (number(backend, "kernel_memory_bytes"), report.ended.err())
+}
+
+fn memory_grows_with_the_rows_and_is_shown() {
+    let (usual, said) = kernel_memory(&[]);
+    assert!(!said.contains("kernel memory"), "that is no news: {said}");
+    let (few, _) = kernel_memory(&["--max-rows", "1024"]);
+    let (many, said) = kernel_memory(&["--max-rows", "262144"]);
+    assert!(few < usual && usual < many, "{few} < {usual} < {many}");
+    // Each row takes its key, its counters and its part of the table.
+    let row = (many - few) / (262_144 - 1024);
+    assert!((200..2000).contains(&row), "{row} bytes a row");
+    assert!(
+        said.contains("--max-rows 262144: the tables take "),
+        "so much is reported: {said}"
+    );
+    let mut command = cachewise(["run", "--", "true"]);
+    let shown = Ended::of(&mut command).expect(0, "it succeeds").err();
+    let line = shown.lines().find(|line| line.starts_with("probe: "));
+    assert!(
+        line.is_some_and(|line| line.ends_with(" MiB of kernel memory")),
+        "people see it too: {shown}"
     );
 }
 

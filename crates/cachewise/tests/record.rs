@@ -27,6 +27,10 @@ fn main() -> ExitCode {
             needs_root("shown::a_part_of_the_time", part_of_the_time),
             needs_root("shown::sample_by_sample", sample_by_sample),
             needs_root("shown::in_a_browser", browser),
+            plain(
+                "redacted::arguments_are_in_no_output",
+                redacted_arguments_are_in_no_output,
+            ),
             needs_root("unprivileged::estimates", unprivileged),
             plain("refused::what_is_no_recording", refused),
             plain("refused::what_makes_no_sense", nonsense),
@@ -677,5 +681,48 @@ fn nonsense() {
         Ended::of(&mut cachewise(arguments))
             .expect(2, "it makes no sense")
             .says(told, "what does");
+    }
+}
+
+fn redacted_arguments_are_in_no_output() {
+    const SECRET: &str = "password=hunter2";
+    let scratch = Scratch::new();
+    let has_secret = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(SECRET);
+    let command = ["--", "sh", "-c", ":", SECRET];
+    let left = "[3 arguments redacted]";
+
+    for format in ["json", "table"] {
+        let target = scratch.path("report");
+        let output = format!("{format}={}", text(&target));
+        let mut run = cachewise(["run", "--redact-args", "-o", &output]);
+        Ended::of(run.args(command)).expect(0, "sh succeeds");
+        let report = fs::read(&target).expect("it was written");
+        assert!(!has_secret(&report), "{format} has none of them");
+        assert!(
+            String::from_utf8_lossy(&report).contains(left),
+            "{format} says that there were some"
+        );
+    }
+
+    let recording = scratch.path("redacted");
+    let mut record = cachewise(["record", "-q", "--redact-args", text(&recording)]);
+    Ended::of(record.args(command)).expect(0, "sh succeeds");
+    let bytes = fs::read(&recording).expect("it was written");
+    assert!(!has_secret(&bytes), "the file has none of them");
+    let json = json_of(&["report", text(&recording), "-o", "json"]);
+    assert_eq!(json["command"], serde_json::json!(["sh", left]));
+
+    // A recording that has them can be shown without.
+    let whole = scratch.path("whole");
+    let mut record = cachewise(["record", "-q", text(&whole)]);
+    Ended::of(record.args(command)).expect(0, "sh succeeds");
+    assert!(
+        has_secret(&fs::read(&whole).expect("it was written")),
+        "without the option all of the command line is recorded"
+    );
+    for shown in [&[][..], &["-o", "json"], &["--html", "-"]] {
+        let mut report = cachewise(["report", text(&whole), "--redact-args"]);
+        let ended = Ended::of(report.args(shown)).expect(0, "it is a recording");
+        assert!(!has_secret(&ended.out), "{shown:?}: {}", ended.out());
     }
 }

@@ -94,6 +94,11 @@ impl Kernel {
         }
     }
 
+    /// The directory of this process.
+    pub(crate) fn own(&self) -> PathBuf {
+        self.proc.join("self")
+    }
+
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
         fs::read(path).map_err(|source| Error::io("read", path, source))
     }

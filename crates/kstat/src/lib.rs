@@ -31,10 +31,12 @@
 //!   system to its path.
 //! - `hierarchy`: [`Hierarchy`], of control groups; `cgroup`: [`Cgroup`];
 //!   `limit`: [`MemoryLimit`]; `quota`: [`CpuQuota`]; `cgroup_memory`: [`CgroupMemory`]; `cgroup_files`: [`CgroupFiles`].
+//! - `bpf`: [`BpfMemory`], what this process holds in the kernel.
 //! - `error`: [`Error`], [`ErrorKind`].
 
 #![forbid(unsafe_code)]
 
+mod bpf;
 mod cgroup;
 mod cgroup_files;
 mod cgroup_memory;
@@ -56,6 +58,7 @@ mod process_line;
 mod quota;
 mod reclaim;
 
+pub use bpf::BpfMemory;
 pub use cgroup::Cgroup;
 pub use cgroup_files::{CgroupFiles, Descriptors};
 pub use cgroup_memory::CgroupMemory;

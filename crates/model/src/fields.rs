@@ -96,7 +96,7 @@ pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
         "Average size of a read request";
 };
 
-pub(crate) const GAUGE_FIELDS: [Field; 7] = fields! {
+pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
     "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
         |row| match row.elapsed.as_secs_f64() {
             0.0 => Value::Missing(NOT_HERE),
@@ -121,4 +121,7 @@ pub(crate) const GAUGE_FIELDS: [Field; 7] = fields! {
     "file_size_bytes", "SIZE", [], Bytes, Gauge,
         |row| row.subject.file_size_bytes.bytes(),
         "Size of the file";
+    "lost_events", "LOST", [], Count, Counter,
+        |row| row.subject.lost_events.count(),
+        "Events not counted, or in a sum only: where it is not 0, other counters are lower bounds or lack names";
 };

@@ -147,6 +147,20 @@ impl Ledger {
         self.booked(counter).missing().is_none()
     }
 
+    /// Why no counter is exact, if so and if one is missing.
+    #[must_use]
+    pub fn all_unknown(&self) -> Option<Missing> {
+        let mut reason = None;
+        for counter in Counter::ALL {
+            match self.get(*counter) {
+                Measured::Exact(_) => return None,
+                Measured::Missing(missing) => reason = reason.or(Some(missing)),
+                Measured::Estimated(..) => {}
+            }
+        }
+        reason
+    }
+
     /// Whether every counter is exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {

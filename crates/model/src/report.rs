@@ -165,6 +165,10 @@ impl Report {
                 cpu_seconds,
                 device_read_bytes: self.device_read_bytes,
                 device_write_bytes: self.device_write_bytes,
+                lost_events: match self.totals.all_unknown() {
+                    Some(missing) => Measured::Missing(missing),
+                    None => Measured::Exact(Lost::sum(&self.lost)),
+                },
                 ..Subject::default()
             },
             elapsed: self.wall,
@@ -175,7 +179,7 @@ impl Report {
 }
 
 /// What counted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Its name: `tracepoints`, `fentry`, `kprobes`, `sys_exit`, `procfs`.
     pub name: String,
@@ -183,6 +187,19 @@ pub struct Backend {
     pub exact: bool,
     /// What a reader should know: probes that were refused, what is missing, how to get more.
     pub notes: Vec<String>,
+    /// Kernel memory of its maps and programs. Storage for each task that uses files comes on top of it.
+    pub kernel_memory_bytes: Count,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Backend {
+            name: String::new(),
+            exact: false,
+            notes: Vec::new(),
+            kernel_memory_bytes: Measured::Missing(NOT_MEASURED),
+        }
+    }
 }
 
 /// Something that was not counted, or in a sum only.
@@ -197,6 +214,82 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// Every kind: its name in machine formats, and what it does to the numbers.
+    pub const KINDS: [(&'static str, &'static str); 12] = [
+        (
+            "rows",
+            "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
+        ),
+        (
+            "tasks",
+            "not counted, the kernel having refused storage for the task's state",
+        ),
+        ("names", "whose name was lost"),
+        (
+            "prefetch_pages",
+            "pages brought in ahead that count as reused when they are read",
+        ),
+        (
+            "direct_requests",
+            "direct requests whose bytes are not counted",
+        ),
+        (
+            "uring_requests",
+            "requests of io_uring that can count more than once, or as served where they failed",
+        ),
+        (
+            "direct_in_flight",
+            "direct requests that were not seen to end",
+        ),
+        (
+            "processes",
+            "threads whose CPU time and device bytes are not counted",
+        ),
+        (
+            "skipped",
+            "not counted, a program running on that CPU already",
+        ),
+        (
+            "returns",
+            "calls whose end was not seen, too many having slept at once: hits of these reads, or bytes of these direct requests, are not counted",
+        ),
+        (
+            "forgotten",
+            "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
+        ),
+        (
+            "contradictions",
+            "rows with more missed pages than requested ones: their numbers of reads are marked ~",
+        ),
+    ];
+
+    /// A loss of one of the kinds.
+    #[must_use]
+    pub fn new(id: &'static str, count: u64) -> Lost {
+        let meaning = Lost::KINDS
+            .iter()
+            .find(|(known, _)| *known == id)
+            .map_or("", |(_, meaning)| meaning);
+        Lost { id, count, meaning }
+    }
+
+    /// Adds losses to those before, by kind.
+    pub fn add(so_far: &mut Vec<Lost>, later: &[Lost]) {
+        for lost in later {
+            match so_far.iter_mut().find(|known| known.id == lost.id) {
+                Some(known) => known.count = known.count.saturating_add(lost.count),
+                None => so_far.push(*lost),
+            }
+        }
+    }
+
+    /// The sum over all kinds.
+    #[must_use]
+    pub fn sum(lost: &[Lost]) -> u64 {
+        lost.iter()
+            .fold(0, |sum, lost| sum.saturating_add(lost.count))
+    }
+
     /// What can be done so that less is lost, or with what is left.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
@@ -291,6 +384,24 @@ impl Default for Surroundings {
 mod tests {
     use super::*;
     use crate::lookup::field;
+
+    #[test]
+    fn losses_add_up_by_kind_and_the_totals_have_their_sum() {
+        let mut lost = vec![Lost::new("rows", 2)];
+        Lost::add(&mut lost, &[Lost::new("names", 1), Lost::new("rows", 5)]);
+        assert_eq!(lost, [Lost::new("rows", 7), Lost::new("names", 1)]);
+        let page_size = PageSize::new(4 << 10).unwrap();
+        let mut report = Report::new("t".into(), "h".into(), page_size, "k".into());
+        report.lost = lost;
+        let field = field("lost_events").unwrap();
+        let sum = field.of(&report.total_row());
+        assert_eq!(sum, Measured::Exact(8).count(), "all kinds");
+        report.totals = Ledger::all_missing(Missing::NotOffered("no probe"));
+        assert!(
+            field.of(&report.total_row()).missing().is_some(),
+            "without a probe 0 would say that nothing is missing"
+        );
+    }
 
     #[test]
     fn a_new_report_claims_nothing() {

@@ -81,6 +81,7 @@ pub struct Subject {
     pub resident_before_pages: Count,
     pub resident_after_pages: Count,
     pub file_size_bytes: Count,
+    pub lost_events: Count,
 }
 
 /// The reason behind the numbers of a row that only shows its kind.
@@ -183,6 +184,7 @@ impl Row {
             subject: Subject {
                 device_read_bytes: count,
                 device_write_bytes: count,
+                lost_events: count,
                 ..Subject::default()
             },
             system: System::all_missing(NOT_YET).into(),
@@ -223,6 +225,7 @@ impl Default for Subject {
             resident_before_pages: Measured::Missing(NOT_HERE),
             resident_after_pages: Measured::Missing(NOT_HERE),
             file_size_bytes: Measured::Missing(NOT_HERE),
+            lost_events: Measured::Missing(NOT_HERE),
         }
     }
 }

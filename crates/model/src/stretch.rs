@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
-use crate::counter::Counter;
 use crate::ledger::Ledger;
 use crate::measured::Missing;
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
@@ -73,6 +72,10 @@ impl Stretch {
             subject: Subject {
                 device_read_bytes: self.device_read_bytes,
                 device_write_bytes: self.device_write_bytes,
+                lost_events: match self.parts_missing() {
+                    Some(missing) => Measured::Missing(missing),
+                    None => Measured::Exact(Lost::sum(&self.lost)),
+                },
                 ..Subject::default()
             },
             system: self.system.clone().into(),
@@ -84,15 +87,7 @@ impl Stretch {
     /// rows of them, and that there are none says nothing.
     #[must_use]
     pub fn parts_missing(&self) -> Option<Missing> {
-        let mut reason = None;
-        for counter in Counter::ALL {
-            match self.ledger.get(*counter) {
-                Measured::Exact(_) => return None,
-                Measured::Missing(missing) => reason = reason.or(Some(missing)),
-                Measured::Estimated(..) => {}
-            }
-        }
-        reason
+        self.ledger.all_unknown()
     }
 
     /// The row of a part with what holds for all rows of this stretch: when it was, how long, and how large
@@ -294,6 +289,7 @@ fn join<T, K: Hash + Eq>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counter::Counter;
     use crate::exit::Exit;
     use crate::findings::sample;
 

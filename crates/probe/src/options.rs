@@ -1,6 +1,9 @@
 //! What a probe watches, and how finely it counts.
 
+use cachewise_units::Bytes;
+
 use crate::back_end::BackEnd;
+use crate::object::types;
 
 /// Whose doings are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +61,8 @@ pub struct Options {
     /// Watch buffered writes only on file systems that are mounted now. A probe starts sooner without
     /// the programs of the others; writes to one that is mounted later are then known to be missing.
     pub mounted_only: bool,
-    /// Room for so many rows; what does not fit is summed up on one row, and said.
+    /// Maximum rows of [`Detail::Rows`]; the rest is summed up on one row, and reported as lost. The kernel takes
+    /// [`Options::table_bytes`] for them.
     pub max_rows: u32,
     /// Each snapshot has what was counted since the one before, not since the start. The tables of rows
     /// are emptied each time, so that they have room for as long as the watch goes on; it takes twice
@@ -69,11 +73,29 @@ pub struct Options {
 }
 
 impl Options {
-    /// Room for rows unless more is asked for: some 12 MB of kernel memory.
+    /// Default of [`Options::max_rows`]: 15 MiB of kernel memory, or 28 MiB with [`Options::stretches`].
     pub const MAX_ROWS: u32 = 32_768;
 
     /// The most files that can be asked for.
     pub const MAX_FILES: usize = 1024;
+
+    /// Returns the kernel memory of the tables whose size follows from [`Options::max_rows`].
+    #[must_use]
+    pub fn table_bytes(&self) -> Bytes {
+        if self.detail == Detail::Totals {
+            return Bytes(0);
+        }
+        let rows = table_bytes::<types::row_key, types::ledger>(self.max_rows);
+        let files = table_bytes::<types::file_id, u32>(self.max_rows);
+        let tables_of_rows = if self.stretches { 2 } else { 1 };
+        Bytes(rows * tables_of_rows + files)
+    }
+
+    /// Returns the kernel memory that each task takes that uses files, beside that of maps and programs.
+    #[must_use]
+    pub const fn task_bytes() -> Bytes {
+        Bytes(size_of::<types::task_state>() as u64)
+    }
 
     /// All files, all control groups.
     #[must_use]
@@ -90,4 +112,15 @@ impl Options {
             back_ends: BackEnd::ALL.into(),
         }
     }
+}
+
+/// The memory of a hash table that is allocated at its start: entries with the kernel's head, and buckets.
+const fn table_bytes<Key, Value>(entries: u32) -> u64 {
+    const HEAD: u64 = 48;
+    const BUCKET: u64 = 16;
+    let entries = entries as u64;
+    let entry = HEAD
+        + size_of::<Key>().next_multiple_of(8) as u64
+        + size_of::<Value>().next_multiple_of(8) as u64;
+    entries * entry + entries.next_power_of_two() * BUCKET
 }

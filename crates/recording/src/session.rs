@@ -68,7 +68,12 @@ impl Session {
     #[must_use]
     pub fn backend(&self) -> Backend {
         let (name, exact, notes) = self.backend.clone();
-        Backend { name, exact, notes }
+        Backend {
+            name,
+            exact,
+            notes,
+            ..Backend::default()
+        }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) -> Result<(), String> {
@@ -108,6 +113,7 @@ mod tests {
             name: "tracepoints".into(),
             exact: true,
             notes: vec!["a note".into()],
+            ..Backend::default()
         };
         let session = Session::new("box", "6.18", 4096, backend.clone());
         let mut bytes = Vec::new();

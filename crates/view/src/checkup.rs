@@ -128,10 +128,7 @@ fn document(checkup: &Checkup) -> Json {
     let watched = Object::new()
         .set("seconds", report.wall.as_secs_f64())
         .set("backend", document::backend(report))
-        .set(
-            "lost",
-            report.lost.iter().map(document::lost).collect::<Json>(),
-        )
+        .set("lost", document::lost_json(&report.lost))
         .set("totals", document::everything(&report.total_row()));
     let findings = document::findings_json(&report.findings, blind(report).as_ref());
     object
@@ -160,6 +157,19 @@ fn csv(checkup: &Checkup) -> io::Result<String> {
             check.meaning.clone(),
             check.next_step.clone().unwrap_or_default(),
             check.is_needed.to_string(),
+        ];
+        text += &csv_text::line(cells.into_iter())?;
+    }
+    let lost = checkup.watched.iter().flat_map(|report| &report.lost);
+    for lost in lost.filter(|lost| lost.count > 0) {
+        let cells = [
+            "lost".to_owned(),
+            lost.id.to_owned(),
+            State::Limited.id().to_owned(),
+            lost.count.to_string(),
+            lost.meaning.to_owned(),
+            lost.next_step().to_owned(),
+            false.to_string(),
         ];
         text += &csv_text::line(cells.into_iter())?;
     }
@@ -212,6 +222,7 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
             "Rules that could not look, as what they need was not counted",
             blind,
         );
+        exposition.counted_by(report);
     }
     exposition.text()
 }
@@ -280,8 +291,28 @@ mod tests {
             "{metrics}"
         );
         assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        for line in [
+            "cachewise_doctor_findings 1",
+            "cachewise_lost_events_total 0",
+            "cachewise_kernel_memory_bytes 33554432",
+        ] {
+            assert!(
+                metrics.lines().any(|known| known == line),
+                "{line}: {metrics}"
+            );
+        }
+        let mut lossy = checkup();
+        if let Some(report) = &mut lossy.watched {
+            report.lost[0].count = 7;
+        }
+        let text = super::csv(&lossy).unwrap();
         assert!(
-            metrics.contains("cachewise_doctor_findings 1\n"),
+            text.contains("\nlost,rows,limited,7,"),
+            "what was lost is a row: {text}"
+        );
+        let metrics = openmetrics(&lossy).unwrap();
+        assert!(
+            metrics.contains("\ncachewise_lost_events_total 7\n"),
             "{metrics}"
         );
         let mut unseen = checkup();

@@ -50,6 +50,12 @@ impl Object {
         self
     }
 
+    /// Adds a reason that no member has.
+    pub(crate) fn reason(mut self, id: &str, reason: String) -> Self {
+        self.reasons.insert(id.to_owned(), reason.into());
+        self
+    }
+
     /// Adds these columns of a row.
     pub(crate) fn columns(self, row: &Row, columns: &[&Field]) -> Self {
         columns

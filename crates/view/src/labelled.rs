@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Field, Kind, Missing, Row};
+use cachewise_model::{Field, Kind, Lost, Missing, Row};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -26,7 +26,7 @@ struct Families<'a> {
     columns: &'a [&'static Field],
 }
 
-/// Writes these columns of these things. What is missing is an absent series, and of a column that has none at all
+/// Writes these columns of these things, and what was lost. What is missing is an absent series, and of a column that has none at all
 /// `cachewise_left_out` has the reason; an estimate says so in its help.
 ///
 /// # Errors
@@ -35,10 +35,14 @@ pub fn labelled_metrics(
     rows: &[(Labels, Row)],
     columns: &[&'static Field],
     page_size: PageSize,
+    lost: Option<&[Lost]>,
 ) -> io::Result<String> {
     // The collector has to own what it shows.
     let mut head = Exposition::new();
     head.page_size(page_size);
+    if let Some(lost) = lost {
+        head.lost(lost);
+    }
     let head = head.text()?;
     let head = head.strip_suffix("# EOF\n").unwrap_or(&head);
     let mut registry = Registry::with_prefix("cachewise");
@@ -180,7 +184,7 @@ mod tests {
         let columns = ["read_requested_pages", "read_requested_pages", "command"]
             .map(|id| field(id).unwrap());
         let page = PageSize::new(4 << 10).unwrap();
-        let text = labelled_metrics(&rows, &columns, page).unwrap();
+        let text = labelled_metrics(&rows, &columns, page, None).unwrap();
         let expected = "\
 # HELP cachewise_page_size_bytes Size of a page.
 # TYPE cachewise_page_size_bytes gauge
@@ -195,13 +199,19 @@ cachewise_read_requested_pages_total{command=\"dd\"} 5
 ";
         assert_eq!(text, expected, "once each; what is missing is absent");
 
-        let text = labelled_metrics(&rows[2..], &columns, page).unwrap();
         let expected = "\
 # HELP cachewise_left_out Metrics that are left out because nobody knows their values, by the reason.
 # TYPE cachewise_left_out gauge
 cachewise_left_out{reason=\"lost\"} 1
 # EOF
 ";
+        let lost = [Lost::new("rows", 7)];
+        let text = labelled_metrics(&rows, &columns, page, Some(&lost)).unwrap();
+        assert!(
+            text.contains("\ncachewise_lost_events_total 7\n"),
+            "one for all of them: {text}"
+        );
+        let text = labelled_metrics(&rows[2..], &columns, page, None).unwrap();
         assert!(
             text.ends_with(expected) && !text.contains("read_requested_pages"),
             "where none is known, the reason: {text}"

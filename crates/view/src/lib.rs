@@ -61,7 +61,9 @@ pub use format::{Format, ParseFormatError};
 pub use json::{columns_json, row_json};
 pub use labelled::{Labels, labelled_metrics};
 pub use plot::{PlotLine, PlotMark, latency_svg, latency_text};
-pub use report::{ReportOptions, finding_figure, findings_json, lost_text, write_report};
+pub use report::{
+    ReportOptions, backend_json, finding_figure, findings_json, lost_json, lost_text, write_report,
+};
 pub use rows::{RowOptions, RowWriter};
 pub use sheet::{Sheet, SheetCell, SheetColumn};
 pub use style::Style;

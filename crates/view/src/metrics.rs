@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Datum, Field, Kind, Measured, Row, Unit, Value};
+use cachewise_model::{Datum, Field, Kind, Lost, Measured, Report, Row, Unit, Value};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -89,6 +89,29 @@ impl Exposition {
             Kind::Gauge,
             &value,
         );
+    }
+
+    /// Adds the losses of a report, and the kernel memory that counting took.
+    pub(crate) fn counted_by(&mut self, report: &Report) {
+        let help = "Kernel memory of the maps and programs that count";
+        let memory = report.backend.kernel_memory_bytes.bytes();
+        self.value(
+            "kernel_memory_bytes",
+            help,
+            Unit::Bytes,
+            Kind::Gauge,
+            &memory,
+        );
+        if report.totals.all_unknown().is_none() {
+            self.lost(&report.lost);
+        }
+    }
+
+    /// Adds the number of events that were lost.
+    pub(crate) fn lost(&mut self, lost: &[Lost]) {
+        let help = "Events not counted, or in a sum only";
+        let lost = Measured::Exact(Lost::sum(lost)).count();
+        self.value("lost_events", help, Unit::Count, Kind::Counter, &lost);
     }
 
     /// Adds facts that are no numbers, of which there is a fixed set.

@@ -159,12 +159,18 @@ function show(tick) {
   say(true, `live, ${clock(tick)}`);
 }
 
-// What was lost once stays said: the quality is that of all since the start.
+// A loss stays on the page: the quality is that of all counts since the start.
 function exactness(tick) {
   const badge = byId("exactness");
   badge.dataset.exactness = tick.exactness.id;
   badge.textContent = tick.exactness.text;
-  if (tick.lost.length) badge.title = tick.lost.map((lost) => `${lost.count} lost: ${lost.meaning}`).join("\n");
+  const notes = tick.lost.map(({ id, count, meaning }) => {
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = `incomplete, ${id.replaceAll("_", " ")}: ${count.toLocaleString("en-US")} ${meaning}`;
+    return note;
+  });
+  byId("lost").replaceChildren(...notes);
 }
 
 function problem(text) {

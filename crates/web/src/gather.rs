@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Blind, Count, Exactness, Exit, Finding, Report, Row, Stretch, Sum, blind};
+use cachewise_model::{
+    Blind, Count, Exactness, Exit, Finding, Lost, Report, Row, Stretch, Sum, blind,
+};
 use cachewise_view::findings_json;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{broadcast, oneshot};
@@ -218,7 +220,7 @@ impl Gathered {
             let findings = self.findings().clone();
             if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
                 // The last client may have gone just now.
-                let event = live::event(tick, point, &findings, self.exactness());
+                let event = live::event(tick, point, &findings, self.exactness(), self.lost());
                 let _ = self.events.send(event.into());
             }
         }
@@ -288,8 +290,12 @@ impl Gathered {
 
     /// How far the numbers since the start can be trusted: what was lost once stays said.
     pub(crate) fn exactness(&self) -> Exactness {
-        let lost = self.totals.as_ref().map_or(&[][..], |totals| &totals.lost);
-        Exactness::new(self.machine.backend.exact, lost)
+        Exactness::new(self.machine.backend.exact, self.lost())
+    }
+
+    /// Losses since the start.
+    pub(crate) fn lost(&self) -> &[Lost] {
+        self.totals.as_ref().map_or(&[], |totals| &totals.lost)
     }
 
     /// The charts' past, as a list in JSON.
@@ -412,6 +418,7 @@ pub(crate) mod sample {
                 name: "probe".into(),
                 exact: true,
                 notes: Vec::new(),
+                ..Backend::default()
             },
             version: "0",
             started: "2026-11-21T12:00:00Z".into(),

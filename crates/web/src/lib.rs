@@ -42,5 +42,5 @@ pub use options::{Endpoint, Limits, Options, Token, WeakToken};
 pub use push::{NotOtlp, Otlp, OtlpAddress};
 pub use report::{ReportPage, report_page};
 pub use schema::openapi;
-pub use source::{FileSet, Machine, Surveying, Watching};
+pub use source::{Cost, FileSet, Machine, Surveying, Watching};
 pub use survey::Survey;

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::gather::{Gatherer, sample};
     use crate::metrics::{Collector, Format, scrape};
-    use crate::{CacheTree, FileSet, Server, Survey, Surveying, Watching};
+    use crate::{CacheTree, Cost, FileSet, Server, Survey, Surveying, Watching};
 
     /// Each stretch has 7 pages more.
     struct Watch;
@@ -151,6 +151,13 @@ mod tests {
             stretch.ledger.set(Counter::ReadRequestedPages, 7);
             stretch.device_read_bytes = Count::Exact(1);
             Ok(stretch)
+        }
+
+        fn cost(&self) -> Cost {
+            Cost {
+                cpu: Duration::from_millis(250),
+                kernel_memory_bytes: Count::Exact(4096),
+            }
         }
     }
 

@@ -75,8 +75,15 @@ pub fn openapi() -> Json {
                             "description": "How far the numbers since the start can be trusted: incomplete where events were lost",
                         },
                         "notes": { "type": "array", "items": { "type": "string" } },
+                        "kernel_memory_bytes": {
+                            "type": ["integer", "null"],
+                            "minimum": 0,
+                            "description": "Kernel memory of the maps and programs that count; storage for each task that uses files is not in it",
+                        },
+                        "reasons": reasons(),
                     },
                 },
+                "lost": array("Lost"),
                 "collectors": { "type": "array", "items": { "type": "string" } },
                 "names_all": { "type": "boolean", "description": "Whether all file names are told" },
             }),
@@ -148,7 +155,7 @@ pub fn openapi() -> Json {
     paths.insert(
         "/api/v1/events".into(),
         json!({ "get": {
-            "summary": "Events: `tick` with a point of the charts, tables and findings; `problem` with an error",
+            "summary": "Events: `tick` with a point of the charts, tables, findings and what was lost since the start; `problem` with an error",
             "responses": {
                 "200": {
                     "description": "A stream of events",

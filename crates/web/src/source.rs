@@ -1,6 +1,8 @@
 //! What must be handed in: who watches, and who looks at files.
 
-use cachewise_model::{Backend, Stretch};
+use std::time::Duration;
+
+use cachewise_model::{Backend, Count, Stretch};
 use cachewise_units::PageSize;
 
 use crate::cache::CacheTree;
@@ -22,6 +24,15 @@ pub struct Machine {
     pub started: String,
 }
 
+/// What the server takes for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    /// CPU time of its process so far.
+    pub cpu: Duration,
+    /// Kernel memory of the maps and programs that count.
+    pub kernel_memory_bytes: Count,
+}
+
 /// Watches the machine.
 pub trait Watching {
     /// What everybody did since the last call.
@@ -29,6 +40,9 @@ pub trait Watching {
     /// # Errors
     /// Why it cannot be had, for people.
     fn stretch(&mut self) -> Result<Stretch, String>;
+
+    /// What watching costs.
+    fn cost(&self) -> Cost;
 }
 
 /// A set of files with a name, and how much of it is in the page cache.

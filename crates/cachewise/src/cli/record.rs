@@ -62,6 +62,9 @@ pub struct Record {
     /// With a command: count only what it and what it starts ask of the cache, instead of everybody.
     #[arg(long, requires = "command", conflicts_with_all = ["pid", "cgroup"])]
     pub only: bool,
+    /// Keep the arguments of the command out of the recording: they may hold secrets.
+    #[arg(long)]
+    pub redact_args: bool,
     /// Do not lock the recorder's memory: without it samples may come late when memory is short.
     #[arg(long)]
     pub no_lock: bool,

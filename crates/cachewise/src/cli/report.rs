@@ -45,6 +45,9 @@ pub struct Report {
     /// How many processes, files and control groups to name in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
+    /// Leave out the arguments of the command that was recorded: they may hold secrets.
+    #[arg(long, conflicts_with_all = ["series", "tui"])]
+    pub redact_args: bool,
     /// Write a page with plots: one file, to be opened without a network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "json", "tui"])]
     pub html: Option<PathBuf>,

@@ -42,9 +42,13 @@ pub struct Run {
     pub top: usize,
     #[command(flatten)]
     pub output: Output,
-    /// Room for so many rows (process x file); what does not fit is summed up on one, and said.
+    /// Maximum (process, file) rows to track, about 490 bytes of kernel memory each; the rest is aggregated and
+    /// reported.
     #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_rows: u32,
+    /// Keep the arguments of the command out of the report: they may hold secrets.
+    #[arg(long)]
+    pub redact_args: bool,
 }
 
 impl Run {
@@ -57,6 +61,7 @@ impl Run {
             top: 10,
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
+            redact_args: false,
         }
     }
 

@@ -145,7 +145,7 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
         let exact = format!("{attached}: numbers are exact to the page");
         Check::ok(AREA, "probe", exact)
     };
-    let mut checks = vec![loaded];
+    let mut checks = vec![loaded, memory(kernel)];
     checks.extend(probe.groups().map(|part| {
         let id = part.name.to_lowercase().replace("i/o", "io");
         let id = id.replace([' ', '-'], "_");
@@ -158,6 +158,26 @@ fn probe(kernel: &Kernel) -> (Vec<Check>, BackEnd) {
         }
     }));
     (checks, back_end)
+}
+
+/// Kernel memory of the attached probe.
+fn memory(kernel: &Kernel) -> Check {
+    const AREA: &str = "probe";
+    const ID: &str = "kernel_memory";
+    match kernel.bpf_memory() {
+        Ok(memory) => Check::ok(
+            AREA,
+            ID,
+            format!(
+                "{} in {} maps and {} programs; {} more for each task that uses files",
+                memory.bytes,
+                memory.maps,
+                memory.programs,
+                Options::task_bytes()
+            ),
+        ),
+        Err(error) => Check::ok(AREA, ID, error.to_string()).is(State::Missing),
+    }
 }
 
 /// What each way to count tells, and which of them is used for reads.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cachewise_kstat::Kernel;
-use cachewise_model::Stretch;
+use cachewise_model::{Stretch, redact_arguments};
 use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
 use cachewise_units::Bytes;
 
@@ -92,6 +92,9 @@ fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) ->
     session.scope = scope;
     let words = arguments.command.iter();
     session.command = words.map(|word| word.to_string_lossy().into()).collect();
+    if arguments.redact_args {
+        redact_arguments(&mut session.command);
+    }
     session
 }
 

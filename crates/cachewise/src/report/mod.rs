@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::{Field, Row, Summary};
+use cachewise_model::{Field, Lost, Row, Summary, redact_arguments};
 use cachewise_recording::{Found, Range, Reader, Sample, look, summarize};
-use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, write_summary};
+use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
 use cachewise_web::ReportPage;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -49,9 +49,12 @@ pub fn report(arguments: &Report) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
     let summary = summarize(&mut reader, range, nothing)?;
-    let Some(summary) = summary else {
+    let Some(mut summary) = summary else {
         return nothing_in(arguments, &reader.told());
     };
+    if arguments.redact_args {
+        redact_arguments(&mut summary.command);
+    }
     finish(write(sink, arguments, &summary, &fields), &summary.problems)
 }
 
@@ -95,6 +98,7 @@ fn series(
     };
     let mut sink = Some(sink);
     let mut writer: Option<RowWriter<Sink>> = None;
+    let (mut lost, mut counted): (Vec<Lost>, bool) = (Vec::new(), false);
     while let Some(sample) = reader.next()? {
         if !range.has(&sample) {
             continue;
@@ -106,6 +110,8 @@ fn series(
             writer = Some(RowWriter::new(sink, format, fields, options.clone()));
         }
         let Some(writer) = &mut writer else { continue };
+        Lost::add(&mut lost, &sample.stretch.lost);
+        counted |= sample.stretch.parts_missing().is_none();
         for row in rows(&sample, arguments.of) {
             if let Err(error) = writer.write(&row) {
                 return finish(Err(error).with_context(cannot_write), &[]);
@@ -113,9 +119,15 @@ fn series(
         }
     }
     let problems = reader.told();
-    let Some(writer) = writer else {
+    let Some(mut writer) = writer else {
         return nothing_in(arguments, &problems);
     };
+    for lost in &lost {
+        tell(&lost_text(lost));
+    }
+    if counted {
+        writer.set_lost(&lost);
+    }
     let finished = writer.finish(None).with_context(cannot_write);
     let finished = finished.and_then(Sink::keep);
     finish(finished, &problems)
@@ -145,9 +157,12 @@ fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> R
         points.add(&sample.stretch, gap);
         Ok::<(), anyhow::Error>(())
     })?;
-    let Some(summary) = summary else {
+    let Some(mut summary) = summary else {
         return nothing_in(arguments, &reader.told());
     };
+    if arguments.redact_args {
+        redact_arguments(&mut summary.command);
+    }
     let (rows, each) = points.finish();
     let text = cachewise_web::report_page(&ReportPage {
         summary: &summary,

@@ -77,11 +77,7 @@ fn contradictions(report: &mut Report) -> Option<Lost> {
         return None;
     }
     mark_contradiction(&mut report.totals);
-    Some(Lost {
-        id: "contradictions",
-        count: marked as u64,
-        meaning: "rows with more missed pages than requested ones: their numbers of reads are marked ~",
-    })
+    Some(Lost::new("contradictions", marked as u64))
 }
 
 /// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.
@@ -431,65 +427,25 @@ pub fn heaviest_groups_first(rows: &mut [CgroupRow], page: PageSize) {
     });
 }
 
-/// What could not be counted, in sentences; empty is what exactness looks like.
+/// Events that could not be counted as they should be; none where the numbers are exact.
 pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
     let lost = &snapshot.lost;
     [
-        (
-            "rows",
-            lost.rows,
-            "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
-        ),
-        (
-            "tasks",
-            lost.tasks,
-            "not counted, the kernel having refused storage for the task's state",
-        ),
-        ("names", lost.names, "whose name was lost"),
-        (
-            "prefetch_pages",
-            lost.prefetch_pages,
-            "pages brought in ahead that count as reused when they are read",
-        ),
-        (
-            "direct_requests",
-            lost.direct_requests,
-            "direct requests whose bytes are not counted",
-        ),
-        (
-            "uring_requests",
-            lost.uring_requests,
-            "requests of io_uring that can count more than once, or as served where they failed",
-        ),
-        (
-            "direct_in_flight",
-            snapshot.direct_in_flight,
-            "direct requests that were not seen to end",
-        ),
-        (
-            "processes",
-            lost.processes,
-            "threads whose CPU time and device bytes are not counted",
-        ),
-        (
-            "skipped",
-            lost.skipped,
-            "not counted, a program running on that CPU already",
-        ),
-        (
-            "returns",
-            lost.returns,
-            "calls whose end was not seen, too many having slept at once: hits of these reads, or bytes of these direct requests, are not counted",
-        ),
-        (
-            "forgotten",
-            lost.forgotten,
-            "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
-        ),
+        ("rows", lost.rows),
+        ("tasks", lost.tasks),
+        ("names", lost.names),
+        ("prefetch_pages", lost.prefetch_pages),
+        ("direct_requests", lost.direct_requests),
+        ("uring_requests", lost.uring_requests),
+        ("direct_in_flight", snapshot.direct_in_flight),
+        ("processes", lost.processes),
+        ("skipped", lost.skipped),
+        ("returns", lost.returns),
+        ("forgotten", lost.forgotten),
     ]
     .into_iter()
-    .filter(|(_, count, _)| *count > 0)
-    .map(|(id, count, meaning)| Lost { id, count, meaning })
+    .filter(|(_, count)| *count > 0)
+    .map(|(id, count)| Lost::new(id, count))
     .collect()
 }
 
@@ -498,6 +454,36 @@ mod tests {
     use cachewise_units::{Bytes, Pages};
 
     use super::*;
+
+    #[test]
+    fn every_kind_of_loss_is_reported_with_its_meaning() {
+        let snapshot = Snapshot {
+            total: Ledger::default(),
+            rows: Vec::new(),
+            files: HashMap::new(),
+            processes: Vec::new(),
+            direct_in_flight: 1,
+            // All of them by name: a new one is to be added here and to the list of kinds.
+            lost: cachewise_probe::Lost {
+                rows: 1,
+                tasks: 1,
+                names: 1,
+                prefetch_pages: 1,
+                direct_requests: 1,
+                uring_requests: 1,
+                processes: 1,
+                forgotten: 1,
+                skipped: 1,
+                returns: 1,
+            },
+        };
+        let lost = lost(&snapshot);
+        // Contradictions are found in the rows.
+        assert_eq!(lost.len(), Lost::KINDS.len() - 1, "each once: {lost:?}");
+        for kind in lost {
+            assert!(!kind.meaning.is_empty(), "{} is explained", kind.id);
+        }
+    }
 
     #[test]
     fn a_wait_status_is_a_code_or_a_signal() {

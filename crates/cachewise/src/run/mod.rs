@@ -4,18 +4,20 @@
 //! - `child`: starting the program, or following one, until it ends
 //! - `account`: from what the probe counted to a report
 //! - `estimate`: the same from procfs, where there is no probe
+//! - `room`: kernel memory for the rows, checked beforehand
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod account;
 pub mod child;
 mod estimate;
+mod room;
 mod surroundings;
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Backend, Exit, Report, diagnose};
+use cachewise_model::{Exit, Report, diagnose, redact_arguments};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -48,6 +50,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         mounted_only: true,
         ..Options::new(scope, Detail::Rows)
     };
+    room::check(&options, &kernel)?;
     let mut report = Report::new(
         machine::timestamp(),
         machine::hostname(&kernel),
@@ -56,12 +59,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     );
     let mut probe = match Probe::attach(&options) {
         Ok(probe) => {
-            let notes = probe.notes().into_iter().map(str::to_owned).collect();
-            report.backend = Backend {
-                name: probe.back_end().id().into(),
-                exact: probe.back_end().is_exact(),
-                notes,
-            };
+            report.backend = machine::backend(&probe, &kernel);
             Some(probe)
         }
         Err(cachewise_probe::Error::NoProcess(pid)) => {
@@ -79,11 +77,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             if !has_notes && !sink.is_stderr() {
                 tell(&format!("note: {note}"));
             }
-            report.backend = Backend {
-                name: "procfs".into(),
-                exact: false,
-                notes: vec![note],
-            };
+            report.backend = machine::estimates(note);
             None
         }
     };
@@ -94,6 +88,9 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
+            if arguments.redact_args {
+                redact_arguments(&mut report.command);
+            }
             match child::run(&kernel, &arguments.command) {
                 Ok(course) => course,
                 Err(StartError::Start(error)) => {
@@ -121,11 +118,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
                 // The command has run: its exit status is not to be lost with the counts.
                 let error = explain(&anyhow::Error::from(error));
                 let note = format!("these are estimates: what was counted is lost, {error}");
-                report.backend = Backend {
-                    name: "procfs".into(),
-                    exact: false,
-                    notes: vec![note],
-                };
+                report.backend = machine::estimates(note);
                 estimate::fill(&mut report, &course);
             }
         },

@@ -22,8 +22,10 @@ use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
 use cachewise_sys::allow_open_files;
 use cachewise_web::{
-    Collector, Endpoint, Gatherer, Limits, Machine, Names, Options, Server, Survey, Watching,
+    Collector, Cost, Endpoint, Gatherer, Limits, Machine, Names, Options, Server, Survey, Watching,
 };
+
+use rustix::time::{ClockId, clock_gettime};
 
 use self::access::Access;
 
@@ -157,5 +159,15 @@ struct Watched {
 impl Watching for Watched {
     fn stretch(&mut self) -> Result<Stretch, String> {
         self.watch.stretch().map_err(|error| explain(&error))
+    }
+
+    fn cost(&self) -> Cost {
+        Cost {
+            cpu: clock_gettime(ClockId::ProcessCPUTime)
+                .try_into()
+                .unwrap_or_default(),
+            // The census is in it once it was loaded, by the other thread.
+            kernel_memory_bytes: machine::kernel_memory(&Kernel::new()),
+        }
     }
 }

@@ -69,6 +69,10 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
         writer.set_room(if fits { Stream::Stdout.width() } else { None });
         writer.write(&row).with_context(cannot_write)?;
         if over || arguments.count == Some(shown) {
+            // Without a probe none would say that nothing is missing.
+            if total.as_ref().and_then(Stretch::parts_missing).is_none() {
+                writer.set_lost(&lost);
+            }
             let total = total.as_ref().map(Stretch::row);
             writer.finish(total.as_ref()).with_context(cannot_write)?;
             break;
@@ -79,16 +83,9 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
 
 /// Says what was lost, with what was lost before.
 fn tell_lost(so_far: &mut Vec<Lost>, lost: &[Lost]) {
-    for lost in lost {
-        match so_far.iter_mut().find(|known| known.id == lost.id) {
-            Some(known) => {
-                known.count = known.count.saturating_add(lost.count);
-                tell(&lost_text(known));
-            }
-            None => {
-                so_far.push(*lost);
-                tell(&lost_text(lost));
-            }
-        }
+    Lost::add(so_far, lost);
+    let is_new = |known: &&Lost| lost.iter().any(|lost| lost.id == known.id);
+    for lost in so_far.iter().filter(is_new) {
+        tell(&lost_text(lost));
     }
 }

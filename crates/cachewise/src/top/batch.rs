@@ -63,17 +63,20 @@ pub fn batch(
         format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
     };
     let mut ticks = Ticks::new(&interrupts);
+    let mut lost: Vec<Lost> = Vec::new();
     for shown in 1.. {
         let interrupted = ticks.next(arguments.pace().get())?;
         // Before the stretch: what it did last belongs to it.
         let ended = followed.as_ref().is_some_and(Followed::has_ended);
         let stretch = watch.stretch()?;
         tell_lost(&stretch.lost);
+        Lost::add(&mut lost, &stretch.lost);
+        let counted = stretch.parts_missing().is_none();
         let is_last = interrupted || ended || arguments.count == Some(shown);
         let written = out
             .stretch(stretch, arguments)
             .and_then(|()| match is_last {
-                true => out.finish(arguments, &fields),
+                true => out.finish(arguments, &fields, counted.then_some(&lost[..])),
                 false => Ok(()),
             });
         match written {
@@ -115,9 +118,19 @@ impl Out {
         Ok(())
     }
 
-    fn finish(&mut self, arguments: &Top, fields: &[&'static Field]) -> std::io::Result<()> {
+    fn finish(
+        &mut self,
+        arguments: &Top,
+        fields: &[&'static Field],
+        lost: Option<&[Lost]>,
+    ) -> std::io::Result<()> {
         match std::mem::replace(self, Out::Done) {
-            Out::Rows(writer) => writer.finish(None).map(|_| ()),
+            Out::Rows(mut writer) => {
+                if let Some(lost) = lost {
+                    writer.set_lost(lost);
+                }
+                writer.finish(None).map(|_| ())
+            }
             Out::Metrics(mut sink, Some(sum)) => {
                 let kind = arguments.view.kind();
                 let whole = sum.whole();
@@ -126,7 +139,9 @@ impl Out {
                 let most = arguments.top.map_or(GROUPS, |top| top as usize);
                 let groups = grouped(kind, rows, most);
                 let page = cachewise_sys::page_size();
-                let text = labelled_metrics(&groups, &metrics(kind, fields), page)?;
+                // Without a probe 0 would say that nothing is missing.
+                let losses = whole.parts_missing().is_none().then_some(&whole.lost[..]);
+                let text = labelled_metrics(&groups, &metrics(kind, fields), page, losses)?;
                 sink.write_all(text.as_bytes())?;
                 sink.flush()
             }

@@ -75,22 +75,10 @@ impl Watch {
         };
         let (mut probe, backend) = match Probe::attach(&options) {
             Ok(probe) => {
-                let notes = probe.notes().into_iter().map(str::to_owned).collect();
-                let backend = Backend {
-                    name: probe.back_end().id().into(),
-                    exact: probe.back_end().is_exact(),
-                    notes,
-                };
+                let backend = machine::backend(&probe, &kernel);
                 (Some(probe), backend)
             }
-            Err(error) if is_whole => {
-                let backend = Backend {
-                    name: "procfs".into(),
-                    exact: false,
-                    notes: vec![machine::why_estimates(error)],
-                };
-                (None, backend)
-            }
+            Err(error) if is_whole => (None, machine::estimates(machine::why_estimates(error))),
             Err(cachewise_probe::Error::NoProcess(pid)) => {
                 bail!("process {pid} has ended before it could be watched");
             }

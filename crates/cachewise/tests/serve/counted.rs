@@ -105,6 +105,17 @@ pub fn collectors() {
         "asked for"
     );
     assert!(!text.contains("cachewise_major_faults"), "nothing else");
+    assert!(
+        value_of(&text, "cachewise_own_cpu_seconds_total").is_some_and(|seconds| seconds > 0.0),
+        "what the server takes for itself: {text}"
+    );
+    if rustix::process::geteuid().is_root() {
+        let kernel = value_of(&text, "cachewise_kernel_memory_bytes");
+        assert!(
+            kernel.is_some_and(|bytes| bytes > (8 << 20) as f64),
+            "and what it takes of the kernel: {kernel:?}"
+        );
+    }
     for name in ["watch", "memory"] {
         assert_eq!(
             value_of(

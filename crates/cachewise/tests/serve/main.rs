@@ -6,6 +6,7 @@
 //! - `agreement`: `top -b` and `record` beside it, on the same load
 //! - `blind`: without the probe, what is not known is not 0
 //! - `access`: the token that a server makes, the cookie for it, the Unix socket, the packaged service
+//! - `losses`: counts that are lost, on every face of `serve`, recordings and `top -b`
 //! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
 //! - `browser`, `chromium`: the page
 //! - `written`: what docs/ and dashboards/ say of all that
@@ -20,6 +21,7 @@ mod browser;
 mod chromium;
 mod counted;
 mod http;
+mod losses;
 mod refused;
 mod site;
 mod written;
@@ -65,6 +67,9 @@ fn main() -> ExitCode {
             plain refused::many_streams,
             plain refused::ends_at_once,
             needs_root refused::names,
+            needs_root losses::of_serve,
+            needs_root losses::of_recordings,
+            needs_root losses::of_top,
             plain browser::without_scripts,
             needs_root browser::journey,
         ],

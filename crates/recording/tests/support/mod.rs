@@ -186,6 +186,7 @@ pub fn session() -> Session {
         name: "tracepoints".into(),
         exact: true,
         notes: vec!["a note".into()],
+        ..Backend::default()
     };
     let mut session = Session::new("box", "6.18", 4096, backend);
     session.interval = Duration::from_secs(1);

@@ -30,6 +30,7 @@ pub fn setup() -> Setup {
             name: "tracepoints".into(),
             exact: true,
             notes: Vec::new(),
+            ..Backend::default()
         },
         interval: Duration::from_secs(1),
         readonly: false,

@@ -6,6 +6,8 @@ use cachewise_model::{
     Blind, Count, Finding, Law, Lost, Report, Severity, Value, Verdict, escaped, laws,
 };
 
+use cachewise_units::Bytes;
+
 use crate::cell::{cell, grouped, path_text, wrapped};
 use crate::style::Style;
 
@@ -123,6 +125,14 @@ fn lost_parts(lost: &Lost) -> (String, String) {
         format!("incomplete, {}:", lost.id.replace('_', " ")),
         format!("{} {}", grouped(lost.count), lost.meaning),
     )
+}
+
+/// Kernel memory that counting took.
+pub(crate) fn price(report: &Report) -> String {
+    match report.backend.kernel_memory_bytes.known() {
+        Some(bytes) => format!("probe: {} of kernel memory\n", Bytes(bytes)),
+        None => String::new(),
+    }
 }
 
 /// What the back-end wants known.

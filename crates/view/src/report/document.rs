@@ -1,7 +1,8 @@
 //! A report as one JSON document with everything in it.
 
 use cachewise_model::{
-    Blind, Datum, Exit, Finding, Law, Measured, Report, Row, Value, Verdict, blind, laws,
+    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Report, Row, Value,
+    Verdict, blind, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -59,7 +60,7 @@ pub(super) fn json(report: &Report) -> Json {
             &Value::seconds(report.cpu_system_seconds),
         )
         .set("backend", backend(report))
-        .set("lost", report.lost.iter().map(lost).collect::<Json>())
+        .set("lost", lost_json(&report.lost))
         .set("totals", everything(&report.total_row()))
         .value("outside_bytes", &report.outside_bytes.bytes())
         .set("files", files.collect::<Json>())
@@ -91,16 +92,27 @@ fn exit(exit: Exit) -> Json {
 }
 
 pub(crate) fn backend(report: &Report) -> Json {
-    json!({
-        "name": report.backend.name,
-        "exact": report.backend.exact,
-        "exactness": report.exactness().id(),
-        "notes": report.backend.notes,
-    })
+    backend_json(&report.backend, report.exactness())
 }
 
-pub(crate) fn lost(lost: &cachewise_model::Lost) -> Json {
-    json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning })
+/// The back end, with its quality and its price.
+#[must_use]
+pub fn backend_json(backend: &Backend, exactness: Exactness) -> Json {
+    Object::new()
+        .set("name", backend.name.as_str())
+        .set("exact", backend.exact)
+        .set("exactness", exactness.id())
+        .set("notes", backend.notes.as_slice())
+        .value("kernel_memory_bytes", &backend.kernel_memory_bytes.bytes())
+        .finish()
+}
+
+/// Losses as a list of objects.
+#[must_use]
+pub fn lost_json(lost: &[Lost]) -> Json {
+    lost.iter()
+        .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }))
+        .collect()
 }
 
 fn law(law: &Law) -> Json {
@@ -241,6 +253,11 @@ mod tests {
             "with their figures"
         );
         assert_eq!(back["laws"][0]["holds"], true, "the laws");
+        assert_eq!(
+            back["backend"]["kernel_memory_bytes"],
+            32 << 20,
+            "what it takes of the kernel"
+        );
         assert_eq!(
             back["lost"][0]["count"], 0,
             "and what was lost, also if nothing was"

@@ -25,7 +25,7 @@ pub(crate) mod tables;
 mod text;
 
 pub use closing::{finding_figure, lost_text};
-pub use document::findings_json;
+pub use document::{backend_json, findings_json, lost_json};
 
 #[cfg(test)]
 pub(crate) mod sample;

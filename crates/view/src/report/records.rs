@@ -6,6 +6,7 @@ use cachewise_model::{
     FIELDS, Field, FileRow, Kind, Ledger, Measured, NOT_HERE, Report, Row, Unit, Value,
 };
 
+use super::lost_text;
 use crate::csv_text;
 use crate::metrics::Exposition;
 
@@ -27,7 +28,12 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
             .map(|field| (field.id, field.of(&row)))
             .collect();
         let cells = values.iter().map(|(_, value)| csv_text::cell(value));
-        let reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+        let mut reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+        // Of the whole run: there is no row that is about all files.
+        for lost in report.lost.iter().filter(|lost| lost.count > 0) {
+            let mark = if reasons.is_empty() { "" } else { "; " };
+            reasons += &format!("{mark}{}", lost_text(lost));
+        }
         let flags = [file.deleted.to_string(), file.direct.to_string(), reasons];
         text += &csv_text::line(cells.chain(flags))?;
     }
@@ -66,15 +72,7 @@ pub(super) fn openmetrics(report: &Report) -> io::Result<String> {
     let outside = report.outside_bytes.bytes();
     let help = "Bytes read from pipes, sockets, tmpfs and the like, which no page cache serves";
     exposition.value("outside_bytes", help, Unit::Bytes, Kind::Counter, &outside);
-    let lost: u64 = report.lost.iter().map(|lost| lost.count).sum();
-    let lost = Measured::Exact(lost).count();
-    exposition.value(
-        "lost_events",
-        "Events not counted, or in a sum only",
-        Unit::Count,
-        Kind::Counter,
-        &lost,
-    );
+    exposition.counted_by(report);
     let facts = vec![
         ("name", report.backend.name.clone()),
         ("exact", report.backend.exact.to_string()),
@@ -120,6 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn csv_says_in_each_row_what_the_run_lost() {
+        let mut report = sample::cold();
+        let whole = csv(&report).unwrap();
+        assert!(!whole.contains("incomplete"), "nothing lost, nothing said");
+        report.lost[0].count = 1234;
+        let text = csv(&report).unwrap();
+        let rows = text.lines().count() - 1;
+        assert_eq!(
+            text.matches("incomplete, rows: 1,234 events").count(),
+            rows,
+            "every row may be affected: {text}"
+        );
+    }
+
+    #[test]
     fn csv_without_files_has_the_same_header() {
         let mut report = sample::cold();
         let with = csv(&report).unwrap();
@@ -140,6 +153,7 @@ mod tests {
             "cachewise_page_size_bytes 4096",
             "cachewise_outside_bytes_total 1536",
             "cachewise_lost_events_total 0",
+            "cachewise_kernel_memory_bytes 33554432",
             "cachewise_elapsed_seconds 0.512",
             "cachewise_backend_info{name=\"tracepoints\",exact=\"true\",kernel=\"6.18.0\"} 1",
         ] {

@@ -36,6 +36,7 @@ pub(crate) fn cold() -> Report {
         name: "tracepoints".into(),
         exact: true,
         notes: Vec::new(),
+        kernel_memory_bytes: Measured::Exact(32 << 20),
     };
     report.lost = vec![Lost {
         id: "rows",

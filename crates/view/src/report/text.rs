@@ -19,6 +19,7 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
             closing::checks(report, style),
             closing::lost(report, style),
             closing::notes(report),
+            closing::price(report),
         ]
         .concat(),
     ];

@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use cachewise_model::{Field, Row};
+use cachewise_model::{Field, Lost, Row};
 use cachewise_units::PageSize;
 
 use crate::format::Format;
@@ -48,6 +48,8 @@ pub struct RowWriter<W> {
     written: usize,
     /// For OpenMetrics, which shows one row: the last.
     last: Option<Row>,
+    /// For what stands at the end of a document.
+    lost: Option<Vec<Lost>>,
 }
 
 impl<W: Write> RowWriter<W> {
@@ -68,7 +70,13 @@ impl<W: Write> RowWriter<W> {
             table,
             written: 0,
             last: None,
+            lost: None,
         }
+    }
+
+    /// Sets what was lost so far: JSON and OpenMetrics end with it. Tables and lines have no place for it.
+    pub fn set_lost(&mut self, lost: &[Lost]) {
+        self.lost = Some(lost.to_vec());
     }
 
     /// Another room for the lines to come: terminals change their size.
@@ -117,7 +125,13 @@ impl<W: Write> RowWriter<W> {
                 Some(total) => self.table.total(total, &self.columns, self.options.style),
                 None => String::new(),
             },
-            Format::Json => records::json_end(self.written, total, &self.columns, &self.options),
+            Format::Json => records::json_end(
+                self.written,
+                total,
+                &self.columns,
+                &self.options,
+                self.lost.as_deref(),
+            ),
             Format::JsonLines => String::new(),
             Format::Csv if self.written == 0 => records::csv_header(&self.columns)?,
             Format::Csv => String::new(),
@@ -134,6 +148,9 @@ impl<W: Write> RowWriter<W> {
             for field in &self.columns {
                 exposition.field(row, field);
             }
+        }
+        if let Some(lost) = &self.lost {
+            exposition.lost(lost);
         }
         exposition.text()
     }
@@ -210,6 +227,24 @@ mod tests {
             1,
             "one exposition, however many rows"
         );
+    }
+
+    #[test]
+    fn documents_end_with_what_was_lost() {
+        let end = |format, lost: &[Lost]| {
+            let mut writer = RowWriter::new(Vec::new(), format, &columns("REQUESTED"), options());
+            writer.write(&row(1, 0)).unwrap();
+            writer.set_lost(lost);
+            String::from_utf8(writer.finish(None).unwrap()).unwrap()
+        };
+        let lost = [Lost::new("rows", 7), Lost::new("names", 1)];
+        let json: serde_json::Value = serde_json::from_str(&end(Format::Json, &lost)).unwrap();
+        assert_eq!(json["lost"][0]["id"], "rows");
+        assert_eq!(json["lost"][1]["count"], 1);
+        let none: serde_json::Value = serde_json::from_str(&end(Format::Json, &[])).unwrap();
+        assert_eq!(none["lost"], serde_json::json!([]), "also that nothing was");
+        let text = end(Format::OpenMetrics, &lost);
+        assert!(text.contains("\ncachewise_lost_events_total 8\n"), "{text}");
     }
 
     #[test]

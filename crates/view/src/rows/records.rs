@@ -4,12 +4,16 @@
 
 use std::io;
 
-use cachewise_model::{Field, Row, SCHEMA_VERSION, Value};
+use cachewise_model::{Field, Lost, Row, SCHEMA_VERSION, Value};
 use serde_json::Value as Json;
 
 use super::RowOptions;
 use crate::csv_text;
 use crate::json::Object;
+use crate::report::lost_json;
+
+/// The field that has the losses of a row.
+const LOST: &str = "lost_events";
 
 /// The members that every document begins with.
 fn head(timestamp: &str, options: &RowOptions) -> Object {
@@ -27,8 +31,25 @@ fn json_start(options: &RowOptions) -> String {
     format!("{members},\"rows\":[")
 }
 
+/// Losses of the row's interval, where no column shows them: counters beside them are too low.
+fn loss(row: &Row, columns: &[&Field]) -> Option<String> {
+    if columns.iter().any(|field| field.id == LOST) {
+        return None;
+    }
+    let lost = row.subject.lost_events.known().filter(|lost| *lost > 0)?;
+    Some(format!("{lost} events were not counted, or in a sum only"))
+}
+
+fn with_loss(object: Object, row: &Row, columns: &[&Field]) -> Object {
+    match loss(row, columns) {
+        Some(loss) => object.reason(LOST, loss),
+        None => object,
+    }
+}
+
 fn object(row: &Row, columns: &[&Field]) -> Json {
-    Object::new().columns(row, columns).finish()
+    let object = Object::new().columns(row, columns);
+    with_loss(object, row, columns).finish()
 }
 
 /// One row of the document, with what has to stand before it.
@@ -52,16 +73,17 @@ pub(super) fn json_end(
     total: Option<&Row>,
     columns: &[&Field],
     options: &RowOptions,
+    lost: Option<&[Lost]>,
 ) -> String {
     let before = if written == 0 {
         json_start(options)
     } else {
         String::new()
     };
-    match total {
-        Some(total) => format!("{before}\n],\n\"total\":{}}}\n", object(total, columns)),
-        None => format!("{before}\n]}}\n"),
-    }
+    let total = total.map(|total| format!(",\n\"total\":{}", object(total, columns)));
+    let lost = lost.map(|lost| format!(",\n\"lost\":{}", lost_json(lost)));
+    let [total, lost] = [total, lost].map(Option::unwrap_or_default);
+    format!("{before}\n]{total}{lost}}}\n")
 }
 
 /// A row as a document of its own: lines travel alone.
@@ -72,7 +94,8 @@ pub(super) fn json_line(row: &Row, columns: &[&Field], options: &RowOptions) -> 
         .as_ref()
         .known()
         .map_or(&options.timestamp, |time| time);
-    format!("{}\n", head(taken, options).columns(row, columns).finish())
+    let object = head(taken, options).columns(row, columns);
+    format!("{}\n", with_loss(object, row, columns).finish())
 }
 
 /// The header of a CSV: the ids, and a column for the reasons behind empty cells.
@@ -92,7 +115,11 @@ pub(super) fn csv_row(written: usize, row: &Row, columns: &[&Field]) -> io::Resu
         .map(|field| (field.id, field.of(row)))
         .collect();
     let cells = values.iter().map(|(_, value)| csv_text::cell(value));
-    let reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+    let mut reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+    if let Some(loss) = loss(row, columns) {
+        let mark = if reasons.is_empty() { "" } else { "; " };
+        reasons += &format!("{mark}{LOST}: {loss}");
+    }
     let line = csv_text::line(cells.chain([reasons]))?;
     Ok(if written == 0 {
         csv_header(columns)? + &line
@@ -153,6 +180,31 @@ mod tests {
         let back: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(back["rows"][0]["read_requested_pages"], 4, "it parses");
         assert!(back.get("total").is_none(), "and has no total");
+    }
+
+    #[test]
+    fn rows_with_losses_say_so_where_no_column_does() {
+        let mut lossy = row(4, 1);
+        lossy.subject.lost_events = Measured::Exact(7);
+        let rows = [lossy, row(5, 2)];
+        let of = |format, columns| written(format, columns, &rows, None, options());
+        let loss = "7 events were not counted, or in a sum only";
+        let csv = of(Format::Csv, "REQUESTED");
+        assert_eq!(
+            csv,
+            format!("read_requested_pages,reasons\n4,\"lost_events: {loss}\"\n5,\n"),
+            "the row that lost something"
+        );
+        for format in [Format::Json, Format::JsonLines] {
+            let text = of(format, "REQUESTED");
+            let reason = format!("\"reasons\":{{\"lost_events\":\"{loss}\"}}");
+            assert_eq!(text.matches(&reason).count(), 1, "{format}: {text}");
+        }
+        let csv = of(Format::Csv, "REQUESTED,LOST");
+        assert!(
+            csv.contains("\n4,7,\n"),
+            "a column of its own says it: {csv}"
+        );
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use cachewise_model::{
     Figures, Kind, Measured, Row, SCHEMA_VERSION, Spread, Stall, Summary, Value,
 };
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::{SummaryOptions, is_wanted};
 use crate::json::Object;
-use crate::report::findings_json;
+use crate::report::{backend_json, findings_json, lost_json};
 
 pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
     let total = &summary.total;
@@ -27,8 +27,6 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
             None => object.finish(),
         }
     });
-    let lost = (total.lost.iter())
-        .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }));
     Object::new()
         .set("schema_version", SCHEMA_VERSION)
         .set("timestamp", summary.end.as_str())
@@ -45,12 +43,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("scope", summary.scope.as_str())
         .set(
             "backend",
-            json!({
-                "name": summary.backend.name,
-                "exact": summary.backend.exact,
-                "exactness": summary.exactness().id(),
-                "notes": summary.backend.notes,
-            }),
+            backend_json(&summary.backend, summary.exactness()),
         )
         .set("fields", wanted.map(spread).collect::<Json>())
         .set("stalls", summary.stalls.iter().map(stall).collect::<Json>())
@@ -62,7 +55,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
         .set("cgroups", list(&mut total.cgroup_rows()))
         .set("devices", list(&mut total.device_rows()))
         .merge(findings_json(&summary.findings, summary.blind.as_ref()))
-        .set("lost", lost.collect::<Json>())
+        .set("lost", lost_json(&total.lost))
         .set("problems", summary.problems.as_slice())
         .finish()
 }

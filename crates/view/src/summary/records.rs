@@ -69,6 +69,9 @@ pub(super) fn openmetrics(summary: &Summary, options: &SummaryOptions) -> io::Re
             exposition.field(&row, field);
         }
     }
+    if summary.total.parts_missing().is_none() {
+        exposition.lost(&summary.total.lost);
+    }
     exposition.text()
 }
 
@@ -100,6 +103,7 @@ mod tests {
         let text = openmetrics(&sample::night(), &SummaryOptions::default()).unwrap();
         assert!(
             text.contains("\ncachewise_read_requested_pages_total 300\n")
+                && text.contains("\ncachewise_lost_events_total 0\n")
                 && text.ends_with("# EOF\n"),
             "{text}"
         );

@@ -90,6 +90,7 @@ pub(crate) fn night() -> Summary {
             name: "tracepoints".into(),
             exact: true,
             notes: Vec::new(),
+            ..Backend::default()
         },
         scope: String::new(),
         command: Vec::new(),

@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cachewise_model::{Stretch, Unit, field};
-use cachewise_view::row_json;
+use cachewise_view::{backend_json, lost_json, row_json};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -183,10 +183,6 @@ pub(super) async fn devices(State(site): State<Site>, asked: Asked<Wanted>) -> R
     rows(site, asked, &DEVICES).await
 }
 
-fn lost(stretch: &Stretch) -> Json {
-    super::live::lost(&stretch.lost)
-}
-
 /// The machine's numbers of the last interval, or of a longer time.
 pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Over>) -> Response {
     let time = match asked {
@@ -200,7 +196,7 @@ pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Over>) -> Res
     let answer = over(&site, time, |gathered, stretch| {
         let mut json = gathered.head(&stretch.time);
         json["stretch"] = row_json(&stretch.row());
-        json["lost"] = lost(&stretch);
+        json["lost"] = lost_json(&stretch.lost);
         json
     });
     match answer.await {
@@ -220,7 +216,7 @@ pub(super) async fn totals(State(site): State<Site>, asked: Asked<Nothing>) -> R
         let mut json = gathered.head(time);
         json["started"] = gathered.machine.started.as_str().into();
         json["totals"] = row_json(&gathered.total_row());
-        json["lost"] = gathered.totals.as_ref().map(lost).unwrap_or_default();
+        json["lost"] = lost_json(gathered.lost());
         Ok::<Json, String>(json)
     });
     match answer.await.and_then(|answer| answer) {
@@ -275,12 +271,8 @@ pub(super) async fn machine(State(site): State<Site>, asked: Asked<Nothing>) -> 
         json["version"] = machine.version.into();
         json["started"] = machine.started.as_str().into();
         json["interval_seconds"] = gathered.options.interval.as_secs_f64().into();
-        json["backend"] = json!({
-            "name": machine.backend.name,
-            "exact": machine.backend.exact,
-            "exactness": gathered.exactness().id(),
-            "notes": machine.backend.notes,
-        });
+        json["backend"] = backend_json(&machine.backend, gathered.exactness());
+        json["lost"] = lost_json(gathered.lost());
         let collectors = gathered.options.collectors.iter();
         json["collectors"] = collectors.map(|collector| collector.id()).collect();
         json["names_all"] = (gathered.options.names == crate::Names::All).into();

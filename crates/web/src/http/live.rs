@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cachewise_model::{Exactness, Lost, Row, Stretch, field};
-use cachewise_view::columns_json;
+use cachewise_view::{columns_json, lost_json};
 use futures_util::stream::unfold;
 use serde_json::{Value as Json, json};
 
@@ -58,17 +58,18 @@ pub(crate) fn point(tick: &Stretch) -> Json {
     columns_json(&tick.row(), &fields)
 }
 
-/// A tick as an event.
+/// A tick as an event. Exactness and losses are those since the start.
 pub(crate) fn event(
     tick: &Stretch,
     point: &str,
     findings: &Findings,
     exactness: Exactness,
+    lost: &[Lost],
 ) -> String {
     let mut rest = json!({
         "reasons": {},
         "exactness": { "id": exactness.id(), "text": exactness.text() },
-        "lost": lost(&tick.lost),
+        "lost": lost_json(lost),
     });
     for table in TABLES {
         match table.of(tick) {
@@ -94,13 +95,6 @@ pub(crate) fn event(
         "event: tick\ndata: {}\n\n",
         with_member(&rest, "point", point)
     )
-}
-
-/// What was not counted, as JSON.
-pub(super) fn lost(lost: &[Lost]) -> Json {
-    lost.iter()
-        .map(|lost| json!({ "id": lost.id, "count": lost.count, "meaning": lost.meaning }))
-        .collect()
 }
 
 /// An object with one member more, which is JSON already.

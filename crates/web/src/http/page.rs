@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
 use cachewise_model::{Datum, Exactness, Kind, ORDER, Row, Stretch, Unit, Value, field};
 use cachewise_units::{Bytes, PageSize};
-use cachewise_view::value_text;
+use cachewise_view::{lost_text, value_text};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -43,13 +43,14 @@ pub(super) async fn page(
         let time = interval.max(Duration::from_secs(5));
         let stretch = gathered.over_or_begin(time, watching)?;
         let exactness = gathered.exactness();
-        Ok((stretch, gathered.findings().clone(), exactness))
+        let lost: Vec<String> = gathered.lost().iter().map(lost_text).collect();
+        Ok((stretch, gathered.findings().clone(), exactness, lost))
     });
     let gathered = gathered.await.and_then(|answer| answer);
     let cache = site.survey.cache().await;
     let machine = &site.machine;
     let exactness = match &gathered {
-        Ok((_, _, exactness)) => *exactness,
+        Ok((_, _, exactness, _)) => *exactness,
         Err(_) => Exactness::new(machine.backend.exact, &[]),
     };
     let mut values: Vec<(&str, String)> = vec![
@@ -60,10 +61,16 @@ pub(super) async fn page(
         ("exactness", exactness.id().to_owned()),
         ("backend", escape(exactness.text()).into_owned()),
         ("notes", notes(&machine.backend.notes)),
+        (
+            "lost",
+            gathered
+                .as_ref()
+                .map_or_else(|_| String::new(), |(_, _, _, lost)| notes(lost)),
+        ),
     ];
     for table in TABLES {
         let rows = match &gathered {
-            Ok((stretch, _, _)) => table
+            Ok((stretch, ..)) => table
                 .of(stretch)
                 .map_err(|missing| missing.reason().to_owned()),
             Err(error) => Err(error.clone()),
@@ -73,11 +80,11 @@ pub(super) async fn page(
     values.push((
         "findings",
         match &gathered {
-            Ok((_, findings, _)) => of_findings(findings, machine.page_size),
+            Ok((_, findings, ..)) => of_findings(findings, machine.page_size),
             Err(error) => format!("<li class=\"unknown\">Not known: {}.</li>", escape(error)),
         },
     ));
-    let stretch = gathered.ok().map(|(stretch, _, _)| stretch);
+    let stretch = gathered.ok().map(|(stretch, ..)| stretch);
     values.push((
         "time",
         escape(stretch.as_ref().map_or("", |stretch| &stretch.time)).into_owned(),

@@ -17,7 +17,7 @@ mod table;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Kind, Ledger, Measured, Missing, Row, Stretch, Value};
+use cachewise_model::{Kind, Ledger, Lost, Measured, Missing, Row, Stretch, Value};
 
 pub use collector::{Collector, UnknownCollector};
 pub(crate) use exposition::Format;
@@ -29,7 +29,7 @@ pub(crate) use otlp::message;
 pub use table::FAMILIES;
 
 use crate::gather::{Asking, Gathered};
-use crate::source::Watching;
+use crate::source::{Cost, Watching};
 use crate::survey::{Looked, Survey};
 
 /// More devices than this share one label.
@@ -66,7 +66,9 @@ struct Sums {
     row: Row,
     devices: Rows,
     groups: Rows,
-    lost: u64,
+    /// None where nothing counts that could lose something.
+    lost: Option<Vec<Lost>>,
+    cost: Cost,
     labels: Labels,
     page_size: u64,
     collectors: Vec<Collector>,
@@ -136,12 +138,16 @@ fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
         ("kernel", machine.kernel_release.clone()),
         ("backend", machine.backend.name.clone()),
     ];
-    let lost = gathered.totals.iter().flat_map(|totals| &totals.lost);
     Sums {
         row: gathered.total_row(),
         devices: devices(gathered),
         groups: group_rows(gathered),
-        lost: lost.map(|lost| lost.count).sum(),
+        lost: gathered
+            .totals
+            .as_ref()
+            .filter(|totals| totals.parts_missing().is_none())
+            .map(|totals| totals.lost.clone()),
+        cost: watching.cost(),
         labels,
         page_size: machine.page_size.get(),
         // Without numbers of this moment there are none: the last ones would look like a quiet machine.
@@ -275,6 +281,16 @@ fn add(
     exposition.add(family, estimated, series);
 }
 
+/// Every kind from the start, so that the first loss is an increase.
+fn lost_events(lost: &[Lost]) -> Vec<(Labels, Number)> {
+    let kinds = Lost::KINDS.iter().map(|(kind, _)| {
+        let of_kind = lost.iter().filter(|lost| lost.id == *kind);
+        let count = of_kind.fold(0u64, |sum, lost| sum.saturating_add(lost.count));
+        (vec![("kind", (*kind).to_owned())], Number::Whole(count))
+    });
+    kinds.collect()
+}
+
 /// The server's own.
 fn about(exposition: &mut Exposition, sums: Sums) {
     for family in FAMILIES.iter().filter(|family| family.collector.is_none()) {
@@ -289,7 +305,18 @@ fn about(exposition: &mut Exposition, sums: Sums) {
         };
         let series = match family.name {
             "page_size_bytes" => vec![(Vec::new(), Number::Whole(sums.page_size))],
-            "lost_events" => vec![(Vec::new(), Number::Whole(sums.lost))],
+            "lost_events" => sums.lost.as_deref().map(lost_events).unwrap_or_default(),
+            "kernel_memory_bytes" => {
+                let bytes = sums.cost.kernel_memory_bytes.known();
+                bytes
+                    .map(|bytes| (Vec::new(), Number::Whole(bytes)))
+                    .into_iter()
+                    .collect()
+            }
+            "own_cpu_seconds" => {
+                let seconds = sums.cost.cpu.as_secs_f64();
+                vec![(Vec::new(), Number::Fraction(seconds))]
+            }
             "build_info" => vec![(sums.labels.clone(), Number::Whole(1))],
             "collector_left_out" => {
                 let left_out = sums.left_out.0.iter();

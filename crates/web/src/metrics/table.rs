@@ -512,10 +512,27 @@ pub static FAMILIES: &[Family] = &[
         kind: Counter,
         ..own(
             None,
-            None,
+            Some("kind"),
             "lost_events",
             Unit::Count,
-            "Events that were not counted as they should be; where it grows the page cache's counters are too low",
+            "Events not counted, or in a sum only, by kind: where it grows the page cache's counters are too low or lack names",
+        )
+    },
+    own(
+        None,
+        None,
+        "kernel_memory_bytes",
+        Unit::Bytes,
+        "Kernel memory of the maps and programs that count; storage for each task that uses files is not in it",
+    ),
+    Family {
+        kind: Counter,
+        ..own(
+            None,
+            None,
+            "own_cpu_seconds",
+            Unit::Seconds,
+            "CPU time of this server: watching, the census and answering; programs in the kernel count for the tasks that they watch",
         )
     },
     own(

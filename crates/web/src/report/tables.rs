@@ -6,7 +6,7 @@ use cachewise_model::{
     ALL_OTHERS, Field, Figures, Kind, Measured, Part, Place, Row, Summary, Unit, Value, escaped,
     field,
 };
-use cachewise_view::{figure, gap_text, length, value_text as cell};
+use cachewise_view::{figure, gap_text, length, lost_text, value_text as cell};
 
 use super::ReportPage;
 use super::plots::resolution;
@@ -44,7 +44,7 @@ pub(super) fn notes(summary: &Summary) -> String {
     let more = summary.gaps.len().saturating_sub(20) as u64 + summary.more_gaps;
     let more = (more > 0).then(|| format!("{more} more gaps"));
     let lost = summary.total.lost.iter();
-    let lost = lost.map(|lost| format!("Incomplete, {}: {} {}", lost.id, lost.count, lost.meaning));
+    let lost = lost.map(lost_text);
     let notes: Vec<String> = gaps
         .chain(more)
         .chain(summary.problems.iter().cloned())
