@@ -72,22 +72,20 @@ pub fn program(place: FileSystem, random: &mut Random) -> Program {
         .collect();
     let mut program = Program {
         place: place.name().to_owned(),
-        memory: None,
         files,
-        tasks: Vec::new(),
+        operations: Vec::new(),
     };
     let most = 1 + random.below(30);
     let operations = 1 + random.below(most);
-    let task = (0..operations)
+    program.operations = (0..operations)
         .map(|_| operation(place, &program.files, random))
         .collect();
-    program.tasks.push(task);
     if place == FileSystem::Ext4Tiny {
         let fill = Operation {
             call: Call::Fill,
             numbers: vec![random.below(1 << 20)],
         };
-        program.tasks[0].insert(0, fill);
+        program.operations.insert(0, fill);
     }
     program
 }

@@ -130,7 +130,7 @@ fn fuzz() -> std::result::Result<(), Failed> {
             .run(&program)
             .map_err(|problem| format!("program {programs}: {problem}\n{program}"))?;
         programs += 1;
-        operations += program.operations();
+        operations += program.operations.len();
         repeats += verdict.repeats;
         for (sum, times) in met.iter_mut().zip(verdict.met) {
             *sum += times;

@@ -4,11 +4,9 @@
 //! on xfs
 //! file 300000 cold
 //! pread 0 4096 100000
-//! task
 //! pwrite 0 8192 100
 //! ```
-//! Files are numbered in the order of their lines. Operations before the first `task` are those of the first
-//! task; each `task` line begins those of another. `#` begins a remark.
+//! Files are numbered in the order of their lines. One thread does the operations in their order. `#` begins a remark.
 
 use std::fmt;
 
@@ -213,27 +211,19 @@ pub struct Made {
 pub struct Program {
     /// The name of the place that it runs on.
     pub place: String,
-    /// Bytes of memory that its control group may have.
-    pub memory: Option<u64>,
     /// Its files.
     pub files: Vec<Made>,
-    /// The operations of each task.
-    pub tasks: Vec<Vec<Operation>>,
+    /// Its operations.
+    pub operations: Vec<Operation>,
 }
 
 impl Program {
-    /// How many operations it has.
-    pub fn operations(&self) -> usize {
-        self.tasks.iter().map(Vec::len).sum()
-    }
-
     /// Reads a program's text.
     pub fn parse(text: &str) -> Result<Program> {
         let mut program = Program {
             place: String::new(),
-            memory: None,
             files: Vec::new(),
-            tasks: vec![Vec::new()],
+            operations: Vec::new(),
         };
         for (at, line) in text.lines().enumerate() {
             let words: Vec<&str> = line
@@ -250,7 +240,7 @@ impl Program {
         }
         let files = program.files.len();
         let known = |operation: &Operation| operation.files().all(|file| file < files);
-        if program.place.is_empty() || !program.tasks.iter().flatten().all(known) {
+        if program.place.is_empty() || !program.operations.iter().all(known) {
             return Err(Problem::new(
                 "a program names its place and all its files first",
             ));
@@ -261,20 +251,18 @@ impl Program {
     fn line(&mut self, head: &str, rest: &[&str]) -> Option<()> {
         match (head, rest) {
             ("on", [place]) => self.place = (*place).to_owned(),
-            ("memory", [bytes]) => self.memory = Some(bytes.parse().ok()?),
             ("file", [bytes, initial]) => self.files.push(Made {
                 bytes: bytes.parse().ok()?,
                 initial: Initial::ALL
                     .into_iter()
                     .find(|one| one.name() == *initial)?,
             }),
-            ("task", []) => self.tasks.push(Vec::new()),
             _ => {
                 let call = *Call::ALL.iter().find(|call| call.name() == head)?;
                 let numbers: Option<Vec<u64>> =
                     rest.iter().map(|number| number.parse().ok()).collect();
                 let numbers = numbers.filter(|all| all.len() == call.arguments().len())?;
-                self.tasks.last_mut()?.push(Operation { call, numbers });
+                self.operations.push(Operation { call, numbers });
             }
         }
         Some(())
@@ -284,20 +272,11 @@ impl Program {
 impl fmt::Display for Program {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "on {}", self.place)?;
-        if let Some(memory) = self.memory {
-            writeln!(formatter, "memory {memory}")?;
-        }
         for file in &self.files {
             writeln!(formatter, "file {} {}", file.bytes, file.initial.name())?;
         }
-        for (number, task) in self.tasks.iter().enumerate() {
-            if number > 0 {
-                writeln!(formatter, "task")?;
-            }
-            for operation in task {
-                writeln!(formatter, "{operation}")?;
-            }
-        }
-        Ok(())
+        self.operations
+            .iter()
+            .try_for_each(|operation| writeln!(formatter, "{operation}"))
     }
 }

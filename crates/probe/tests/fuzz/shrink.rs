@@ -13,7 +13,6 @@ pub fn shrink(program: Program, mut fails: impl FnMut(&Program) -> bool) -> Prog
     };
     loop {
         let before = search.best.clone();
-        search.tasks(&mut fails);
         search.operations(&mut fails);
         search.files(&mut fails);
         search.numbers(&mut fails);
@@ -42,31 +41,19 @@ impl Search {
         takes
     }
 
-    fn tasks(&mut self, fails: &mut impl FnMut(&Program) -> bool) {
-        for task in (0..self.best.tasks.len()).rev() {
-            if self.best.tasks.len() > 1 {
-                let mut candidate = self.best.clone();
-                candidate.tasks.remove(task);
-                self.take(candidate, fails);
-            }
-        }
-    }
-
     /// Runs of operations, from halves down to single ones.
     fn operations(&mut self, fails: &mut impl FnMut(&Program) -> bool) {
-        for task in 0..self.best.tasks.len() {
-            let mut run = self.best.tasks[task].len().div_ceil(2);
-            while run > 0 {
-                let mut end = self.best.tasks[task].len();
-                while end > 0 {
-                    let start = end.saturating_sub(run);
-                    let mut candidate = self.best.clone();
-                    candidate.tasks[task].drain(start..end);
-                    self.take(candidate, fails);
-                    end = start;
-                }
-                run = if run == 1 { 0 } else { run.div_ceil(2) };
+        let mut run = self.best.operations.len().div_ceil(2);
+        while run > 0 {
+            let mut end = self.best.operations.len();
+            while end > 0 {
+                let start = end.saturating_sub(run);
+                let mut candidate = self.best.clone();
+                candidate.operations.drain(start..end);
+                self.take(candidate, fails);
+                end = start;
             }
+            run = if run == 1 { 0 } else { run.div_ceil(2) };
         }
     }
 
@@ -76,7 +63,7 @@ impl Search {
             let mut candidate = self.best.clone();
             candidate.files.remove(file);
             let mut named = false;
-            for operation in candidate.tasks.iter_mut().flatten() {
+            for operation in &mut candidate.operations {
                 let arguments = operation.call.arguments().iter();
                 for (argument, number) in arguments.zip(&mut operation.numbers) {
                     if *argument == Argument::File {
@@ -93,20 +80,18 @@ impl Search {
 
     /// Smaller and rounder numbers.
     fn numbers(&mut self, fails: &mut impl FnMut(&Program) -> bool) {
-        for task in 0..self.best.tasks.len() {
-            for at in 0..self.best.tasks[task].len() {
-                let arguments = self.best.tasks[task][at].call.arguments();
-                for (place, argument) in arguments.iter().enumerate() {
-                    if *argument == Argument::File {
-                        continue;
-                    }
-                    let number = self.best.tasks[task][at].numbers[place];
-                    for simpler in [0, number / 2, number / 4096 * 4096, number / 512 * 512] {
-                        let mut candidate = self.best.clone();
-                        candidate.tasks[task][at].numbers[place] = simpler;
-                        if self.take(candidate, fails) {
-                            break;
-                        }
+        for at in 0..self.best.operations.len() {
+            let arguments = self.best.operations[at].call.arguments();
+            for (place, argument) in arguments.iter().enumerate() {
+                if *argument == Argument::File {
+                    continue;
+                }
+                let number = self.best.operations[at].numbers[place];
+                for simpler in [0, number / 2, number / 4096 * 4096, number / 512 * 512] {
+                    let mut candidate = self.best.clone();
+                    candidate.operations[at].numbers[place] = simpler;
+                    if self.take(candidate, fails) {
+                        break;
                     }
                 }
             }

@@ -138,7 +138,7 @@ impl Stand {
             met: [0; OPEN.len()],
         };
         work.seen = work.first.clone();
-        for operation in program.tasks.iter().flatten() {
+        for operation in &program.operations {
             work.step(&mut task, operation)?;
         }
         let after = self.snapshot()?;
