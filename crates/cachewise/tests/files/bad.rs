@@ -403,23 +403,6 @@ pub fn reports_take_their_place_when_complete() {
     );
 }
 
-/// A setting of the kernel, put back at the end.
-struct Setting(&'static str, String);
-
-impl Setting {
-    fn set(path: &'static str, value: &str) -> Option<Setting> {
-        let before = fs::read_to_string(path).ok()?;
-        fs::write(path, value).ok()?;
-        Some(Setting(path, before))
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        let _ = fs::write(self.0, &self.1);
-    }
-}
-
 /// A link that another user planted in a directory for all leads root nowhere where the kernel forbids it, and
 /// the file that it points at keeps its name, its owner and its content.
 pub fn planted_links_are_not_followed() {
@@ -433,7 +416,7 @@ pub fn planted_links_are_not_followed() {
     let link = everyones.join("report.csv");
     symlink(&secret, &link).expect("a link");
     std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).expect("its owner");
-    let Some(_protected) = Setting::set("/proc/sys/fs/protected_symlinks", "1") else {
+    let Some(_protected) = Sysctl::set("/proc/sys/fs/protected_symlinks", "1") else {
         println!("skipped: planted links: fs.protected_symlinks cannot be set");
         return;
     };

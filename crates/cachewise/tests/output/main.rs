@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //! - `target`: files, by their endings, and formats; `lost`: full disks and closed pipes
+//! - `planted`: links and files of other users where output goes
 //! - `terminal`: widths and colours; `names`: of files and commands, as whoever made them liked
 
 #[path = "../support/mod.rs"]
@@ -9,6 +10,7 @@ mod support;
 
 mod lost;
 mod names;
+mod planted;
 mod target;
 mod terminal;
 
@@ -45,6 +47,9 @@ fn main() -> ExitCode {
             plain("colour::asked_for", terminal::colour_asked_for),
             plain("colour::on_a_terminal", terminal::colour_on_a_terminal),
             plain("json::head", target::json_head),
+            needs_root("planted::symbolic_links", planted::symbolic_links),
+            needs_root("planted::hard_links", planted::hard_links),
+            needs_root("planted::files", planted::files),
             plain("names::in_messages", names::names_in_messages),
             plain("names::of_the_command", names::name_of_the_command),
             needs_root("names::control_characters", names::control_characters),

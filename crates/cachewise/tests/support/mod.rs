@@ -12,6 +12,7 @@
 //! - `group`: control groups
 //! - `report`: the JSON of a run
 //! - `program`: the programs that are measured, where the system has none that would do
+//! - `sysctl`: settings of the kernel, restored at the end
 //! - `bpf`: what the kernel still holds of ours
 
 // Every test file is a crate of its own and uses some of this.
@@ -24,6 +25,7 @@ mod group;
 mod program;
 mod report;
 mod suite;
+mod sysctl;
 mod terminal;
 
 pub use bpf::{Held, held_by};
@@ -39,4 +41,5 @@ pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
 pub(crate) use suite::trials;
 pub use suite::{Trial, needs_root, plain, run};
+pub use sysctl::Sysctl;
 pub use terminal::OnTerminal;
