@@ -78,11 +78,12 @@ fn interruptible<T: Send>(
     py.detach(|| {
         std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
-            let worker = scope.spawn(|| {
+            let worker = || {
                 // Dropped when the work ends, by a panic too.
                 let _done = done;
                 work(&cancel)
-            });
+            };
+            let worker = cachewise_sys::start_thread_in(scope, "cachewise", worker)?;
             let mut raised = None;
             while let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(LOOK) {
                 if raised.is_none()

@@ -36,9 +36,7 @@ impl<T: Send + 'static, R: Send + 'static> Stream<T, R> {
         work: impl FnOnce(SyncSender<T>) -> R + Send + 'static,
     ) -> PyResult<Self> {
         let (sender, receiver) = sync_channel(ahead);
-        let worker = std::thread::Builder::new()
-            .name("cachewise".into())
-            .spawn(move || work(sender))
+        let worker = cachewise_sys::start_thread("cachewise", move || work(sender))
             .map_err(|error| raise_io(py, &error))?;
         Ok(Self {
             receiver: Some(receiver),
@@ -129,13 +127,11 @@ pub fn wait_for<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> PyResult<T> {
     let (sender, mut receiver) = channel();
-    std::thread::Builder::new()
-        .name("cachewise".into())
-        .spawn(move || {
-            // Nobody waits any more after Ctrl-C.
-            let _ = sender.send(work());
-        })
-        .map_err(|error| raise_io(py, &error))?;
+    let work = move || {
+        // After Ctrl-C there is no receiver.
+        let _ = sender.send(work());
+    };
+    cachewise_sys::start_thread("cachewise", work).map_err(|error| raise_io(py, &error))?;
     loop {
         let (given_back, got) = py.detach(move || {
             let got = receiver.recv_timeout(LOOK);

@@ -38,6 +38,8 @@
 //! - [`matrix`]: settings times workloads, and what statistics say of them.
 //! - `error`: [`Error`].
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod access;
 mod bloat;
 mod counters;

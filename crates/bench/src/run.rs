@@ -352,10 +352,8 @@ impl Course<'_> {
                     // The receiver goes only where another thread has failed.
                     let _ = ended.send(result);
                 };
-                std::thread::Builder::new()
-                    .name(format!("bench-{thread}"))
-                    .spawn_scoped(scope, work)
-                    .map_err(fail)?;
+                let name = format!("bench-{thread}");
+                cachewise_sys::start_thread_in(scope, &name, work).map_err(fail)?;
             }
             drop(ended);
             self.course(&shared, &slots, &ends)

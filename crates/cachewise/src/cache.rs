@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use cachewise_tier::{BlockCache, Origin, Settings, Wanted};
 use cachewise_units::escaped;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::cli::CacheFlags;
 use crate::output::tell;
@@ -94,11 +94,7 @@ impl Drop for Threads {
 
 /// Starts the runtime that a cache works in.
 pub fn runtime() -> Result<Threads> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(cachewise_tier::worker_threads())
-        .enable_all()
-        .thread_name("cache")
-        .build()
+    let runtime = cachewise_tier::runtime("cache", cachewise_tier::worker_threads())
         .context("cannot start the threads of the cache")?;
     Ok(Threads(Some(runtime)))
 }

@@ -227,9 +227,7 @@ fn agreed(what: &What, before: &System) -> Result<bool> {
 fn write_back(kernel: &Kernel) -> Result<()> {
     let (sender, events) = channel::<Event>();
     signals::catch_ending(sender.clone())?;
-    std::thread::Builder::new()
-        .name("sync".into())
-        .spawn(move || synced(&sender))
+    cachewise_sys::start_thread("sync", move || synced(&sender))
         .context("cannot start the thread that writes dirty pages back")?;
     let mut told = false;
     loop {

@@ -58,16 +58,15 @@ impl Interrupt {
             signal: Arc::clone(&signal),
             raised,
         };
-        std::thread::Builder::new()
-            .name("interrupt".into())
-            .spawn(move || {
-                if let Ok(caught) = caught.recv() {
-                    signal.store(caught.signal, Ordering::Relaxed);
-                    flag.store(true, Ordering::Release);
-                    // Nobody may wait.
-                    let _ = told.send(());
-                }
-            })
+        let listen = move || {
+            if let Ok(caught) = caught.recv() {
+                signal.store(caught.signal, Ordering::Relaxed);
+                flag.store(true, Ordering::Release);
+                // The receiver may be gone.
+                let _ = told.send(());
+            }
+        };
+        cachewise_sys::start_thread("interrupt", listen)
             .context("cannot start the thread that waits for Ctrl-C")?;
         Ok(interrupt)
     }

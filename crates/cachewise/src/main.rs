@@ -1,5 +1,6 @@
 //! `cachewise`: is my program getting the cache that it should, and what do I do about it?
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod act;

@@ -112,9 +112,9 @@ impl Meter {
                     }
                 }
             };
-            let thread = std::thread::Builder::new().name("progress".into());
             // Without it nothing is lost but the view.
-            *meter.drawn() = thread.spawn(draw).ok().map(|thread| (sender, thread));
+            let thread = cachewise_sys::start_thread("progress", draw).ok();
+            *meter.drawn() = thread.map(|thread| (sender, thread));
         }
         meter
     }

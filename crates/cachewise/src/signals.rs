@@ -88,43 +88,84 @@ pub fn catch_for_program<T: From<Caught> + Send + 'static>(sender: Sender<T>) ->
     catch(&PASSED_ON, sender, Second::Programs)
 }
 
+/// Signals for a program that are caught, and that no thread waits for.
+pub struct Pending(SignalsInfo<WithOrigin>);
+
+impl Pending {
+    /// Catches everything that could be for the program from now on.
+    pub fn of_program() -> Result<Pending> {
+        let signals = SignalsInfo::new(not_ignored(&PASSED_ON)).context("cannot catch signals")?;
+        Ok(Pending(signals))
+    }
+
+    /// Has them sent to `sender`, as [`catch_for_program`] does; where no thread can be had, they are returned.
+    pub fn listen<T: From<Caught> + Send + 'static>(self, sender: Sender<T>) -> Option<Pending> {
+        // A thread that does not start would take the signals with it.
+        if cachewise_sys::check_threads(1).is_err() {
+            return Some(self);
+        }
+        match listen(self.0, sender, Second::Programs) {
+            Ok(()) => None,
+            Err(_) => Pending::of_program().ok(),
+        }
+    }
+
+    /// Returns those that have come since the last call.
+    pub fn take(&mut self) -> impl Iterator<Item = Caught> {
+        self.0.pending().map(caught)
+    }
+}
+
+fn caught(Origin { signal, cause, .. }: Origin) -> Caught {
+    Caught {
+        signal,
+        from_terminal: matches!(cause, Cause::Kernel),
+    }
+}
+
+/// Those of `signals` that were not ignored when this process was started (nohup, a background job of a shell). They
+/// stay ignored, for us and for the program, which would get the default back if we had a handler.
+fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let ignored = ignored_signals();
+    let signals = signals.iter().copied();
+    signals
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+        .collect()
+}
+
 fn catch<T: From<Caught> + Send + 'static>(
     signals: &[i32],
     sender: Sender<T>,
     second: Second,
 ) -> Result<()> {
-    // What was ignored when we were started (nohup, a shell's background job) stays ignored, for us
-    // and for the program, which would get the default back if we had a handler.
-    let ignored = ignored_signals();
-    let signals: Vec<i32> = signals
-        .iter()
-        .copied()
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
-        .collect();
-    let mut caught = SignalsInfo::<WithOrigin>::new(&signals).context("cannot catch signals")?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            let mut asked: Option<Instant> = None;
-            for Origin { signal, cause, .. } in caught.forever() {
-                let caught = Caught {
-                    signal,
-                    from_terminal: matches!(cause, Cause::Kernel),
-                };
-                let heard = sender.send(caught.into()).is_ok();
-                let ending = ENDING.contains(&signal);
-                if !ending {
-                    continue;
-                }
-                let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
-                if again && (second == Second::Ours || !heard) {
-                    remove_leftovers();
-                    // Nothing is flushed: the writer may be what hangs.
-                    signal_hook::low_level::exit(BY_SIGNAL + signal);
-                }
+    let signals = SignalsInfo::new(not_ignored(signals)).context("cannot catch signals")?;
+    listen(signals, sender, second)
+}
+
+/// Has the signals sent to `sender` by a thread.
+fn listen<T: From<Caught> + Send + 'static>(
+    mut signals: SignalsInfo<WithOrigin>,
+    sender: Sender<T>,
+    second: Second,
+) -> Result<()> {
+    let listen = move || {
+        let mut asked: Option<Instant> = None;
+        for caught in signals.forever().map(caught) {
+            let signal = caught.signal;
+            let heard = sender.send(caught.into()).is_ok();
+            let ending = ENDING.contains(&signal);
+            if !ending {
+                continue;
             }
-        })
-        .context("cannot start the thread for signals")?;
+            let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
+            if again && (second == Second::Ours || !heard) {
+                remove_leftovers();
+                // Nothing is flushed: the writer may be what hangs.
+                signal_hook::low_level::exit(BY_SIGNAL + signal);
+            }
+        }
+    };
+    cachewise_sys::start_thread("signals", listen).context("cannot wait for signals")?;
     Ok(())
 }
 

@@ -33,6 +33,7 @@
 //! - `reclaim`: [`reclaim`], of a group's memory.
 //! - `error`: [`Error`].
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod error;

@@ -24,6 +24,8 @@
 //! - `cpu_list`: [`CpuList`], as the kernel writes sets of CPUs.
 //! - `error`: [`Error`].
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod cpu_list;
 mod error;
 mod hierarchy;

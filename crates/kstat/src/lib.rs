@@ -34,6 +34,7 @@
 //! - `bpf`: [`BpfMemory`], what this process holds in the kernel.
 //! - `error`: [`Error`], [`ErrorKind`].
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod bpf;

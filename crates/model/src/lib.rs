@@ -32,6 +32,7 @@
 //! - `checkup`: what a machine offers, and what is wrong on it.
 //! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod checkup;

@@ -43,6 +43,8 @@
 //! - `trial`: what this kernel lets a program hook into
 //! - `src/bpf/`: the programs themselves (GPL-2.0)
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod back_end;
 pub mod bare;
 pub mod census;

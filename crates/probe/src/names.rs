@@ -214,16 +214,21 @@ impl Names {
         });
         let collector = Arc::clone(&shared);
         let (stopped, stop) = std::io::pipe().map_err(Error::Thread)?;
-        let thread = std::thread::Builder::new()
-            .name("names".into())
-            .spawn(move || collector.collect(&stopped))
-            .map_err(Error::Thread)?;
+        // Without a thread the ring is emptied at each snapshot alone; files that find it full have no name.
+        let thread = cachewise_sys::start_thread("names", move || collector.collect(&stopped)).ok();
         Ok(Names {
             shared,
             records: Records::default(),
-            thread: Some(thread),
+            thread,
             stop: Some(stop),
         })
+    }
+
+    /// Ends the thread; returns whether there was one. The ring is emptied at each snapshot from then on.
+    pub(crate) fn end_thread(&mut self) -> bool {
+        drop(self.stop.take());
+        // A panic of the collector was printed when it happened, and nothing is left to undo.
+        self.thread.take().map(|thread| thread.join()).is_some()
     }
 
     /// Names what has come; returns how many records could not be read since the start.
@@ -318,11 +323,7 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the collector was printed when it happened, and nothing is left to undo.
-            let _ = thread.join();
-        }
+        self.end_thread();
     }
 }
 

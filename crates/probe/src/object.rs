@@ -240,11 +240,15 @@ impl Programs {
             let mut most = open(Share::Most)?;
             let maps = most.prepare()?;
             std::thread::scope(|scope| {
-                let beside = scope.spawn(|| {
+                let load_beside = || {
                     let mut beside = open(Share::Beside)?;
                     beside.share(&maps)?;
                     beside.load()
-                });
+                };
+                // One after the other where no thread can be had: it takes longer.
+                let Ok(beside) = cachewise_sys::start_thread_in(scope, "load", load_beside) else {
+                    return Ok((most.load()?, Some(load_beside()?)));
+                };
                 let most = most.load();
                 match beside.join() {
                     Ok(beside) => Ok((most?, Some(beside?))),

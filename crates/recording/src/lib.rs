@@ -37,6 +37,7 @@
 //! - `frame`, `window`: frames in a file; `varint`; `names`: texts that stand once.
 //! - `table`: rows as differences; `columns`, `cells`: which numbers there are, by name, and rows as cells.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod cells;

@@ -46,6 +46,7 @@
 //! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
 //! - `file_system`: which answers of which file systems can be believed; `sysfs`: what a device is like.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod counts;

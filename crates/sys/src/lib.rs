@@ -38,9 +38,12 @@
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
+//! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
 //! - `error`: [`Error`], [`ErrorKind`].
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod access;
 mod advise;
@@ -62,6 +65,7 @@ mod private;
 mod region;
 mod secure;
 mod spawn;
+mod threads;
 mod usage;
 mod uuid;
 
@@ -85,5 +89,8 @@ pub use private::{Distrust, PrivateDirectory, check_private};
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
 pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};
+pub use threads::{
+    check_threads, start_thread, start_thread_in, threads_of_process, until_released,
+};
 pub use usage::{Usage, children_usage, process_usage, thread_usage};
 pub use uuid::file_system_uuid;

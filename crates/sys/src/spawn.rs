@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::Errno;
+
 /// Whether SIGPIPE was ignored when this process was started.
 ///
 /// Rust's start-up code ignores it always, and `Command` gives the program the default back, so what was
@@ -60,7 +62,20 @@ pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
             });
         }
     }
-    command.spawn()
+    match command.spawn() {
+        // A seccomp filter that forbids clone3(2) forbids posix_spawn(3), and not fork(2).
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::PERM | Errno::NOSYS)
+            ) =>
+        {
+            // SAFETY: nothing is called between fork and exec.
+            unsafe { command.pre_exec(|| Ok(())) };
+            command.spawn()
+        }
+        spawned => spawned,
+    }
 }
 
 /// Has the command join control groups before it is executed, so that no page of it is charged elsewhere:

@@ -41,6 +41,7 @@
 //! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
 //! - [`mount`]: an origin as a directory.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod block;
@@ -57,6 +58,7 @@ mod named;
 mod origin;
 mod policy;
 pub mod remote;
+mod runtime;
 mod settings;
 mod tls;
 mod tree;
@@ -72,6 +74,7 @@ pub use origin::{
     Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
 };
 pub use policy::Started;
+pub use runtime::runtime;
 pub use settings::{DiskSettings, PolicySettings, Settings};
 pub use tree::Tree;
 pub use warm::{WarmFrom, Warmed};

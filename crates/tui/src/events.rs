@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, Builder};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cachewise_model::Stretch;
@@ -91,7 +91,7 @@ pub(crate) fn spawn(
         }
     }
     let notice = Notice(name, queue.clone());
-    Builder::new().name(name.into()).spawn(move || {
+    cachewise_sys::start_thread(name, move || {
         let _notice = notice;
         work();
     })?;

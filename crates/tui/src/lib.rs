@@ -43,6 +43,7 @@
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod action;

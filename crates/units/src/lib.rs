@@ -35,6 +35,7 @@
 //! - `text`: [`escaped`], [`shell_quoted`]: names from outside in what people read.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -39,6 +39,7 @@
 //! - `plot`: curves, as SVG and as text.
 //! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of many things.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod cell;

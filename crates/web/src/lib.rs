@@ -16,6 +16,7 @@
 //! - `report`: a recording as one page that needs no server.
 //! - `schema`: what the JSON looks like, as OpenAPI.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -68,9 +68,7 @@ impl Survey {
         let (sender, receiver) = sync_channel(WAITING);
         let known = Known::default();
         let tell = known.clone();
-        std::thread::Builder::new()
-            .name("survey".into())
-            .spawn(move || answer(&receiver, &mut open(), &tell))?;
+        cachewise_sys::start_thread("survey", move || answer(&receiver, &mut open(), &tell))?;
         Ok(Survey {
             asks: sender,
             known,

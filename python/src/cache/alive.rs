@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use cachewise_tier::{BlockCache, Error, Origin, Settings};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::error::raise;
 use crate::raise::{panicked, raise_io};
@@ -184,9 +184,9 @@ impl Process {
         let origin = (self.origin)().map_err(|error| raise(py, &error))?;
         let settings = self.settings.clone();
         let ends = Ends(Arc::clone(&opening));
-        let started = std::thread::Builder::new()
-            .name("cachewise".into())
-            .spawn(move || ends.0.is_over(open(settings, origin)));
+        let started = cachewise_sys::start_thread("cachewise", move || {
+            ends.0.is_over(open(settings, origin));
+        });
         started.map_err(|error| raise_io(py, &error))?;
         // That of a parent is not torn down here.
         mem::forget(mem::replace(
@@ -215,11 +215,7 @@ impl Drop for Process {
 }
 
 fn open(settings: Settings, origin: Arc<dyn Origin>) -> Outcome {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(cachewise_tier::worker_threads())
-        .enable_all()
-        .thread_name("cachewise")
-        .build()
+    let runtime = cachewise_tier::runtime("cachewise", cachewise_tier::worker_threads())
         .map_err(|error| Failed::Threads(Arc::new(error)))?;
     let cache = runtime
         .block_on(BlockCache::open(settings, origin))

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cachewise_residency::{Counts, Error, Found as Met, Inode, Unknown, open, open_to_act};
-use cachewise_sys::ErrorKind;
+use cachewise_sys::{ErrorKind, start_thread_in};
 
 use crate::cli::Select;
 use crate::files::{NotOpened, is_not_opened, plan};
@@ -88,10 +88,27 @@ pub fn each_file<T: Send>(
     let waiting = Arc::new(Mutex::new(waiting));
     let is_cancelled = || cancel.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
+        let sender = done.clone();
+        let find = move || {
+            walk.run(|met| {
+                let is_taken = match met {
+                    Met::File(entry) => found.send(entry.path()).is_ok(),
+                    Met::Skipped(error) => sender.send(failed(error)).is_ok(),
+                };
+                if is_taken && !is_cancelled() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+        };
+        start_thread_in(scope, "find", find).context("cannot look for files")?;
+        let mut workers = 0;
+        let mut refused = None;
         for _ in 0..threads {
             let (done, waiting) = (done.clone(), Arc::clone(&waiting));
             let (work, failed) = (&work, &failed);
-            scope.spawn(move || {
+            let worker = start_thread_in(scope, "work", move || {
                 loop {
                     // Poisoned only if another worker panicked while it waited: then nobody works on.
                     let Ok(path) = waiting.lock().map(|waiting| waiting.recv()) else {
@@ -123,21 +140,19 @@ pub fn each_file<T: Send>(
                     }
                 }
             });
-        }
-        drop(waiting);
-        scope.spawn(move || {
-            walk.run(|met| {
-                let is_taken = match met {
-                    Met::File(entry) => found.send(entry.path()).is_ok(),
-                    Met::Skipped(error) => done.send(failed(error)).is_ok(),
-                };
-                if is_taken && !is_cancelled() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
+            match worker {
+                Ok(_) => workers += 1,
+                Err(error) => {
+                    refused = Some(error);
+                    break;
                 }
-            });
-        });
+            }
+        }
+        drop((waiting, done));
+        // Fewer than wanted work as well, and none at all cannot.
+        if let (0, Some(error)) = (workers, refused) {
+            return Err(error).context("cannot work on files");
+        }
         let mut result = Ok(());
         for done in results {
             // What is under way is waited for, whatever becomes of the output.

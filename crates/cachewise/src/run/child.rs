@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -11,15 +11,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use cachewise_kstat::{Kernel, ProcessIo};
 use cachewise_model::Exit;
-use cachewise_sys::Usage;
+use cachewise_sys::{Usage, threads_of_process};
 use cachewise_units::Bytes;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::machine::Followed;
-use crate::signals::{self, Caught};
+use crate::signals::{self, Caught, Pending};
 
 /// How often the machine's dirty memory is looked at while the program runs.
 const SAMPLE: Duration = Duration::from_millis(250);
+
+/// How often the program and signals are looked at where no thread could be had to wait for them.
+const POLL: Duration = Duration::from_millis(5);
 
 /// What became of the program, beside the probe's account of it.
 pub struct Course {
@@ -57,19 +60,29 @@ impl From<Caught> for Event {
     }
 }
 
-/// Runs a command to its end.
-pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> {
+/// Runs a command to its end. Limits on processes count our threads: `end_threads` ends those that can be spared, and
+/// says whether there were any.
+pub fn run(
+    kernel: &Kernel,
+    command: &[OsString],
+    end_threads: impl FnOnce() -> bool,
+) -> Result<Course, StartError> {
     let (sender, events) = channel();
-    signals::catch_for_program(sender.clone()).map_err(StartError::Other)?;
+    let pending = Pending::of_program().map_err(StartError::Other)?;
     let begin = Instant::now();
-    let mut child = cachewise_sys::spawn_untouched(Command::new(&command[0]).args(&command[1..]))
-        .map_err(StartError::Start)?;
+    let mut child = start(command, end_threads).map_err(StartError::Start)?;
+    // After the command, which a limit on processes would keep from being started.
+    let pending = pending.listen(sender.clone());
     let pid = child.id();
     let account = kernel.open_process_io(pid).ok();
     let wait = || -> Result<Course> {
         let process = Pid::from_raw(pid as i32).context("a process has a positive id")?;
-        watch(sender, move || wait_unreaped(process))?;
-        let peak_dirty = until_end(kernel, events, None, |caught| {
+        let is_watched = watch(sender, move || wait_unreaped(process)).is_ok();
+        let polled = Polled {
+            signals: pending,
+            process: (!is_watched).then_some(process),
+        };
+        let peak_dirty = until_end(kernel, events, None, polled, |caught| {
             pass_on(caught, process);
             Flow::GoOn
         });
@@ -86,6 +99,44 @@ pub fn run(kernel: &Kernel, command: &[OsString]) -> Result<Course, StartError> 
         })
     };
     wait().map_err(StartError::Other)
+}
+
+/// Starts the command; where a limit on processes forbids it, once more without threads that can be spared.
+fn start(command: &[OsString], end_threads: impl FnOnce() -> bool) -> io::Result<Child> {
+    let spawn = || cachewise_sys::spawn_untouched(Command::new(&command[0]).args(&command[1..]));
+    let before = threads_of_process();
+    match spawn() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && end_threads() => {
+            cachewise_sys::until_released(before.map(|before| before.saturating_sub(1)));
+            spawn()
+        }
+        spawned => spawned,
+    }
+}
+
+/// Signals and a process that are polled for, as no thread could be had to wait for them.
+#[derive(Default)]
+struct Polled {
+    signals: Option<Pending>,
+    /// The child whose end is waited for.
+    process: Option<Pid>,
+}
+
+impl Polled {
+    /// How long may pass between two looks; nothing where there are threads.
+    fn interval(&self) -> Option<Duration> {
+        (self.signals.is_some() || self.process.is_some()).then_some(POLL)
+    }
+
+    fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        self.process
+            .is_some_and(|process| matches!(waitid(WaitId::Pid(process), options), Ok(Some(_))))
+    }
+
+    fn caught(&mut self) -> impl Iterator<Item = Caught> {
+        self.signals.iter_mut().flat_map(Pending::take)
+    }
 }
 
 /// Returns when a child has ended; it is left unreaped, so that its account can still be read.
@@ -126,7 +177,7 @@ pub fn follow(
     let watched = Arc::clone(&followed);
     watch(sender, move || watched.wait())?;
     let deadline = limit.map(|limit| begin + limit);
-    let peak_dirty = until_end(kernel, events, deadline, |_| Flow::Stop);
+    let peak_dirty = until_end(kernel, events, deadline, Polled::default(), |_| Flow::Stop);
     let wall = begin.elapsed();
     let exit = if followed.has_ended() {
         Exit::Unknown("only a parent learns how a process ended")
@@ -157,25 +208,40 @@ fn until_end(
     kernel: &Kernel,
     events: Receiver<Event>,
     deadline: Option<Instant>,
+    mut polled: Polled,
     mut on_signal: impl FnMut(Caught) -> Flow,
 ) -> Bytes {
     let mut peak_dirty = Bytes::default();
+    let mut sampled = Instant::now();
+    let interval = polled.interval().unwrap_or(SAMPLE);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return peak_dirty;
         }
-        match events.recv_timeout(left.map_or(SAMPLE, |left| left.min(SAMPLE))) {
-            Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => return peak_dirty,
-            Ok(Event::Signal(caught)) => {
-                if let Flow::Stop = on_signal(caught) {
-                    return peak_dirty;
-                }
+        let mut caught: Vec<Caught> = polled.caught().collect();
+        match events.recv_timeout(left.map_or(interval, |left| left.min(interval))) {
+            Ok(Event::Ended) => return peak_dirty,
+            // Without threads there is no sender, and no wait.
+            Err(RecvTimeoutError::Disconnected) if polled.interval().is_some() => {
+                std::thread::sleep(interval);
             }
-            Err(RecvTimeoutError::Timeout) => {
-                if let Ok(memory) = kernel.meminfo() {
-                    peak_dirty = peak_dirty.max(memory.dirty);
-                }
+            Err(RecvTimeoutError::Disconnected) => return peak_dirty,
+            Ok(Event::Signal(signal)) => caught.push(signal),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        for signal in caught {
+            if let Flow::Stop = on_signal(signal) {
+                return peak_dirty;
+            }
+        }
+        if polled.has_ended() {
+            return peak_dirty;
+        }
+        if sampled.elapsed() >= SAMPLE {
+            sampled = Instant::now();
+            if let Ok(memory) = kernel.meminfo() {
+                peak_dirty = peak_dirty.max(memory.dirty);
             }
         }
     }
@@ -183,14 +249,12 @@ fn until_end(
 
 /// Sends the end once `until_ended` returns.
 pub fn watch(sender: Sender<Event>, until_ended: impl FnOnce() + Send + 'static) -> Result<()> {
-    std::thread::Builder::new()
-        .name("wait".into())
-        .spawn(move || {
-            until_ended();
-            // Nobody listens any more if the time was over first.
-            let _ = sender.send(Event::Ended);
-        })
-        .context("cannot start the thread that waits")?;
+    let wait = move || {
+        until_ended();
+        // The receiver is gone if the time was over first.
+        let _ = sender.send(Event::Ended);
+    };
+    cachewise_sys::start_thread("wait", wait).context("cannot wait for the program")?;
     Ok(())
 }
 

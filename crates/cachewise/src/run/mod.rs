@@ -91,7 +91,8 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             if arguments.redact_args {
                 redact_arguments(&mut report.command);
             }
-            match child::run(&kernel, &arguments.command) {
+            let end_threads = || probe.as_mut().is_some_and(Probe::end_thread);
+            match child::run(&kernel, &arguments.command, end_threads) {
                 Ok(course) => course,
                 Err(StartError::Start(error)) => {
                     return Ok(not_started(&arguments.command[0], &error));
@@ -175,6 +176,10 @@ pub fn status_of(exit: Exit) -> u8 {
 pub fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
     let (status, hint) = match error.kind() {
         std::io::ErrorKind::NotFound => (NOT_FOUND, "is it in PATH, and its interpreter there?"),
+        std::io::ErrorKind::WouldBlock => (
+            FAILED,
+            "the limit on processes is reached: raise pids.max of the control group or `ulimit -u`",
+        ),
         _ => (
             NOT_EXECUTABLE,
             "is it a program, and executable for this user?",

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options as ProbeOptions, Scope};
-use cachewise_sys::allow_open_files;
+use cachewise_sys::{allow_open_files, start_thread};
 use cachewise_web::{
     Collector, Cost, Endpoint, Gatherer, Limits, Machine, Names, Options, Server, Survey, Watching,
 };
@@ -81,18 +81,16 @@ pub fn serve(arguments: Serve) -> Result<ExitCode> {
         .context("cannot start the thread that looks at files")?;
     let (gatherer, asking) = Gatherer::new(machine.clone(), options.clone());
     let (end, ending) = tokio::sync::watch::channel(false);
-    let answering = std::thread::Builder::new()
-        .name("http".into())
-        .spawn(move || server.run(asking, survey, machine, options, ending))
-        .context("cannot start the thread that answers")?;
-    std::thread::Builder::new()
-        .name("ending".into())
-        .spawn(move || {
-            // Either a signal, or the thread for them has ended: both end this.
-            let _ = interrupts.recv();
-            let _ = end.send(true);
-        })
-        .context("cannot start the thread that ends it")?;
+    let answering = start_thread("http", move || {
+        server.run(asking, survey, machine, options, ending)
+    })
+    .context("cannot start the thread that answers")?;
+    start_thread("ending", move || {
+        // Either a signal, or the thread for them has ended: both end this.
+        let _ = interrupts.recv();
+        let _ = end.send(true);
+    })
+    .context("cannot start the thread that ends it")?;
     access.announce(&endpoint, address)?;
     gatherer.run(&mut Watched { watch });
     match answering.join() {

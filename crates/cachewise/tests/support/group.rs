@@ -51,6 +51,34 @@ impl Group {
         })
     }
 
+    /// Makes one in a hierarchy that limits how many processes and threads there are, if one is mounted.
+    pub fn of_processes() -> Option<Group> {
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let name = tempfile::Builder::new()
+            .prefix("cachewise-e2e-")
+            .tempdir()
+            .ok()?;
+        let name = name.path().file_name()?;
+        mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (mount, kind, options) = (words.next()?, words.next()?, words.next()?);
+            let is_v1 = kind == "cgroup" && options.split(',').any(|one| one == "pids");
+            if !is_v1 && kind != "cgroup2" {
+                return None;
+            }
+            let path = Path::new(mount).join(name);
+            fs::create_dir(&path).ok()?;
+            let group = Group(path);
+            group.0.join("pids.max").exists().then_some(group)
+        })
+    }
+
+    /// Limits its processes and threads.
+    pub fn limit_processes(&self, most: u32) {
+        let limited = fs::write(self.0.join("pids.max"), most.to_string());
+        limited.expect("root may limit its own group");
+    }
+
     /// Makes one below it.
     pub fn inner(&self) -> Group {
         let inner = self.0.join("inner");

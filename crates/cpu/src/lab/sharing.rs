@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cachewise_sys::start_thread_in;
+
 use super::{Case, Check, Effect, Experiment, Outcome, seen, spread};
 use crate::measure::budget::cpu_time;
 use crate::measure::pin::{Pinned, allowed};
@@ -167,9 +169,10 @@ fn samples(way: &Way, cpus: [u32; 2], samples: usize) -> Result<Vec<[Stretch; 2]
         pinned.map(|_| stretches)
     };
     let (first, second) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| thread(1));
-        (thread(0), other.join())
-    });
+        let other =
+            start_thread_in(scope, "count", || thread(1)).map_err(|error| error.to_string())?;
+        Ok::<_, String>((thread(0), other.join()))
+    })?;
     let second = second.map_err(|_| "a counting thread panicked".to_owned())??;
     let total: u64 = counters
         .0

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
-use cachewise_sys::{ErrorKind, page_size};
+use cachewise_sys::{ErrorKind, page_size, start_thread_in};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
 use super::{Entry, Reader, SnapshotError};
@@ -149,9 +149,10 @@ pub fn restore<R: BufRead + Send>(reader: Reader<R>, options: &RestoreOptions<'_
         restored: Mutex::new(Restored::default()),
     };
     std::thread::scope(|scope| {
-        for _ in 1..options.threads.get() {
-            scope.spawn(|| work.run());
-        }
+        // The caller's thread works as well, alone if no other can be had.
+        let _others: Vec<_> = (1..options.threads.get())
+            .map_while(|_| start_thread_in(scope, "restore", || work.run()).ok())
+            .collect();
         work.run();
     });
     let mut restored = work

@@ -17,7 +17,7 @@ use std::sync::mpsc::sync_channel;
 
 use batch::Batch;
 pub use batch::{Entry, Found};
-use cachewise_sys::names_of_mounts_that_may_drop_pages;
+use cachewise_sys::{names_of_mounts_that_may_drop_pages, start_thread_in};
 pub use patterns::Patterns;
 use queue::{Queue, Task};
 use seen::Seen;
@@ -154,14 +154,15 @@ impl Walk {
         let (sender, receiver) = sync_channel::<Vec<Batch>>(ON_THE_WAY);
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..self.threads)
-                .map(|_| {
+                .map_while(|_| {
                     let sender = sender.clone();
                     let send = move |batches| match sender.send(batches) {
                         Ok(()) => ControlFlow::Continue(()),
                         Err(_) => ControlFlow::Break(()),
                     };
                     let worker = Worker::new(&self, &queue, &seen, send);
-                    scope.spawn(|| worker.work())
+                    // The caller's thread works as well, alone if no other can be had.
+                    start_thread_in(scope, "walk", || worker.work()).ok()
                 })
                 .collect();
             drop(sender);

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cachewise_sys::{fadvise_will_need_range, page_size};
+use cachewise_sys::{fadvise_will_need_range, page_size, start_thread_in};
 use cachewise_units::{ByteRange, Bytes, PageRange};
 
 use super::{Short, WarmOptions};
@@ -65,9 +65,10 @@ pub(super) fn all(
         ended: Mutex::new(None),
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(|| reader.work());
-        }
+        // The caller's thread works as well, alone if no other can be had.
+        let _others: Vec<_> = (1..threads)
+            .map_while(|_| start_thread_in(scope, "read", || reader.work()).ok())
+            .collect();
         reader.work();
     });
     Read {

@@ -27,20 +27,19 @@ impl Keeper {
         let (orders, ordered): (Sender<Order>, Receiver<Order>) = channel();
         let children = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&children);
-        let thread = std::thread::Builder::new()
-            .name("dev-cluster".into())
-            .spawn(move || {
-                for (mut command, answer) in ordered {
-                    cachewise_sys::die_with_spawner(&mut command);
-                    let started = command.spawn().map(|child| {
-                        let pid = child.id();
-                        hold(&kept).push(child);
-                        pid
-                    });
-                    // Who asked may have given up.
-                    let _ = answer.send(started);
-                }
-            })
+        let start = move || {
+            for (mut command, answer) in ordered {
+                cachewise_sys::die_with_spawner(&mut command);
+                let started = command.spawn().map(|child| {
+                    let pid = child.id();
+                    hold(&kept).push(child);
+                    pid
+                });
+                // The caller may have given up.
+                let _ = answer.send(started);
+            }
+        };
+        let thread = cachewise_sys::start_thread("dev-cluster", start)
             .map_err(|source| Error::io("start the thread for", Path::new("servers"), source))?;
         Ok(Self {
             orders: Some(orders),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cachewise_sys::allow_open_files;
+use cachewise_sys::{allow_open_files, start_thread};
 use foyer::{
     BlockEngineConfig, Code, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder,
     HybridCachePolicy, HybridCacheProperties, Location, PsyncIoEngineConfig, RecoverMode,
@@ -219,14 +219,12 @@ impl Drop for Foyer {
         }
         let cache = self.cache.clone();
         // Without a thread what waits is lost, as to kill -9.
-        let _ = std::thread::Builder::new()
-            .name("cache-disk-end".to_owned())
-            .spawn(move || {
-                let wait = async move { cache.storage().wait().await };
-                // In a task, as above.
-                let _ = disk.threads.block_on(disk.threads.spawner().spawn(wait));
-                drop(disk);
-            });
+        let _ = start_thread("cache-disk-end", move || {
+            let wait = async move { cache.storage().wait().await };
+            // In a task, as above.
+            let _ = disk.threads.block_on(disk.threads.spawner().spawn(wait));
+            drop(disk);
+        });
     }
 }
 

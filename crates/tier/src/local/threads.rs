@@ -3,7 +3,7 @@
 use std::io;
 
 use foyer::Spawner;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// A runtime of the disk's own: the threads of the one that the cache is opened in read the origin. Where the disk
 /// hangs, these are the only ones that wait for it.
@@ -15,11 +15,7 @@ pub(super) struct Threads(Option<Runtime>);
 impl Threads {
     /// Starts so many, beside those that wait for calls to the disk.
     pub(super) fn start(workers: usize) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(workers)
-            .thread_name("cache-disk")
-            .enable_all()
-            .build()?;
+        let runtime = crate::runtime("cache-disk", workers)?;
         Ok(Self(Some(runtime)))
     }
 

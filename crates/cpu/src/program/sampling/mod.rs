@@ -136,9 +136,8 @@ impl Sampling {
         let failed = |errno: rustix::io::Errno| NoCounter::Failed(errno.raw_os_error());
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?);
         let ending = Arc::clone(&stop);
-        let collector = std::thread::Builder::new()
-            .name("samples".into())
-            .spawn(move || collect(rings, others, counts_lost, spaces, &ending))?;
+        let collect = move || collect(rings, others, counts_lost, spaces, &ending);
+        let collector = cachewise_sys::start_thread("samples", collect)?;
         Ok(Sampling {
             event,
             period,
