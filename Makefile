@@ -36,7 +36,7 @@ test-kernels: ## the ground truth and the release binary on Debian's 6.1 and 6.1
 	@scripts/setup kernels
 	@scripts/test-kernels --all
 
-lint: ## formatting, clippy, documentation, shell scripts and prose; warnings are errors
+lint: ## formatting, clippy, documentation, shell scripts, prose and licences; warnings are errors
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -44,6 +44,7 @@ lint: ## formatting, clippy, documentation, shell scripts and prose; warnings ar
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	@scripts/lint-shell
 	@scripts/lint-prose
+	@scripts/lint-dependencies
 
 bench: ## what the probe costs a program, how long a census and a start take
 	@scripts/setup run
