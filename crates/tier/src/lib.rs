@@ -51,6 +51,8 @@ mod deadline;
 pub mod dev_cluster;
 mod error;
 mod flight;
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod local;
 pub mod mount;

@@ -89,6 +89,11 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
     fn warnings(&self) -> Vec<String>;
 }
 
+/// See [`crate::fuzzing`].
+pub(crate) fn fuzz_resp(data: &Bytes) -> bool {
+    redis::fuzz(data)
+}
+
 /// Opens an engine.
 pub(crate) async fn open(
     engine: &EngineSettings,

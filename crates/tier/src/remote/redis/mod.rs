@@ -15,3 +15,18 @@ mod topology;
 
 pub(super) use cluster::RedisCluster;
 pub(super) use single::SingleRedis;
+
+/// See [`crate::fuzzing`].
+pub(super) fn fuzz(data: &bytes::Bytes) -> bool {
+    use super::wire::Frame;
+    /// That of a block of 16 MiB.
+    const LONGEST: usize = 16 << 20;
+    let mut rest = data.clone();
+    while !rest.is_empty() {
+        match resp::measure(&rest, LONGEST) {
+            Ok(Frame::Whole(length)) if resp::whole(&rest.split_to(length)).is_ok() => {}
+            _ => return false,
+        }
+    }
+    true
+}
