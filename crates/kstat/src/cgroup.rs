@@ -1,4 +1,4 @@
-//! Control groups of the hierarchy that accounts the page cache: their numbers and names.
+//! Control groups of the hierarchy that accounts the page cache: ids and names.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,29 +14,28 @@ use crate::{Error, Hierarchy, Kernel};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Cgroup {
-    /// Its number: what eBPF gets from `bpf_get_current_cgroup_id` and its sisters.
+    /// Its id, as eBPF gets it from `bpf_get_current_cgroup_id` and its siblings.
     pub id: u64,
-    /// How many groups are above it, for `bpf_get_current_ancestor_cgroup_id`: the root has 0.
+    /// The number of groups above it, for `bpf_get_current_ancestor_cgroup_id`: 0 for the root.
     ///
-    /// `None` in a namespace of control groups: those above are hidden, so nobody here can count
-    /// them.
+    /// `None` in a cgroup namespace, which hides the groups above its root.
     pub level: Option<u32>,
     /// Its directory.
     pub path: PathBuf,
-    /// Its name, from where the hierarchy is mounted: `/` for the group mounted.
+    /// Its name, from the mount point of the hierarchy: `/` for the mounted group.
     pub name: String,
 }
 
-/// The groups that a process is in, from the root of each hierarchy: `/system.slice/x.service`.
+/// The groups of a process, from the root of each hierarchy: `/system.slice/x.service`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct CgroupPaths {
-    /// Of the memory controller of version 1, where that is in use.
+    /// Group of the memory controller of version 1, if in use.
     v1_memory: Option<PathBuf>,
-    /// Of the unified hierarchy.
+    /// Group of the unified hierarchy.
     v2: Option<PathBuf>,
 }
 
-/// Deeper or larger hierarchies exist by accident only; a walk must end in any case.
+/// Deeper or larger hierarchies exist only by accident; a walk must end.
 const DEEPEST: u32 = 64;
 const MOST: usize = 100_000;
 
@@ -45,7 +44,7 @@ impl Kernel {
         let text = self.read(&self.process(pid, "cgroup"))?;
         let mut paths = CgroupPaths::default();
         for line in text.split(|byte| *byte == b'\n') {
-            // "4:memory:/path" or "0::/path", of which the path may contain colons.
+            // "4:memory:/path" or "0::/path"; the path may contain colons.
             let mut fields = line.splitn(3, |byte| *byte == b':');
             let (Some(number), Some(controllers), Some(path)) =
                 (fields.next(), fields.next(), fields.next())
@@ -65,11 +64,11 @@ impl Kernel {
         Ok(paths)
     }
 
-    /// Returns the directory of the group that a process is in, of the unified hierarchy; `None` where that is not
-    /// mounted, or the group is outside the part of it that is.
+    /// Returns the directory of a process's group in the unified hierarchy; `None` if that is not
+    /// mounted, or the group is outside the mounted part.
     ///
     /// # Errors
-    /// What reading the mounts and `/proc/PID/cgroup` says.
+    /// Reading the mounts or `/proc/PID/cgroup` failed.
     pub fn unified_cgroup_of(&self, pid: u32) -> Result<Option<PathBuf>, Error> {
         let Some(mount) = self.unified_hierarchy()? else {
             return Ok(None);
@@ -79,15 +78,15 @@ impl Kernel {
         Ok(path.filter(|path| path.is_dir()))
     }
 
-    /// Returns the group that a process is in, of the hierarchy that accounts the page cache, or
-    /// `None` where none is mounted.
+    /// Returns a process's group in the hierarchy that accounts the page cache, or `None` if none
+    /// is mounted.
     ///
     /// # Errors
-    /// [`Error::NoCgroup`] where the group is outside the part of the hierarchy that is mounted,
-    /// or is gone; else what reading the mounts and `/proc/PID/cgroup` says.
+    /// [`Error::NoCgroup`] if the group is outside the mounted part of the hierarchy, or is gone;
+    /// otherwise reading the mounts or `/proc/PID/cgroup` failed.
     ///
     /// # Kernel
-    /// With version 1 a process that has ended and waits to be reaped is in the root group.
+    /// In version 1 a zombie is in the root group.
     pub fn cgroup_of(&self, pid: u32) -> Result<Option<Cgroup>, Error> {
         let (hierarchy, root) = self.hierarchy()?;
         let paths = self.cgroup_paths_of(pid)?;
@@ -106,14 +105,14 @@ impl Kernel {
         }
     }
 
-    /// Returns the number of the group whose directory this is.
+    /// Returns the id of the group with this directory.
     ///
     /// # Errors
-    /// What looking at the directory says.
+    /// The directory cannot be read.
     ///
     /// # Kernel
-    /// The number of the inode is that of the group where inodes have 64 bits; on 32-bit machines
-    /// it is its lower half.
+    /// With 64-bit inodes the inode number is the group's id; on 32-bit machines it is the lower
+    /// half.
     pub fn cgroup_id(&self, path: &Path) -> Result<u64, Error> {
         let found = fs::metadata(path).map_err(|source| Error::io("stat", path, source))?;
         if !found.is_dir() {
@@ -126,16 +125,16 @@ impl Kernel {
         Ok(found.ino())
     }
 
-    /// Returns the names of all groups by their numbers: `/` for the root, `/a/b` below it.
+    /// Returns the names of all groups by id: `/` for the root, `/a/b` below it.
     ///
-    /// Groups that vanish meanwhile, or that this caller may not list, are left out; so is what
-    /// lies deeper than 64 levels or beyond 100,000 groups. Empty where there is no hierarchy.
+    /// Leaves out groups that vanish meanwhile, groups that this caller may not list, levels below
+    /// 64 and groups beyond 100,000. Empty without a hierarchy.
     ///
     /// # Errors
-    /// What reading the mounts and the root of the hierarchy says.
+    /// Reading the mounts or the root of the hierarchy failed.
     ///
     /// # Cost
-    /// A system call for each group, five more for those that have groups below them.
+    /// A system call per group, five more per group with children.
     pub fn cgroup_names(&self) -> Result<HashMap<u64, String>, Error> {
         let mut names = HashMap::new();
         let hierarchy = self.cgroup_hierarchy()?;
@@ -150,7 +149,7 @@ impl Kernel {
                 Err(source) if depth == 0 => return Err(Error::io("list", &directory, source)),
                 Err(_) => continue,
             };
-            // Number and type cost no system call of their own: both come with the listing.
+            // The id and the type come with the listing, without further system calls.
             for entry in entries.flatten() {
                 if names.len() >= MOST {
                     return Ok(names);
@@ -158,7 +157,7 @@ impl Kernel {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     let name = format!("{name}/{}", entry.file_name().to_string_lossy());
                     names.insert(entry.ino(), name.clone());
-                    // A directory has a link for its name, one for itself, and one for each below it.
+                    // A directory has a link for its name, one for itself, and one for each child.
                     let is_leaf = entry.metadata().is_ok_and(|found| found.nlink() == 2);
                     if depth + 1 < DEEPEST && !is_leaf {
                         ahead.push((entry.path(), name, depth + 1));
@@ -169,12 +168,12 @@ impl Kernel {
         Ok(names)
     }
 
-    /// Finds the group that a user means: by its directory (`/sys/fs/cgroup/memory/a`), or by its
-    /// name below the hierarchy (`a/b`, `/a/b`).
+    /// Finds a group by its directory (`/sys/fs/cgroup/memory/a`) or by its name below the
+    /// hierarchy (`a/b`, `/a/b`).
     ///
     /// # Errors
-    /// [`Error::NoCgroup`] where there is no such group, [`Error::Invalid`] for a directory of
-    /// another hierarchy or a name with `..`, [`Error::Unsupported`] where no hierarchy is mounted.
+    /// [`Error::NoCgroup`] if there is no such group, [`Error::Invalid`] for a directory of another
+    /// hierarchy or a name with `..`, [`Error::Unsupported`] if no hierarchy is mounted.
     pub fn resolve_cgroup(&self, wanted: impl AsRef<Path>) -> Result<Cgroup, Error> {
         let wanted = wanted.as_ref();
         let (hierarchy, root) = self.hierarchy()?;
@@ -215,7 +214,7 @@ impl Kernel {
         })
     }
 
-    /// Returns what of `wanted` is below the mount, without leading slash, empty for the mount.
+    /// Returns the part of `wanted` below the mount, without leading slash, empty for the mount.
     fn below(&self, wanted: &Path, mount: &Path) -> Result<PathBuf, Error> {
         let invalid = |problem| Error::Invalid {
             name: wanted.display().to_string(),
@@ -253,7 +252,7 @@ mod tests {
     use crate::fixture::{Fixture, captured, hybrid, testdata, with_cgroups};
 
     #[test]
-    fn a_captured_process_is_in_both_hierarchies() {
+    fn cgroup_paths_finds_both_hierarchies() {
         let paths = captured("linux-6.18").cgroup_paths_of(4242).unwrap();
         let memory = paths.v1_memory.unwrap();
         assert!(
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_share_lines_and_paths_have_colons() {
+    fn cgroup_paths_accepts_shared_lines_and_colons() {
         let fixture = Fixture::new();
         fixture.write("proc/7/cgroup", "3:cpu,memory:/a:b c\n1:name=memory:/no\n");
         let paths = fixture.kernel().cgroup_paths_of(7).unwrap();
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_in_the_group_of_the_hierarchy_that_counts() {
+    fn cgroup_of_uses_the_accounting_hierarchy() {
         let fixture = hybrid();
         let group = |text: &str| {
             fixture.write("proc/7/cgroup", text);
@@ -294,12 +293,16 @@ mod tests {
         let error = group("4:memory:/gone\n").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "gone: {error}");
 
-        // In a container whose part of the hierarchy is all that is mounted.
+        // In a container that mounts only its own part of the hierarchy.
         let mounts = fs::read_to_string(testdata("mountinfo").join("hybrid.txt")).unwrap();
         let inner = mounts.replace("0:32 / ", "0:32 /docker/4f ");
         fixture.write("proc/self/mountinfo", inner);
         let found = group("4:memory:/docker/4f/web.slice\n").unwrap();
-        assert_eq!(found.unwrap().name, "/web.slice", "as it is seen there");
+        assert_eq!(
+            found.unwrap().name,
+            "/web.slice",
+            "its name in the container"
+        );
         for outside in ["4:memory:/docker/5\n", "4:memory:/../x\n"] {
             let error = group(outside).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "{outside:?}: {error}");
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_by_all_its_names() {
+    fn resolve_cgroup_accepts_path_and_name() {
         let fixture = hybrid();
         let kernel = fixture.kernel();
         let path = fixture.path("sys/fs/cgroup/memory/web.slice/nginx");
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_group_is_refused_with_a_reason() {
+    fn resolve_cgroup_refuses_unknown_groups_with_reason() {
         let fixture = hybrid();
         let kernel = fixture.kernel();
         for (name, kind, why) in [
@@ -372,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_count_from_the_true_root() {
+    fn level_counts_from_the_real_root() {
         let fixture = hybrid();
         let mounts = fs::read_to_string(testdata("mountinfo").join("hybrid.txt")).unwrap();
         let inner = mounts.replace("0:32 / ", "0:32 /docker/4f ");
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_directories() {
+    fn cgroup_names_match_directories() {
         let fixture = hybrid();
         let kernel = fixture.kernel();
         let names = kernel.cgroup_names().unwrap();

@@ -1,4 +1,4 @@
-//! [`CgroupFiles`]: the files of a control group, kept open for who reads them again and again.
+//! [`CgroupFiles`]: the files of a control group, kept open for repeated reads.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::Error;
 use crate::kernel::found;
 
-/// How many files may be kept open, by all who share it.
+/// A limit on open files, shared by several groups.
 #[derive(Clone, Debug)]
 pub struct Descriptors {
     most: usize,
@@ -18,7 +18,7 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Room for so many.
+    /// A limit of this many files.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -27,13 +27,13 @@ impl Descriptors {
         }
     }
 
-    /// Returns how many are open.
+    /// Returns the number of open files.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Keeps a file open, if there is room.
+    /// Keeps a file open if the limit allows it.
     fn keep(&self, name: &'static str, file: File) -> Option<Kept> {
         let more = |taken: usize| (taken < self.most).then_some(taken + 1);
         let order = Ordering::Relaxed;
@@ -43,7 +43,7 @@ impl Descriptors {
     }
 }
 
-/// A file that stays open; its place is free again when it is dropped.
+/// A file that stays open; dropping it frees its slot.
 #[derive(Debug)]
 struct Kept {
     name: &'static str,
@@ -59,13 +59,13 @@ impl Drop for Kept {
 
 /// The files of a control group.
 ///
-/// To find a file by its path and to open it costs more than to read it. So the one that is asked most, how
-/// much memory the group has, stays open as long as there is room, and all of them where
-/// [`keep_all`](Self::keep_all) says so.
+/// Finding and opening a file costs more than reading it. The most used file, the group's memory
+/// size, therefore stays open as long as the limit allows it; after [`keep_all`](Self::keep_all)
+/// all files do.
 ///
 /// # Kernel
-/// A file that is open does not keep a group from being removed. Reading it then says that there is no such
-/// device; it never becomes that of another group that is made under the same name.
+/// An open file does not keep a group from being removed. Reading it then returns ENODEV; it never
+/// becomes a file of a new group with the same name.
 #[derive(Debug)]
 pub struct CgroupFiles {
     directory: PathBuf,
@@ -74,14 +74,14 @@ pub struct CgroupFiles {
     keeps_all: bool,
 }
 
-/// More than any number has digits.
+/// Longer than any number.
 const NUMBER: usize = 32;
 
-/// More than most files of a group have; for others there are several reads.
+/// Longer than most files of a group; longer files take several reads.
 const PIECE: usize = 8 << 10;
 
 impl CgroupFiles {
-    /// The files of the group of this directory, none of them open yet.
+    /// The files of the group in this directory, none of them open yet.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>, descriptors: &Descriptors) -> Self {
         Self {
@@ -92,13 +92,14 @@ impl CgroupFiles {
         }
     }
 
-    /// The files of the group of this directory for who reads them once: none stays open.
+    /// The files of the group in this directory, for a single read: none stays open.
     #[must_use]
     pub fn once(directory: impl Into<PathBuf>) -> Self {
         Self::new(directory, &Descriptors::new(0))
     }
 
-    /// Says whether the group will be read again soon: then all of its files stay open, else one.
+    /// Sets whether the group will be read again soon: then all of its files stay open, otherwise
+    /// one.
     pub fn keep_all(&mut self, keeps_all: bool) {
         self.keeps_all = keeps_all;
         if !keeps_all {
@@ -110,7 +111,7 @@ impl CgroupFiles {
         self.directory.join(name)
     }
 
-    /// The text of a file; `None` where there is none, or the group is gone.
+    /// The text of a file; `None` if the file does not exist or the group is gone.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let bytes = self.read(name, |file| {
             let mut bytes = Vec::new();
@@ -130,9 +131,10 @@ impl CgroupFiles {
         }))
     }
 
-    /// The number that a file is; `None` where there is none, or the group is gone.
+    /// The number in a file; `None` if the file does not exist or the group is gone.
     pub(crate) fn number(&mut self, name: &'static str) -> Result<Option<u64>, Error> {
-        // Of hundreds of groups each second: one read, as the kernel gives a number in one piece.
+        // One read, because hundreds of groups are read each second; the kernel returns a number in
+        // one piece.
         let read = self.read(name, |file| {
             let mut text = [0; NUMBER];
             let length = read_at(file, &mut text, 0)?;
@@ -145,7 +147,7 @@ impl CgroupFiles {
         let line = text.trim_end();
         let number = line
             .parse()
-            .map_err(|_| Error::parse(&self.path(name), format!("{line:?} is no number")))?;
+            .map_err(|_| Error::parse(&self.path(name), format!("{line:?} is not a number")))?;
         Ok(Some(number))
     }
 
@@ -181,7 +183,7 @@ impl CgroupFiles {
     }
 }
 
-/// How much memory a group has, of version 2 and 1.
+/// The memory size of a group, in version 2 and 1.
 pub(crate) const USED_V2: &str = "memory.current";
 pub(crate) const USED_V1: &str = "memory.usage_in_bytes";
 
@@ -189,7 +191,7 @@ fn is_asked_often(name: &str) -> bool {
     [USED_V2, USED_V1].contains(&name)
 }
 
-/// Reads from a place in a file, however often a signal comes first.
+/// Reads from an offset of a file, and repeats after signals.
 fn read_at(file: &File, buffer: &mut [u8], at: usize) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, at as u64) {
@@ -215,19 +217,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_open_is_read_anew() {
+    fn kept_file_is_read_again_from_disk() {
         let fixture = Fixture::new();
         let descriptors = Descriptors::new(8);
         let mut files = CgroupFiles::new(group(&fixture, "a"), &descriptors);
-        assert_eq!(descriptors.taken(), 0, "nothing was asked yet");
-        assert_eq!(files.number(USED_V2).unwrap(), Some(4096), "as it is");
-        assert_eq!(files.text(STAT).unwrap().unwrap(), "file 1\n", "all of it");
+        assert_eq!(descriptors.taken(), 0, "no file was read yet");
+        assert_eq!(files.number(USED_V2).unwrap(), Some(4096), "its value");
+        assert_eq!(
+            files.text(STAT).unwrap().unwrap(),
+            "file 1\n",
+            "the whole text"
+        );
         assert_eq!(descriptors.taken(), 1, "the number stays open alone");
         fixture.write(&format!("a/{USED_V2}"), "123456789\n");
         assert_eq!(
             files.number(USED_V2).unwrap(),
             Some(123_456_789),
-            "as it is now"
+            "its current value"
         );
 
         files.keep_all(true);
@@ -241,13 +247,13 @@ mod tests {
             "in several pieces"
         );
         files.keep_all(false);
-        assert_eq!(descriptors.taken(), 1, "given back");
+        assert_eq!(descriptors.taken(), 1, "released");
         drop(files);
-        assert_eq!(descriptors.taken(), 0, "that too");
+        assert_eq!(descriptors.taken(), 0, "released, too");
     }
 
     #[test]
-    fn without_room_everything_is_read_all_the_same() {
+    fn files_beyond_the_limit_are_read_without_keeping() {
         let fixture = Fixture::new();
         for most in [0, 1] {
             let descriptors = Descriptors::new(most);
@@ -262,12 +268,12 @@ mod tests {
                     assert!(files.text(STAT).unwrap().is_some(), "and read");
                 }
             }
-            assert_eq!(descriptors.taken(), most, "no more than there is room for");
+            assert_eq!(descriptors.taken(), most, "at most the limit");
         }
     }
 
     #[test]
-    fn what_is_not_there_and_what_is_no_number_is_said() {
+    fn missing_file_is_none_and_text_is_an_error() {
         let fixture = Fixture::new();
         let descriptors = Descriptors::new(8);
         let mut files = CgroupFiles::new(fixture.path("none"), &descriptors);
@@ -279,21 +285,21 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Other, "{error}");
         assert!(
             error.to_string().contains("memory.current") && error.to_string().contains("much"),
-            "which file, and what it says: {error}"
+            "the file and its text: {error}"
         );
     }
 
     #[test]
-    fn a_group_that_is_made_again_is_another_one() {
+    fn open_file_never_reads_a_recreated_group() {
         let kernel = crate::Kernel::new();
         let hierarchy = kernel.cgroup_hierarchy().unwrap_or(Hierarchy::None);
         let Some(mount) = hierarchy.mount() else {
-            println!("skipped: a group that is made again: no control groups are mounted");
+            println!("skipped: a recreated group: no control groups are mounted");
             return;
         };
         let directory = mount.join(format!("cachewise-again-{}", std::process::id()));
         if let Err(error) = std::fs::create_dir(&directory) {
-            println!("skipped: a group that is made again: {error}");
+            println!("skipped: a recreated group: {error}");
             return;
         }
         let made = Made(directory);
@@ -302,7 +308,7 @@ mod tests {
         files.keep_all(true);
         let first = files.memory(&hierarchy).unwrap();
         if first.is_none() {
-            println!("skipped: a group that is made again: its memory is not accounted");
+            println!("skipped: a recreated group: its memory is not accounted");
             return;
         }
         assert!(
@@ -315,7 +321,7 @@ mod tests {
         assert_eq!(
             files.memory_used(&hierarchy).unwrap(),
             None,
-            "the one that was meant is gone, whoever has its name"
+            "the old group is gone, even if a new one has its name"
         );
         let mut files = CgroupFiles::new(&made.0, &descriptors);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! [`CgroupMemory`]: what memory a control group has, and what happened to it.
+//! [`CgroupMemory`]: memory and memory events of a control group.
 
 use std::collections::HashMap;
 
@@ -8,57 +8,57 @@ use crate::cgroup_files::{CgroupFiles, USED_V1, USED_V2};
 use crate::limit::parse_limit;
 use crate::{Error, Hierarchy};
 
-/// The memory of a control group and of all groups below it.
+/// The memory of a control group and its descendants.
 ///
-/// `None` is what this kernel, or this version of control groups, does not tell.
+/// `None` is a value that this kernel, or this version of control groups, does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CgroupMemory {
     /// Memory charged to it, page cache included.
     pub used: Option<Bytes>,
-    /// Its own limit; `None` too where it has none.
+    /// Its own limit; also `None` without a limit.
     pub limit: Option<Bytes>,
-    /// How often it was about to exceed a limit of its own, so that pages had to go.
+    /// Number of times it hit a limit of its own and pages were reclaimed.
     pub limit_reached: Option<u64>,
-    /// Processes killed in it for want of memory.
+    /// OOM kills.
     pub oom_kills: Option<u64>,
     /// Page cache, shared memory included.
     pub file: Option<Bytes>,
-    /// Memory of processes that no file backs.
+    /// Anonymous memory of processes.
     pub anon: Option<Bytes>,
     /// Shared memory and tmpfs: part of `file`.
     pub shmem: Option<Bytes>,
     /// Page cache that processes have mapped.
     pub mapped: Option<Bytes>,
-    /// Page cache that is newer than the disk.
+    /// Dirty page cache.
     pub dirty: Option<Bytes>,
-    /// Page cache on its way to the disk.
+    /// Page cache under writeback.
     pub writeback: Option<Bytes>,
-    /// Page cache of files that was used lately.
+    /// Recently used page cache of files.
     pub active_file: Option<Bytes>,
-    /// Page cache of files that reclaim looks at first.
+    /// Page cache of files that reclaim scans first.
     pub inactive_file: Option<Bytes>,
-    /// Memory that reclaim cannot take.
+    /// Unreclaimable memory.
     pub unevictable: Option<Bytes>,
-    /// Kernel memory that can be given back.
+    /// Reclaimable kernel memory.
     pub slab_reclaimable: Option<Bytes>,
-    /// Swap space in use.
+    /// Used swap space.
     pub swap: Option<Bytes>,
-    /// Pages of files that came back soon after they had been evicted.
+    /// File pages that were refaulted soon after their eviction.
     pub refault_file: Option<Pages>,
-    /// Anonymous pages that came back soon after they had been put out.
+    /// Anonymous pages that were swapped in soon after they had been swapped out.
     pub refault_anon: Option<Pages>,
-    /// Pages that reclaim looked at.
+    /// Pages scanned by reclaim.
     pub scanned: Option<Pages>,
-    /// Pages that reclaim took.
+    /// Pages reclaimed.
     pub reclaimed: Option<Pages>,
     /// Page faults.
     pub faults: Option<u64>,
-    /// Page faults that had to wait for a device.
+    /// Page faults that waited for a device.
     pub major_faults: Option<u64>,
 }
 
-/// The names of what both versions tell, in `memory.stat`.
+/// Names in `memory.stat` of the values that both versions report.
 struct Names {
     file: &'static str,
     anon: &'static str,
@@ -91,7 +91,7 @@ const V2: Names = Names {
     major_faults: "pgmajfault",
 };
 
-/// Without `total_` they are of the group alone.
+/// Names without `total_` count the group alone.
 const V1: Names = Names {
     file: "total_cache",
     anon: "total_rss",
@@ -109,14 +109,14 @@ const V1: Names = Names {
 };
 
 impl CgroupFiles {
-    /// Returns how much memory is charged to the group, or `None` where that is not told, as for the root of
-    /// version 2, or the group is gone.
+    /// Returns the memory charged to the group, or `None` if the kernel does not report it, as for
+    /// the root of version 2, or the group is gone.
     ///
     /// # Errors
-    /// What reading the file says.
+    /// Reading the file failed.
     ///
     /// # Cost
-    /// One read, of a file that is open already if there was room: little beside
+    /// One read, of an open file if the limit allowed it: little compared with
     /// [`memory`](Self::memory).
     pub fn memory_used(&mut self, hierarchy: &Hierarchy) -> Result<Option<Bytes>, Error> {
         let name = match hierarchy {
@@ -127,18 +127,18 @@ impl CgroupFiles {
         Ok(self.number(name)?.map(Bytes))
     }
 
-    /// Returns what is known of the memory of the group, and of those below it; `None` where the group is
-    /// gone, or its memory is not accounted.
+    /// Returns the memory of the group and its descendants; `None` if the group is gone, or its
+    /// memory is not accounted.
     ///
     /// # Errors
-    /// What reading its files says.
+    /// Reading its files failed.
     ///
     /// # Kernel
-    /// Version 1 does not tell what reclaim looked at and took.
+    /// Version 1 does not report scanned and reclaimed pages.
     ///
     /// # Cost
-    /// Five to seven small files, and the kernel adds up the group's numbers over all CPUs: some 50
-    /// microseconds.
+    /// Five to seven small files, and the kernel adds up the group's counters over all CPUs: about
+    /// 50 microseconds.
     pub fn memory(&mut self, hierarchy: &Hierarchy) -> Result<Option<CgroupMemory>, Error> {
         let names = match hierarchy {
             Hierarchy::V2 { .. } => &V2,
@@ -207,7 +207,7 @@ impl CgroupFiles {
     }
 }
 
-/// Lines of a name and a number; others are left out.
+/// Lines of a name and a number; other lines are skipped.
 fn pairs(text: &str) -> HashMap<&str, u64> {
     text.lines()
         .filter_map(|line| {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_told_with_the_groups_below() {
+    fn memory_of_version_1_includes_descendants() {
         let memory = memory("linux-6.18", "limited");
         assert_eq!(memory.limit, Some(Bytes(64 << 20)), "its own limit");
         assert!(
@@ -241,7 +241,7 @@ mod tests {
         );
         assert!(
             memory.file > Some(Bytes(32 << 20)),
-            "almost all of it page cache: {memory:?}"
+            "almost all page cache: {memory:?}"
         );
         assert!(
             memory.limit_reached > Some(100),
@@ -251,12 +251,12 @@ mod tests {
             memory.refault_file > Some(Pages(1000)),
             "it thrashed: {memory:?}"
         );
-        assert_eq!(memory.scanned, None, "not told by version 1");
-        assert_eq!(memory.oom_kills, Some(0), "nobody was killed");
+        assert_eq!(memory.scanned, None, "not reported by version 1");
+        assert_eq!(memory.oom_kills, Some(0), "no process was killed");
     }
 
     #[test]
-    fn version_2_has_more_to_tell() {
+    fn memory_of_version_2_reports_reclaim() {
         let memory = memory("linux-6.1", "system.slice/db.service");
         assert_eq!(memory.used, Some(Bytes(536_342_528)), "memory.current");
         assert_eq!(
@@ -271,18 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn the_root_of_version_2_has_no_limit_and_no_sum() {
+    fn root_of_version_2_has_no_limit_and_no_sum() {
         let root = memory("linux-6.1", "");
         assert_eq!(
             (root.used, root.limit),
             (None, None),
-            "not told is not zero"
+            "unreported is not zero"
         );
         assert!(root.file.is_some(), "but its statistics are: {root:?}");
     }
 
     #[test]
-    fn a_group_that_is_gone_has_no_memory() {
+    fn memory_of_vanished_group_is_none() {
         let kernel = captured("linux-6.18");
         let hierarchy = kernel.cgroup_hierarchy().unwrap();
         let gone = hierarchy.mount().unwrap().join("gone");

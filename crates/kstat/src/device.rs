@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::Kernel;
 
-/// The number of a device, which is also how a file system is told from others.
+/// A device number, which also identifies a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Device {
-    /// Which driver; 0 for file systems without a block device.
+    /// The driver; 0 for file systems without a block device.
     pub major: u32,
-    /// Which of its devices.
+    /// The device of that driver.
     pub minor: u32,
 }
 
 impl Device {
-    /// Decodes a `dev_t` as it is inside the kernel: what eBPF finds in `s_dev` and `i_rdev`.
+    /// Decodes a `dev_t` in the kernel's form: `s_dev` and `i_rdev` in eBPF.
     #[must_use]
     pub const fn from_kernel(dev: u32) -> Self {
         Self {
@@ -25,13 +25,13 @@ impl Device {
         }
     }
 
-    /// Encodes it as it is inside the kernel: 12 bits of major, 20 of minor.
+    /// Encodes it in the kernel's form: 12 bits of major, 20 of minor.
     #[must_use]
     pub const fn to_kernel(self) -> u32 {
         self.major << 20 | self.minor & 0xF_FFFF
     }
 
-    /// Decodes a `dev_t` as `stat(2)` gives it: `st_dev` and `st_rdev`.
+    /// Decodes a `dev_t` in the form of `stat(2)`: `st_dev` and `st_rdev`.
     #[must_use]
     pub const fn from_stat(dev: u64) -> Self {
         let major = ((dev >> 8) & 0xFFF) | ((dev >> 32) & 0xFFFF_F000);
@@ -42,7 +42,7 @@ impl Device {
         }
     }
 
-    /// Parses `254:0`, as `mountinfo` and `/sys/dev` write it.
+    /// Parses `254:0`, the form of `mountinfo` and `/sys/dev`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once(':')?;
         Some(Self {
@@ -59,15 +59,15 @@ impl fmt::Display for Device {
 }
 
 impl Kernel {
-    /// Returns the path of a block device, such as `/dev/sda1`, or `None` where there is no block
-    /// device of that number (as for tmpfs, btrfs, NFS).
+    /// Returns the path of a block device, for example `/dev/sda1`, or `None` if there is no block
+    /// device with this number (as for tmpfs, btrfs, NFS).
     ///
     /// # Cost
     /// One system call.
     #[must_use]
     pub fn block_device_name(&self, device: Device) -> Option<PathBuf> {
         let target = fs::read_link(self.sys("dev/block").join(device.to_string())).ok()?;
-        // A slash cannot be in a name of sysfs: "cciss!c0d0" stands for /dev/cciss/c0d0.
+        // A name in sysfs cannot contain a slash: "cciss!c0d0" stands for /dev/cciss/c0d0.
         let name = target.file_name()?.to_string_lossy().replace('!', "/");
         Some(Path::new("/dev").join(name))
     }
@@ -81,7 +81,7 @@ mod tests {
     use crate::fixture::Fixture;
 
     #[test]
-    fn decodes_both_binary_forms() {
+    fn device_decodes_kernel_and_stat_forms() {
         let vda1 = Device {
             major: 254,
             minor: 1,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_machine() {
+    fn device_numbers_match_this_machine() {
         use std::os::unix::fs::MetadataExt;
         let null = std::fs::metadata("/dev/null").unwrap();
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_sysfs() {
+    fn block_device_name_comes_from_sysfs() {
         let fixture = Fixture::new();
         fixture.link(
             "sys/dev/block/254:0",
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_parsed(major: u32, minor: u32) {
+        fn printed_form_parses_back(major: u32, minor: u32) {
             let device = Device { major, minor };
             prop_assert_eq!(Device::parse(&device.to_string()), Some(device), "a round trip");
         }

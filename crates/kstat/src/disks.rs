@@ -1,4 +1,4 @@
-//! [`DiskStat`]: what block devices have read and written.
+//! [`DiskStat`]: I/O of block devices.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use cachewise_units::Bytes;
 use crate::kernel::found;
 use crate::{Device, Error, Kernel};
 
-/// What a block device has done since it came, from `/proc/diskstats`.
+/// I/O of a block device since it was added, from `/proc/diskstats`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiskStat {
@@ -16,21 +16,21 @@ pub struct DiskStat {
     pub device: Device,
     /// Its name, without `/dev`.
     pub name: String,
-    /// Read from it.
+    /// Bytes read from it.
     pub read: Bytes,
-    /// Written to it.
+    /// Bytes written to it.
     pub written: Bytes,
 }
 
-/// What `/proc/diskstats` counts in, whatever the device's own sectors are.
+/// Unit of `/proc/diskstats`, independent of the device's sectors.
 const SECTOR: u64 = 512;
 
 impl Kernel {
-    /// Returns what every block device has read and written, partitions and whole disks alike: a disk's
-    /// numbers have those of its partitions in them.
+    /// Returns the I/O of every block device, partitions and whole disks alike: a disk's counters
+    /// include those of its partitions.
     ///
     /// # Errors
-    /// What reading `/proc/diskstats` says.
+    /// Reading `/proc/diskstats` failed.
     pub fn diskstats(&self) -> Result<Vec<DiskStat>, Error> {
         let path = self.proc("diskstats");
         let text = self.text(&path)?;
@@ -39,22 +39,22 @@ impl Kernel {
             .collect()
     }
 
-    /// Returns the disk that a partition is on; `None` for what is no partition.
+    /// Returns the disk of a partition; `None` for other devices.
     #[must_use]
     pub fn disk_of_partition(&self, device: Device) -> Option<Device> {
         let place = self.sys("dev/block").join(device.to_string());
         place.join("partition").exists().then_some(())?;
-        // The link leads below the disk's directory.
+        // The link's target is below the disk's directory.
         let target = fs::canonicalize(&place).ok()?;
         let number = self.line(&target.parent()?.join("dev")).ok()?;
         Device::parse(&number)
     }
 
-    /// Returns how much read-ahead a block device allows, by `queue/read_ahead_kb` of its disk; `None`
-    /// where there is none.
+    /// Returns the maximum readahead of a block device, from `queue/read_ahead_kb` of its disk;
+    /// `None` if the file does not exist.
     ///
     /// # Errors
-    /// What reading the file says.
+    /// Reading the file failed.
     pub fn read_ahead(&self, disk: &str) -> Result<Option<Bytes>, Error> {
         let path = self.read_ahead_path(disk);
         let Some(line) = found(self.line(&path))? else {
@@ -62,11 +62,11 @@ impl Kernel {
         };
         let kib: u64 = line
             .parse()
-            .map_err(|_| Error::parse(&path, format!("{line:?} is no number of KiB")))?;
+            .map_err(|_| Error::parse(&path, format!("{line:?} is not a number of KiB")))?;
         Ok(Some(Bytes(kib.saturating_mul(1024))))
     }
 
-    /// Returns where the read-ahead of a disk is set.
+    /// Returns the file that sets the readahead of a disk.
     #[must_use]
     pub fn read_ahead_path(&self, disk: &str) -> std::path::PathBuf {
         self.sys("block")
@@ -74,7 +74,7 @@ impl Kernel {
             .join("queue/read_ahead_kb")
     }
 
-    /// Returns whether a disk's head has to move, where that is known.
+    /// Returns whether a disk rotates, if known.
     #[must_use]
     pub fn is_rotational(&self, disk: &str) -> Option<bool> {
         let path = self.sys("block").join(disk).join("queue/rotational");
@@ -110,7 +110,7 @@ mod tests {
     use crate::fixture::{Fixture, captured};
 
     #[test]
-    fn sectors_become_bytes() {
+    fn diskstats_converts_sectors_to_bytes() {
         for (machine, disk, read) in [
             ("linux-6.18", "vda", 3_416_472_792u64 * 512),
             ("linux-6.1", "sda", 7_340_112 * 512),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn diskstats_refuses_invalid_text() {
         let fixture = Fixture::new();
         for text in ["254 0 vda 1 2\n", "x 0 vda 1 2 3 4 5 6 7 8\n", "254\n"] {
             fixture.write("proc/diskstats", text);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_knows_its_disk() {
+    fn disk_of_partition_finds_the_disk() {
         let fixture = Fixture::new();
         let disk = "sys/devices/pci0/block/sda";
         fixture.write(&format!("{disk}/dev"), "8:0\n");
@@ -153,19 +153,23 @@ mod tests {
             Some(disk),
             "sda1 is on sda"
         );
-        assert_eq!(kernel.disk_of_partition(disk), None, "sda is no partition");
+        assert_eq!(
+            kernel.disk_of_partition(disk),
+            None,
+            "sda is not a partition"
+        );
     }
 
     #[test]
-    fn read_ahead_is_in_bytes_and_may_be_missing() {
+    fn read_ahead_is_in_bytes_or_none() {
         let kernel = captured("linux-6.18");
         assert_eq!(
             kernel.read_ahead("vda").unwrap(),
             Some(Bytes(8 << 20)),
             "8192 KiB"
         );
-        assert_eq!(kernel.is_rotational("vda"), Some(true), "as virtio says");
+        assert_eq!(kernel.is_rotational("vda"), Some(true), "as virtio reports");
         assert_eq!(kernel.read_ahead("none").unwrap(), None, "no such disk");
-        assert_eq!(kernel.is_rotational("none"), None, "nobody knows");
+        assert_eq!(kernel.is_rotational("none"), None, "unknown");
     }
 }

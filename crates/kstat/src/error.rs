@@ -1,92 +1,92 @@
-//! [`Error`]: what the kernel would not tell, and why.
+//! [`Error`]: kernel state that cannot be read, and the cause.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cachewise_units::escaped;
 
-/// Something that could not be found out.
+/// Kernel state that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file of `/proc` or `/sys` could not be read.
     #[error("{operation} {}: {source}", escaped(path))]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 
-    /// A file of `/proc` or `/sys` says something that is not understood.
+    /// A file of `/proc` or `/sys` has unexpected text.
     #[error("parse {}: {problem}", escaped(path))]
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its text.
+        /// The fault in its text.
         problem: String,
     },
 
-    /// This kernel does not offer it, or not as it was built, booted or mounted.
+    /// This kernel does not offer it, or not in this build, boot or mount.
     #[error("{operation} {}: {advice}", escaped(path))]
     Unsupported {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What is missing, and what to do.
+        /// The missing part, and the fix.
         advice: &'static str,
     },
 
-    /// The name of a setting or of a control group can name none.
+    /// The name of a setting or of a control group is invalid.
     #[error("{name:?}: {problem}")]
     Invalid {
-        /// The name as it was given.
+        /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
 
-    /// There is no control group of that name where the page cache is accounted.
+    /// The hierarchy that accounts the page cache has no control group with this name.
     #[error(
         "no control group {name:?} under {}: list that directory for their names",
         escaped(mount)
     )]
     NoCgroup {
-        /// The name as it was given.
+        /// The name.
         name: String,
-        /// Where the hierarchy is mounted.
+        /// The mount point of the hierarchy.
         mount: PathBuf,
     },
 }
 
-/// What sort of failure an [`Error`] is, for programs to act on.
+/// Kind of an [`Error`], for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// There is no such file, process or control group (any more).
+    /// The file, process or control group does not exist (any more).
     NotFound,
-    /// This caller may not know, another may.
+    /// This caller may not read it; another may.
     Denied,
-    /// This kernel does not offer it to anyone.
+    /// This kernel does not offer it.
     Unsupported,
-    /// The request makes no sense.
+    /// The request is invalid.
     Invalid,
-    /// It may work later.
+    /// A retry may succeed.
     Busy,
-    /// A signal came first.
+    /// A signal interrupted it.
     Interrupted,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
-/// No such process: what reading a file under `/proc/PID` says once the process has gone.
+/// ESRCH: returned by reads of a file under `/proc/PID` after the end of the process.
 const ESRCH: i32 = 3;
-/// No such device: what an open file of a control group says once the group has gone.
+/// ENODEV: returned by reads of an open file of a control group that is gone.
 const ENODEV: i32 = 19;
-/// What files of pressure say where the kernel was booted without it.
+/// EOPNOTSUPP: returned by pressure files if the kernel was booted without pressure accounting.
 const EOPNOTSUPP: i32 = 95;
 
 impl Error {
@@ -105,7 +105,7 @@ impl Error {
         }
     }
 
-    /// Returns what sort of failure this is.
+    /// Returns the kind of this failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_follow_the_errno() {
+    fn kind_follows_errno() {
         for (errno, kind) in [
             (2, ErrorKind::NotFound),
             (ESRCH, ErrorKind::NotFound),
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(error.kind(), kind, "errno {errno}");
             assert!(
                 error.to_string().starts_with("read /x: "),
-                "what and where: {error}"
+                "operation and path: {error}"
             );
         }
     }

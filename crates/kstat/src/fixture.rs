@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Kernel;
 
-/// Opens a machine kept under `testdata/`.
+/// Opens a captured machine of `testdata/`.
 pub(crate) fn captured(name: &str) -> Kernel {
     let root = testdata(name);
     Kernel::with_roots(root.join("proc"), root.join("sys"))
@@ -17,7 +17,7 @@ pub(crate) fn testdata(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A machine made of the files that a test writes.
+/// A machine that consists of the files that a test writes.
 pub(crate) struct Fixture(tempfile::TempDir);
 
 impl Fixture {
@@ -46,7 +46,7 @@ impl Fixture {
     }
 }
 
-/// A machine with the mounts of a captured one, and two groups, one below the other.
+/// A machine with the mounts of a captured one, and a group with one child.
 pub(crate) fn with_cgroups(mounts: &str, mount: &str, v2_controllers: &str) -> Fixture {
     let fixture = Fixture::new();
     let text = fs::read(testdata("mountinfo").join(mounts)).unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn with_cgroups(mounts: &str, mount: &str, v2_controllers: &str) -> F
     fixture
 }
 
-/// A machine with both versions mounted, of which 2 has no memory controller.
+/// A machine with both versions mounted, where version 2 has no memory controller.
 pub(crate) fn hybrid() -> Fixture {
     with_cgroups("hybrid.txt", "sys/fs/cgroup/memory", "hugetlb\n")
 }

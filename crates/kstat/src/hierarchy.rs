@@ -1,4 +1,4 @@
-//! [`Hierarchy`]: where the page cache is accounted.
+//! [`Hierarchy`]: the hierarchy that accounts the page cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use crate::{Error, Kernel, Mount};
 /// The hierarchy of control groups to which the kernel charges the page cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hierarchy {
-    /// The unified one.
+    /// The unified hierarchy.
     V2 {
-        /// Where it is mounted.
+        /// Its mount point.
         mount: PathBuf,
     },
-    /// That of the memory controller of version 1.
+    /// The memory controller of version 1.
     V1Memory {
-        /// Where it is mounted.
+        /// Its mount point.
         mount: PathBuf,
     },
-    /// There is none, or none is mounted.
+    /// No hierarchy is mounted.
     None,
 }
 
 impl Hierarchy {
-    /// Returns where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn mount(&self) -> Option<&Path> {
         match self {
@@ -34,27 +34,27 @@ impl Hierarchy {
     }
 }
 
-/// The kernel's own number for the namespace in which it starts.
+/// The kernel's inode number of the initial cgroup namespace.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 impl Kernel {
     /// Returns the hierarchy to which this kernel charges the page cache.
     ///
     /// # Errors
-    /// What reading the mounts says.
+    /// Reading the mounts failed.
     ///
     /// # Kernel
-    /// Both can be mounted at once; version 2 counts only where it has the memory controller, or
-    /// where version 1 has not.
+    /// Both versions can be mounted; version 2 accounts memory if it has the memory controller, or
+    /// if version 1 has not.
     pub fn cgroup_hierarchy(&self) -> Result<Hierarchy, Error> {
         Ok(self.hierarchy()?.0)
     }
 
-    /// Returns where the unified hierarchy is mounted, whether it accounts memory or not: its groups have
-    /// files of pressure in any case. `None` where it is not.
+    /// Returns the mount point of the unified hierarchy, whether it accounts memory or not: its
+    /// groups always have pressure files. `None` if it is not mounted.
     ///
     /// # Errors
-    /// What reading the mounts says.
+    /// Reading the mounts failed.
     pub fn unified_hierarchy(&self) -> Result<Option<PathBuf>, Error> {
         let mounts = self.mounts(None)?;
         let unified = mounts.into_iter().find(|mount| {
@@ -66,7 +66,7 @@ impl Kernel {
         Ok(unified.map(|mount| self.rooted(&mount.mount_point)))
     }
 
-    /// Finds the hierarchy, and which of its groups is the one mounted.
+    /// Finds the hierarchy, and its mounted group.
     pub(crate) fn hierarchy(&self) -> Result<(Hierarchy, PathBuf), Error> {
         let mounts = self.mounts(None)?;
         let visible = |mount: &&Mount| {
@@ -99,11 +99,11 @@ impl Kernel {
             .any(|name| name == "memory"))
     }
 
-    /// Says whether no namespace hides groups above those that are seen.
+    /// Whether no namespace hides groups above the visible ones.
     pub(crate) fn sees_all_cgroups(&self) -> bool {
         match fs::read_link(self.proc("self/ns/cgroup")) {
             Ok(namespace) => namespace == Path::new(FIRST_NAMESPACE),
-            // A kernel without these namespaces hides nothing.
+            // A kernel without these namespaces hides no groups.
             Err(error) => is_gone(&error),
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     use crate::fixture::{hybrid, with_cgroups};
 
     #[test]
-    fn version_2_counts_where_it_has_memory_or_is_alone() {
+    fn hierarchy_is_v2_only_with_memory_controller_or_alone() {
         let fixture = hybrid();
         let v1 = Hierarchy::V1Memory {
             mount: fixture.path("sys/fs/cgroup/memory"),
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(
             fixture.kernel().unified_hierarchy().unwrap(),
             unified,
-            "which is there all the same"
+            "which is mounted anyway"
         );
 
         let fixture = with_cgroups("hybrid.txt", "sys/fs/cgroup/memory", "cpu memory io\n");

@@ -1,4 +1,4 @@
-//! [`Kernel`]: where the kernel is asked, and the simplest answers.
+//! [`Kernel`]: the roots of `/proc` and `/sys`, and the simplest queries.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind};
 
-/// A kernel to be asked, by the places where its `/proc` and `/sys` are mounted.
+/// A kernel, by the mount points of its `/proc` and `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     proc: PathBuf,
@@ -20,13 +20,13 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// Asks this machine, at `/proc` and `/sys`.
+    /// The kernel of this machine, at `/proc` and `/sys`.
     #[must_use]
     pub fn new() -> Self {
         Self::with_roots("/proc", "/sys")
     }
 
-    /// Asks the kernel whose file systems are mounted elsewhere, as a host's in a container.
+    /// The kernel whose file systems are mounted elsewhere, for example a host's in a container.
     #[must_use]
     pub fn with_roots(proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
         Self {
@@ -35,30 +35,30 @@ impl Kernel {
         }
     }
 
-    /// Returns the name of the host.
+    /// Returns the host name.
     ///
     /// # Errors
-    /// What reading `/proc/sys/kernel/hostname` says.
+    /// Reading `/proc/sys/kernel/hostname` failed.
     pub fn hostname(&self) -> Result<String, Error> {
         self.line(&self.proc.join("sys/kernel/hostname"))
     }
 
-    /// Returns the release of the kernel, such as `6.18.44`.
+    /// Returns the kernel release, for example `6.18.44`.
     ///
     /// # Errors
-    /// What reading `/proc/sys/kernel/osrelease` says.
+    /// Reading `/proc/sys/kernel/osrelease` failed.
     pub fn release(&self) -> Result<String, Error> {
         self.line(&self.proc.join("sys/kernel/osrelease"))
     }
 
-    /// Returns a setting by the name `sysctl` has for it (`vm.dirty_ratio`), or `None` where this
-    /// kernel has none of that name.
+    /// Returns a setting by its sysctl name (`vm.dirty_ratio`), or `None` if this kernel does not
+    /// have it.
     ///
-    /// A name may be written with slashes instead, as one must for `net/ipv4/conf/eth0.1/mtu`.
+    /// A name may use slashes instead of dots, which `net/ipv4/conf/eth0.1/mtu` needs.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for what cannot be a name, [`ErrorKind::Denied`] where the setting
-    /// is not shown to this caller.
+    /// [`ErrorKind::Invalid`] for an impossible name, [`ErrorKind::Denied`] if this caller may not
+    /// read the setting.
     pub fn setting(&self, name: &str) -> Result<Option<String>, Error> {
         let separator = if name.contains('/') { '/' } else { '.' };
         let mut path = self.proc.join("sys");
@@ -74,19 +74,19 @@ impl Kernel {
         found(self.line(&path))
     }
 
-    /// Returns where a path below `/proc` is, of the kernel that is asked.
+    /// Returns the location of a path below this kernel's `/proc`.
     #[must_use]
     pub fn proc(&self, path: impl AsRef<Path>) -> PathBuf {
         self.proc.join(path)
     }
 
-    /// Returns where a path below `/sys` is, of the kernel that is asked.
+    /// Returns the location of a path below this kernel's `/sys`.
     #[must_use]
     pub fn sys(&self, path: impl AsRef<Path>) -> PathBuf {
         self.sys.join(path)
     }
 
-    /// Finds a path that the kernel gives under `/sys` where this kernel's `/sys` is.
+    /// Maps a path that the kernel reports under `/sys` to this kernel's `/sys`.
     pub(crate) fn rooted(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("/sys") {
             Ok(rest) => self.sys.join(rest),
@@ -107,7 +107,7 @@ impl Kernel {
         Ok(String::from_utf8_lossy(&self.read(path)?).into_owned())
     }
 
-    /// Reads a file of one value, without the newline at its end.
+    /// Reads a file with one value, without the final newline.
     pub(crate) fn line(&self, path: &Path) -> Result<String, Error> {
         let mut text = self.text(path)?;
         if text.ends_with('\n') {
@@ -117,7 +117,7 @@ impl Kernel {
     }
 }
 
-/// Turns "there is none" into `None`, and leaves every other failure one.
+/// Turns "does not exist" into `None`, and keeps every other error.
 pub(crate) fn found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -126,7 +126,7 @@ pub(crate) fn found<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Says whether a failure means that there is nothing (any more).
+/// Whether an error means that the object does not exist (any more).
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
@@ -137,7 +137,7 @@ mod tests {
     use crate::fixture::{Fixture, captured};
 
     #[test]
-    fn host_and_release_come_without_newline() {
+    fn hostname_and_release_have_no_newline() {
         let kernel = captured("linux-6.18");
         assert_eq!(
             kernel.hostname().unwrap(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_by_either_name() {
+    fn setting_accepts_dots_and_slashes() {
         let kernel = captured("linux-6.18");
         let ratio = Some("20".to_owned());
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_stay_below_their_root() {
+    fn setting_refuses_paths_outside_its_root() {
         let fixture = Fixture::new();
         fixture.write("proc/secret", "no setting");
         for name in [

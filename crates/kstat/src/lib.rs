@@ -1,11 +1,11 @@
-//! What the Linux kernel says of itself: memory, pressure, mounts, control groups, processes.
+//! Kernel state of a Linux machine: memory, pressure, mounts, control groups, processes.
 //!
-//! It is *not* a place for measuring or for judging: every call reads what is there now and
-//! returns it in units that cannot be mixed up. What this kernel does not offer is `None`, never
-//! 0; nothing is cached between calls, and nothing is ever written.
+//! This crate neither measures nor judges: every call reads the current state and returns it in
+//! distinct units. A value that this kernel does not offer is `None`, never 0. Nothing is cached
+//! between calls, and nothing is written.
 //!
-//! The roots of `/proc` and `/sys` are parameters of [`Kernel`], so that a container can look at
-//! its host, and a test at a captured machine.
+//! The roots of `/proc` and `/sys` are parameters of [`Kernel`], so that a container can read its
+//! host, and a test a captured machine.
 //!
 //! ```
 //! use cachewise_kstat::Kernel;
@@ -23,9 +23,11 @@
 //! - `kernel`: [`Kernel`], its roots, host name, release and settings.
 //! - `memory`: [`MemInfo`] and [`VmStat`].
 //! - `pressure`: [`Pressure`] of a [`Resource`].
-//! - `process`: [`ProcessIo`], and what else is known of a process.
-//! - `process_files`: [`ProcessFiles`], the files that a process holds. `process_line`: its arguments.
-//! - `device`: [`Device`] numbers and names of block devices; `disks`: [`DiskStat`], and their read-ahead.
+//! - `process`: [`ProcessIo`], and other facts about a process.
+//! - `process_files`: [`ProcessFiles`], the files that a process holds. `process_line`: its
+//!   arguments.
+//! - `device`: [`Device`] numbers and names of block devices; `disks`: [`DiskStat`], and their
+//!   readahead.
 //! - `reclaim`: [`Mglru`], [`Damon`], [`Swap`], [`Zswap`], [`Zram`], huge pages.
 //! - `mountinfo`: [`Mount`], one line of `mountinfo`; `mounts`: [`Mounts`], from a file in a file
 //!   system to its path.

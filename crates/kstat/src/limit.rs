@@ -1,4 +1,4 @@
-//! [`MemoryLimit`]: how much memory a control group may have.
+//! [`MemoryLimit`]: memory limit of a control group.
 
 use std::path::{Path, PathBuf};
 
@@ -7,29 +7,29 @@ use cachewise_units::Bytes;
 use crate::kernel::found;
 use crate::{Cgroup, Error, Hierarchy, Kernel};
 
-/// A limit on the memory of a control group and of all groups below it, the page cache included.
+/// A limit on the memory of a control group and its descendants, page cache included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct MemoryLimit {
-    /// How much memory there may be.
+    /// The limit.
     pub bytes: Bytes,
-    /// Where it is set, and can be changed: `memory.max` of the group itself or of one above.
+    /// Its file, which can change it: `memory.max` of the group or of one above.
     pub path: PathBuf,
-    /// How often the group was about to exceed it, so that pages had to go, since the group was made.
+    /// Number of times the group hit it and pages were reclaimed, since the group was made.
     ///
-    /// `None` where this kernel does not count it.
+    /// `None` if this kernel does not count it.
     pub reached: Option<u64>,
 }
 
-/// A file that sets a limit, and where it is counted how often that was reached.
+/// A file with a limit, and the counter of its hits.
 struct Knob {
     limit: &'static str,
     counts: &'static str,
-    /// The line of `counts`; without one the file is nothing but the number.
+    /// Its line in the file `counts`; `None` if that file holds only the number.
     count: Option<&'static str>,
 }
 
-/// Memory beyond `memory.high` is reclaimed too, only that nobody is killed for it.
+/// Memory beyond `memory.high` is reclaimed too, but without OOM kills.
 const V2: [Knob; 2] = [
     Knob {
         limit: "memory.max",
@@ -48,23 +48,23 @@ const V1: [Knob; 1] = [Knob {
     count: None,
 }];
 
-/// Version 1 has no word for "no limit": it prints the largest signed number, rounded down to a page.
-/// No page is larger than this, and no machine has as much memory.
+/// Version 1 prints "no limit" as the largest signed number, rounded down to a page. No page is
+/// larger than this, and no machine has this much memory.
 const UNLIMITED_V1: Bytes = Bytes(i64::MAX as u64 - (1 << 20));
 
 impl Kernel {
-    /// Returns the tightest limit on the memory of a control group: its own, or that of a group
-    /// above it. `None` where none has a limit.
+    /// Returns the tightest memory limit of a control group: its own, or that of a group above.
+    /// `None` without a limit.
     ///
     /// # Errors
-    /// What reading the files of the groups says; one that is not there sets no limit.
+    /// Reading the files of the groups failed; a missing file sets no limit.
     ///
     /// # Kernel
-    /// In a namespace of control groups, or where a part of the hierarchy is mounted, limits above
-    /// that part cannot be seen. A limit on memory and swap together is not looked at.
+    /// A cgroup namespace, or a partly mounted hierarchy, hides limits above it. Limits on memory
+    /// and swap together are ignored.
     ///
     /// # Cost
-    /// Reads the mounts, and one or two small files for each group on the way up.
+    /// Reads the mounts, and one or two small files per group on the way up.
     pub fn memory_limit(&self, group: &Cgroup) -> Result<Option<MemoryLimit>, Error> {
         let (mount, knobs): (_, &[Knob]) = match self.cgroup_hierarchy()? {
             Hierarchy::V2 { mount } => (mount, &V2),
@@ -117,20 +117,20 @@ impl Kernel {
                 let number = number.trim_end();
                 number
                     .parse()
-                    .map_err(|_| Error::parse(path, format!("{number:?} is no count")))
+                    .map_err(|_| Error::parse(path, format!("{number:?} is not a count")))
             })
             .transpose()
     }
 }
 
-/// What a file says that sets a limit; `None` where it sets none.
+/// The limit in the text of a file; `None` for no limit.
 pub(crate) fn parse_limit(line: &str, path: &Path) -> Result<Option<Bytes>, Error> {
     if line == "max" {
         return Ok(None);
     }
     let bytes = line
         .parse()
-        .map_err(|_| Error::parse(path, format!("{line:?} is no number of bytes")))?;
+        .map_err(|_| Error::parse(path, format!("{line:?} is not a byte count")))?;
     Ok(Some(Bytes(bytes)).filter(|bytes| *bytes < UNLIMITED_V1))
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_says_unlimited_by_a_number() {
+    fn memory_limit_of_version_1_treats_maximum_as_none() {
         let fixture = hybrid();
         let web = "sys/fs/cgroup/memory/web.slice";
         fixture.write("sys/fs/cgroup/memory/memory.limit_in_bytes", NONE_V1);
@@ -159,7 +159,7 @@ mod tests {
         fixture.write(&format!("{web}/memory.limit_in_bytes"), large_pages);
         assert_eq!(limit(&fixture, "web.slice/nginx"), None, "pages of 64 KiB");
 
-        // On the parent only.
+        // Only on the parent.
         fixture.write(&format!("{web}/memory.limit_in_bytes"), "268435456\n");
         fixture.write(&format!("{web}/memory.failcnt"), "17\n");
         let found = limit(&fixture, "web.slice/nginx").unwrap();
@@ -169,12 +169,12 @@ mod tests {
             fixture.path(&format!("{web}/memory.limit_in_bytes")),
             "and is changed there"
         );
-        assert_eq!(found.reached, Some(17), "where it is counted");
+        assert_eq!(found.reached, Some(17), "its counter");
         assert_eq!(limit(&fixture, "/"), None, "not for those above");
     }
 
     #[test]
-    fn version_2_has_a_hard_and_a_soft_limit() {
+    fn memory_limit_of_version_2_uses_max_and_high() {
         let fixture = with_cgroups("btrfs.txt", "sys/fs/cgroup", "memory\n");
         let web = "sys/fs/cgroup/web.slice";
         assert_eq!(limit(&fixture, "web.slice/nginx"), None, "no files of them");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_limit_of_zero() {
+    fn memory_limit_refuses_invalid_text() {
         let fixture = hybrid();
         let path = "sys/fs/cgroup/memory/web.slice/memory.limit_in_bytes";
         for text in ["", "-1\n", "lots\n"] {

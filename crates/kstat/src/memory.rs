@@ -1,4 +1,4 @@
-//! Memory as a whole: [`MemInfo`] of `/proc/meminfo` and [`VmStat`] of `/proc/vmstat`.
+//! Memory of the machine: [`MemInfo`] of `/proc/meminfo` and [`VmStat`] of `/proc/vmstat`.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use procfs_core::FromBufRead;
 
 use crate::{Error, Kernel};
 
-/// How memory is used right now, from `/proc/meminfo`.
+/// Current memory use, from `/proc/meminfo`.
 ///
-/// `None` is what this kernel does not report.
+/// `None` is a value that this kernel does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemInfo {
     /// Memory that the kernel manages.
     pub total: Bytes,
-    /// Memory used for nothing.
+    /// Unused memory.
     pub free: Bytes,
-    /// The kernel's estimate of what can be had without swapping.
+    /// The kernel's estimate of memory that can be had without swapping.
     pub available: Option<Bytes>,
     /// Page cache of block devices, file systems' own structures included.
     pub buffers: Bytes,
@@ -25,9 +25,9 @@ pub struct MemInfo {
     pub cached: Bytes,
     /// Swapped pages that are in memory as well.
     pub swap_cached: Bytes,
-    /// Pages used lately.
+    /// Recently used pages.
     pub active: Bytes,
-    /// Pages that reclaim looks at first.
+    /// Pages that reclaim scans first.
     pub inactive: Bytes,
     /// The part of `active` that files back.
     pub active_file: Option<Bytes>,
@@ -37,11 +37,11 @@ pub struct MemInfo {
     pub unevictable: Option<Bytes>,
     /// The part of `unevictable` that `mlock(2)` holds.
     pub mlocked: Option<Bytes>,
-    /// Pages that are newer than the disk.
+    /// Dirty pages.
     pub dirty: Bytes,
-    /// Pages on their way to the disk.
+    /// Pages under writeback.
     pub writeback: Bytes,
-    /// Memory of processes that no file backs.
+    /// Anonymous memory of processes.
     pub anon: Option<Bytes>,
     /// Page cache that processes have mapped.
     pub mapped: Bytes,
@@ -49,63 +49,63 @@ pub struct MemInfo {
     pub shmem: Option<Bytes>,
     /// Memory of the kernel's own objects.
     pub slab: Bytes,
-    /// The part of `slab` that can be given back, caches of names and inodes above all.
+    /// The reclaimable part of `slab`, mostly caches of names and inodes.
     pub slab_reclaimable: Option<Bytes>,
     /// Page cache of files in huge pages.
     pub file_huge: Option<Bytes>,
-    /// Swap space in all.
+    /// Total swap space.
     pub swap_total: Bytes,
-    /// Swap space that is not used.
+    /// Unused swap space.
     pub swap_free: Bytes,
 }
 
-/// What happened to pages since boot, from `/proc/vmstat`.
+/// Page events since boot, from `/proc/vmstat`.
 ///
-/// `None` is what this kernel does not count.
+/// `None` is a value that this kernel does not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VmStat {
-    /// Read from block devices, whoever asked. (The kernel counts these two in KiB.)
+    /// Bytes read from block devices, for any purpose. (The kernel counts these two in KiB.)
     pub pgpgin: Option<Bytes>,
-    /// Written to block devices.
+    /// Bytes written to block devices.
     pub pgpgout: Option<Bytes>,
     /// Page faults.
     pub pgfault: Option<u64>,
-    /// Page faults that had to wait for a device.
+    /// Page faults that waited for a device.
     pub pgmajfault: Option<u64>,
-    /// Pages of files that were read again soon after they had been evicted.
+    /// File pages that were refaulted soon after their eviction.
     pub workingset_refault_file: Option<Pages>,
-    /// Anonymous pages that were swapped in again soon after they had been put out.
+    /// Anonymous pages that were swapped in soon after they had been swapped out.
     pub workingset_refault_anon: Option<Pages>,
-    /// Pages brought in from swap.
+    /// Pages swapped in.
     pub pswpin: Option<Pages>,
-    /// Pages put out to swap.
+    /// Pages swapped out.
     pub pswpout: Option<Pages>,
-    /// Processes killed for want of memory.
+    /// OOM kills.
     pub oom_kill: Option<u64>,
     /// Pages that became dirty.
     pub nr_dirtied: Option<Pages>,
     /// Pages that were written back.
     pub nr_written: Option<Pages>,
-    /// Pages that reclaim looked at, for whatever reason it ran.
+    /// Pages scanned by reclaim, of any kind.
     pub pgscan: Option<Pages>,
-    /// Pages that reclaim took.
+    /// Pages reclaimed.
     pub pgsteal: Option<Pages>,
-    /// Dirty memory at which those who write are stopped; not a counter.
+    /// Dirty memory at which writers are throttled; a gauge.
     pub dirty_threshold: Option<Pages>,
-    /// Dirty memory at which write-back starts in the background; not a counter.
+    /// Dirty memory at which writeback starts in the background; a gauge.
     pub dirty_background_threshold: Option<Pages>,
 }
 
-/// Why reclaim ran. The kernel also splits the same pages into `_anon` and `_file`, so adding up
-/// everything that starts with `pgscan_` would count each page twice.
+/// Kinds of reclaim. The kernel also splits the same pages into `_anon` and `_file`, so the sum of
+/// all `pgscan_*` would count each page twice.
 const RECLAIMERS: [&str; 4] = ["kswapd", "direct", "khugepaged", "proactive"];
 
 impl Kernel {
-    /// Returns how memory is used right now.
+    /// Returns the current memory use.
     ///
     /// # Errors
-    /// What reading `/proc/meminfo` says.
+    /// Reading `/proc/meminfo` failed.
     pub fn meminfo(&self) -> Result<MemInfo, Error> {
         let path = self.proc("meminfo");
         let found = procfs_core::Meminfo::from_buf_read(self.read(&path)?.as_slice())
@@ -136,10 +136,10 @@ impl Kernel {
         })
     }
 
-    /// Returns what happened to pages since boot.
+    /// Returns page events since boot.
     ///
     /// # Errors
-    /// What reading `/proc/vmstat` says.
+    /// Reading `/proc/vmstat` failed.
     pub fn vmstat(&self) -> Result<VmStat, Error> {
         let text = self.text(&self.proc("vmstat"))?;
         let counters: HashMap<&str, u64> = text
@@ -184,7 +184,7 @@ mod tests {
     use crate::fixture::{Fixture, captured};
 
     #[test]
-    fn meminfo_of_both_kernels_is_in_bytes() {
+    fn meminfo_is_in_bytes() {
         for name in ["linux-6.18", "linux-6.1"] {
             let memory = captured(name).meminfo().unwrap();
             assert_eq!(
@@ -202,13 +202,13 @@ mod tests {
             );
             assert!(
                 memory.shmem < Some(memory.cached),
-                "{name}: shared memory is part of it"
+                "{name}: it includes shared memory"
             );
         }
     }
 
     #[test]
-    fn what_meminfo_lacks_is_none() {
+    fn meminfo_reports_missing_lines_as_none() {
         let fixture = Fixture::new();
         let text = captured("linux-6.1")
             .text(&captured("linux-6.1").proc("meminfo"))
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn vmstat_sums_the_reclaimers_once() {
+    fn vmstat_counts_each_reclaimed_page_once() {
         let stat = captured("linux-6.1").vmstat().unwrap();
         assert_eq!(
             stat.pgscan,
@@ -240,12 +240,12 @@ mod tests {
         assert_eq!(
             stat.pgsteal,
             Some(Pages(100_000 + 2_900)),
-            "taken, as looked at"
+            "reclaimed, like scanned"
         );
     }
 
     #[test]
-    fn vmstat_counts_block_input_in_bytes() {
+    fn vmstat_reports_block_io_in_bytes() {
         let fixture = Fixture::new();
         fixture.write("proc/vmstat", "pgpgin 3\npgfault 12\nnr_dirtied 7\n");
         let stat = fixture.kernel().vmstat().unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vmstat_lacks_is_none() {
+    fn vmstat_reports_missing_lines_as_none() {
         let fixture = Fixture::new();
         fixture.write(
             "proc/vmstat",

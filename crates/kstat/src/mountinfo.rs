@@ -1,7 +1,7 @@
 //! [`Mount`]: one line of `/proc/PID/mountinfo`.
 //!
-//! Parsed here and not by procfs-core, which reads lines as UTF-8 and so refuses the whole file
-//! for one name that is not, and leaves the escapes in.
+//! Parsed here because procfs-core reads lines as UTF-8, so that one invalid name makes it refuse
+//! the whole file, and keeps the escapes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,23 +9,23 @@ use std::path::PathBuf;
 
 use crate::Device;
 
-/// A mount: a directory of a file system, and where it is seen.
+/// A mount: a directory of a file system, and its mount point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mount {
-    /// The number of this mount; used again after it has gone.
+    /// The id of this mount; reused after unmounting.
     pub id: u32,
-    /// The number of the mount on which it lies.
+    /// The id of the mount below it.
     pub parent: u32,
     /// The file system.
     pub dev: Device,
-    /// The directory of that file system which is seen, from its own root.
+    /// The mounted directory, from the root of its file system.
     pub root: PathBuf,
-    /// Where it is seen, from the root directory of the process asked.
+    /// The mount point, from the root directory of the process.
     pub mount_point: PathBuf,
-    /// The type of the file system, such as `ext4`.
+    /// The type of the file system, for example `ext4`.
     pub fs_type: String,
-    /// What is mounted, in words of the file system's own: a device, `host:/share`, anything.
+    /// The mount source, in the file system's own form: a device, `host:/share`, or any text.
     pub source: String,
     /// The options of the file system as a whole, separated by commas.
     pub options: String,
@@ -35,7 +35,7 @@ impl Mount {
     /// Parses a line without its newline:
     /// `35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory`.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
-        // By single spaces: a source can be empty, and two spaces in a row are how that looks.
+        // Split by single spaces: an empty source appears as two spaces in a row.
         let mut fields = line.split(|byte| *byte == b' ');
         let id = number(fields.next()?)?;
         let parent = number(fields.next()?)?;
@@ -43,7 +43,7 @@ impl Mount {
         let root = path(fields.next()?);
         let mount_point = path(fields.next()?);
         let _mount_options = fields.next()?;
-        // Optional fields, as many as there are, then a dash.
+        // Any number of optional fields, then a dash.
         fields.by_ref().find(|field| *field == b"-")?;
         let fs_type = text(fields.next()?);
         let source = text(fields.next().unwrap_or_default());
@@ -60,7 +60,7 @@ impl Mount {
         })
     }
 
-    /// Says whether an option of the file system is set.
+    /// Whether an option of the file system is set.
     #[must_use]
     pub fn has_option(&self, name: &str) -> bool {
         self.options.split(',').any(|option| option == name)
@@ -79,7 +79,8 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(field)).into_owned()
 }
 
-/// Undoes the kernel's escapes: a backslash and three octal digits for what would break a line.
+/// Decodes the kernel's escapes: a backslash and three octal digits for characters that would break
+/// a line.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_fields_are_found_whatever_the_optional_ones() {
+    fn parse_handles_any_number_of_optional_fields() {
         for optional in ["", "shared:9 ", "shared:9 master:1 propagate_from:2 "] {
             let line = format!("35 31 0:32 /a /b rw,relatime {optional}- cgroup cg rw,memory");
             let mount = Mount::parse(line.as_bytes()).unwrap();
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_source_shifts_nothing() {
+    fn parse_keeps_an_empty_source() {
         let mount = Mount::parse(b"43 27 0:60 / /x rw - fuse  rw,allow_other").unwrap();
         assert_eq!(mount.source, "", "mounted from nothing");
         assert_eq!(
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_undone_and_other_backslashes_kept() {
+    fn parse_decodes_only_octal_escapes() {
         let bytes = |text: &[u8]| unescape(text);
         assert_eq!(
             bytes(br"a\040b\011c\012d\134e"),
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mount_is_refused() {
+    fn parse_refuses_malformed_lines() {
         for line in [
             "",
             "35",
@@ -183,13 +184,17 @@ mod tests {
             "x 31 0:32 / /b rw - t s o",
             "35 31 0 / / rw - t",
         ] {
-            assert_eq!(Mount::parse(line.as_bytes()), None, "{line:?} is no mount");
+            assert_eq!(
+                Mount::parse(line.as_bytes()),
+                None,
+                "{line:?} is not a mount"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn any_name_survives(name in prop::collection::vec(1..=255_u8, 0..40)) {
+        fn parse_round_trips_any_name(name in prop::collection::vec(1..=255_u8, 0..40)) {
             let mut line = b"1 0 8:1 / /".to_vec();
             for byte in &name {
                 match byte {
@@ -205,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn any_line_is_parsed_or_refused(line in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn parse_never_panics(line in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = Mount::parse(&line);
         }
     }

@@ -1,18 +1,18 @@
-//! [`Mounts`]: from a file in a file system to the path under which it is seen.
+//! [`Mounts`]: from a file in a file system to its visible path.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::{Device, Error, Kernel, Mount};
 
-/// The mounts that one process sees, in the order in which they were mounted.
+/// The mounts of one process, in mount order.
 #[derive(Clone, Debug, Default)]
 pub struct Mounts {
     list: Vec<Mount>,
     /// Indexes of the mounts of each file system, the longest root first.
     by_device: HashMap<Device, Vec<usize>>,
-    /// Indexes of the mounts that lie on each mount, by mount point. `None` stands for a mount
-    /// that is not listed: that on which the root lies, or those outside of a changed root.
+    /// Indexes of the mounts on each mount, by mount point. `None` stands for an unlisted mount:
+    /// the one below the root, or those outside of a changed root.
     on: HashMap<Option<u32>, HashMap<PathBuf, usize>>,
 }
 
@@ -38,7 +38,7 @@ impl Mounts {
                 .insert(mount.mount_point.clone(), index);
         }
         for indexes in by_device.values_mut() {
-            // Stable: of equal roots, the first mounted stays first.
+            // Stable: among equal roots, the first mounted stays first.
             indexes.sort_by_key(|index| std::cmp::Reverse(list[*index].root.as_os_str().len()));
         }
         Self {
@@ -48,13 +48,13 @@ impl Mounts {
         }
     }
 
-    /// Returns the mounts in the order in which they were mounted.
+    /// Returns the mounts in mount order.
     #[must_use]
     pub fn as_slice(&self) -> &[Mount] {
         &self.list
     }
 
-    /// Returns the mount on which a path lies: that which a process opening it would meet.
+    /// Returns the mount of a path, as opening it would reach.
     ///
     /// The path is absolute and without symbolic links.
     #[must_use]
@@ -62,11 +62,11 @@ impl Mounts {
         self.index_covering(path).map(|index| &self.list[index])
     }
 
-    /// Returns the path of a file known by its file system and its path from the root of that,
-    /// or `None` where it cannot be seen from here.
+    /// Returns the path of a file from its device and its path in the file system, or `None` if it
+    /// is not visible here.
     ///
-    /// Of several mounts, the one that shows the least of the file system wins, then the first
-    /// mounted; one that another mount hides does not count.
+    /// Among several mounts, the one with the smallest part of the file system wins, then the first
+    /// mounted; hidden mounts do not count.
     ///
     /// # Cost
     /// No system call; a few look-ups for each component of the path and each mount that shows it.
@@ -79,7 +79,8 @@ impl Mounts {
                 return None;
             }
             let rest = path.strip_prefix(&mount.root).ok()?;
-            // Joining nothing would add a slash, and a mount of a single file is no directory.
+            // Joining an empty path would add a slash, and a mount of a single file is not a
+            // directory.
             let seen = match rest.as_os_str().is_empty() {
                 true => mount.mount_point.clone(),
                 false => mount.mount_point.join(rest),
@@ -88,12 +89,12 @@ impl Mounts {
         })
     }
 
-    /// Walks down from the root as the kernel does, stepping onto whatever is mounted on the way.
+    /// Walks down from the root as the kernel does, and crosses mounts on the way.
     fn index_covering(&self, path: &Path) -> Option<usize> {
         let mut prefixes: Vec<&Path> = path.ancestors().collect();
         prefixes.reverse();
         let mut current = None;
-        // Each step goes onto another mount; more steps than mounts would be going in circles.
+        // Each step enters another mount; more steps than mounts would be a loop.
         let mut steps = 0;
         for prefix in prefixes {
             while let Some(&next) = self
@@ -112,8 +113,8 @@ impl Mounts {
     }
 }
 
-/// Says whether the directory mounted has been deleted: what follows `//` in its root is the
-/// kernel's remark, not part of a name, and no file can be below.
+/// Whether the mounted directory has been deleted: in its root, the text after `//` is the kernel's
+/// remark, not part of a name, and no file can be below it.
 fn is_deleted(mount: &Mount) -> bool {
     mount
         .root
@@ -132,10 +133,10 @@ impl<'a> IntoIterator for &'a Mounts {
 }
 
 impl Kernel {
-    /// Returns the mounts that a process sees, or this process, where `pid` is `None`.
+    /// Returns the mounts of a process, or of this process if `pid` is `None`.
     ///
     /// # Errors
-    /// What reading `/proc/PID/mountinfo` says.
+    /// Reading `/proc/PID/mountinfo` failed.
     pub fn mounts(&self, pid: Option<u32>) -> Result<Mounts, Error> {
         let path = match pid {
             Some(pid) => self.process(pid, "mountinfo"),
@@ -159,7 +160,7 @@ mod tests {
         Mounts::parse(&text).unwrap()
     }
 
-    /// Checks where files of a captured machine are seen.
+    /// Checks the visible paths of files of a captured machine.
     fn check(name: &str, cases: &[(u32, u32, &str, Option<&str>)]) {
         let mounts = mounts(name);
         for &(major, minor, path, seen) in cases {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_simple_but_for_dev_shm() {
+    fn resolve_skips_a_hidden_mount() {
         let mounts = captured("linux-6.18").mounts(None).unwrap();
         let resolve = |minor, path| mounts.resolve(Device { major: 0, minor }, Path::new(path));
         assert_eq!(
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn subvolumes_of_btrfs_share_a_device() {
+    fn resolve_handles_btrfs_subvolumes() {
         check(
             "btrfs.txt",
             &[
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn bind_mounts_show_the_longest_root_and_the_first_mounted() {
+    fn resolve_prefers_longest_root_then_first_mount() {
         check(
             "binds.txt",
             &[
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stacked_mount_hides_what_is_below() {
+    fn stacked_mount_hides_the_mounts_below() {
         check(
             "stacked.txt",
             &[
@@ -244,10 +245,10 @@ mod tests {
                 (8, 33, "/x", Some("/mnt/x")),
                 (8, 33, "/sub/x", None),
                 (8, 49, "/x", Some("/mnt/sub/x")),
-                // A later mount on a directory above hides just as well.
+                // A later mount on a directory above hides it as well.
                 (8, 65, "/x", None),
                 (0, 50, "/deep/below/x", Some("/opt/deep/below/x")),
-                // Hidden in the first place, still seen in the second.
+                // Hidden at the first mount point, visible at the second.
                 (8, 81, "/x", Some("/b/x")),
                 (0, 51, "/x", Some("/a/x")),
             ],
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bytes() {
+    fn resolve_accepts_names_that_are_not_utf8() {
         let mounts = mounts("odd-names.txt");
         let resolve = |minor, path: &[u8]| {
             let seen = mounts.resolve(
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_sees_its_own_paths() {
+    fn resolve_uses_the_containers_mounts() {
         check(
             "container.txt",
             &[
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_root_that_is_no_mount_is_not_listed() {
+    fn resolve_handles_an_unlisted_root() {
         check(
             "chroot.txt",
             &[
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_in_a_circle_end() {
+    fn looping_mounts_terminate() {
         let text = b"1 2 8:1 / / rw - a a rw\n2 1 8:2 / / rw - a a rw\n3 3 8:3 / / rw - a a rw\n";
         let mounts = Mounts::parse(text).unwrap();
         let device = Device { major: 8, minor: 1 };

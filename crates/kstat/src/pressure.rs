@@ -1,4 +1,4 @@
-//! [`Pressure`]: how long work stood still for want of a resource.
+//! [`Pressure`]: time that tasks lost waiting for a resource.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::kernel::found;
 use crate::{CgroupFiles, Error, ErrorKind, Kernel};
 
-/// What work can be waiting for.
+/// Resources that tasks wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
@@ -16,12 +16,12 @@ pub enum Resource {
     Memory,
     /// Block I/O.
     Io,
-    /// Time that interrupts took.
+    /// CPU time of interrupts.
     Irq,
 }
 
 impl Resource {
-    /// Returns the kernel's name of it.
+    /// Returns its name in the kernel.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,22 +33,22 @@ impl Resource {
     }
 }
 
-/// How much time was lost waiting for one resource.
+/// Time lost waiting for one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// Time in which at least one task waited.
     pub some: Option<Stall>,
-    /// Time in which all tasks that had work to do waited.
+    /// Time in which all non-idle tasks waited.
     ///
-    /// `None` for the CPU: for the whole machine that is not defined, and what the kernel prints
-    /// there is a 0 that means nothing.
+    /// `None` for the CPU: it is undefined for the whole machine, and the kernel prints a
+    /// meaningless 0.
     pub full: Option<Stall>,
 }
 
-/// A share of time lost, over three windows and in all.
+/// Shares of time lost, over three windows, and the total.
 ///
 /// # Units
-/// The averages are ratios, 0 to 1, where the kernel prints percent.
+/// The averages are ratios, 0 to 1; the kernel prints percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stall {
     /// Share of the last 10 seconds.
@@ -62,28 +62,28 @@ pub struct Stall {
 }
 
 impl Kernel {
-    /// Returns the pressure on a resource, or `None` where this kernel does not tell.
+    /// Returns the pressure on a resource, or `None` if this kernel does not report it.
     ///
     /// # Errors
-    /// What reading the file under `/proc/pressure` says.
+    /// Reading the file under `/proc/pressure` failed.
     ///
     /// # Kernel
-    /// Since 4.20 (interrupts: 6.1), where it is not off by build or by `psi=0`.
+    /// Since 4.20 (interrupts: 6.1), unless disabled by the build or by `psi=0`.
     pub fn pressure(&self, resource: Resource) -> Result<Option<Pressure>, Error> {
         let path = self.proc("pressure").join(resource.name());
-        told(found(self.text(&path)), resource, &path)
+        pressure_text(found(self.text(&path)), resource, &path)
     }
 }
 
 impl CgroupFiles {
-    /// Returns the pressure on a resource that the group has felt, with those below it; `None` where this
-    /// kernel does not tell, or the group is gone.
+    /// Returns the pressure on the group and its descendants; `None` if this kernel does not report
+    /// it, or the group is gone.
     ///
     /// # Errors
-    /// What reading the file says.
+    /// Reading the file failed.
     ///
     /// # Kernel
-    /// Groups of version 2 only.
+    /// Only groups of version 2.
     pub fn pressure(&mut self, resource: Resource) -> Result<Option<Pressure>, Error> {
         let name = match resource {
             Resource::Cpu => "cpu.pressure",
@@ -91,12 +91,12 @@ impl CgroupFiles {
             Resource::Io => "io.pressure",
             Resource::Irq => "irq.pressure",
         };
-        told(self.text(name), resource, &self.path(name))
+        pressure_text(self.text(name), resource, &self.path(name))
     }
 }
 
-/// What a file of pressure says, if there is one and the kernel was not booted without.
-fn told(
+/// The text of a pressure file, if it exists and pressure is enabled.
+fn pressure_text(
     text: Result<Option<String>, Error>,
     resource: Resource,
     path: &Path,
@@ -119,7 +119,7 @@ fn told(
     Ok(Some(pressure))
 }
 
-// Not by procfs-core: its 32-bit floats turn 6.14 into 6.139999866.
+// Not with procfs-core: its 32-bit floats turn 6.14 into 6.139999866.
 fn parse(line: &str) -> Option<Stall> {
     let value = |name: &str| {
         line.split(' ')
@@ -146,7 +146,7 @@ mod tests {
     use crate::fixture::{Fixture, captured};
 
     #[test]
-    fn shares_are_ratios() {
+    fn pressure_shares_are_ratios() {
         let fixture = Fixture::new();
         let text = "some avg10=6.14 avg60=1.60 avg300=0.56 total=6692873\n\
                     full avg10=100.00 avg60=0.00 avg300=0.00 total=1\n";
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_none() {
+    fn pressure_full_of_cpu_is_none() {
         let kernel = captured("linux-6.18");
         let cpu = kernel.pressure(Resource::Cpu).unwrap().unwrap();
         assert!(cpu.some.is_some(), "tasks can wait for a CPU");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_its_own_pressure() {
+    fn group_pressure_is_read() {
         let kernel = captured("linux-6.1");
         let mount = kernel.cgroup_hierarchy().unwrap();
         let group = mount.mount().unwrap().join("system.slice/db.service");
@@ -202,11 +202,11 @@ mod tests {
             "all its tasks waited"
         );
         assert!(felt(Resource::Io).is_some(), "for I/O as well");
-        assert_eq!(felt(Resource::Irq), None, "not told there");
+        assert_eq!(felt(Resource::Irq), None, "not reported there");
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn pressure_refuses_invalid_text() {
         let fixture = Fixture::new();
         for text in [
             "some",
@@ -221,7 +221,7 @@ mod tests {
                 .to_string();
             assert!(
                 error.contains("pressure/io"),
-                "{text:?} is no pressure: {error}"
+                "{text:?} is not pressure: {error}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of a process.
+//! Facts about a process.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -10,26 +10,26 @@ use procfs_core::process::Io;
 
 use crate::{Error, ErrorKind, Kernel};
 
-/// What a process has read and written since it started, from `/proc/PID/io`.
+/// I/O of a process since its start, from `/proc/PID/io`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIo {
-    /// Got from system calls such as `read(2)`: pipes, sockets and cached files included.
+    /// Bytes returned by system calls such as `read(2)`, including pipes, sockets and cached files.
     pub rchar: Bytes,
-    /// Given to system calls such as `write(2)`.
+    /// Bytes passed to system calls such as `write(2)`.
     pub wchar: Bytes,
-    /// How many system calls read.
+    /// Number of system calls that read.
     pub syscr: u64,
-    /// How many system calls wrote.
+    /// Number of system calls that wrote.
     pub syscw: u64,
-    /// Fetched from storage for it, read-ahead included.
+    /// Bytes read from storage for it, readahead included.
     pub read_bytes: Bytes,
-    /// Made dirty by it, to be sent to storage.
+    /// Bytes that it made dirty, to be written to storage.
     pub write_bytes: Bytes,
-    /// Dirty bytes that never will be sent, because it truncated the files.
+    /// Dirty bytes that will never be written, because it truncated the files.
     pub cancelled_write_bytes: Bytes,
 }
 
-/// A process's account, opened while it runs.
+/// The I/O counters of a process, opened while it runs.
 #[derive(Debug)]
 pub struct OpenProcessIo {
     file: fs::File,
@@ -37,10 +37,10 @@ pub struct OpenProcessIo {
 }
 
 impl OpenProcessIo {
-    /// Returns what the process has read and written so far.
+    /// Returns the I/O of the process so far.
     ///
     /// # Errors
-    /// What reading says; [`ErrorKind::NotFound`] once the process was reaped.
+    /// Reading failed; [`ErrorKind::NotFound`] after the process was reaped.
     pub fn read(&self) -> Result<ProcessIo, Error> {
         let mut text = Vec::new();
         (&self.file)
@@ -67,11 +67,11 @@ impl ProcessIo {
 }
 
 impl Kernel {
-    /// Returns what a process has read and written, or a thread, where `pid` is that of one.
+    /// Returns the I/O of a process, or of a thread if `pid` is a thread id.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such process, [`ErrorKind::Denied`] where it
-    /// belongs to somebody else, [`ErrorKind::Unsupported`] where the kernel was built without
+    /// [`ErrorKind::NotFound`] if there is no such process, [`ErrorKind::Denied`] if it belongs to
+    /// another user, [`ErrorKind::Unsupported`] if the kernel was built without
     /// `CONFIG_TASK_IO_ACCOUNTING`.
     pub fn process_io(&self, pid: u32) -> Result<ProcessIo, Error> {
         let path = self.process(pid, "io");
@@ -88,8 +88,8 @@ impl Kernel {
         ProcessIo::parse(&text, &path)
     }
 
-    /// Opens the account of a process, to be read once the process has ended and waits to be reaped:
-    /// by then the kernel opens it for root only, but still lets its owner read it.
+    /// Opens the I/O counters of a process, to be read while it is a zombie: then only root may
+    /// open them, but their owner may still read them.
     ///
     /// # Errors
     /// As for [`process_io`](Kernel::process_io).
@@ -99,29 +99,29 @@ impl Kernel {
         Ok(OpenProcessIo { file, path })
     }
 
-    /// Says whether there is such a process or thread that this caller can see.
+    /// Whether this caller sees a process or thread with this id.
     #[must_use]
     pub fn process_exists(&self, pid: u32) -> bool {
         fs::metadata(self.process(pid, "")).is_ok()
     }
 
-    /// Returns the name of a process, as `ps -o comm` shows it: 15 bytes at most.
+    /// Returns the name of a process, as `ps -o comm` shows it: at most 15 bytes.
     ///
-    /// Bytes that are not UTF-8 are replaced; control characters are not, and the process can set
-    /// them at will, so clean it before it goes to a terminal.
+    /// Bytes that are not UTF-8 are replaced, control characters are kept. The process can set them
+    /// at will, so escape the name before printing it on a terminal.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such process.
+    /// [`ErrorKind::NotFound`] if there is no such process.
     pub fn process_command(&self, pid: u32) -> Result<String, Error> {
         self.line(&self.process(pid, "comm"))
     }
 
-    /// Returns the user whose rights a process has: the effective one.
+    /// Returns the effective user id of a process.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such process.
+    /// [`ErrorKind::NotFound`] if there is no such process.
     pub fn process_uid(&self, pid: u32) -> Result<u32, Error> {
-        // Not the owner of /proc/PID, which is root for a process that may not be dumped.
+        // Not the owner of /proc/PID, which is root for a process that is not dumpable.
         let path = self.process(pid, "status");
         self.text(&path)?
             .lines()
@@ -143,12 +143,12 @@ mod tests {
     const PID: u32 = 4242;
 
     #[test]
-    fn a_captured_process_is_read() {
+    fn process_io_reads_a_captured_process() {
         let kernel = captured("linux-6.18");
         let io = kernel.process_io(PID).unwrap();
-        assert_eq!(io.rchar, Bytes(7_800_332), "what it read");
+        assert_eq!(io.rchar, Bytes(7_800_332), "bytes read");
         assert_eq!(io.syscw, 935, "how often it wrote");
-        assert_eq!(io.write_bytes, Bytes(3_686_400), "what it made dirty");
+        assert_eq!(io.write_bytes, Bytes(3_686_400), "bytes made dirty");
         assert_eq!(
             kernel.process_command(PID).unwrap(),
             "postgres: writer",
@@ -159,13 +159,13 @@ mod tests {
             999,
             "the effective user, not the real one"
         );
-        assert!(kernel.process_exists(PID), "it is there");
+        assert!(kernel.process_exists(PID), "it exists");
     }
 
     #[test]
-    fn a_process_that_is_gone_is_not_found() {
+    fn missing_process_is_not_found() {
         let kernel = captured("linux-6.18");
-        assert!(!kernel.process_exists(1), "there is none");
+        assert!(!kernel.process_exists(1), "it does not exist");
         for error in [
             kernel.process_io(1).unwrap_err(),
             kernel.process_command(1).unwrap_err(),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_accounting_is_not_a_missing_process() {
+    fn missing_io_accounting_is_unsupported() {
         let fixture = Fixture::new();
         fixture.write("proc/7/comm", "odd\nname\n");
         fixture.write("proc/7/status", "Name:\todd\n");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(
             error.kind(),
             ErrorKind::Unsupported,
-            "the process is there: {error}"
+            "the process exists: {error}"
         );
         assert_eq!(
             kernel.process_command(7).unwrap(),
@@ -197,6 +197,6 @@ mod tests {
             "one newline is the file's"
         );
         let error = kernel.process_uid(7).unwrap_err().to_string();
-        assert!(error.contains("Uid:"), "what is missing is named: {error}");
+        assert!(error.contains("Uid:"), "the missing line is named: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The files that a process holds: open descriptors and mappings, in its own mount namespace.
+//! Open descriptors and mappings of a process, in its own mount namespace.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::kernel::found;
 use crate::{Device, Error, ErrorKind, Kernel};
 
-/// How a process holds a file.
+/// Way in which a process holds a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
     /// An open descriptor, by its number.
@@ -17,30 +17,30 @@ pub enum Hold {
     Mapping,
 }
 
-/// One file that a process holds. A file that is held twice is there twice.
+/// A file that a process holds. A file with two holds has two entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessFile {
-    /// How it is held.
+    /// The hold.
     pub hold: Hold,
-    /// Its path as the process sees it; of what has none (pipes, memfd) the kernel's name for it.
+    /// Its path in the process's view; for files without a path (pipes, memfd) the kernel's name.
     pub path: PathBuf,
-    /// It is mapped to be executed: a program or a library.
+    /// Mapped as executable: a program or a library.
     pub executable: bool,
     /// The kernel marks its path as deleted.
     pub deleted: bool,
-    /// A path by which this caller reaches that very file, renamed or deleted or in another mount
-    /// namespace as it may be.
+    /// A path by which this caller reaches the same file, even if it was renamed, deleted, or is in
+    /// another mount namespace.
     pub link: PathBuf,
-    /// Where the kernel tells who the file is; descriptors leave that to whoever opens the link.
+    /// Device and inode of a mapping; for descriptors, `stat` the link.
     pub identity: Option<(Device, u64)>,
 }
 
-/// What could be found out of a process's files.
+/// The files of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFiles {
     /// In the order of descriptors, then of addresses.
     pub files: Vec<ProcessFile>,
-    /// Descriptors that were closed, or mappings that went, while they were looked at.
+    /// Descriptors that were closed, or mappings that were removed, during the listing.
     pub vanished: u64,
 }
 
@@ -48,11 +48,11 @@ impl Kernel {
     /// Lists the files that a process holds.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is no such process, [`ErrorKind::Denied`] where it belongs to
-    /// somebody else: its owner and root may know (`PTRACE_MODE_READ`).
+    /// [`ErrorKind::NotFound`] if there is no such process, [`ErrorKind::Denied`] if it belongs to
+    /// another user: only its owner and root may list them (`PTRACE_MODE_READ`).
     ///
     /// # Cost
-    /// A system call for each descriptor and each file that is mapped, one for all mappings.
+    /// A system call per descriptor and per mapped file, one for all mappings.
     pub fn process_files(&self, pid: u32) -> Result<ProcessFiles, Error> {
         let mut all = ProcessFiles::default();
         self.descriptors(pid, &mut all)?;
@@ -98,7 +98,7 @@ impl Kernel {
             let Some(mapping) = Mapping::parse(line) else {
                 return Err(Error::parse(&path, String::from_utf8_lossy(line)));
             };
-            // Memory without a file has no inode; a file twice in a row is its next segment.
+            // Anonymous memory has inode 0; a repeated file is its next segment.
             if mapping.inode == 0 {
                 continue;
             }
@@ -113,7 +113,8 @@ impl Kernel {
             let link = self.process(pid, "map_files").join(mapping.addresses);
             all.files.push(ProcessFile {
                 hold: Hold::Mapping,
-                // Following map_files takes CAP_CHECKPOINT_RESTORE; by its root the process's owner may go.
+                // Following map_files needs CAP_CHECKPOINT_RESTORE; the path below its root needs
+                // only the process's owner.
                 link: match fs::metadata(&link) {
                     Ok(_) => link,
                     Err(_) => self
@@ -132,9 +133,9 @@ impl Kernel {
     fn link_target(&self, link: &Path) -> Result<Option<PathBuf>, Error> {
         let target = fs::read_link(link).map_err(|source| Error::io("read the link", link, source));
         match found(target) {
-            // The process may end in the middle.
+            // The process may end during the listing.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            told => told,
+            result => result,
         }
     }
 }
@@ -181,7 +182,7 @@ impl Mapping {
     }
 }
 
-/// The kernel writes a newline in a path of `maps` as `\012`, and leaves everything else as it is.
+/// The kernel writes a newline in a path of `maps` as `\012`, and changes no other byte.
 fn unescaped(path: &[u8]) -> Vec<u8> {
     const NEWLINE: &[u8] = br"\012";
     let mut plain = Vec::with_capacity(path.len());
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_maps_is_understood() {
+    fn mapping_parses_a_line_of_maps() {
         let mapping = Mapping::parse(
             br"7f0a0000-7f0b0000 r-xp 00026000 fe:01 1837                       /opt/a b\012c (deleted)",
         )
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(mapping.inode, 1837, "decimal");
         assert_eq!(
             mapping.path, b"/opt/a b\nc (deleted)",
-            "blanks and newlines are part of it"
+            "the path keeps blanks and newlines"
         );
         let anonymous = Mapping::parse(b"7ffc-7ffd rw-p 00000000 00:00 0 ").expect("no path");
         assert!(anonymous.path.is_empty(), "memory without a file has none");
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_files_are_found_deleted_ones_too() {
+    fn process_files_lists_open_and_deleted_files() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("held");
         let file = fs::File::create(&path).expect("a file");
@@ -259,7 +260,7 @@ mod tests {
         assert!(held.deleted, "and marked");
         let reached = fs::metadata(&held.link).expect("the link leads to it");
         let ours = file.metadata().expect("it is open");
-        assert_eq!(reached.ino(), ours.ino(), "to that very file");
+        assert_eq!(reached.ino(), ours.ino(), "to the same file");
         let program = fs::metadata("/proc/self/exe").expect("our program");
         assert!(
             files.files.iter().any(|held| held.hold == Hold::Mapping
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn no_such_process_is_not_found() {
+    fn process_files_of_missing_process_is_not_found() {
         let error = Kernel::new()
             .process_files(u32::MAX)
             .expect_err("no such process");

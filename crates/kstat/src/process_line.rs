@@ -1,17 +1,17 @@
-//! A process's program with its arguments, and when it began.
+//! Command line and start time of a process.
 
 use std::time::Duration;
 
 use crate::{Error, Kernel};
 
 impl Kernel {
-    /// Returns the program and its arguments, as the process has them now: it may have changed them. Empty for
-    /// threads of the kernel and for what has ended.
+    /// Returns the current program and arguments of a process, which it may have changed. Empty for
+    /// kernel threads and ended processes.
     ///
-    /// Bytes that are not UTF-8 are replaced; clean it before it goes to a terminal.
+    /// Bytes that are not UTF-8 are replaced; escape the text before printing it on a terminal.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such process.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such process.
     pub fn process_arguments(&self, pid: u32) -> Result<Vec<String>, Error> {
         let line = self.read(&self.process(pid, "cmdline"))?;
         let line = line.strip_suffix(b"\0").unwrap_or(&line);
@@ -24,17 +24,17 @@ impl Kernel {
             .collect())
     }
 
-    /// Returns when a process began, by the clock that runs on while the machine sleeps, in ticks of 10 ms:
-    /// it tells apart what had the same id one after the other.
+    /// Returns the start time of a process since boot, suspend included, in steps of 10 ms: it
+    /// distinguishes processes that had the same pid one after the other.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where there is no such process.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such process.
     pub fn process_start(&self, pid: u32) -> Result<Duration, Error> {
         /// USER_HZ, which is 100 on every architecture that has BPF.
         const TICK_MILLISECONDS: u64 = 10;
         let path = self.process(pid, "stat");
         let stat = self.text(&path)?;
-        // The name before it may have anything in it, brackets too.
+        // The name before it may contain any character, brackets too.
         let ticks = stat
             .rsplit_once(')')
             .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse::<u64>().ok());
@@ -53,14 +53,14 @@ mod tests {
     use crate::fixture::Fixture;
 
     #[test]
-    fn arguments_and_start_of_a_process() {
+    fn process_arguments_and_start_are_read() {
         let fixture = Fixture::new();
         fixture.write("proc/7/cmdline", "dd\0if=two words\0\0bs=1M\0");
         fixture.write(
             "proc/7/stat",
             "7 (a) S (b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 1 2 3\n",
         );
-        // After 497 days ticks are more than 32 bits hold.
+        // After 497 days the ticks exceed 32 bits.
         fixture.write(
             "proc/9/stat",
             "9 (late) S 1 9 9 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 5000000000 1 2 3\n",
@@ -88,6 +88,6 @@ mod tests {
             "a thread of the kernel has none"
         );
         let error = kernel.process_start(8).unwrap_err().to_string();
-        assert!(error.contains("start time"), "what is missing: {error}");
+        assert!(error.contains("start time"), "the missing field: {error}");
     }
 }

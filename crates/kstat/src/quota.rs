@@ -1,33 +1,33 @@
-//! [`CpuQuota`]: how much CPU time the control group of this process may use.
+//! [`CpuQuota`]: limit on CPU time of this process's control group.
 
 use std::path::{Path, PathBuf};
 
 use crate::kernel::found;
 use crate::{Error, Kernel, Mount};
 
-/// A limit on the CPU time of a control group and of all groups below it.
+/// A limit on the CPU time of a control group and its descendants.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CpuQuota {
-    /// How many CPUs that is: half a period in each period is 0.5.
+    /// The limit in CPUs: half a period in each period is 0.5.
     pub cpus: f64,
-    /// Where it is set: `cpu.max`, or `cpu.cfs_quota_us` of version 1.
+    /// Its file: `cpu.max`, or `cpu.cfs_quota_us` in version 1.
     pub path: PathBuf,
-    /// In how many periods the group was stopped because it had used it up, since the group was made.
+    /// Number of periods in which the group was throttled since it was made.
     ///
-    /// `None` where this kernel does not count it.
+    /// `None` if this kernel does not count it.
     pub throttled: Option<u64>,
 }
 
 impl Kernel {
-    /// Returns the tightest limit on the CPU time of this process: of its group, or of one above. `None` where none
-    /// has a limit.
+    /// Returns the tightest limit on the CPU time of this process: of its group, or of one above.
+    /// `None` without a limit.
     ///
     /// # Errors
-    /// What reading the mounts and the files of the groups says; one that is not there sets no limit.
+    /// Reading the mounts or the files of the groups failed; a missing file sets no limit.
     ///
     /// # Kernel
-    /// In a namespace of control groups, limits above its root cannot be seen.
+    /// A cgroup namespace hides limits above its root.
     pub fn cpu_quota(&self) -> Result<Option<CpuQuota>, Error> {
         let text = self.text(&self.proc("self/cgroup"))?;
         let mounts = self.mounts(None)?;
@@ -75,7 +75,7 @@ impl Kernel {
         Ok(tightest)
     }
 
-    /// Of a file with the quota and the period, both in microseconds: `50000 100000`, `max 100000`.
+    /// Reads a file with quota and period in microseconds: `50000 100000`, `max 100000`.
     fn quota_v2(&self, directory: &Path) -> Result<Option<CpuQuota>, Error> {
         let path = directory.join("cpu.max");
         let Some(line) = found(self.line(&path))? else {
@@ -88,7 +88,7 @@ impl Kernel {
         self.quota(path, quota, period)
     }
 
-    /// Of two files; no limit is -1.
+    /// Reads two files; -1 means no limit.
     fn quota_v1(&self, directory: &Path) -> Result<Option<CpuQuota>, Error> {
         let path = directory.join("cpu.cfs_quota_us");
         let Some(quota) = found(self.line(&path))? else {
@@ -104,7 +104,7 @@ impl Kernel {
     fn quota(&self, path: PathBuf, quota: &str, period: &str) -> Result<Option<CpuQuota>, Error> {
         let number = |text: &str| {
             let number = text.parse::<u64>().ok().filter(|number| *number > 0);
-            number.ok_or_else(|| Error::parse(&path, format!("{text:?} is no time")))
+            number.ok_or_else(|| Error::parse(&path, format!("{text:?} is not a time")))
         };
         let cpus = number(quota)? as f64 / number(period)? as f64;
         let counts = found(self.text(&path.with_file_name("cpu.stat")))?.unwrap_or_default();
@@ -134,7 +134,7 @@ mod tests {
     const V1: &str = "30 20 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n";
 
     #[test]
-    fn version_2_has_it_in_one_file() {
+    fn cpu_quota_reads_cpu_max_of_version_2() {
         let fixture = machine("0::/a/b\n", V2);
         let kernel = fixture.kernel();
         assert_eq!(kernel.cpu_quota().unwrap(), None, "no files, no limit");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_has_it_in_two() {
+    fn cpu_quota_reads_cfs_files_of_version_1() {
         let fixture = machine("3:cpu,cpuacct:/x\n2:memory:/y\n", V1);
         fixture.write("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
         fixture.write("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_quota_of_zero() {
+    fn cpu_quota_refuses_invalid_text() {
         let fixture = machine("0::/\n", V2);
         for text in ["0 100000\n", "many\n", "5 0\n", "\n"] {
             fixture.write("sys/fs/cgroup/cpu.max", text);

@@ -1,5 +1,5 @@
-//! How this kernel goes about memory that gets scarce: multi-generational LRU, DAMON, swap, and what
-//! compresses it; and huge pages.
+//! Reclaim settings of this kernel: multi-generational LRU, DAMON, swap and its compression, huge
+//! pages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,44 +12,44 @@ use crate::{Error, Kernel};
 /// The multi-generational LRU, from `/sys/kernel/mm/lru_gen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mglru {
-    /// Its parts that are on, a bit for each; 0: the old lists are used.
+    /// Its enabled parts, a bit for each; 0: the kernel uses the old lists.
     pub enabled: u32,
-    /// Pages used within this time are not taken, in milliseconds; 0: no such promise.
+    /// Pages used within this time are not reclaimed, in milliseconds; 0: no guarantee.
     pub min_ttl_ms: Option<u64>,
 }
 
-/// A monitor of memory accesses that can have pages reclaimed that nobody uses.
+/// A DAMON monitor of memory accesses, which can make the kernel reclaim unused pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damon {
-    /// Who runs it: the file or directory under `/sys` where it is set.
+    /// Its settings: a file or directory under `/sys`.
     pub path: PathBuf,
-    /// Its thread, in the PID namespace of the host.
+    /// Its thread, in the host's pid namespace.
     pub pid: Option<u32>,
-    /// What it does with what it finds: `pageout`, `stat`; empty where that is not told.
+    /// Its actions: `pageout`, `stat`; empty if unknown.
     pub actions: Vec<String>,
 }
 
-/// An area of swap.
+/// A swap area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
     /// A partition or a file.
     pub path: PathBuf,
-    /// Its room.
+    /// Its size.
     pub size: Bytes,
-    /// Taken of it.
+    /// Its used part.
     pub used: Bytes,
-    /// Those of higher priority are used first.
+    /// The kernel uses areas of higher priority first.
     pub priority: i64,
 }
 
 /// The compressed cache before swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zswap {
-    /// Whether it is used.
+    /// Whether it is on.
     pub enabled: bool,
-    /// By what it compresses.
+    /// Its compression algorithm.
     pub compressor: Option<String>,
-    /// The most that it may take of memory.
+    /// Its maximum share of memory, in per cent.
     pub max_pool_percent: Option<u32>,
 }
 
@@ -58,24 +58,24 @@ pub struct Zswap {
 pub struct Zram {
     /// `zram0`.
     pub name: String,
-    /// Its room; 0 where it is not set up.
+    /// Its size; 0 if it is not set up.
     pub size: Bytes,
-    /// Put into it, before compression.
+    /// Stored data, before compression.
     pub stored: Option<Bytes>,
-    /// Memory that it takes for that.
+    /// Memory used for it.
     pub memory: Option<Bytes>,
-    /// By what it compresses.
+    /// Its compression algorithm.
     pub compressor: Option<String>,
 }
 
 impl Kernel {
-    /// Returns how the multi-generational LRU is set, or `None` where this kernel has none.
+    /// Returns the settings of the multi-generational LRU, or `None` if this kernel has none.
     ///
     /// # Errors
-    /// What reading its files says.
+    /// Reading its files failed.
     ///
     /// # Kernel
-    /// Since 6.1, where it is built in.
+    /// Since 6.1, if built in.
     pub fn mglru(&self) -> Result<Option<Mglru>, Error> {
         let directory = self.sys("kernel/mm/lru_gen");
         let path = directory.join("enabled");
@@ -95,13 +95,13 @@ impl Kernel {
         }))
     }
 
-    /// Returns the monitors of memory accesses that run, or `None` where this kernel offers none.
+    /// Returns the running monitors of memory accesses, or `None` if this kernel offers none.
     ///
     /// # Errors
-    /// What reading their files says: most of them are root's.
+    /// Reading their files failed: most of them need root.
     ///
     /// # Kernel
-    /// Since 5.15, where it is built in; of monitors older than 6.1 only those of modules are seen.
+    /// Since 5.15, if built in; before 6.1 only monitors of modules are visible.
     pub fn damon(&self) -> Result<Option<Vec<Damon>>, Error> {
         let mut running = Vec::new();
         let mut offered = false;
@@ -145,7 +145,7 @@ impl Kernel {
         Ok(Some(running))
     }
 
-    /// What the schemes of a monitor's contexts do; those that cannot be read are left out.
+    /// Actions of the schemes of a monitor's contexts; skips unreadable ones.
     fn damon_actions(&self, contexts: &std::path::Path) -> Vec<String> {
         let directories = |path: &std::path::Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -162,10 +162,10 @@ impl Kernel {
         actions
     }
 
-    /// Returns the areas of swap; none is an empty list.
+    /// Returns the swap areas; an empty list without swap.
     ///
     /// # Errors
-    /// What reading `/proc/swaps` says.
+    /// Reading `/proc/swaps` failed.
     pub fn swaps(&self) -> Result<Vec<Swap>, Error> {
         let path = self.proc("swaps");
         let Some(text) = found(self.text(&path))? else {
@@ -197,10 +197,10 @@ impl Kernel {
             .collect()
     }
 
-    /// Returns how zswap is set, or `None` where this kernel has none.
+    /// Returns the settings of zswap, or `None` if this kernel has none.
     ///
     /// # Errors
-    /// What reading its parameters says.
+    /// Reading its parameters failed.
     pub fn zswap(&self) -> Result<Option<Zswap>, Error> {
         let directory = self.sys("module/zswap/parameters");
         let Some(enabled) = found(self.line(&directory.join("enabled")))? else {
@@ -214,7 +214,7 @@ impl Kernel {
         }))
     }
 
-    /// Returns the compressed disks in memory, set up or not; those that vanish meanwhile are left out.
+    /// Returns the compressed disks in memory, set up or not; skips those that vanish meanwhile.
     #[must_use]
     pub fn zrams(&self) -> Vec<Zram> {
         let entries = fs::read_dir(self.sys("block"))
@@ -247,11 +247,11 @@ impl Kernel {
         found
     }
 
-    /// Returns which choice is made in a file of `/sys/kernel/mm/transparent_hugepage`, such as `enabled`
-    /// or `shmem_enabled`; `None` where this kernel has no such choice.
+    /// Returns the selected choice in a file of `/sys/kernel/mm/transparent_hugepage`, for example
+    /// `enabled` or `shmem_enabled`; `None` if this kernel lacks the file.
     ///
     /// # Errors
-    /// What reading the file says.
+    /// Reading the file failed.
     pub fn huge_pages(&self, file: &str) -> Result<Option<String>, Error> {
         let path = self.sys("kernel/mm/transparent_hugepage").join(file);
         let line = found(self.line(&path))?;
@@ -259,7 +259,7 @@ impl Kernel {
     }
 }
 
-/// Of `always [madvise] never` the one in brackets.
+/// The bracketed word of `always [madvise] never`.
 fn chosen(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once('[')?;
     Some(rest.split_once(']')?.0)
@@ -271,21 +271,21 @@ mod tests {
     use crate::fixture::{Fixture, captured};
 
     #[test]
-    fn a_kernel_without_generations_is_not_one_with_none_on() {
+    fn mglru_is_none_without_lru_gen() {
         assert_eq!(
             captured("linux-6.18").mglru().unwrap(),
             None,
             "not built in"
         );
         let mglru = captured("linux-6.1").mglru().unwrap().unwrap();
-        assert_eq!((mglru.enabled, mglru.min_ttl_ms), (7, Some(0)), "all of it");
+        assert_eq!((mglru.enabled, mglru.min_ttl_ms), (7, Some(0)), "all parts");
         let fixture = Fixture::new();
         fixture.write("sys/kernel/mm/lru_gen/enabled", "some\n");
         assert!(fixture.kernel().mglru().is_err(), "nonsense is not 0");
     }
 
     #[test]
-    fn monitors_are_found_however_they_were_started() {
+    fn damon_finds_monitors_of_sysfs_and_modules() {
         let by_sysfs = captured("linux-6.18").damon().unwrap().unwrap();
         assert_eq!(by_sysfs.len(), 1, "one thread");
         assert_eq!(by_sysfs[0].pid, Some(77), "its number");
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn swap_is_in_bytes_and_names_have_blanks() {
+    fn swaps_are_in_bytes_and_names_unescaped() {
         assert_eq!(captured("linux-6.18").swaps().unwrap(), [], "none");
         let swaps = captured("linux-6.1").swaps().unwrap();
         assert_eq!(swaps[0].used, Bytes(131_072 * 1024), "KiB");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compresses_is_told() {
+    fn zswap_and_zram_are_read() {
         let old = captured("linux-6.1");
         let zswap = old.zswap().unwrap().unwrap();
         assert!(
@@ -317,7 +317,7 @@ mod tests {
         );
         let zram = &old.zrams()[0];
         assert_eq!(zram.stored, Some(Bytes(134_217_728)), "put in");
-        assert_eq!(zram.memory, Some(Bytes(33_554_432)), "taken for it");
+        assert_eq!(zram.memory, Some(Bytes(33_554_432)), "memory used for it");
         assert_eq!(zram.compressor.as_deref(), Some("zstd"), "the one chosen");
         assert!(
             !captured("linux-6.18").zswap().unwrap().unwrap().enabled,
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choice_of_huge_pages_is_the_one_in_brackets() {
+    fn huge_pages_returns_the_bracketed_word() {
         let kernel = captured("linux-6.18");
         let choice = |file| kernel.huge_pages(file).unwrap();
         assert_eq!(choice("enabled").as_deref(), Some("madvise"), "of three");

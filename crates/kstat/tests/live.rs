@@ -1,4 +1,4 @@
-//! The machine that runs the tests, whichever that is: what must hold on all of them.
+//! Invariants of kstat on the machine that runs the tests.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -6,7 +6,7 @@ use cachewise_kstat::{Device, ErrorKind, Kernel, Resource};
 use cachewise_units::Bytes;
 
 #[test]
-fn this_machine_answers() {
+fn kernel_files_are_readable_here() {
     let kernel = Kernel::new();
     let own = std::process::id();
 
@@ -25,7 +25,7 @@ fn this_machine_answers() {
     );
     assert!(
         kernel.release().unwrap().contains('.'),
-        "a release such as 6.18"
+        "a release, for example 6.18"
     );
     assert!(
         kernel.setting("vm.dirty_ratio").unwrap().is_some(),
@@ -45,7 +45,7 @@ fn this_machine_answers() {
 
     let names = kernel.cgroup_names().unwrap();
     for (id, name) in names.iter().take(20) {
-        // Groups come and go; one that is still there has the number it was listed with.
+        // Groups come and go; one that still exists has the id of the listing.
         if let Ok(group) = kernel.resolve_cgroup(name) {
             assert_eq!(group.id, *id, "the number of {name}");
         }
@@ -53,7 +53,7 @@ fn this_machine_answers() {
 }
 
 #[test]
-fn this_file_is_found_by_device_and_path() {
+fn resolve_finds_this_file_by_device_and_path() {
     let kernel = Kernel::new();
     let mounts = kernel.mounts(None).unwrap();
     let path = std::env::current_exe().unwrap().canonicalize().unwrap();

@@ -1,19 +1,18 @@
-//! A checkup: what a machine offers for looking at its caches, and what is wrong on it. The result of
-//! `doctor`.
+//! A checkup: capabilities and findings of a machine. The result of `doctor`.
 
 use cachewise_units::PageSize;
 
 use crate::finding::Severity;
 use crate::report::Report;
 
-/// How it is with one thing that was looked at.
+/// State of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It is there, and works.
+    /// Present, and works.
     Ok,
-    /// It works in part, or something speaks against it.
+    /// Works in part, or with a drawback.
     Limited,
-    /// It is not there, or not allowed.
+    /// Missing, or not permitted.
     Missing,
 }
 
@@ -29,27 +28,27 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// A check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What it belongs to: `kernel`, `probe`, `rights`, `memory`, `devices`, `tools`.
+    /// Its area: `kernel`, `probe`, `rights`, `memory`, `devices`, `tools`.
     pub area: &'static str,
     /// Its name in machine formats.
     pub id: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// The observation.
     pub found: String,
-    /// What that means for the one who asks; empty where nothing needs to be said.
+    /// The meaning for the user; empty if there is nothing to add.
     pub meaning: String,
-    /// How to get it, where that helps.
+    /// The fix, if there is one.
     pub next_step: Option<String>,
-    /// Numbers are worse without it: that it is missing is a warning.
+    /// Numbers are worse without it: its absence is a warning.
     pub is_needed: bool,
 }
 
 impl Check {
-    /// It is there.
+    /// A check that passed.
     #[must_use]
     pub fn ok(area: &'static str, id: impl Into<String>, found: impl Into<String>) -> Check {
         Check {
@@ -63,28 +62,28 @@ impl Check {
         }
     }
 
-    /// It is as this says.
+    /// Sets the state.
     #[must_use]
     pub fn is(mut self, state: State) -> Check {
         self.state = state;
         self
     }
 
-    /// With what it means.
+    /// Sets the meaning.
     #[must_use]
     pub fn means(mut self, meaning: impl Into<String>) -> Check {
         self.meaning = meaning.into();
         self
     }
 
-    /// With how to get it.
+    /// Sets the fix.
     #[must_use]
     pub fn by(mut self, next_step: impl Into<String>) -> Check {
         self.next_step = Some(next_step.into());
         self
     }
 
-    /// Numbers are worse without it.
+    /// Marks it as needed for good numbers.
     #[must_use]
     pub fn needed(mut self) -> Check {
         self.is_needed = true;
@@ -92,25 +91,26 @@ impl Check {
     }
 }
 
-/// What a machine offers, and what is wrong on it.
+/// Capabilities and findings of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkup {
-    /// When it was made, RFC 3339.
+    /// Time of the checkup, RFC 3339.
     pub timestamp: String,
     /// The machine's name.
     pub hostname: String,
-    /// The page size by which pages become bytes.
+    /// The page size for conversion to bytes.
     pub page_size: PageSize,
     /// The kernel's release.
     pub kernel: String,
-    /// What it offers.
+    /// The checks.
     pub checks: Vec<Check>,
-    /// What was seen while it was watched, with what is wrong; nothing where it was not.
+    /// The report of the watch, with findings; `None` without a watch.
     pub watched: Option<Report>,
 }
 
 impl Checkup {
-    /// How many warnings there are: findings that cost time or memory, and needed things that are missing.
+    /// Number of warnings: findings that cost time or memory, and needed capabilities that are
+    /// missing.
     #[must_use]
     pub fn warnings(&self) -> usize {
         let checks = self.checks.iter();
@@ -129,7 +129,7 @@ mod tests {
     use crate::findings::sample;
 
     #[test]
-    fn warnings_are_what_costs_something() {
+    fn warnings_count_costly_findings_and_missing_needs() {
         let mut checkup = Checkup {
             timestamp: "t".into(),
             hostname: "h".into(),

@@ -1,19 +1,19 @@
-//! The counters of the ledger, from one table.
+//! The counters, from one table.
 //!
-//! The order of the table is the order of the kernel side's row: `[u64; Counter::COUNT]` read from a
-//! BPF map is a ledger without translation. Add a counter at the end, on both sides, or the numbers
+//! The order of the table is the order of the row in the kernel: `[u64; Counter::COUNT]` read from
+//! a BPF map needs no translation. Add a counter at the end, on both sides; otherwise numbers
 //! change places.
 //!
 //! # Layout
 //! - `counters!`: the table: variant, id, header, unit, help.
-//! - [`Counter`]: the enum that it makes; [`COUNTER_FIELDS`] are the same rows as columns.
+//! - [`Counter`]: the enum made from it; [`COUNTER_FIELDS`] are the same rows as columns.
 
 use crate::field::{Field, Kind};
 use crate::unit::Unit;
 
 macro_rules! counters {
     ($($variant:ident, $id:literal, $header:literal, [$($also:literal),*], $unit:ident, $help:literal;)+) => {
-        /// One number that the ledger keeps per process and file.
+        /// A number that is kept per process and file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
         pub enum Counter {
@@ -24,7 +24,7 @@ macro_rules! counters {
             /// Every counter, in the order of the kernel's row.
             pub const ALL: &'static [Counter] = &[$(Counter::$variant),+];
 
-            /// How many counters there are: the length of the kernel's row.
+            /// The number of counters: the length of the kernel's row.
             pub const COUNT: usize = Counter::ALL.len();
 
             /// The name in machine formats, with its unit as suffix.
@@ -33,7 +33,7 @@ macro_rules! counters {
                 match self { $(Counter::$variant => $id,)+ }
             }
 
-            /// What the number counts.
+            /// The unit.
             #[must_use]
             pub const fn unit(self) -> Unit {
                 match self { $(Counter::$variant => Unit::$unit,)+ }
@@ -133,7 +133,7 @@ counters! {
 }
 
 impl Counter {
-    /// The place of this counter in the kernel's row.
+    /// The index of this counter in the kernel's row.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_the_kernel_rows_order() {
+    fn counter_order_matches_kernel_row() {
         let ids: Vec<&str> = Counter::ALL.iter().map(|counter| counter.id()).collect();
         let expected = "read_requests read_requested_pages read_requested_bytes read_missed_pages readahead_pages \
             prefetch_pages readahead_hit_pages readahead_wasted_pages readahead_cancelled_pages \
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn index_is_the_place_in_all() {
+    fn index_is_the_position_in_all() {
         for (place, counter) in Counter::ALL.iter().enumerate() {
             assert_eq!(
                 counter.index(),

@@ -1,20 +1,20 @@
-//! How far the numbers of a report can be trusted, in one value that every output shows.
+//! Exactness of a report's numbers, as one value for every output.
 
 use crate::report::Lost;
 
-/// The quality of a whole set of numbers.
+/// Quality of a set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exactness {
     /// Exact to the page.
     Exact,
-    /// The back end is exact, and events were lost: `lost` says which numbers this affects.
+    /// The back-end is exact, but events were lost: `lost` names the affected numbers.
     Incomplete,
-    /// The back end estimates.
+    /// The back-end estimates.
     Estimated,
 }
 
 impl Exactness {
-    /// The quality of what a back end counted, with what it lost.
+    /// The quality of a back-end's counts, given its losses.
     #[must_use]
     pub fn new(is_exact: bool, lost: &[Lost]) -> Exactness {
         match (is_exact, lost.iter().any(|lost| lost.count > 0)) {
@@ -34,7 +34,7 @@ impl Exactness {
         }
     }
 
-    /// The same for people.
+    /// The name for people.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_are_never_exact() {
+    fn exactness_with_lost_events_is_incomplete() {
         assert_eq!(Exactness::new(true, &[]), Exactness::Exact);
         assert_eq!(Exactness::new(true, &[lost(0)]), Exactness::Exact);
         assert_eq!(

@@ -1,28 +1,28 @@
-//! How a process ended.
+//! End of a process.
 
 use std::fmt;
 
-/// How a process ended, or that it did not.
+/// End of a process, if it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// It ended by itself, with this status.
+    /// It exited with this status.
     Code(i32),
     /// A signal of this number ended it.
     Signal(i32),
     /// It still runs.
     Running,
-    /// Its end was not seen; the text says why.
+    /// Its end was not observed; the text has the reason.
     Unknown(&'static str),
 }
 
 impl Exit {
-    /// Whether it ended by itself with status 0.
+    /// Whether it exited with status 0.
     #[must_use]
     pub const fn is_success(self) -> bool {
         matches!(self, Exit::Code(0))
     }
 
-    /// The name of the signal that ended it, where there is one.
+    /// The name of the signal that ended it, if any.
     #[must_use]
     pub fn signal_name(self) -> Option<&'static str> {
         let Exit::Signal(number) = self else {
@@ -34,7 +34,7 @@ impl Exit {
 }
 
 impl fmt::Display for Exit {
-    /// `0`, `SIGKILL`, `signal 34`, `running`, `?`: what fits a column.
+    /// `0`, `SIGKILL`, `signal 34`, `running`, `?`: short enough for a column.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self, self.signal_name()) {
             (Exit::Code(code), _) => write!(f, "{code}"),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_named() {
+    fn exit_prints_status_signal_or_state() {
         for (exit, text) in [
             (Exit::Code(0), "0"),
             (Exit::Code(127), "127"),

@@ -1,10 +1,10 @@
-//! The one table of fields: every number that can be shown, with its name, unit and meaning.
+//! The table of fields: every number that can be shown, with its name, unit and meaning.
 //!
-//! Columns, JSON names, CSV headers, metric names and help texts come from here.
+//! Columns, JSON names, CSV headers, metric names and help texts come from it.
 //!
 //! # Layout
 //! - [`Field`], [`Kind`]: one entry.
-//! - [`FIELDS`]: the table: labels, the counters of [`crate::Counter`], what follows from them, gauges.
+//! - [`FIELDS`]: the table: labels, the counters of [`crate::Counter`], derived numbers, gauges.
 
 use crate::counter::{COUNTER_FIELDS, Counter};
 use crate::fields::{DERIVED_FIELDS, GAUGE_FIELDS, LABEL_FIELDS};
@@ -15,7 +15,7 @@ use crate::system::{PRESSURE_FIELDS, SYSTEM_FIELDS};
 use crate::unit::Unit;
 use crate::value::Value;
 
-/// Rows of the table: id, header, further names, unit, kind, how to get it, and what it means.
+/// Rows of the table: id, header, aliases, unit, kind, getter, and meaning.
 macro_rules! fields {
     ($($id:literal, $header:literal, [$($also:literal),*], $unit:ident, $kind:ident, $get:expr, $help:literal;)+) => {
         [$(Field {
@@ -32,33 +32,33 @@ macro_rules! fields {
 
 pub(crate) use fields;
 
-/// How a field behaves over time.
+/// Behaviour of a field over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Grows; rows show what was added, metrics end in `_total`.
+    /// Grows; rows show the increase, metrics end with `_total`.
     Counter,
-    /// A state, or a calculation that cannot be added up.
+    /// A state, or a number that cannot be summed.
     Gauge,
     /// A name.
     Label,
 }
 
-/// One thing that a row can show.
+/// A field of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// The name in machine formats; ends in the unit. Stable.
+    /// The name in machine formats; ends with the unit. Stable.
     pub id: &'static str,
     /// The column's header for people.
     pub header: &'static str,
-    /// Further names by which it is found; never printed.
+    /// Aliases for look-up; never printed.
     pub also: &'static [&'static str],
-    /// What its values are measured in.
+    /// The unit of its values.
     pub unit: Unit,
-    /// How it behaves over time.
+    /// Its behaviour over time.
     pub kind: Kind,
     /// One sentence of explanation.
     pub help: &'static str,
-    /// Takes the value out of a row.
+    /// Returns the value of a row.
     pub get: fn(&Row) -> Value,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_means_two_fields() {
+    fn field_names_are_unique() {
         let mut seen = HashSet::new();
         for field in &FIELDS {
             let own: HashSet<String> = field.names().map(str::to_ascii_lowercase).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_legal_and_carry_their_unit() {
+    fn field_ids_are_legal_and_end_with_their_unit() {
         for field in &FIELDS {
             let id = field.id;
             assert!(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_explained() {
+    fn every_field_has_help() {
         for field in &FIELDS {
             assert!(field.help.len() > 10, "`{}` has a help text", field.id);
             assert!(
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_names_and_numbers_are_not() {
+    fn only_names_are_labels() {
         for field in &FIELDS {
             let named = matches!(field.unit, Unit::Text | Unit::Time | Unit::Id);
             assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_in_the_unit_of_their_field() {
+    fn values_have_the_unit_of_their_field() {
         let mut row = Row::default();
         for counter in Counter::ALL {
             row.ledger.set(*counter, 7);

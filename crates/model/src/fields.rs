@@ -1,7 +1,7 @@
-//! The fields that are not counters: labels, what follows from the counters, gauges.
+//! Fields other than counters: labels, derived numbers, gauges.
 //!
-//! Ratios are calculated here and nowhere else. For exporters note that a ratio cannot be summed:
-//! hits and totals are exported beside it.
+//! Ratios are calculated only here. Ratios cannot be summed, so exporters also export hits and
+//! totals.
 
 use crate::counter::Counter;
 use crate::field::{Field, Kind, fields};

@@ -1,15 +1,15 @@
-//! A finding: what is wrong, the figures that show it, and what to do about it.
+//! A finding: the problem, its figures, and the fix.
 
 use std::path::PathBuf;
 
 use crate::value::Value;
 
-/// How much a finding matters.
+/// Importance of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Time or memory is being lost.
     Warn,
-    /// Good to know when reading the numbers.
+    /// Useful for reading the numbers.
     Info,
 }
 
@@ -24,19 +24,19 @@ impl Severity {
     }
 }
 
-/// What a rule has to say.
+/// A finding of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The rule's name.
     pub id: &'static str,
-    /// How much it matters.
+    /// Its importance.
     pub severity: Severity,
     /// One line, without the subject.
     pub title: String,
     /// The figures behind it, named like fields: `snake_case` with the unit as suffix.
     pub figures: Vec<(&'static str, Value)>,
-    /// The command or the code change that mends it.
+    /// The command or code change that fixes it.
     pub next_step: String,
-    /// The file that it is about, if it is about one.
+    /// The file concerned, if there is one.
     pub subject: Option<PathBuf>,
 }

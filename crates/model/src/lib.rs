@@ -1,8 +1,8 @@
-//! What cachewise knows: counters, rows, fields, reports and findings. Pure data, no I/O.
+//! Data model of cachewise: counters, rows, fields, reports and findings. Pure data, no I/O.
 //!
-//! The crate is not a reader of anything and not a printer of anything: numbers come in from whoever
-//! measured them, and go out through [`FIELDS`], the one table from which columns, JSON names, CSV
-//! headers, metric names and help texts are made.
+//! The crate neither reads nor prints: numbers come from the program that measured them, and go out
+//! through [`FIELDS`], the table that defines columns, JSON names, CSV headers, metric names and
+//! help texts.
 //!
 //! ```
 //! use cachewise_model::{Counter, Ledger, Measured};
@@ -17,20 +17,21 @@
 //! ```
 //!
 //! # Layout
-//! - `counter`, `ledger`, `derived`: what was asked of the page cache, and what follows from it.
+//! - `counter`, `ledger`, `derived`: requests to the page cache, and derived numbers.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
-//! - `row`, `field`, `fields`, `lookup`: one line of a table, the table of fields, and finding one.
-//! - `seldom`: the groups of numbers that most rows do not have.
-//! - `shown`: which columns tables show, and what their rows are sorted by.
-//! - `measure`: what a measurement of reading or writing counts.
+//! - `row`, `field`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
+//! - `seldom`: groups of numbers that most rows do not have.
+//! - `shown`: columns of tables, and the order of their rows.
+//! - `measure`: numbers of a measurement.
 //! - `system`: numbers of the machine or a control group.
-//! - `stretch`: what everybody did in a stretch of time; the way of live views and recordings.
-//! - `summary`: a recording, or a part of one, in numbers.
-//! - `report`, `parts`, `exit`, `law`: what a run gave, and whether its numbers add up.
-//! - `exactness`: how far to trust a set of numbers, for every output.
-//! - `finding`, `findings`: what is wrong with a run, and the next step; one file per rule.
-//! - `checkup`: what a machine offers, and what is wrong on it.
-//! - [`escaped`], [`shell_quoted`], of `units`: names from outside, safe on a terminal and quoted for a shell.
+//! - `stretch`: activity in one interval, for live views and recordings.
+//! - `summary`: statistics of a recording.
+//! - `report`, `parts`, `exit`, `law`: results of a run, and the checks of its sums.
+//! - `exactness`: quality of a set of numbers, for every output.
+//! - `finding`, `findings`: findings with their next steps; one file per rule.
+//! - `checkup`: capabilities and findings of a machine.
+//! - [`escaped`], [`shell_quoted`], of `units`: foreign names, safe on a terminal and quoted for a
+//!   shell.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]

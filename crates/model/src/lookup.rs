@@ -1,15 +1,15 @@
-//! From what a user typed to fields: by id, by header, and with a hint where it is neither.
+//! Look-up of fields by id or header, with suggestions for mistyped names.
 
 use crate::field::{FIELDS, Field};
 use crate::row::Row;
 
-/// How many names a mistyped one may have meant.
+/// Maximum number of suggestions.
 const SUGGESTED: usize = 3;
 
-/// Finds the columns of a comma-separated list that rows like `row` have.
+/// Finds the columns of a comma-separated list for rows like `row`.
 ///
 /// # Errors
-/// Names the first that there is not, with the nearest ones, or that such rows do not have.
+/// Names the first unknown column, with the nearest ones, or the first that such rows do not have.
 pub fn columns(list: &str, row: &Row) -> Result<Vec<&'static Field>, String> {
     list.split(',')
         .map(str::trim)
@@ -21,7 +21,7 @@ pub fn columns(list: &str, row: &Row) -> Result<Vec<&'static Field>, String> {
         .collect()
 }
 
-/// Finds a field by id, header or other name, in any case.
+/// Finds a field by id, header or alias, in any case.
 #[must_use]
 pub fn field(name: &str) -> Option<&'static Field> {
     FIELDS
@@ -29,14 +29,14 @@ pub fn field(name: &str) -> Option<&'static Field> {
         .find(|field| field.names().any(|known| known.eq_ignore_ascii_case(name)))
 }
 
-/// The names of columns of rows like `row` that are nearest to a mistyped one, at most three.
+/// Names of at most three columns of rows like `row` that are nearest to a mistyped one.
 #[must_use]
 pub fn suggest(name: &str, row: &Row) -> Vec<String> {
     let typed = name.to_ascii_lowercase();
     let letters = typed.chars().count();
-    // One slip for a short name, a third of a long one: beyond that a suggestion is a guess.
+    // One typo in a short name, a third of a long one: beyond that a suggestion is a guess.
     let allowed = (letters / 3).max(1);
-    // Half a name is no slip: whoever knows no more of it gets the whole.
+    // Part of a name is not a typo: it gets the whole name.
     let is_part_of = |known: &str| letters >= 3 && known.contains(&typed);
     let nearest = |field: &'static Field| {
         field
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn found_by_id_header_and_other_names_in_any_case() {
+    fn field_is_found_by_id_header_and_alias_in_any_case() {
         for name in ["read_requested_pages", "REQUESTED", "total", "Total_Pages"] {
             assert_eq!(
                 field(name).map(|f| f.id),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_columns_is_found_or_the_slip_is_told() {
+    fn columns_finds_all_or_names_the_unknown_one() {
         let ids = |list| {
             columns(list, &Row::of_system())
                 .map(|found| found.iter().map(|f| f.id).collect::<Vec<_>>())
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_other_rows_is_refused() {
+    fn column_of_other_rows_is_refused() {
         for name in ["path", "PID", "cgroup", "exit", "size", "res-before", "cpu"] {
             let text = columns(name, &Row::of_system()).unwrap_err();
             assert!(
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_gets_suggestions_and_nonsense_does_not() {
+    fn typo_gets_suggestions_and_nonsense_does_not() {
         let near = |name| suggest(name, &Row::of_system()).join(" ");
         assert_eq!(near("hitz"), "hits hit%", "one letter off");
         assert_eq!(near("hist"), "hits", "two letters changed places");

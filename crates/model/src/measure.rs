@@ -1,4 +1,4 @@
-//! What a measurement of reading or writing gives beside the counters of the machine, and its fields.
+//! Numbers of a measurement beside the machine's counters, and their fields.
 
 use crate::field::{Field, Kind, fields};
 use crate::measured::{Count, Measured};
@@ -7,7 +7,7 @@ use crate::seldom::Group;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-/// What somebody who reads or writes on purpose counts of it.
+/// Numbers counted by a program that reads or writes on purpose.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Measurement {
@@ -18,22 +18,22 @@ pub struct Measurement {
     pub chunk_bytes: Count,
     pub threads: Count,
     pub operations: Count,
-    /// Faults that waited for no device; those that did are the machine's major faults.
+    /// Faults that did not wait for a device; the others are the machine's major faults.
     pub minor_faults: Count,
     pub useful_bytes: Count,
     pub hit_operations: Count,
     pub miss_operations: Count,
     pub hit_bytes: Count,
     pub bloat_bytes: Count,
-    /// Of all operations, whatever they found.
+    /// All operations.
     pub all: Latencies,
-    /// Of those that found all in the cache.
+    /// Operations that found all pages in the cache.
     pub hits: Latencies,
-    /// Of those that had to wait for something that was not there.
+    /// Operations that waited for missing pages.
     pub misses: Latencies,
 }
 
-/// How long operations took, in seconds.
+/// Latencies of operations, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Latencies {
@@ -45,7 +45,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The same for each.
+    /// The same value for each.
     #[must_use]
     pub const fn all(latency: Measured<f64>) -> Latencies {
         Latencies {
@@ -59,7 +59,7 @@ impl Latencies {
 }
 
 impl Measurement {
-    /// With the same for every number and name.
+    /// The same missing value for every number and name.
     #[must_use]
     pub const fn all_missing(missing: crate::Missing) -> Measurement {
         Measurement {
@@ -97,7 +97,7 @@ impl Default for Measurement {
     }
 }
 
-/// The columns of a measurement, an interval a row, unless others are asked for.
+/// Default columns of a measurement with a row per interval.
 pub const INTERVAL_COLUMNS: [&str; 12] = [
     "elapsed_seconds",
     "useful_per_second_bytes",
@@ -113,7 +113,7 @@ pub const INTERVAL_COLUMNS: [&str; 12] = [
     "psi_io_full_ratio",
 ];
 
-/// The columns of the sums of measurements: what was done, and what it cost. Those that repeat best come first.
+/// Columns of a measurement's sums: the workload and its cost. The most repeatable ones come first.
 pub const TOTAL_COLUMNS: [&str; 16] = [
     "engine",
     "chunk_bytes",
@@ -133,7 +133,7 @@ pub const TOTAL_COLUMNS: [&str; 16] = [
     "useful_per_second_bytes",
 ];
 
-/// The columns of how long operations took.
+/// Columns of latencies.
 pub const LATENCY_COLUMNS: [&str; 18] = [
     "engine",
     "chunk_bytes",
@@ -155,9 +155,9 @@ pub const LATENCY_COLUMNS: [&str; 18] = [
     "miss_max_seconds",
 ];
 
-/// How many times as much as `whole`; nothing over nothing is no number.
+/// A multiple of `whole`; 0 of 0 has no value.
 fn factor(part: Count, whole: Count) -> Value {
-    // The whole first: where nothing is measured, that is the reason.
+    // The whole first: if it is missing, that is the reason.
     match whole.zip(part, |whole, part| {
         (whole > 0).then(|| part as f64 / whole as f64)
     }) {
@@ -170,7 +170,7 @@ fn factor(part: Count, whole: Count) -> Value {
     }
 }
 
-/// Bytes a second; none where the row has no time.
+/// Bytes per second; not offered for a row without time.
 fn per_second(bytes: Count, elapsed: std::time::Duration) -> Value {
     let seconds = elapsed.as_secs_f64();
     if seconds == 0.0 {
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_those_of_measurements() {
+    fn default_columns_are_fields_of_measurements() {
         let row = crate::Row::of_measurement();
         for id in INTERVAL_COLUMNS
             .iter()
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn amplification_may_be_more_than_all() {
+    fn amplification_may_exceed_one() {
         let value = factor(Measured::Exact(1000), Measured::Exact(10));
         assert_eq!(
             value,

@@ -1,22 +1,22 @@
-//! A number together with how well it is known.
+//! A number with its quality.
 //!
-//! "Not allowed to know", "not offered by this kernel" and "zero" are three answers. Printing one for
-//! another is the worst bug that tools of this kind have, so the difference is in the type, and every
-//! calculation carries it on: a missing input makes a missing result with the same reason.
+//! "Not allowed to know", "not offered by this kernel" and "zero" are three different answers.
+//! Confusing them is the worst bug of such tools, so the difference is in the type, and every
+//! calculation preserves it: a missing input gives a missing result with the same reason.
 
 use cachewise_units::Ratio;
 
-/// Why a number is not there.
+/// Reason for a missing number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Missing {
-    /// It exists, but could not be had here: permission, a lost race. Prints `?`.
+    /// It exists, but is unknown here: no permission, or a lost race. Prints `?`.
     Unknown(&'static str),
-    /// There is no such number here: kernel, back-end or row do not have it. Prints `-`.
+    /// It does not exist here: the kernel, back-end or row does not have it. Prints `-`.
     NotOffered(&'static str),
 }
 
 impl Missing {
-    /// The reason in words, as machine formats give it.
+    /// The reason in words, for machine formats.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -24,7 +24,7 @@ impl Missing {
         }
     }
 
-    /// What stands in a table's cell: `?` or `-`.
+    /// The mark in a table's cell: `?` or `-`.
     #[must_use]
     pub const fn mark(self) -> &'static str {
         match self {
@@ -34,14 +34,14 @@ impl Missing {
     }
 }
 
-/// A value and its quality.
+/// A value with its quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Measured<T> {
-    /// As counted by the kernel, to the unit.
+    /// As counted by the kernel.
     Exact(T),
-    /// From a fallback that can be wrong; the text says how it came about. Prints with `~`.
+    /// From a fallback that can be wrong; the text names the method. Prints with `~`.
     Estimated(T, &'static str),
-    /// Not there.
+    /// Missing.
     Missing(Missing),
 }
 
@@ -49,7 +49,7 @@ pub enum Measured<T> {
 pub type Count = Measured<u64>;
 
 impl<T> Measured<T> {
-    /// Not allowed to know, or lost.
+    /// No permission, or lost.
     #[must_use]
     pub const fn unknown(reason: &'static str) -> Self {
         Measured::Missing(Missing::Unknown(reason))
@@ -61,7 +61,7 @@ impl<T> Measured<T> {
         Measured::Missing(Missing::NotOffered(reason))
     }
 
-    /// The number if it is exact; findings build on nothing less.
+    /// The number if it is exact; findings use nothing less.
     #[must_use]
     pub fn exact(self) -> Option<T> {
         match self {
@@ -88,7 +88,7 @@ impl<T> Measured<T> {
         }
     }
 
-    /// Why it is missing, if it is.
+    /// The reason, if it is missing.
     #[must_use]
     pub const fn missing(&self) -> Option<Missing> {
         match self {
@@ -97,7 +97,7 @@ impl<T> Measured<T> {
         }
     }
 
-    /// How it was estimated, if it was.
+    /// The method, if it is an estimate.
     #[must_use]
     pub const fn estimate(&self) -> Option<&'static str> {
         match self {
@@ -106,7 +106,7 @@ impl<T> Measured<T> {
         }
     }
 
-    /// Applies a calculation to the value; the quality stays.
+    /// Applies a function to the value; the quality stays.
     pub fn map<U>(self, calculate: impl FnOnce(T) -> U) -> Measured<U> {
         match self {
             Measured::Exact(value) => Measured::Exact(calculate(value)),
@@ -115,7 +115,7 @@ impl<T> Measured<T> {
         }
     }
 
-    /// Combines two values: missing beats estimated beats exact, the left one's reason first.
+    /// Combines two values: missing beats estimated beats exact; the left reason wins.
     pub fn zip<U, V>(self, other: Measured<U>, calculate: impl FnOnce(T, U) -> V) -> Measured<V> {
         use Measured::{Estimated, Exact, Missing};
         match (self, other) {
@@ -134,15 +134,16 @@ impl Count {
         self.zip(other, u64::saturating_add)
     }
 
-    /// The difference, never below zero: counters read at two moments may be a page apart.
+    /// The difference, never below zero: counters read at two moments may differ by a page.
     #[must_use]
     pub fn minus(self, other: Count) -> Count {
         self.zip(other, u64::saturating_sub)
     }
 
-    /// This count as a part of `whole`, 0 to 1.
+    /// This count as a share of `whole`, 0 to 1.
     ///
-    /// Nothing asked for is neither 0 % nor 100 %: a zero whole gives [`Missing::NotOffered`].
+    /// A share of zero requests is neither 0 % nor 100 %: a zero whole gives
+    /// [`Missing::NotOffered`].
     #[must_use]
     pub fn ratio_of(self, whole: Count) -> Measured<Ratio> {
         match self.zip(whole, Ratio::of) {
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_beats_estimated_beats_exact() {
+    fn zip_prefers_missing_then_estimated_then_exact() {
         let exact = Measured::Exact(2u64);
         let estimated = Measured::Estimated(3u64, "guessed");
         let unknown: Count = Measured::unknown("permission");
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_has_no_ratio() {
+    fn ratio_of_zero_whole_is_not_offered() {
         let zero = Measured::Exact(0u64);
         assert_eq!(
             zero.ratio_of(zero),

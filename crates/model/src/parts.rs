@@ -1,4 +1,4 @@
-//! The parts of a report: files, processes, control groups, devices; each is also a [`Row`] of the one table.
+//! The parts of a report: files, processes, control groups, devices; each converts to a [`Row`].
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::measured::{Count, Measured, Missing};
 use crate::row::{Labels, Row, Subject};
 use crate::system::System;
 
-/// The name of the row that takes what found no room in the table of rows.
+/// Name of the row that sums up everything that did not fit into the table of rows.
 pub const ALL_OTHERS: &str = "(all others)";
 const NO_ROOM: &str = "the sum of what found no room in the table of rows";
 
-/// One file that was used.
+/// A file that was used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileRow {
-    /// Its path; of a deleted file the last one.
+    /// Its path; the last one of a deleted file.
     pub path: Measured<PathBuf>,
-    /// Whether the name is gone.
+    /// Whether the name was deleted.
     pub deleted: bool,
     /// The type of its file system.
     pub filesystem: Measured<String>,
@@ -33,17 +33,17 @@ pub struct FileRow {
     pub resident_before_pages: Count,
     /// Its pages in the page cache after.
     pub resident_after_pages: Count,
-    /// What was asked of it.
+    /// Requests to it.
     pub ledger: Ledger,
-    /// Whether it was opened around the page cache (O_DIRECT) at least once.
+    /// Whether it was opened with O_DIRECT at least once.
     pub direct: bool,
 }
 
 impl FileRow {
-    /// This file as a row of the one table.
+    /// This file as a row.
     #[must_use]
     pub fn row(&self) -> Row {
-        // Numbers that no file has are not to be taken for one's.
+        // Numbers that no file has must not look like a file's.
         let others = self.is_all_others().then_some(Missing::NotOffered(NO_ROOM));
         Row {
             labels: Labels {
@@ -65,14 +65,15 @@ impl FileRow {
         }
     }
 
-    /// Whether this is no file but the row that takes what found no room in the table of rows.
+    /// Whether this is the row that sums up everything that did not fit into the table of rows.
     #[must_use]
     pub fn is_all_others(&self) -> bool {
         // Block devices have no inode number, but no device has the number 0:0.
         self.path.missing().is_some() && self.inode == 0 && self.device == "0:0"
     }
 
-    /// Adds what the same file did in the stretch after this one: counts are summed, all else is the later.
+    /// Adds the same file's counts of the next interval: counters are summed, all else is the later
+    /// value.
     pub fn append(&mut self, later: FileRow) {
         let earlier = std::mem::replace(self, later);
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
@@ -81,7 +82,7 @@ impl FileRow {
         self.size_bytes = last_known(earlier.size_bytes, self.size_bytes);
     }
 
-    /// How many pages the file has, if its size is exactly known and not zero.
+    /// The number of pages of the file, if its size is exactly known and not zero.
     #[must_use]
     pub fn pages(&self, page_size: PageSize) -> Option<u64> {
         let size = self.size_bytes.exact().filter(|size| *size > 0)?;
@@ -89,7 +90,7 @@ impl FileRow {
     }
 }
 
-/// One process of the run.
+/// A process of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessRow {
     /// Process id (thread group).
@@ -102,20 +103,21 @@ pub struct ProcessRow {
     pub command: Measured<String>,
     /// Its control group.
     pub cgroup: Measured<String>,
-    /// How it ended.
+    /// Its exit.
     pub exit: Exit,
-    /// Processor time, user and system.
+    /// CPU time, user and system.
     pub cpu_seconds: Measured<f64>,
-    /// Bytes that came from storage devices for it.
+    /// Bytes read from storage devices for it.
     pub device_read_bytes: Count,
-    /// Bytes that it caused to go to storage devices.
+    /// Bytes written to storage devices for it.
     pub device_write_bytes: Count,
-    /// What it asked of the page cache.
+    /// Its requests to the page cache.
     pub ledger: Ledger,
 }
 
 impl ProcessRow {
-    /// Adds what the same process did in the stretch after this one: counts are summed, all else is the later.
+    /// Adds the same process's counts of the next interval: counters are summed, all else is the
+    /// later value.
     pub fn append(&mut self, later: ProcessRow) {
         let earlier = std::mem::replace(self, later);
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
@@ -124,13 +126,13 @@ impl ProcessRow {
         self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
     }
 
-    /// Whether this is no process but the row that takes what found no room in the table of rows.
+    /// Whether this is the row that sums up everything that did not fit into the table of rows.
     #[must_use]
     pub fn is_all_others(&self) -> bool {
         self.command.missing().is_some() && self.pid == 0
     }
 
-    /// This process as a row of the one table.
+    /// This process as a row.
     #[must_use]
     pub fn row(&self) -> Row {
         let is_one = !self.is_all_others();
@@ -165,28 +167,29 @@ impl ProcessRow {
     }
 }
 
-/// One control group of the run.
+/// A control group of the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CgroupRow {
     /// Its path below the root of the hierarchy.
     pub path: Measured<String>,
-    /// The service, session, container or pod that it is made for.
+    /// The service, session, container or pod of the group.
     pub unit: Measured<String>,
-    /// What its processes asked of the page cache.
+    /// Its processes' requests to the page cache.
     pub ledger: Ledger,
-    /// What is charged to it, and to those under it.
+    /// Memory charged to it and its descendants.
     pub system: System,
 }
 
 impl CgroupRow {
-    /// Adds what the same group did in the stretch after this one: counts are summed, all else is the later.
+    /// Adds the same group's counts of the next interval: counters are summed, all else is the
+    /// later value.
     pub fn append(&mut self, later: CgroupRow) {
         let earlier = std::mem::replace(self, later);
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
         self.system = earlier.system.followed_by(&self.system);
     }
 
-    /// This control group as a row of the one table.
+    /// This control group as a row.
     #[must_use]
     pub fn row(&self) -> Row {
         let labels = Labels {
@@ -203,25 +206,26 @@ impl CgroupRow {
     }
 }
 
-/// One storage device, or a file system without one.
+/// A storage device, or a file system without one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceRow {
-    /// Its number, `major:minor`, as files name the device that they are on.
+    /// Its number, `major:minor`, as in the rows of its files.
     pub device: String,
     /// Its name, `/dev/vda1`.
     pub path: Measured<PathBuf>,
     /// The type of the file system on it.
     pub filesystem: Measured<String>,
-    /// What was asked of the files on it, and of itself as a file.
+    /// Requests to the files on it, and to itself as a file.
     pub ledger: Ledger,
-    /// Bytes that it read, whoever asked.
+    /// Bytes read from it, for any purpose.
     pub device_read_bytes: Count,
-    /// Bytes that it wrote.
+    /// Bytes written to it.
     pub device_write_bytes: Count,
 }
 
 impl DeviceRow {
-    /// Adds what the same device did in the stretch after this one: counts are summed, all else is the later.
+    /// Adds the same device's counts of the next interval: counters are summed, all else is the
+    /// later value.
     pub fn append(&mut self, later: DeviceRow) {
         let earlier = std::mem::replace(self, later);
         self.ledger = earlier.ledger + std::mem::take(&mut self.ledger);
@@ -229,7 +233,7 @@ impl DeviceRow {
         self.device_write_bytes = earlier.device_write_bytes.plus(self.device_write_bytes);
     }
 
-    /// This device as a row of the one table.
+    /// This device as a row.
     #[must_use]
     pub fn row(&self) -> Row {
         Row {
@@ -250,7 +254,7 @@ impl DeviceRow {
     }
 }
 
-/// A file's size as it was when it could be asked last: of one that is gone nobody knows more.
+/// The last known size of a file that may be gone.
 fn last_known(earlier: Count, later: Count) -> Count {
     const SEEN_LAST: &str = "as it was when the file was last looked at";
     match (later, earlier) {
@@ -268,7 +272,7 @@ mod tests {
     use crate::lookup::field;
 
     #[test]
-    fn a_file_without_a_size_has_no_pages() {
+    fn pages_of_a_file_without_size_is_none() {
         let page_size = PageSize::new(4 << 10).unwrap();
         let mut file = crate::findings::sample::file("/data", 4097);
         assert_eq!(file.pages(page_size), Some(2), "a page begun counts");
@@ -287,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_has_the_size_that_it_had_last() {
+    fn append_keeps_the_last_known_size() {
         let mut file = crate::findings::sample::file("/data", 4097);
         let mut gone = file.clone();
         gone.size_bytes = Measured::unknown("gone");
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_is_no_file() {
+    fn overflow_row_is_not_a_file() {
         let mut file = crate::findings::sample::file("/data", 4097);
         (file.device, file.inode) = ("0:0".into(), 0);
         assert!(!file.is_all_others(), "it has a name");
@@ -333,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn all_others_are_no_process() {
+    fn overflow_row_is_not_a_process() {
         let mut process = crate::findings::sample::process(0, &[]);
         assert_eq!(
             process.row().labels.pid,
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_become_rows_of_the_table() {
+    fn parts_convert_to_rows() {
         let file = crate::findings::sample::file("/data", 4097);
         let size = field("SIZE").unwrap().of(&file.row());
         assert_eq!(

@@ -1,7 +1,7 @@
-//! What a run of a program gave: everything that `run` prints, in any format, is in here.
+//! Results of a run: everything that `run` prints, in any format.
 //!
 //! # Layout
-//! - [`Report`]: the whole; [`Backend`], [`Lost`]: how far to trust it.
+//! - [`Report`]: the whole; [`Backend`], [`Lost`]: its exactness.
 //! - its files, processes and control groups are in `parts`.
 //! - [`Surroundings`]: the machine's state and limits, which some findings need.
 
@@ -23,45 +23,45 @@ use crate::system::System;
 /// The version of the JSON documents; goes up when a name or a meaning changes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The reason behind a number that the caller never put in.
+/// Reason for a number that the caller never set.
 const NOT_MEASURED: Missing = Missing::NotOffered("not measured in this run");
 
-/// What a run of a program gave.
+/// Results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// When the run began, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub timestamp: String,
     /// The machine's name.
     pub hostname: String,
-    /// The page size by which pages become bytes.
+    /// The page size for conversion to bytes.
     pub page_size: PageSize,
     /// The kernel's release.
     pub kernel: String,
-    /// The command and its arguments; empty where a process was followed.
+    /// The command and its arguments; empty if a process was followed.
     pub command: Vec<String>,
-    /// The process that was followed instead of a command.
+    /// The followed process, if there was no command.
     pub followed: Option<u32>,
-    /// How the command ended.
+    /// The command's exit.
     pub exit: Exit,
-    /// From its start to its end.
+    /// Wall time of the run.
     pub wall: Duration,
-    /// Processor time in user mode.
+    /// CPU time in user mode.
     pub cpu_user_seconds: Measured<f64>,
-    /// Processor time in the kernel.
+    /// CPU time in the kernel.
     pub cpu_system_seconds: Measured<f64>,
-    /// What counted.
+    /// The back-end.
     pub backend: Backend,
-    /// What was not counted as it should be.
+    /// Lost or imprecise counts.
     pub lost: Vec<Lost>,
-    /// Everything that the processes asked of the page cache.
+    /// All requests of the processes to the page cache.
     pub totals: Ledger,
-    /// Bytes read from what has no page cache behind it: pipes, sockets, terminals, tmpfs, proc.
+    /// Bytes read from sources without page cache: pipes, sockets, terminals, tmpfs, proc.
     pub outside_bytes: Count,
-    /// Bytes that came from storage devices for these processes.
+    /// Bytes read from storage devices for these processes.
     pub device_read_bytes: Count,
-    /// Bytes that these processes caused to go to storage devices.
+    /// Bytes written to storage devices for these processes.
     pub device_write_bytes: Count,
     /// Per file.
     pub files: Vec<FileRow>,
@@ -71,16 +71,16 @@ pub struct Report {
     pub cgroups: Vec<CgroupRow>,
     /// The machine around the run.
     pub surroundings: Surroundings,
-    /// The machine's own numbers over the time; missing where only a run was watched.
+    /// The machine's own numbers over the time; missing if only a run was watched.
     pub system: System,
-    /// No run, but the whole machine for a stretch of time.
+    /// An interval of the whole machine instead of a run.
     pub is_of_machine: bool,
-    /// What is wrong; made from the rest by [`crate::diagnose`].
+    /// Findings; made from the rest by [`crate::diagnose`].
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// A report in which nothing was measured yet.
+    /// A report without measurements.
     #[must_use]
     pub fn new(timestamp: String, hostname: String, page_size: PageSize, kernel: String) -> Self {
         Report {
@@ -111,9 +111,9 @@ impl Report {
         }
     }
 
-    /// Makes it a report of the whole machine in a stretch of time, with what [`diagnose`](crate::diagnose)
-    /// finds in it. One stretch may be several put together ([`Stretch::append`]): findings are about seconds
-    /// rather than moments.
+    /// Turns it into a report of the whole machine in an interval, with the findings of
+    /// [`diagnose`](crate::diagnose). The interval may be a sum of several ([`Stretch::append`]):
+    /// findings need seconds rather than moments.
     #[must_use]
     pub fn of_stretch(mut self, stretch: &Stretch) -> Report {
         self.is_of_machine = true;
@@ -133,13 +133,13 @@ impl Report {
         self
     }
 
-    /// How far its numbers can be trusted.
+    /// Exactness of its numbers.
     #[must_use]
     pub fn exactness(&self) -> Exactness {
         Exactness::new(self.backend.exact, &self.lost)
     }
 
-    /// The row of a part, with how large a page is.
+    /// The row of a part, with the page size.
     #[must_use]
     pub fn of_this(&self, row: Row) -> Row {
         Row {
@@ -148,7 +148,7 @@ impl Report {
         }
     }
 
-    /// The totals as a row of the one table.
+    /// The totals as a row.
     #[must_use]
     pub fn total_row(&self) -> Row {
         let cpu_seconds = self
@@ -185,7 +185,7 @@ pub struct Backend {
     pub name: String,
     /// Whether its numbers are exact to the page.
     pub exact: bool,
-    /// What a reader should know: probes that were refused, what is missing, how to get more.
+    /// Notes for the reader: refused probes, missing numbers, and how to get more.
     pub notes: Vec<String>,
     /// Kernel memory of its maps and programs. Storage for each task that uses files comes on top of it.
     pub kernel_memory_bytes: Count,
@@ -202,14 +202,14 @@ impl Default for Backend {
     }
 }
 
-/// Something that was not counted, or in a sum only.
+/// Lost or imprecise events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// Its name in machine formats.
     pub id: &'static str,
-    /// How often it happened.
+    /// Number of events.
     pub count: u64,
-    /// What it does to the numbers.
+    /// Effect on the numbers.
     pub meaning: &'static str,
 }
 
@@ -294,7 +294,7 @@ impl Lost {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self.id {
-            // Also of recordings, which may be of a later version.
+            // Also for recordings, which may be of a later version.
             "forgotten" => {
                 "EVICTED of such files is a lower bound, all else is exact; to have fewer files at a time, watch \
                  less: -p PID or --cgroup PATH"
@@ -316,29 +316,29 @@ impl Lost {
     }
 }
 
-/// The machine around the run, at its end.
+/// The machine at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// Memory of the machine.
     pub memory_total_bytes: Count,
-    /// Memory that could be had without swapping.
+    /// Memory that can be had without swapping.
     pub memory_available_bytes: Count,
-    /// The memory limit of the run's control group, the tightest above it; not offered if none.
+    /// The tightest memory limit on the run's control group; not offered if there is none.
     pub cgroup_limit_bytes: Count,
     /// The file that sets this limit.
     pub cgroup_limit_path: Measured<PathBuf>,
-    /// How often the group came up against it, so that pages had to go, since the group was made.
+    /// Number of times the group hit the limit and pages were reclaimed, since the group was made.
     pub cgroup_limit_reached: Count,
-    /// Page cache waiting for write-back; the peak, if it was watched.
+    /// Dirty page cache; the peak, if it was watched.
     pub dirty_bytes: Count,
-    /// Dirty memory at which writers are stopped (`nr_dirty_threshold`).
+    /// Dirty memory at which writers are throttled (`nr_dirty_threshold`).
     pub dirty_limit_bytes: Count,
-    /// Dirty memory at which write-back starts (`nr_dirty_background_threshold`).
+    /// Dirty memory at which writeback starts (`nr_dirty_background_threshold`).
     pub dirty_background_bytes: Count,
 }
 
 impl Surroundings {
-    /// Of the limits on control groups that one which cost most: pages had to go, and came back.
+    /// Of the limits on control groups, the one that cost most: pages were reclaimed and refaulted.
     fn of_stretch(stretch: &Stretch) -> Surroundings {
         let system = &stretch.system;
         let in_the_way = stretch
@@ -357,7 +357,7 @@ impl Surroundings {
                 |group| group.path.clone().map(PathBuf::from),
             ),
             cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
-            // What the kernel holds against its limits.
+            // The amount that the kernel compares with its limits.
             dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),
             dirty_limit_bytes: system.dirty_limit_bytes,
             dirty_background_bytes: system.dirty_background_bytes,

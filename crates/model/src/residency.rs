@@ -1,4 +1,4 @@
-//! What is in the page cache of a file, a directory or a machine at one moment, and its fields.
+//! Residency of a file, a directory or a machine at one moment, and its fields.
 
 use cachewise_units::Ratio;
 
@@ -8,7 +8,7 @@ use crate::row::NOT_HERE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-/// How much of a file, or of many, is resident.
+/// Residency of a file, or of several.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Residency {
@@ -22,13 +22,13 @@ pub struct Residency {
     pub writeback_pages: Count,
     pub evicted_pages: Count,
     pub recently_evicted_pages: Count,
-    /// Of a row that is one resident range: its first and last page.
+    /// First and last page of a row that is one resident range.
     pub first_page: Measured<u64>,
     pub last_page: Measured<u64>,
-    /// Of a row that is a range in bytes.
+    /// Offset of a row that is a range in bytes.
     pub offset: Measured<u64>,
     pub length: Measured<u64>,
-    /// The part of each of so many stretches that is resident.
+    /// Resident share of each bucket of the file.
     pub histogram: Measured<Vec<Ratio>>,
 }
 
@@ -54,7 +54,7 @@ impl Default for Residency {
 }
 
 impl Residency {
-    /// The same as an estimate of pages in the cache, for this reason.
+    /// The same with residency marked as an estimate, for this reason.
     #[must_use]
     pub fn estimated(mut self, how: &'static str) -> Residency {
         for pages in [
@@ -72,21 +72,21 @@ impl Residency {
         self
     }
 
-    /// The part that is resident; none of an empty file.
+    /// The resident share; missing for an empty file.
     #[must_use]
     pub fn ratio(&self) -> Measured<Ratio> {
         self.resident_pages.ratio_of(self.file_pages)
     }
 }
 
-/// A stretch by how full it is, in five steps from a space to a full block.
+/// A bucket by its share, in five steps from a space to a full block.
 fn shade(ratio: Ratio) -> char {
     const STEPS: [char; 5] = [' ', '░', '▒', '▓', '█'];
     let part = ratio.get();
     if part >= 1.0 {
         return STEPS[4];
     }
-    // A stretch with anything in it never looks empty, nor one that lacks something full.
+    // A bucket with a resident page is never shown as empty, nor one with a missing page as full.
     let step = (part * 4.0).ceil().clamp(0.0, 3.0);
     STEPS[step as usize]
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strip_never_hides_a_page_nor_a_hole() {
+    fn shade_shows_single_pages_and_holes() {
         let part = |hits| Ratio::of(hits, 1000).unwrap();
         assert_eq!(shade(part(0)), ' ', "nothing");
         assert_eq!(shade(part(1)), '░', "one page of a thousand is seen");

@@ -1,12 +1,12 @@
-//! One line of a table: what was measured of one thing over one stretch of time.
+//! A line of a table: numbers of one object over one interval.
 //!
-//! A row is made from a sample, the sample before it and the time between them. Which thing it is
-//! (the machine, a process, a file, a control group) shows in the labels that it has.
+//! A row is made from a sample, the sample before it and the time between them. Its labels identify
+//! the object: the machine, a process, a file, a control group.
 //!
 //! # Layout
-//! - [`Row`]: labels, ledger, and the two groups of numbers beside the ledger.
-//! - [`Labels`]: names. [`Subject`]: numbers of a process, file or device. [`System`]: of the machine or a
-//!   control group, in `system`.
+//! - [`Row`]: labels, counters, and the two groups of numbers beside the counters.
+//! - [`Labels`]: names. [`Subject`]: numbers of a process, file or device. [`System`]: of the
+//!   machine or a control group, in `system`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,32 +20,32 @@ use crate::residency::Residency;
 use crate::seldom::Seldom;
 use crate::system::System;
 
-/// The reason that stands behind a `-` where a row is about something else; documents that show
-/// everything leave such fields out.
+/// The reason for a `-` in fields that this kind of row does not have; complete documents omit such
+/// fields.
 pub const NOT_HERE: Missing = Missing::NotOffered("not part of this kind of row");
 
-/// One line of a table.
+/// A line of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
-    /// What the row is about.
+    /// The object.
     pub labels: Labels,
-    /// What was asked of the page cache.
+    /// Requests to the page cache.
     pub ledger: Ledger,
-    /// Numbers of one process or file.
+    /// Numbers of a process or file.
     pub subject: Subject,
-    /// What is resident at the end of the stretch.
+    /// Residency at the end of the interval.
     pub residency: Residency,
-    /// Numbers of the machine or of a control group, over the stretch or at its end.
+    /// Numbers of the machine or a control group, over the interval or at its end.
     pub system: Seldom<System>,
-    /// What a measurement counted.
+    /// Numbers of a measurement.
     pub measurement: Seldom<Measurement>,
-    /// How long the stretch was; zero where a row has none.
+    /// Length of the interval; zero for rows without one.
     pub elapsed: Duration,
-    /// How large the pages are that were counted; none where that was not told.
+    /// Page size of the counted pages; `None` if unknown.
     pub page_size: Option<PageSize>,
 }
 
-/// The names that a row can carry; the ones that do not apply are `-`.
+/// Names that a row can have; those that do not apply are `-`.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Labels {
@@ -66,12 +66,12 @@ pub struct Labels {
     pub inode: Measured<u64>,
     /// `0`, `1`, `SIGKILL`, `running`.
     pub exit: Measured<String>,
-    /// Names of a file.
+    /// Number of names of a file.
     pub links: Measured<u64>,
     pub note: Measured<String>,
 }
 
-/// Numbers of one process or file.
+/// Numbers of a process or file.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table of fields describes each")]
 pub struct Subject {
@@ -84,12 +84,11 @@ pub struct Subject {
     pub lost_events: Count,
 }
 
-/// The reason behind the numbers of a row that only shows its kind.
+/// The reason for the numbers of a row that only shows its kind.
 const NOT_YET: Missing = Missing::Unknown("not measured yet");
 
 impl Row {
-    /// A row of a file, a directory or a part of a file and of what is resident of it, with nothing known
-    /// so far.
+    /// A row of a file, a directory or a part of a file with its residency, all unknown so far.
     #[must_use]
     pub fn of_file() -> Row {
         let count = Measured::Missing(NOT_YET);
@@ -129,7 +128,7 @@ impl Row {
         }
     }
 
-    /// Adds the row of the same system, or part of it, over the time right after.
+    /// Adds the row of the same object over the next interval.
     pub fn append(&mut self, later: &Row) {
         self.labels = later.labels.clone();
         self.elapsed += later.elapsed;
@@ -140,14 +139,14 @@ impl Row {
         subject.device_write_bytes = subject.device_write_bytes.plus(later.device_write_bytes);
     }
 
-    /// Says whether it is a row of a file, a directory or a part of a file: it has, or will have, a path.
+    /// Whether it is a row of a file, a directory or a part of a file: it has, or will have, a
+    /// path.
     #[must_use]
     pub fn is_of_file(&self) -> bool {
         self.labels.path.missing() != Some(NOT_HERE)
     }
 
-    /// A row of a measurement, or of an interval of it, in which nothing was measured: it tells which fields
-    /// such rows have.
+    /// A row of a measurement, or of an interval of it, without values, for its fields.
     #[must_use]
     pub fn of_measurement() -> Row {
         let count = Measured::Missing(NOT_YET);
@@ -171,8 +170,7 @@ impl Row {
         }
     }
 
-    /// A row of the system, or of a part of it, over a stretch of time, in which nothing was measured:
-    /// it tells which fields such rows have.
+    /// A row of the system, or of a part of it, over an interval, without values, for its fields.
     #[must_use]
     pub fn of_system() -> Row {
         let count = Measured::Missing(NOT_YET);
@@ -235,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_row_has_no_names_rather_than_empty_ones() {
+    fn default_row_has_missing_names() {
         let row = Row::default();
         assert_eq!(
             row.labels.pid.missing(),

@@ -3,14 +3,14 @@
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
 
-/// A group of numbers that takes no room where none of it applies: a list of thousands of files has nothing of the
-/// machine's. Reads as the whole group; memory is taken by the first change.
+/// A group of numbers that takes no memory if none of it applies: a list of thousands of files
+/// holds no numbers of the machine. Reads as the whole group; the first change allocates it.
 #[derive(Clone)]
 pub struct Seldom<T>(Option<Box<T>>);
 
-/// What can be seldom there.
+/// A group that may be absent.
 pub trait Group: Clone + PartialEq + Debug + 'static {
-    /// The group of a row that has nothing of it.
+    /// The group with all values missing.
     fn absent() -> &'static Self;
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use crate::{Measured, NOT_HERE, System};
 
     #[test]
-    fn what_is_not_there_reads_as_not_there_and_takes_no_room() {
+    fn absent_group_reads_as_missing_without_allocation() {
         let mut group = Seldom::<System>::default();
         assert_eq!(
             size_of_val(&group),

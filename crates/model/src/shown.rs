@@ -1,17 +1,17 @@
-//! Which columns tables show unless others are asked for, and what their rows are sorted by.
+//! Default columns of tables, and the order of their rows.
 //!
-//! Screens, reports, recordings and pages take theirs from here: a number that is worth showing is shown in
-//! each of them, in the same order.
+//! Screens, reports, recordings and pages use these, so that all show the same numbers in the same
+//! order.
 //!
 //! # Layout
 //! - [`STAT_COLUMNS`]: of the machine over time.
 //! - [`Part`], [`Place`], [`Shown`]: of processes, files, control groups and devices.
-//! - [`ORDER`]: what their rows are sorted by.
+//! - [`ORDER`]: the order of their rows.
 
 use crate::field::Field;
 use crate::lookup::field;
 
-/// The columns of a table over time unless others are asked for: those of the case study, exact.
+/// Default columns of a table over time: those of the case study, exact.
 pub const STAT_COLUMNS: [&str; 11] = [
     "time",
     "read_requested_pages",
@@ -26,14 +26,13 @@ pub const STAT_COLUMNS: [&str; 11] = [
     "cached_bytes",
 ];
 
-/// What rows are sorted by unless something else is asked for, largest first; of two that are alike the
-/// next of these decides.
+/// Default sort keys of rows, largest first; ties are broken by the next key.
 ///
-/// Whoever misses waits for the disk. Who reads in sequence or around the cache makes it work with few
-/// misses or none, and comes before who only asks for what is there.
+/// A process with misses waits for the disk. Sequential and direct reads load the disk with few
+/// misses or none, and come before reads from memory.
 pub const ORDER: [&str; 3] = ["read_missed_pages", "fetched_bytes", "read_requested_pages"];
 
-/// What the rows of a table are about, where they are not about the machine.
+/// Object of a table's rows, other than the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// Processes.
@@ -46,29 +45,29 @@ pub enum Part {
     Device,
 }
 
-/// Where a table stands.
+/// Place of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// On a screen that follows the machine, or goes through a recording.
+    /// A screen of the machine or of a recording.
     Screen,
-    /// In what is told of a recording.
+    /// The summary of a recording.
     Recording,
-    /// In the report of a run.
+    /// The report of a run.
     Run,
-    /// On a page that follows the machine.
+    /// A live page of the machine.
     Page,
 }
 
-/// One column of a table.
+/// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
-    /// What it shows.
+    /// Its field.
     pub field: &'static Field,
-    /// The higher, the sooner it goes where there is little room.
+    /// Columns of higher rank are omitted first.
     pub rank: u8,
 }
 
-/// A field's id, its rank, and where it is shown.
+/// A field's id, its rank, and its places.
 type Entry = (&'static str, u8, &'static [Place]);
 
 const EVERYWHERE: &[Place] = &[Place::Screen, Place::Recording, Place::Run, Place::Page];
@@ -80,7 +79,7 @@ const RECORDING: &[Place] = &[Place::Recording];
 const RUN: &[Place] = &[Place::Run];
 const NOT_RECORDED: &[Place] = &[Place::Screen, Place::Run, Place::Page];
 
-/// What everything has: the numbers of the ledger.
+/// Columns of all parts: the counters.
 const LEDGER: [Entry; 14] = [
     ("read_requested_pages", 2, EVERYWHERE),
     ("read_hit_pages", 5, SCREEN),
@@ -89,7 +88,7 @@ const LEDGER: [Entry; 14] = [
     ("readahead_hit_pages", 6, EVERYWHERE),
     ("readahead_wasted_pages", 12, SCREEN),
     ("direct_bytes", 3, EVERYWHERE),
-    // A run has the bytes that the devices read.
+    // A run has the bytes read from devices.
     ("fetched_bytes", 4, OVER_TIME),
     ("fault_requests", 7, EVERYWHERE),
     ("fault_miss_pages", 12, RUN),
@@ -103,7 +102,7 @@ impl Part {
     /// Every part.
     pub const ALL: [Part; 4] = [Part::Process, Part::File, Part::Cgroup, Part::Device];
 
-    /// The columns of a table of such rows, in their order, the name aside.
+    /// The columns of a table of these rows, in order, without the name.
     #[must_use]
     pub fn columns(self, place: Place) -> Vec<Shown> {
         let (before, after) = self.beside_the_ledger();
@@ -127,7 +126,7 @@ impl Part {
         })
     }
 
-    /// What only such rows have: before the numbers of the ledger and after them.
+    /// Columns that only these rows have: before and after the counters.
     fn beside_the_ledger(self) -> (&'static [Entry], &'static [Entry]) {
         match self {
             Part::Process => (
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_columns_of_stat_are_the_case_studys() {
+    fn stat_columns_are_those_of_the_case_study() {
         let headers: Vec<&str> = STAT_COLUMNS
             .iter()
             .map(|id| field(id).map_or("", |field| field.header))
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_is_mistyped_and_none_stands_twice() {
+    fn column_ids_exist_and_are_unique() {
         for part in Part::ALL {
             let (before, after) = part.beside_the_ledger();
             let entries: Vec<&Entry> = before.iter().chain(&LEDGER).chain(after).collect();
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn places_differ_in_what_they_leave_out_alone() {
+    fn places_differ_only_in_omitted_columns() {
         assert_eq!(
             headers(Part::Process, Place::Screen),
             "PID REQUESTED HITS REUSE% MISSED AHEAD RA-WASTE DIRECT FETCHED FAULTS WRITTEN DIRTIES EVICTED REFAULTS CPU UNIT",
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_are_sorted_by_is_on_the_narrowest_screens() {
+    fn sort_keys_are_on_the_narrowest_screens() {
         for part in Part::ALL {
             let columns = part.columns(Place::Screen);
             let rank = |id| columns.iter().find(|shown| shown.field.id == id);

@@ -1,9 +1,8 @@
-//! What the machine and everybody on it did in one stretch of time: what live views show, recordings keep
-//! and exporters add up.
+//! Activity of the machine in one interval: live views show it, recordings keep it, and exporters
+//! sum it up.
 //!
-//! All counts are those of the stretch alone, so that stretches can be summed: what the sum over a
-//! process's stretches says is what a run over the same time would have said, to the page. Gauges are those
-//! at its end.
+//! All counts are those of the interval alone, so that intervals can be summed: the sum over a
+//! process's intervals equals a run over the same time, to the page. Gauges are those at its end.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,50 +20,51 @@ use crate::row::{Row, Subject};
 use crate::system::System;
 use crate::{Count, Measured};
 
-/// One stretch of time.
+/// An interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
     /// Its end, RFC 3339.
     pub time: String,
-    /// How long it was, by a clock that runs on while the machine sleeps and that nobody sets.
+    /// Its length, by a monotonic clock that includes suspend.
     pub elapsed: Duration,
-    /// How large the machine's pages are; none where a recording does not tell.
+    /// The machine's page size; `None` if a recording does not contain it.
     pub page_size: Option<PageSize>,
-    /// What everybody asked of the page cache: the sum over `uses`.
+    /// All requests to the page cache: the sum over `uses`.
     pub ledger: Ledger,
     /// The machine's own numbers.
     pub system: System,
-    /// Bytes that storage devices read, whoever asked.
+    /// Bytes read from storage devices, for any purpose.
     pub device_read_bytes: Count,
-    /// Bytes that storage devices wrote.
+    /// Bytes written to storage devices.
     pub device_write_bytes: Count,
-    /// Processes that have used the page cache since the watch began, and are alive or ended in this stretch.
+    /// Processes that have used the page cache since the watch began, and are alive or ended in
+    /// this interval.
     pub processes: Vec<ProcessRow>,
-    /// Files that were used in this stretch.
+    /// Files used in this interval.
     pub files: Vec<FileRow>,
     /// Control groups.
     pub cgroups: Vec<CgroupRow>,
     /// Storage devices, and file systems without one.
     pub devices: Vec<DeviceRow>,
-    /// Who used what.
+    /// Use of files by processes.
     pub uses: Vec<Use>,
-    /// What was not counted as it should be, in this stretch.
+    /// Lost or imprecise counts of this interval.
     pub lost: Vec<Lost>,
 }
 
-/// What one process did with one file.
+/// Use of one file by one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Use {
-    /// Place in [`Stretch::processes`]; none for what happened to the file, whoever caused it.
+    /// Index in [`Stretch::processes`]; `None` for events of the file that belong to no process.
     pub process: Option<usize>,
-    /// Place in [`Stretch::files`].
+    /// Index in [`Stretch::files`].
     pub file: usize,
     /// The counts.
     pub ledger: Ledger,
 }
 
 impl Stretch {
-    /// The whole machine as a row of the one table.
+    /// The whole machine as a row.
     #[must_use]
     pub fn row(&self) -> Row {
         self.of_this(Row {
@@ -83,15 +83,15 @@ impl Stretch {
         })
     }
 
-    /// Why nobody knows which processes and files did something, if so: who counts nothing exactly has no
-    /// rows of them, and that there are none says nothing.
+    /// The reason why processes and files are unknown, if they are: without exact counts there are
+    /// no rows, which does not mean that there was no activity.
     #[must_use]
     pub fn parts_missing(&self) -> Option<Missing> {
         self.ledger.all_unknown()
     }
 
-    /// The row of a part with what holds for all rows of this stretch: when it was, how long, and how large
-    /// a page is.
+    /// The row of a part, with the values that all rows of this interval share: time, length and
+    /// page size.
     #[must_use]
     pub fn of_this(&self, mut row: Row) -> Row {
         row.labels.time = Measured::Exact(self.time.clone());
@@ -100,38 +100,38 @@ impl Stretch {
         row
     }
 
-    /// The processes as rows of the one table.
+    /// The processes as rows.
     pub fn process_rows(&self) -> impl Iterator<Item = Row> {
         self.processes.iter().map(|part| self.of_this(part.row()))
     }
 
-    /// The files as rows of the one table.
+    /// The files as rows.
     pub fn file_rows(&self) -> impl Iterator<Item = Row> {
         self.files.iter().map(|part| self.of_this(part.row()))
     }
 
-    /// The control groups as rows of the one table.
+    /// The control groups as rows.
     pub fn cgroup_rows(&self) -> impl Iterator<Item = Row> {
         self.cgroups.iter().map(|part| self.of_this(part.row()))
     }
 
-    /// The devices as rows of the one table.
+    /// The devices as rows.
     pub fn device_rows(&self) -> impl Iterator<Item = Row> {
         self.devices.iter().map(|part| self.of_this(part.row()))
     }
 }
 
 impl Stretch {
-    /// Adds the stretch that came right after this one: counts are summed by process, file, group and
-    /// device, gauges and names are the later ones.
+    /// Adds the next interval: counts are summed by process, file, group and device; gauges and
+    /// names are the later ones.
     pub fn append(&mut self, later: Stretch) {
         Places::of(self).add(self, later);
     }
 }
 
-/// Stretches that came one after another, added up as [`Stretch::append`] does.
+/// Consecutive intervals, summed as by [`Stretch::append`].
 ///
-/// It remembers where its rows are: a stretch more costs what is in it, however much there is already.
+/// It remembers the positions of its rows, so that adding an interval costs only the rows in it.
 #[derive(Debug)]
 pub struct Sum {
     whole: Stretch,
@@ -139,7 +139,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The first of them.
+    /// Starts with the first interval.
     #[must_use]
     pub fn of(first: Stretch) -> Self {
         Sum {
@@ -148,25 +148,25 @@ impl Sum {
         }
     }
 
-    /// Adds the stretch that came right after.
+    /// Adds the next interval.
     pub fn add(&mut self, later: Stretch) {
         self.places.add(&mut self.whole, later);
     }
 
-    /// All of them as one.
+    /// The sum.
     #[must_use]
     pub fn whole(&self) -> &Stretch {
         &self.whole
     }
 
-    /// All of them as one.
+    /// The sum.
     #[must_use]
     pub fn into_whole(self) -> Stretch {
         self.whole
     }
 }
 
-/// Where the rows of a stretch are, by what they are about.
+/// Indexes of an interval's rows, by identity.
 #[derive(Debug)]
 struct Places {
     processes: HashMap<(u32, Option<u64>), usize>,
@@ -197,7 +197,7 @@ impl Places {
         }
     }
 
-    /// Adds a later stretch to the one whose places these are.
+    /// Adds a later interval to the one with these indexes.
     fn add(&mut self, whole: &mut Stretch, later: Stretch) {
         whole.time = later.time;
         whole.elapsed += later.elapsed;
@@ -263,7 +263,7 @@ fn places<T, K: Hash + Eq>(rows: &[T], key: impl Fn(&T) -> K) -> HashMap<K, usiz
     places
 }
 
-/// Adds the later rows to those of the same key; returns the places where they went.
+/// Adds the later rows to those with the same key; returns their indexes.
 fn join<T, K: Hash + Eq>(
     rows: &mut Vec<T>,
     places: &mut HashMap<K, usize>,
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_add_up_and_gauges_are_the_later_ones() {
+    fn append_sums_counts_and_keeps_later_gauges() {
         let mut sum = stretch(vec![process(7, 1, 10)], 100);
         sum.append(stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200));
         assert_eq!(sum.elapsed, Duration::from_secs(2), "both together");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_says_what_one_after_another_says() {
+    fn sum_equals_repeated_append() {
         let parts = [
             stretch(vec![process(7, 1, 10)], 100),
             stretch(vec![process(8, 1, 5), process(7, 1, 20)], 200),
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_seen_is_not_nobody_there() {
+    fn parts_missing_without_exact_counts_has_a_reason() {
         let mut sum = stretch(Vec::new(), 1);
         assert_eq!(sum.parts_missing(), None, "it was counted, and is quiet");
         let none = Missing::NotOffered("no probe");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_was_given_again_is_another_process() {
+    fn reused_pid_is_another_process() {
         let mut sum = stretch(vec![process(7, 1, 10)], 100);
         sum.append(stretch(vec![process(7, 2, 20)], 100));
         assert_eq!(sum.processes.len(), 2, "it started at another time");

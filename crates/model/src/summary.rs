@@ -1,8 +1,8 @@
-//! A recording, or a part of one, in numbers.
+//! Statistics of a recording, or of a part of one.
 //!
 //! # Layout
-//! - [`Summary`]: the whole. [`Spread`]: how one field behaved; [`Stall`]: time lost to waiting.
-//! - [`Gap`]: time that is not there, or in one piece.
+//! - [`Summary`]: the whole. [`Spread`]: statistics of one field; [`Stall`]: time lost waiting.
+//! - [`Gap`]: time without samples, or in one sample.
 
 use std::time::Duration;
 
@@ -17,138 +17,138 @@ use crate::report::Backend;
 use crate::stretch::Stretch;
 use crate::value::Value;
 
-/// What a recording says.
+/// Statistics of a recording.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// When the first sample's stretch began, RFC 3339.
+    /// Start of the first sample's interval, RFC 3339.
     pub begin: String,
-    /// When the last one ended.
+    /// End of the last one.
     pub end: String,
     /// The machine's name.
     pub hostname: String,
-    /// The page size by which pages become bytes.
+    /// The page size for conversion to bytes.
     pub page_size: PageSize,
     /// The kernel's release.
     pub kernel: String,
-    /// What counted.
+    /// The back-end.
     pub backend: Backend,
-    /// What of the machine was watched, in words; empty for all of it.
+    /// The watched part of the machine, in words; empty for all of it.
     pub scope: String,
-    /// The command that was run meanwhile.
+    /// The command that ran meanwhile.
     pub command: Vec<String>,
-    /// From sample to sample, as it was asked for.
+    /// The requested time between samples.
     pub interval: Duration,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: u64,
-    /// How often recording was begun or gone on with.
+    /// Number of times that recording was started or resumed.
     pub sessions: u64,
-    /// The whole time as one stretch: counts summed, gauges at the end. Its parts are the most active ones.
+    /// The whole time as one interval: counts summed, gauges at the end. Its parts are the most
+    /// active ones.
     pub total: Stretch,
-    /// Each number of the machine.
+    /// Statistics of each field of the machine.
     pub spreads: Vec<Spread>,
-    /// Time lost to waiting.
+    /// Time lost waiting.
     pub stalls: Vec<Stall>,
-    /// Time that is not there, or in one piece.
+    /// Time without samples, or in one sample.
     pub gaps: Vec<Gap>,
-    /// Gaps beside those.
+    /// Number of further gaps.
     pub more_gaps: u64,
-    /// What is wrong, by the rules that hold for a whole machine over some time.
+    /// Findings, by the rules for a whole machine.
     pub findings: Vec<Finding>,
-    /// Which rules could not look.
+    /// Rules without input.
     pub blind: Option<Blind>,
-    /// What could not be read, in sentences.
+    /// Unreadable parts, in sentences.
     pub problems: Vec<String>,
 }
 
 impl Summary {
-    /// How far its numbers can be trusted.
+    /// Exactness of its numbers.
     #[must_use]
     pub fn exactness(&self) -> Exactness {
         Exactness::new(self.backend.exact, &self.total.lost)
     }
 }
 
-/// How one field behaved over time.
+/// Statistics of one field.
 #[derive(Debug, Clone)]
 pub struct Spread {
-    /// Which.
+    /// The field.
     pub field: &'static Field,
-    /// Over the samples that have it: of a counter what was added each second, of a gauge as it was.
+    /// Over the samples that have it: the rate of a counter, the value of a gauge.
     pub figures: Measured<Figures>,
-    /// In how many samples it is known.
+    /// Number of samples in which it is known.
     pub known: u64,
-    /// Of a counter its sum, of a ratio that of the sums, of a gauge the last one.
+    /// The sum of a counter, the ratio of the sums, the last value of a gauge.
     pub total: Value,
 }
 
 impl Spread {
-    /// Whether the figures are of one second.
+    /// Whether the figures are per second.
     #[must_use]
     pub fn is_rate(&self) -> bool {
         self.field.kind == Kind::Counter
     }
 }
 
-/// In the field's own unit; where values are rates, that a second.
+/// In the field's unit, per second for rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// Of a rate the whole over the whole time, of a ratio that of the sums, of a gauge the mean of the
-    /// samples.
+    /// The rate over the whole time, the ratio of the sums, or the mean of a gauge's samples.
     pub mean: f64,
-    /// Half of the samples are not above it.
+    /// The median.
     pub p50: f64,
-    /// Nine in ten.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 in a hundred.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
-/// Time in which tasks waited for one thing (PSI).
+/// Time in which tasks waited for one resource (PSI).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stall {
     /// `cpu`, `memory`, `io`.
     pub resource: &'static str,
     /// `some`: at least one task waited; `full`: all did.
     pub kind: &'static str,
-    /// In all.
+    /// The total.
     pub seconds: Measured<f64>,
-    /// Of the whole time, 0 to 1.
+    /// As a share of the whole time, 0 to 1.
     pub ratio: Measured<f64>,
-    /// The most in one sample, as a part of it.
+    /// The maximum share in one sample.
     pub worst_ratio: Measured<f64>,
-    /// When that sample ended, RFC 3339.
+    /// The end of that sample, RFC 3339.
     pub worst_time: Measured<String>,
 }
 
-/// Time that is not there, or in one piece.
+/// Time without samples, or in one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// When it began, RFC 3339; not known where nothing before it can be read.
+    /// Its start, RFC 3339; unknown if no earlier sample can be read.
     pub begin: Measured<String>,
-    /// When it ended; not known where nothing after it can be read.
+    /// Its end; unknown if no later sample can be read.
     pub end: Measured<String>,
-    /// How long it was.
+    /// Its length.
     pub length: Measured<Duration>,
-    /// Why.
+    /// Its cause.
     pub kind: GapKind,
 }
 
-/// Why time is missing.
+/// Cause of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapKind {
-    /// Nobody recorded: one stopped, another went on. Nothing is known of this time.
+    /// Not recorded: one recorder stopped, another resumed. Counts of this time are unknown.
     NotRecorded,
     /// Samples of this time cannot be read.
     Unreadable,
-    /// The machine slept; counts of the time around it are in one sample.
+    /// The machine was suspended; one sample has the counts around that time.
     Suspended,
-    /// The recorder was not let run, or not fast enough; counts are in one sample.
+    /// The recorder could not run in time; one sample has the counts.
     Late,
-    /// Somebody set the clock: times before and after do not compare. The length is by how much.
+    /// The clock was set: times before and after do not compare. The length is the change.
     ClockSet,
 }
 
@@ -165,7 +165,7 @@ impl GapKind {
         }
     }
 
-    /// What it is, for people.
+    /// Its description for people.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

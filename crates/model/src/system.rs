@@ -1,7 +1,7 @@
-//! Numbers of the machine, or of one control group: its memory, and what happened to it.
+//! Numbers of the machine, or of one control group: memory, and memory events.
 //!
-//! Counters grow from when the machine or the group was made; [`System::since`] gives what was added in a
-//! stretch of time, and leaves the gauges as they are at its end.
+//! Counters grow from boot or from the creation of the group. [`System::since`] returns their
+//! increase in an interval, and the gauges at its end.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use crate::seldom::Group;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
-/// Rows: member, id, header, unit, kind, what it means. Seconds are kept in microseconds, as the kernel
-/// counts them.
+/// Rows: member, id, header, unit, kind, meaning. Times are in microseconds, as in the kernel.
 macro_rules! numbers {
     ($($name:ident, $id:literal, $header:literal, $unit:ident, $kind:ident, $help:literal;)+) => {
-        /// Numbers of the machine or of a control group at one moment, or of a stretch of time.
+        /// Numbers of the machine or of a control group at one moment, or over an interval.
         #[derive(Debug, Clone, PartialEq)]
         pub struct System {
             $(#[doc = $help] pub $name: Count,)+
@@ -26,13 +25,13 @@ macro_rules! numbers {
             /// The ids of all numbers, in the order of [`System::numbers`].
             pub const IDS: &'static [&'static str] = &[$($id),+];
 
-            /// Nothing known, for one reason.
+            /// All numbers missing, for one reason.
             #[must_use]
             pub const fn all_missing(missing: Missing) -> System {
                 System { $($name: Measured::Missing(missing),)+ }
             }
 
-            /// What was added to the counters since `earlier`; the gauges stay.
+            /// The increase of the counters since `earlier`; gauges are unchanged.
             #[must_use]
             pub fn since(&self, earlier: &System) -> System {
                 System { $($name: match Kind::$kind {
@@ -41,7 +40,7 @@ macro_rules! numbers {
                 },)+ }
             }
 
-            /// This stretch and the one after it as one: counters are summed, gauges are the later ones.
+            /// This interval and the next as one: counters are summed, gauges are the later ones.
             #[must_use]
             pub fn followed_by(&self, later: &System) -> System {
                 System { $($name: match Kind::$kind {
@@ -50,7 +49,7 @@ macro_rules! numbers {
                 },)+ }
             }
 
-            /// The same with gauges that are estimates, for this reason.
+            /// The same with gauges marked as estimates, for this reason.
             #[must_use]
             pub fn with_estimated_gauges(&self, how: &'static str) -> System {
                 System { $($name: match (Kind::$kind, self.$name) {
@@ -65,7 +64,7 @@ macro_rules! numbers {
                 [$(self.$name),+]
             }
 
-            /// Puts the numbers in, in the order of [`System::IDS`].
+            /// Sets all numbers, in the order of [`System::IDS`].
             #[must_use]
             pub const fn from_numbers(numbers: [Count; System::IDS.len()]) -> System {
                 let [$($name),+] = numbers;
@@ -186,8 +185,8 @@ fn value(unit: Unit, number: Count) -> Value {
     }
 }
 
-/// The part of the stretch that was lost to waiting; the kernel adds time up a little later than it
-/// passes, so that more than all of a short stretch may be booked in it.
+/// Share of the interval lost waiting. The kernel adds time up a little late, so that a short
+/// interval may get more than its length.
 fn share(stall: Count, elapsed: Duration) -> Value {
     let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     if elapsed == 0 {
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_differences_and_gauges_are_not() {
+    fn since_subtracts_counters_and_keeps_gauges() {
         let stretch = system(7).since(&system(4));
         assert_eq!(stretch.oom_kills, Measured::Exact(3), "three were added");
         assert_eq!(stretch.cached_bytes, Measured::Exact(7), "seven are there");
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_places() {
+    fn numbers_round_trip_in_order() {
         let numbers = std::array::from_fn(|place| Measured::Exact(place as u64));
         let system = System::from_numbers(numbers);
         assert_eq!(system.numbers(), numbers, "there and back");
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_a_part_of_the_stretch() {
+    fn pressure_is_a_share_of_the_interval() {
         let mut row = Row {
             elapsed: Duration::from_secs(2),
             ..Row::default()

@@ -1,21 +1,21 @@
-//! What a number counts, and the suffix that its machine name carries.
+//! Units of numbers, and the suffixes of machine names.
 
-/// What a field's value is measured in.
+/// Unit of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// A number of things: requests, faults.
     Count,
-    /// Base pages of the kernel that was measured.
+    /// Base pages of the measured kernel.
     Pages,
     /// Bytes.
     Bytes,
     /// Seconds, with a fraction.
     Seconds,
-    /// A part of a whole, 0 to 1. Percent exists for people only.
+    /// A share of a whole, 0 to 1. Percentages exist only for people.
     Ratio,
-    /// How many times as much as something else: not a part of a whole, so it may be more than 1.
+    /// A multiple of another number, which may exceed 1.
     Factor,
-    /// A number that names something and is never added: a process id, an inode.
+    /// An identifier, never summed: a pid, an inode.
     Id,
     /// A name.
     Text,
@@ -24,7 +24,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The suffix that an id of this unit must end in; `None` where no suffix is due.
+    /// The suffix required for ids of this unit; `None` for none.
     #[must_use]
     pub const fn suffix(self) -> Option<&'static str> {
         match self {
@@ -37,13 +37,13 @@ impl Unit {
         }
     }
 
-    /// The unit's name as OpenMetrics and help texts spell it; `None` for bare numbers and names.
+    /// The unit's name in OpenMetrics and help texts; `None` for bare numbers and names.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         self.suffix().map(|suffix| &suffix[1..])
     }
 
-    /// Whether values of this unit stand to the right in a column.
+    /// Whether values of this unit are right-aligned.
     #[must_use]
     pub const fn is_number(self) -> bool {
         !matches!(self, Unit::Text | Unit::Time)
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_suffixes_without_the_underscore() {
+    fn unit_name_is_its_suffix_without_underscore() {
         assert_eq!(Unit::Bytes.name(), Some("bytes"), "bytes are a metric unit");
         assert_eq!(Unit::Count.name(), None, "a bare count has no unit");
         assert_eq!(Unit::Text.name(), None, "a name has no unit");

@@ -1,4 +1,4 @@
-//! One cell: a number or name with its unit and its quality.
+//! A cell: a number or name with its unit and quality.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use cachewise_units::{Bytes, Pages, Ratio};
 use crate::measured::{Count, Measured};
 use crate::unit::Unit;
 
-/// What stands in a cell when something does.
+/// Content of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Datum {
     /// A number of things.
@@ -18,17 +18,17 @@ pub enum Datum {
     Bytes(Bytes),
     /// Seconds.
     Seconds(f64),
-    /// How long one of many waited, in seconds: people read it in the unit that suits it.
+    /// Latency of an operation, in seconds; shown in a suitable unit.
     Latency(f64),
-    /// A part of a whole.
+    /// A share of a whole.
     Ratio(Ratio),
-    /// How many times as much as something else.
+    /// A multiple of another number.
     Factor(f64),
-    /// A number that names something: a process id, an inode.
+    /// A number that is an identifier: a pid, an inode.
     Id(u64),
     /// A name.
     Text(String),
-    /// A file's path, byte for byte: file names need not be UTF-8, and views escape what is not.
+    /// A file's path, byte for byte: it may not be UTF-8, and views escape it.
     Path(PathBuf),
     /// A point in time, RFC 3339.
     Time(String),
@@ -38,9 +38,9 @@ pub enum Datum {
 pub type Value = Measured<Datum>;
 
 impl Datum {
-    /// A whole number of the given unit.
+    /// A whole number of this unit.
     ///
-    /// Units that whole numbers do not have (names, times, ratios) give a bare count.
+    /// Units without whole numbers (names, times, ratios) give a bare count.
     #[must_use]
     pub const fn of(unit: Unit, number: u64) -> Datum {
         match unit {
@@ -53,7 +53,7 @@ impl Datum {
         }
     }
 
-    /// The unit that this datum is in.
+    /// The unit of this datum.
     #[must_use]
     pub const fn unit(&self) -> Unit {
         match self {
@@ -71,7 +71,7 @@ impl Datum {
 }
 
 impl Measured<Datum> {
-    /// A text that is simply known.
+    /// A known text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Value {
         Measured::Exact(Datum::Text(text.into()))
@@ -83,7 +83,7 @@ impl Measured<Datum> {
         seconds.map(Datum::Seconds)
     }
 
-    /// A part of a whole.
+    /// A share of a whole.
     #[must_use]
     pub fn ratio(ratio: Measured<Ratio>) -> Value {
         ratio.map(Datum::Ratio)
@@ -109,7 +109,7 @@ impl Count {
         self.map(Datum::Count)
     }
 
-    /// This count as a number that names something.
+    /// This count as an identifier.
     #[must_use]
     pub fn id(self) -> Value {
         self.map(Datum::Id)
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_datum_knows_its_unit() {
+    fn datum_reports_its_unit() {
         for unit in [
             Unit::Count,
             Unit::Pages,

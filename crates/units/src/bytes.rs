@@ -9,8 +9,8 @@ use crate::{PageSize, Pages};
 
 /// A number of bytes.
 ///
-/// Printed for people with binary units and one decimal (`17 B`, `512.0 MiB`), right-aligned
-/// where a width is given, as numbers are. Machine formats print the integer in `.0`.
+/// Printed for people with binary units and one decimal (`17 B`, `512.0 MiB`), right-aligned in a
+/// field with a width. Machine formats print the integer in `.0`.
 ///
 /// ```
 /// # use cachewise_units::Bytes;
@@ -23,13 +23,13 @@ pub struct Bytes(pub u64);
 quantity!(Bytes);
 
 impl Bytes {
-    /// Returns how many pages it takes to hold these bytes: a page begun counts.
+    /// Returns the number of pages that hold these bytes; a partial page counts.
     #[must_use]
     pub const fn pages_ceil(self, page: PageSize) -> Pages {
         Pages(self.0.div_ceil(page.get()))
     }
 
-    /// Returns how many pages these bytes fill: a page begun does not count.
+    /// Returns the number of pages that these bytes fill; a partial page does not count.
     #[must_use]
     pub const fn pages_floor(self, page: PageSize) -> Pages {
         Pages(self.0 >> page.shift())
@@ -40,7 +40,7 @@ const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad_integral` aligns to the right by default, as a column of numbers needs it.
+        // `pad_integral` aligns to the right by default, which suits a column of numbers.
         f.pad_integral(true, "", &human(self.0))
     }
 }
@@ -55,7 +55,7 @@ fn human(bytes: u64) -> String {
         let size = 1_u128 << (10 * power);
         tenths = (u128::from(bytes) * 10 + size / 2) / size;
         name = unit;
-        // Compared after rounding, or 1,048,575 bytes would read "1024.0 KiB".
+        // Compared after rounding: otherwise 1,048,575 bytes would print as "1024.0 KiB".
         if tenths < 10_240 {
             break;
         }
@@ -63,7 +63,7 @@ fn human(bytes: u64) -> String {
     format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
-/// A text that is not a size.
+/// Error for a text that is not a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseBytesError {
     input: String,
@@ -87,7 +87,7 @@ impl fmt::Display for ParseBytesError {
             BytesFault::Negative => f.write_str("it is negative")?,
             BytesFault::NotANumber => f.write_str("it does not start with a number")?,
             BytesFault::Unit(unit) => write!(f, "{unit:?} is not a unit")?,
-            BytesFault::PartOfAByte => f.write_str("there is no part of a byte")?,
+            BytesFault::PartOfAByte => f.write_str("a byte has no fraction")?,
             BytesFault::TooLarge => f.write_str("it does not fit into 64 bits")?,
             BytesFault::TooPrecise => write!(f, "it has more than {MOST_PLACES} decimals")?,
         }
@@ -105,8 +105,8 @@ impl FromStr for Bytes {
     /// Parses `4096`, `64K`, `64KiB`, `1M`, `1.5G`, `512.0 MiB`; units are binary, in any case.
     ///
     /// # Errors
-    /// Names the input, what is wrong with it, and the forms accepted. `KB` and `MB` are
-    /// refused: half of the tools mean 1,000 by it, the other half 1,024.
+    /// Names the input, the fault, and the accepted forms. `KB` and `MB` are refused: half of the
+    /// tools mean 1,000 by them, the other half 1,024.
     fn from_str(input: &str) -> Result<Self, Self::Err> {
         parse(input.trim()).map_err(|fault| ParseBytesError {
             input: input.to_owned(),
@@ -173,12 +173,12 @@ mod tests {
         assert_eq!(
             format!("{:<9}|", Bytes(17)),
             "17 B     |",
-            "unless told otherwise"
+            "an explicit alignment overrides it"
         );
     }
 
     #[test]
-    fn parses_every_form_promised() {
+    fn parse_accepts_every_documented_form() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_and_says_why() {
+    fn parse_refuses_invalid_sizes_with_reason() {
         for (text, why) in [
             ("", "does not start with a number"),
             ("-1", "negative"),
@@ -210,7 +210,7 @@ mod tests {
             ("1e3", "\"e3\" is not a unit"),
             ("64KB", "\"KB\" is not a unit"),
             ("64Q", "\"Q\" is not a unit"),
-            ("1.5", "no part of a byte"),
+            ("1.5", "no fraction"),
             ("16E", "64 bits"),
             ("18446744073709551616", "64 bits"),
             ("99999999999999999999999999999999999999999999", "64 bits"),
@@ -239,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn the_human_form_is_within_half_a_tenth(bytes in 0..1_u64 << 60) {
+        fn human_form_is_exact_to_half_a_tenth(bytes in 0..1_u64 << 60) {
             let again: Bytes = Bytes(bytes).to_string().parse().unwrap();
             let apart = again.0.abs_diff(bytes);
             prop_assert!(apart <= bytes / 19 + 1, "{} was printed for {}", again.0, bytes);
@@ -255,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_parsed_or_refused(text in ".{0,24}") {
+        fn parse_never_panics(text in ".{0,24}") {
             if let Err(error) = text.parse::<Bytes>() {
                 prop_assert!(!error.to_string().is_empty(), "a refusal has a reason");
             }

@@ -1,31 +1,32 @@
-//! Exact decimal numbers, as `1.5` of `1.5G`: no floating point, so no input rounds in secret.
+//! Exact decimal numbers such as the `1.5` of `1.5G`, without floating point and its silent
+//! rounding.
 
-/// A non-negative decimal number, and the digits it was written with.
+/// A non-negative decimal number with its digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     digits: u128,
     places: u32,
 }
 
-/// Why the front of a text is no decimal number.
+/// Reason why a text does not start with a decimal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It does not start with a digit, or a point is not followed by one.
     NotANumber,
-    /// It does not fit into 64 bits whatever its unit.
+    /// It exceeds 64 bits in any unit.
     TooLarge,
-    /// It has more digits after the point than are kept exactly.
+    /// It has more decimals than are kept exactly.
     TooPrecise,
 }
 
-/// More digits after the point do not fit into 128 bits beside a unit of 2^60.
+/// More decimals do not fit into 128 bits with a unit of 2^60.
 pub(crate) const MOST_PLACES: usize = 19;
 
 impl Decimal {
-    /// Splits a decimal number off the front of `text`: the number, and what follows it.
+    /// Splits a decimal number off the front of `text`. Returns the number and the rest.
     ///
-    /// Neither sign nor exponent is part of a number, and a point has a digit behind it, so `-1`, `1e3`,
-    /// `1.`, `NaN` and `inf` never become one; `.5` does.
+    /// A number has neither sign nor exponent, and a digit follows its point: `-1`, `1e3`, `1.`,
+    /// `NaN` and `inf` are refused, `.5` is accepted.
     pub(crate) fn split(text: &str) -> Result<(Self, &str), Fault> {
         let (whole, rest) = split_digits(text);
         if whole.is_empty() && !rest.starts_with('.') {
@@ -42,7 +43,7 @@ impl Decimal {
         if fraction.len() > MOST_PLACES {
             return Err(Fault::TooPrecise);
         }
-        // A whole part that fits into 64 bits and 19 places after it fit into 128 bits.
+        // A whole part of 64 bits and 19 decimals fit into 128 bits.
         let digits = whole
             .bytes()
             .chain(fraction.bytes())
@@ -54,23 +55,23 @@ impl Decimal {
         Ok((Self { digits, places }, rest))
     }
 
-    /// Says whether there is anything after the point but zeros.
+    /// Whether a decimal other than zero follows the point.
     pub(crate) fn is_fraction(self) -> bool {
         self.places > 0
     }
 
-    /// Says whether this is exactly zero.
+    /// Whether this is exactly zero.
     pub(crate) fn is_zero(self) -> bool {
         self.digits == 0
     }
 
-    /// Returns the number times `unit`, rounded to the nearest integer (halves up), or `None`
-    /// where that does not fit.
+    /// Returns the number times `unit`, rounded to the nearest integer (halves up), or `None` on
+    /// overflow.
     pub(crate) fn times(self, unit: u64) -> Option<u64> {
         let scale = 10_u128.pow(self.places);
         let unit = u128::from(unit);
         let whole = (self.digits / scale).checked_mul(unit)?;
-        // Below 10^19 * 2^64 < 2^128, so neither the product nor the half added can overflow.
+        // Below 10^19 * 2^64 < 2^128, so neither the product nor the added half can overflow.
         let part = ((self.digits % scale) * unit + scale / 2) / scale;
         u64::try_from(whole.checked_add(part)?).ok()
     }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_number_from_unit() {
+    fn split_returns_number_and_unit() {
         let (number, rest) = Decimal::split("1.50GiB").unwrap();
         assert_eq!(rest, "GiB", "the unit is what follows the digits");
         assert_eq!(
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_plain_number() {
+    fn split_refuses_signs_and_exponents() {
         for text in [
             "", "-1", "+1", ".", "..5", "1.", "1.K", ".K", "NaN", "inf", " 1",
         ] {

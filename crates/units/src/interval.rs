@@ -1,4 +1,4 @@
-//! [`Interval`]: how long to wait from one row to the next.
+//! [`Interval`]: time between two rows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::decimal::{Decimal, Fault, MOST_PLACES};
 
-/// A duration above zero and of a year at most, as people write it: `1`, `0.5`, `100ms`, `1m`.
+/// A duration above zero and of at most a year, in the forms that people write: `1`, `0.5`,
+/// `100ms`, `1m`.
 ///
 /// ```
 /// # use cachewise_units::Interval;
@@ -19,14 +20,14 @@ use crate::decimal::{Decimal, Fault, MOST_PLACES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(Duration);
 
-/// Longer makes no sense, and deadlines computed from it could leave the range of the clock.
+/// A longer one is useless, and deadlines computed from it could exceed the range of the clock.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 impl Interval {
-    /// One second, the usual interval.
+    /// One second, the usual default.
     pub const SECOND: Self = Self(Duration::from_secs(1));
 
-    /// Makes an interval, or `None` where the duration is zero or longer than a year.
+    /// Makes an interval, or `None` if the duration is zero or longer than a year.
     #[must_use]
     pub fn new(duration: Duration) -> Option<Self> {
         (!duration.is_zero() && duration <= LONGEST).then_some(Self(duration))
@@ -45,7 +46,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// A text that is not an interval.
+/// Error for a text that is not an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseIntervalError {
     input: String,
@@ -87,7 +88,7 @@ impl FromStr for Interval {
     /// Parses seconds (`1`, `0.5`) or a number with `us`, `ms`, `s`, `m` (minutes) or `h`.
     ///
     /// # Errors
-    /// Names the input, what is wrong with it, and the forms accepted.
+    /// Names the input, the fault, and the accepted forms.
     fn from_str(input: &str) -> Result<Self, Self::Err> {
         parse(input.trim()).map_err(|fault| ParseIntervalError {
             input: input.to_owned(),
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_every_form_promised() {
+    fn parse_accepts_every_documented_form() {
         for (text, milliseconds) in [
             ("1", 1_000),
             ("0.5", 500),
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_and_says_why() {
+    fn parse_refuses_invalid_intervals_with_reason() {
         for (text, why) in [
             ("0", "zero"),
             ("0.000s", "zero"),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn is_never_zero() {
+    fn new_refuses_zero_and_more_than_a_year() {
         assert_eq!(
             Interval::new(Duration::ZERO),
             None,
@@ -201,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_parsed(nanoseconds in 1_000..10_000_000_000_000_u64) {
+        fn printed_form_parses_back(nanoseconds in 1_000..10_000_000_000_000_u64) {
             let interval = Interval::new(Duration::from_nanos(nanoseconds)).unwrap();
             prop_assert_eq!(interval.to_string().parse(), Ok(interval), "a round trip");
         }

@@ -1,12 +1,12 @@
-//! Quantities of `cachewise`: bytes, pages, ranges of both, rates, ratios and intervals, parsed
-//! from what people type and printed as they read it.
+//! Quantities of `cachewise`: bytes, pages, ranges of both, rates, ratios and intervals, with
+//! parsers for user input and formatters for people.
 //!
-//! It is *not* a place where anything is measured: no I/O, no clock, no system call, no
-//! dependency. The size of a page is handed in as [`PageSize`] (`cachewise-sys` reads the
-//! machine's), so that every rule here is tested with 4, 16 and 64 KiB pages alike.
+//! This crate measures nothing: no I/O, no clock, no system call, no dependency. Callers pass the
+//! page size as [`PageSize`] (`cachewise-sys` reads the machine's), so that the tests cover 4, 16
+//! and 64 KiB pages.
 //!
-//! Bytes and pages do not mix: there is no arithmetic and no `From` between them. The one road
-//! from one to the other names the page size, and the rounding where there is any.
+//! Bytes and pages do not mix: there is no arithmetic and no `From` between them. A conversion
+//! names the page size, and the rounding if there is any.
 //!
 //! ```
 //! use cachewise_units::{ByteRange, Bytes, PageSize, Pages, Ratio};
@@ -26,13 +26,13 @@
 //! ```
 //!
 //! # Layout
-//! - `quantity`: what [`Bytes`] and [`Pages`] have in common.
+//! - `quantity`: operations that [`Bytes`] and [`Pages`] share.
 //! - `bytes`: [`Bytes`], its human forms, [`ParseBytesError`].
 //! - `pages`: [`Pages`] and [`PageSize`].
 //! - `range`: [`ByteRange`] and [`PageRange`].
 //! - `interval`: [`Interval`], [`ParseIntervalError`].
 //! - `rate`: [`Rate`]; `ratio`: [`Ratio`].
-//! - `text`: [`escaped`], [`shell_quoted`]: names from outside in what people read.
+//! - `text`: [`escaped`], [`shell_quoted`]: foreign names in text for people.
 //! - `decimal`: exact decimal numbers, shared by the parsers.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -1,4 +1,4 @@
-//! [`Pages`] and [`PageSize`], and the one road from pages to bytes.
+//! [`Pages`] and [`PageSize`], and the only conversion from pages to bytes.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::quantity::quantity;
 
 /// A number of base pages, the unit in which the kernel counts its page cache.
 ///
-/// Never huge pages, sectors or folios: those are converted where they are read.
+/// Never huge pages, sectors or folios: readers convert those at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pages(pub u64);
 
 quantity!(Pages);
 
 impl Pages {
-    /// Returns how many bytes these pages hold, at most `u64::MAX`.
+    /// Returns the size of these pages in bytes, at most `u64::MAX`.
     #[must_use]
     pub const fn bytes(self, page: PageSize) -> Bytes {
         Bytes(self.0.saturating_mul(page.get()))
@@ -29,21 +29,21 @@ impl fmt::Display for Pages {
 
 /// The size of a page: a power of two that is not zero.
 ///
-/// Read once from the machine by `cachewise_sys::page_size`; 4, 16 and 64 KiB are all in use.
+/// `cachewise_sys::page_size` reads it once from the machine; 4, 16 and 64 KiB are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize {
-    // The exponent instead of the size: every value of it is a valid page size.
+    // The exponent, because every value of it is a valid page size.
     shift: u8,
 }
 
 impl PageSize {
-    /// The smallest of any architecture that Linux runs on: for ranks, where no machine's own is at hand.
+    /// The smallest page size of any Linux architecture: for ranks without a machine at hand.
     pub const SMALLEST: PageSize = match PageSize::new(4 << 10) {
         Some(size) => size,
         None => unreachable!(),
     };
 
-    /// Makes a page size of `bytes`, or `None` where that is zero or not a power of two.
+    /// Makes a page size of `bytes`, or `None` if that is zero or not a power of two.
     #[must_use]
     pub const fn new(bytes: u32) -> Option<Self> {
         if bytes.is_power_of_two() {
@@ -61,7 +61,7 @@ impl PageSize {
         1 << self.shift
     }
 
-    /// Returns the exponent: a byte's offset shifted right by it is its page's index.
+    /// Returns the exponent: a byte offset shifted right by it is the index of its page.
     #[must_use]
     pub const fn shift(self) -> u32 {
         self.shift as u32
@@ -80,7 +80,7 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// The page sizes that Linux machines have today; every rule is tested with each.
+/// The page sizes of today's Linux machines; every rule is tested with each.
 #[cfg(test)]
 pub(crate) const SIZES_TESTED: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_powers_of_two_are_page_sizes() {
+    fn page_size_accepts_only_powers_of_two() {
         for bytes in [0, 3, 4095, 4097, u32::MAX] {
             assert_eq!(PageSize::new(bytes), None, "{bytes} is no page size");
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_never_wraps() {
+    fn arithmetic_saturates_or_returns_none() {
         let page = PageSize::new(64 << 10).unwrap();
         assert_eq!(
             Pages(u64::MAX).bytes(page),
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(
             Pages(u64::MAX).checked_add(Pages(1)),
             None,
-            "or say that they would"
+            "or report overflow"
         );
         assert_eq!(
             Pages(1).saturating_sub(Pages(2)),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_over_owned_and_borrowed() {
+    fn sum_accepts_owned_and_borrowed_pages() {
         let items = [Pages(1), Pages(2), Pages(3)];
         assert_eq!(items.iter().sum::<Pages>(), Pages(6), "borrowed items");
         assert_eq!(items.into_iter().sum::<Pages>(), Pages(6), "owned items");

@@ -1,23 +1,23 @@
-//! What every quantity can do with its own kind, and only with its own kind.
+//! Operations that every quantity has with its own type only.
 
-/// Gives a `u64` newtype its arithmetic.
+/// Defines the arithmetic of a `u64` newtype.
 ///
-/// `+` saturates: a sum that does not fit is shown as the largest number there is, which anyone
-/// sees, instead of as a small one after wrapping round, which nobody does. There is no `-`:
-/// differences of counters go wrong in more than one way, so the caller names which is meant.
+/// `+` saturates: an overflow shows as the largest number, which is obvious, not as a small one,
+/// which is not. There is no `-`: counters can differ in several ways, so the caller names the
+/// operation.
 macro_rules! quantity {
     ($name:ident) => {
         impl $name {
-            /// Nothing at all.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
-            /// Returns the difference, or zero where `other` is the larger.
+            /// Returns the difference, or zero if `other` is larger.
             #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// Returns the difference, or `None` where `other` is the larger.
+            /// Returns the difference, or `None` if `other` is larger.
             #[must_use]
             pub const fn checked_sub(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
@@ -26,7 +26,7 @@ macro_rules! quantity {
                 }
             }
 
-            /// Returns the sum, or `None` where it does not fit into 64 bits.
+            /// Returns the sum, or `None` if it does not fit into 64 bits.
             #[must_use]
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -35,7 +35,7 @@ macro_rules! quantity {
                 }
             }
 
-            /// Says whether this is nothing at all.
+            /// Whether this is zero.
             #[must_use]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0

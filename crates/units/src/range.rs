@@ -1,13 +1,13 @@
-//! [`ByteRange`] and [`PageRange`]: stretches of a file.
+//! [`ByteRange`] and [`PageRange`]: ranges of a file.
 
 use crate::{PageSize, Pages};
 
-/// A stretch of a file in bytes; one with `len` 0 is empty, wherever it starts.
+/// A range of a file in bytes; one with `len` 0 is empty, wherever it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ByteRange {
     /// The offset of the first byte.
     pub start: u64,
-    /// How many bytes there are.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -21,25 +21,25 @@ impl ByteRange {
         }
     }
 
-    /// Returns the offset just after the last byte, at most `u64::MAX`.
+    /// Returns the offset after the last byte, at most `u64::MAX`.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.start.saturating_add(self.len)
     }
 
-    /// Says whether there is no byte in it.
+    /// Whether it has no byte.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many pages it touches: a page of which it holds one byte counts.
+    /// Returns the number of pages that it touches, even by one byte.
     #[must_use]
     pub const fn pages(self, page: PageSize) -> Pages {
         self.page_range(page).len()
     }
 
-    /// Returns the pages it touches.
+    /// Returns the pages that it touches.
     #[must_use]
     pub const fn page_range(self, page: PageSize) -> PageRange {
         let start = self.start >> page.shift();
@@ -51,7 +51,7 @@ impl ByteRange {
         PageRange { start, end }
     }
 
-    /// Returns the bytes that both have, or `None` where that is not a single one.
+    /// Returns the common bytes, or `None` if there are none.
     #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);
@@ -63,35 +63,35 @@ impl ByteRange {
     }
 }
 
-/// A stretch of a file in page indexes, half-open: `start` belongs to it, `end` does not.
+/// A range of a file in page indexes, half-open: `start` belongs to it, `end` does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PageRange {
     /// The index of the first page.
     pub start: u64,
-    /// The index just after the last page.
+    /// The index after the last page.
     pub end: u64,
 }
 
 impl PageRange {
-    /// Returns how many pages there are; none where `end` does not lie after `start`.
+    /// Returns the number of pages; 0 if `end` is not after `start`.
     #[must_use]
     pub const fn len(self) -> Pages {
         Pages(self.end.saturating_sub(self.start))
     }
 
-    /// Says whether there is no page in it.
+    /// Whether it has no page.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.end <= self.start
     }
 
-    /// Says whether the page with this index is in it.
+    /// Whether it contains the page with this index.
     #[must_use]
     pub const fn contains(self, index: u64) -> bool {
         self.start <= index && index < self.end
     }
 
-    /// Returns the pages that both have, or `None` where that is not a single one.
+    /// Returns the common pages, or `None` if there are none.
     #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {
         let both = Self {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_the_pages_touched() {
+    fn pages_counts_partly_touched_pages() {
         for page in page_sizes() {
             let size = page.get();
             for (start, len, pages) in [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_largest_file_does_not_overflow() {
+    fn end_of_largest_file_does_not_overflow() {
         for page in page_sizes() {
             let rest = ByteRange::starting_at(u64::MAX - 1);
             assert_eq!(rest.pages(page), Pages(1), "the last page is one page");
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pages_touched_enclose_the_bytes(
+        fn page_range_encloses_the_bytes(
             start in 0..1_u64 << 50,
             len in 1..1_u64 << 50,
             size in prop::sample::select(&SIZES_TESTED),
@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn intersection_is_what_both_contain(
+        fn intersection_contains_exactly_the_common_pages(
             a in 0..20_u64, b in 0..20_u64, c in 0..20_u64, d in 0..20_u64,
         ) {
             let (one, two) = (PageRange { start: a, end: b }, PageRange { start: c, end: d });

@@ -1,13 +1,13 @@
-//! [`Rate`]: an amount over the time in which it came together.
+//! [`Rate`]: an amount per second.
 
 use std::time::Duration;
 
-/// An amount per second, known only where time has passed.
+/// An amount per second, defined only if time has passed.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(f64);
 
 impl Rate {
-    /// Divides `amount` by the time it took, or returns `None` where no time has passed.
+    /// Divides `amount` by its time, or returns `None` if no time has passed.
     ///
     /// ```
     /// # use cachewise_units::Rate;
@@ -21,7 +21,7 @@ impl Rate {
         (!over.is_zero()).then(|| Self(amount as f64 / over.as_secs_f64()))
     }
 
-    /// Returns the amount per second: finite and not negative.
+    /// Returns the amount per second, finite and not negative.
     #[must_use]
     pub const fn per_second(self) -> f64 {
         self.0
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_time_no_rate() {
+    fn rate_over_no_time_is_none() {
         assert_eq!(
             Rate::of(0, Duration::ZERO),
             None,
@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_always_a_number(amount: u64, nanoseconds in 1..u64::MAX) {
+        fn rate_is_finite(amount: u64, nanoseconds in 1..u64::MAX) {
             let rate = Rate::of(amount, Duration::from_nanos(nanoseconds)).unwrap();
             prop_assert!(rate.per_second().is_finite(), "neither infinite nor NaN");
             prop_assert!(rate.per_second() >= 0.0, "nor negative");

@@ -1,13 +1,13 @@
-//! [`Ratio`]: a part of a whole, printed so that it never claims more than is true.
+//! [`Ratio`]: a part of a whole, printed without claiming too much.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A part of a whole, kept as the two integers it was made from.
+/// A part of a whole, kept as two integers.
 ///
-/// Printed as a percentage with two decimals. It reads `100.00 %` only where the part is the
-/// whole and `0.00 %` only where there is no part: one miss in a million is `99.99 %`.
-/// Two ratios are equal where their values are: 1 of 2 and 2 of 4.
+/// Printed as a percentage with two decimals. It prints `100.00 %` only if the part is the whole
+/// and `0.00 %` only if the part is zero: one miss in a million is `99.99 %`. Ratios with equal
+/// values are equal: 1 of 2 and 2 of 4.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
     part: u64,
@@ -15,10 +15,9 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Relates `part` to `whole`, or returns `None` where there is no whole.
+    /// Relates `part` to `whole`, or returns `None` if the whole is zero.
     ///
-    /// A part larger than the whole is kept as it is: read-ahead can bring in more than was
-    /// asked for.
+    /// A part may exceed the whole: readahead can insert more than was requested.
     #[must_use]
     pub const fn of(part: u64, whole: u64) -> Option<Self> {
         if whole == 0 {
@@ -28,25 +27,25 @@ impl Ratio {
         }
     }
 
-    /// Returns the ratio as machine formats have it: 1.0 is the whole.
+    /// Returns the ratio for machine formats: 1.0 is the whole.
     #[must_use]
     pub fn get(self) -> f64 {
         self.part as f64 / self.whole as f64
     }
 
-    /// Returns the part it was made from.
+    /// Returns the part.
     #[must_use]
     pub const fn part(self) -> u64 {
         self.part
     }
 
-    /// Returns the whole it was made from, which is not zero.
+    /// Returns the whole, which is not zero.
     #[must_use]
     pub const fn whole(self) -> u64 {
         self.whole
     }
 
-    /// Rounds to hundredths of a percent, away from the two values that make a claim.
+    /// Rounds to hundredths of a percent, but never to 0 or 100 % without being exactly that.
     fn hundredths(self) -> u128 {
         const ALL: u128 = 10_000;
         let (part, whole) = (u128::from(self.part), u128::from(self.whole));
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_two_decimals_and_no_lie() {
+    fn prints_two_decimals_without_false_extremes() {
         for (part, whole, text) in [
             (0, 1, "0.00 %"),
             (1, 1, "100.00 %"),
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_nothing_is_unknown() {
+    fn ratio_of_zero_whole_is_none() {
         assert_eq!(Ratio::of(0, 0), None, "no requests have no hit ratio");
         assert_eq!(Ratio::of(5, 0), None, "whatever the part");
     }
@@ -143,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_claims_are_kept_for_the_truth(part: u64, whole in 1..u64::MAX) {
+        fn extremes_print_only_when_exact(part: u64, whole in 1..u64::MAX) {
             let text = ratio(part, whole).to_string();
             prop_assert_eq!(text == "100.00 %", part == whole, "{} of {}", part, whole);
             prop_assert_eq!(text == "0.00 %", part == 0, "{} of {}", part, whole);

@@ -1,9 +1,9 @@
-//! Names from outside as text: safe on a terminal, and quoted for a shell.
+//! Foreign names as text: safe on a terminal, and quoted for a shell.
 //!
-//! They stand here because every crate's errors name files, and all crates have this one.
+//! They are here because the errors of every crate name files, and every crate depends on this one.
 //!
-//! A file may be called anything but `/` and NUL. A name with an escape sequence in it must not act
-//! on the terminal of whoever looks at it, and a next step that names it must be safe to paste.
+//! A file name may contain any byte but `/` and NUL. An escape sequence in a name must not act on
+//! the reader's terminal, and a command that contains the name must be safe to paste.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -12,8 +12,9 @@ use std::path::Path;
 
 /// A name as text that no terminal acts on.
 ///
-/// Printable UTF-8 comes back as it is. Otherwise control characters become `\n`, `\x1b` and the
-/// like, bytes that are not UTF-8 become `\xNN`, and backslashes are doubled so that nothing is lost.
+/// Printable UTF-8 is unchanged. Otherwise control characters become `\n`, `\x1b` and the like,
+/// bytes that are not UTF-8 become `\xNN`, and backslashes are doubled, so that the name can be
+/// recovered.
 #[must_use]
 pub fn escaped<N: AsRef<OsStr> + ?Sized>(name: &N) -> Cow<'_, str> {
     let name = name.as_ref();
@@ -49,12 +50,12 @@ fn push_byte(text: &mut String, byte: u8) {
 
 /// A path as one word of a POSIX shell.
 ///
-/// What a terminal would act on or cannot show becomes octal inside `$'...'`, which bash, zsh, ksh
-/// and POSIX 2024 understand.
+/// Characters that a terminal acts on or cannot show become octal inside `$'...'`, which bash, zsh,
+/// ksh and POSIX 2024 understand.
 #[must_use]
 pub fn shell_quoted(path: &Path) -> String {
     match path.to_str() {
-        // `=` has a meaning at the start of a word in zsh, and nowhere in an argument.
+        // zsh gives `=` a meaning at the start of a word, but not inside an argument.
         Some(text) if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) => {
             text.to_owned()
         }
@@ -86,12 +87,12 @@ fn with_octal(mut quoted: String, byte: u8) -> String {
     quoted
 }
 
-/// Characters that no shell gives a meaning to inside a word.
+/// Characters without a meaning to any shell inside a word.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | ':' | '@' | '%' | '=')
 }
 
-/// Control characters, and the invisible ones that hide or reorder text.
+/// Control characters, and invisible ones that hide or reorder text.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_acts_on_a_terminal_is_escaped() {
+    fn escaped_changes_only_terminal_controls() {
         for (name, text) in [
             (&b"/var/lib/data.db"[..], "/var/lib/data.db"),
             (
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_only_where_a_shell_needs_it() {
+    fn shell_quoted_leaves_plain_words_alone() {
         for (path, text) in [
             (&b"/var/lib/data.db"[..], "/var/lib/data.db"),
             (b"/tmp/two words", "'/tmp/two words'"),

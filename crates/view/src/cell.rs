@@ -1,8 +1,8 @@
-//! A value as text for people: numbers, marks for what is missing, names made safe.
+//! A value as text for people: numbers, marks for missing values, escaped names.
 //!
 //! # Layout
-//! - [`cell`], [`compact`]: a value as text, with spaces and thousands or as one word.
-//! - [`grouped`]: a number with its thousands apart.
+//! - [`cell`], [`compact`]: a value as text, with spaces and thousands separators or as one word.
+//! - [`grouped`]: a number with thousands separators.
 //! - [`width`], [`pad`], [`Side`], [`shortened`], [`wrapped`]: text in columns.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use cachewise_model::{Datum, Measured, Value, escaped};
 use unicode_width::UnicodeWidthStr;
 
-/// A value as people read it: `131,072`, `512.0 MiB`, `~99.61 %`, `?`, `-`.
+/// A value for people: `131,072`, `512.0 MiB`, `~99.61 %`, `?`, `-`.
 pub(crate) fn cell(value: &Value) -> String {
     marked(value, |datum| match datum {
         Datum::Count(number) => grouped(*number),
@@ -19,13 +19,13 @@ pub(crate) fn cell(value: &Value) -> String {
     })
 }
 
-/// A value as people read it, for views that are no tables of text.
+/// A value for people, for views other than text tables.
 #[must_use]
 pub fn value_text(value: &Value) -> String {
     cell(value)
 }
 
-/// A value as one word, so that `awk` finds it in its column: `131072`, `512.0MiB`, `99.61%`.
+/// A value as one word, so that `awk` finds its column: `131072`, `512.0MiB`, `99.61%`.
 pub(crate) fn compact(value: &Value) -> String {
     marked(value, |datum| match datum {
         Datum::Bytes(_) | Datum::Ratio(_) | Datum::Latency(_) => shown(datum).replace(' ', ""),
@@ -56,12 +56,13 @@ fn shown(datum: &Datum) -> String {
     }
 }
 
-/// A time from nanoseconds to seconds, in the unit that leaves it at least one digit before the point.
+/// A time from nanoseconds to seconds, in the largest unit with at least one digit before the
+/// point.
 fn latency(seconds: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "ns"), (1e6, "us"), (1e3, "ms")];
     for (factor, unit) in UNITS {
         let number = seconds * factor;
-        // Compared as printed, or 999.96 us would read 1000.0.
+        // Compared as printed: otherwise 999.96 us would print as 1000.0.
         if number < 999.95 {
             return match unit {
                 "ns" => format!("{number:.0} {unit}"),
@@ -72,12 +73,12 @@ fn latency(seconds: f64) -> String {
     format!("{seconds:.1} s")
 }
 
-/// A path that no terminal acts on.
+/// A path with escaped control characters.
 pub(crate) fn path_text(path: &Path) -> String {
     escaped(path.as_os_str()).into_owned()
 }
 
-/// The time of day of an RFC 3339 text; whoever watches a table knows the date.
+/// The time of day of an RFC 3339 text; readers of a live table know the date.
 fn clock(time: &str) -> &str {
     match time.split_once('T') {
         Some((_, clock)) => clock.get(..8).unwrap_or(time),
@@ -85,7 +86,7 @@ fn clock(time: &str) -> &str {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -98,19 +99,19 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// To which side a column stands.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
     Right,
 }
 
-/// Fills a text up to a width; one that is wider stays whole.
+/// Pads a text to a width; a wider one is unchanged.
 pub(crate) fn pad(text: &str, columns: usize, side: Side) -> String {
     let fill = " ".repeat(columns.saturating_sub(width(text)));
     match side {
@@ -119,10 +120,10 @@ pub(crate) fn pad(text: &str, columns: usize, side: Side) -> String {
     }
 }
 
-/// Of a name that is cut to less than this nothing is left; then the line may rather be too long.
+/// Minimum width of a cut name; a line may rather be too long.
 pub(crate) const LEAST_WIDTH: usize = 16;
 
-/// A path cut in the middle to fit: its end, where the file's name is, keeps two thirds.
+/// A path cut in the middle: two thirds of the width are for its end, the file name.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     const DOTS: &str = "...";
     let columns = columns.max(LEAST_WIDTH);
@@ -138,7 +139,7 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     format!("{head}{DOTS}{tail}")
 }
 
-/// The text's beginning, in so many columns: of a sentence the end tells least.
+/// The beginning of a text, cut to this width: the end of a sentence matters least.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     const DOTS: &str = "...";
     if width(text) <= columns {
@@ -148,7 +149,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     format!("{}{DOTS}", head.trim_end())
 }
 
-/// As many characters as fit into so many columns.
+/// As many characters as fit into this width.
 fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
     let mut used = 0;
     chars
@@ -159,9 +160,9 @@ fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
         .collect()
 }
 
-/// Text broken between words where a line would be longer than `columns`; what follows is indented.
+/// Text broken between words at `columns`; following lines are indented.
 ///
-/// Escape sequences for colours take no columns. A word that is longer stands alone.
+/// Colour escape sequences have no width. A longer word gets a line of its own.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     const INDENT: &str = "  ";
     let mut lines = String::with_capacity(text.len());
@@ -182,7 +183,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     lines
 }
 
-/// The width without what colours.
+/// The width without colour escape sequences.
 fn seen_width(text: &str) -> usize {
     let mut parts = text.split("\u{1b}[");
     let plain = parts.next().map_or(0, width);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn values_read_well() {
+    fn cell_and_compact_format_every_kind_of_value() {
         for (value, long, short) in [
             (
                 Measured::Exact(Datum::Pages(Pages(131_072))),
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_apart() {
+    fn grouped_separates_thousands() {
         for (number, text) in [
             (0, "0"),
             (999, "999"),
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_count_what_is_seen() {
+    fn width_counts_visible_columns() {
         assert_eq!(
             pad("\u{6f22}", 4, Side::Right),
             "  \u{6f22}",
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_keep_their_ends() {
+    fn shortened_keeps_the_end_of_a_path() {
         let path = "/home/somebody/projects/cachewise/target/release/deps/libmodel.rlib";
         let short = shortened(path, 40);
         assert_eq!(
@@ -282,7 +283,11 @@ mod tests {
             "a third and two thirds"
         );
         assert!(width(&short) <= 40, "it fits");
-        assert_eq!(shortened("/short", 40), "/short", "what fits stays");
+        assert_eq!(
+            shortened("/short", 40),
+            "/short",
+            "a fitting path is unchanged"
+        );
         assert_eq!(width(&shortened(path, 1)), 16, "something is always left");
         assert!(
             width(&shortened(&"\u{6f22}".repeat(40), 21)) <= 21,
@@ -291,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words() {
+    fn wrapped_breaks_between_words() {
         let text = "no room for EVICTED, BUFFERS, PAGE-CACHE";
-        assert_eq!(wrapped(text, 40), text, "what fits stays");
+        assert_eq!(wrapped(text, 40), text, "a fitting text is unchanged");
         assert_eq!(
             wrapped(text, 39),
             "no room for EVICTED, BUFFERS,\n  PAGE-CACHE",
-            "the word that does not fit goes down"
+            "a word that does not fit starts the next line"
         );
         assert_eq!(
             wrapped("a incomprehensibilities b", 5),

@@ -18,11 +18,11 @@ use crate::{cell::Side, csv_text};
 
 /// Writes a checkup.
 ///
-/// JSON has everything. CSV has a row for each thing that was looked at, OpenMetrics how many there are of
-/// each state and of the findings: neither has room for sentences.
+/// JSON has everything. CSV has a row per check; OpenMetrics has the number of checks in each state
+/// and of findings: neither has room for sentences.
 ///
 /// # Errors
-/// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+/// The output's error; a closed pipe is [`io::ErrorKind::BrokenPipe`].
 pub fn write_checkup(
     mut out: impl Write,
     format: Format,
@@ -92,7 +92,7 @@ fn line(text: &mut String, check: &Check, column: usize, style: Style) {
         }
     }
     if let Some(step) = &check.next_step {
-        // Not wrapped: it is there to be copied.
+        // Not wrapped: users copy it.
         let _ = writeln!(text, "{indent}how: {}", escaped(&step));
     }
 }
@@ -207,7 +207,7 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
         "Findings that cost something, and needed things that are missing",
         checkup.warnings(),
     );
-    // Not found by those who could not look, or who did not, is not none.
+    // No finding without a watch does not mean that all is well.
     if let Some(report) = &checkup.watched {
         let blind = blind(report).map_or(0, |blind| blind.rules.len());
         if blind == 0 || !report.findings.is_empty() {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn people_get_states_meanings_and_findings() {
+    fn text_shows_states_meanings_and_findings() {
         let text = written(Format::Table);
         assert!(
             text.contains("  ok       btf     there\n"),
@@ -269,16 +269,13 @@ mod tests {
             text.contains("  missing  fentry  refused"),
             "with its state: {text}"
         );
-        assert!(
-            text.contains("how: nothing to do"),
-            "and what helps: {text}"
-        );
-        assert!(!text.contains('\u{1b}'), "names act on no terminal: {text}");
-        assert!(text.contains("findings\n"), "then what is wrong: {text}");
+        assert!(text.contains("how: nothing to do"), "and the fix: {text}");
+        assert!(!text.contains('\u{1b}'), "names are escaped: {text}");
+        assert!(text.contains("findings\n"), "then the findings: {text}");
     }
 
     #[test]
-    fn programs_get_documents() {
+    fn machine_formats_hold_the_checks() {
         let json: Json = serde_json::from_str(&written(Format::Json)).unwrap();
         assert_eq!(json["checks"][1]["state"], "missing", "by name");
         assert_eq!(json["findings"][0]["id"], "cold_start", "with findings");
@@ -326,7 +323,7 @@ mod tests {
         assert!(
             !metrics.contains("cachewise_doctor_findings")
                 && metrics.contains("cachewise_doctor_unchecked_rules 3\n"),
-            "nothing found by those who could not look is not 0: {metrics}"
+            "no findings without a watch is not 0: {metrics}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of CSV: quoting is the library's, the meaning of an empty cell is ours.
+//! Lines of CSV: the library quotes, this module gives empty cells their reasons.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::json::plain;
 /// One record as a line.
 ///
 /// # Errors
-/// What the library says; writing to memory does not fail by itself.
+/// The library's error; writing to memory does not fail.
 pub(crate) fn line(cells: impl Iterator<Item = String>) -> io::Result<String> {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
     writer
@@ -21,12 +21,12 @@ pub(crate) fn line(cells: impl Iterator<Item = String>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// A value as a cell; empty if it is missing.
+/// A value as a cell; empty if missing.
 pub(crate) fn cell(value: &Value) -> String {
     value.as_ref().known().map(plain).unwrap_or_default()
 }
 
-/// Why cells are empty or not exact: `id: reason; id: estimated: how`.
+/// Reasons for empty and estimated cells: `id: reason; id: estimated: how`.
 pub(crate) fn reasons<'a>(values: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
     let reasons: Vec<String> = values
         .filter_map(|(id, value)| match value {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lone_empty_cell_is_a_record() {
+    fn single_empty_cell_is_a_record() {
         assert_eq!(
             line([String::new()].into_iter()).unwrap(),
             "\"\"\n",
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_path_is_told() {
+    fn reasons_mention_escaped_paths() {
         let path = Measured::Exact(Datum::Path(OsStr::from_bytes(b"/\xff").into()));
         assert_eq!(
             cell(&path),
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(
             reasons([("path", &path)].into_iter()),
             "path: escaped",
-            "and it says so"
+            "with the reason"
         );
     }
 }

@@ -45,7 +45,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A text that names no format.
+/// Error for a text that is not a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseFormatError {
     input: String,
@@ -70,7 +70,7 @@ impl FromStr for Format {
     /// Parses a name in any case.
     ///
     /// # Errors
-    /// Names the input and the formats that there are.
+    /// Names the input and the valid formats.
     fn from_str(input: &str) -> Result<Self, Self::Err> {
         Format::ALL
             .into_iter()
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_their_formats() {
+    fn parse_accepts_every_name() {
         for format in Format::ALL {
             assert_eq!(
                 format.name().parse(),
@@ -103,11 +103,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_gets_the_list() {
+    fn parse_error_lists_the_formats() {
         let error = "yaml".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error, "\"yaml\" is not an output format; one of: table, json, jsonl, csv, openmetrics",
-            "what was typed and what can be"
+            "the input and the valid formats"
         );
     }
 }

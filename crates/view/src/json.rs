@@ -1,13 +1,13 @@
-//! Values as JSON, with the reasons for what is missing.
+//! Values as JSON, with the reasons for missing ones.
 //!
-//! A missing value is `null`, and `reasons` has its id and the reason; an estimated one is a number,
-//! its id is in `estimated` and `reasons` tells how it came about. A name that is not UTF-8 is
-//! escaped, and `escaped` has its id.
+//! A missing value is `null`, and `reasons` has its id with the reason. An estimated value is a
+//! number; `estimated` has its id, and `reasons` the method. A name that is not UTF-8 is escaped,
+//! and `escaped` has its id.
 
 use cachewise_model::{Datum, FIELDS, Field, Measured, NOT_HERE, Row, Value, escaped};
 use serde_json::{Map, Value as Json};
 
-/// A JSON object made of values; keeps the order in which they come.
+/// A JSON object of values in insertion order.
 #[derive(Debug, Default)]
 pub(crate) struct Object {
     members: Map<String, Json>,
@@ -21,7 +21,7 @@ impl Object {
         Object::default()
     }
 
-    /// Adds what is plain JSON.
+    /// Adds plain JSON.
     pub(crate) fn set(mut self, id: &str, json: impl Into<Json>) -> Self {
         self.members.insert(id.to_owned(), json.into());
         self
@@ -63,7 +63,7 @@ impl Object {
             .fold(self, |object, field| object.value(field.id, &field.of(row)))
     }
 
-    /// Adds every field that a row of this kind has.
+    /// Adds every field of this kind of row.
     pub(crate) fn everything(self, row: &Row) -> Self {
         FIELDS
             .iter()
@@ -73,7 +73,7 @@ impl Object {
             })
     }
 
-    /// Adds the members of another, its reasons to the reasons here.
+    /// Adds the members of another object, and merges its reasons.
     pub(crate) fn merge(mut self, mut members: Map<String, Json>) -> Self {
         if let Some(Json::Object(reasons)) = members.remove("reasons") {
             self.reasons.extend(reasons);
@@ -82,7 +82,7 @@ impl Object {
         self
     }
 
-    /// The object, with the lists of qualities at its end where they are not empty.
+    /// The object, with the non-empty lists of qualities at its end.
     pub(crate) fn finish(mut self) -> Json {
         if !self.estimated.is_empty() {
             self.members
@@ -112,8 +112,8 @@ fn number_or_name(datum: &Datum) -> Json {
     }
 }
 
-/// A datum as machine formats write it: integers of the base unit, ratios 0 to 1, names as they are
-/// (JSON and CSV have their own escapes for control characters) unless they are not UTF-8.
+/// A datum in machine formats: integers of the base unit, ratios 0 to 1, names unchanged if they
+/// are UTF-8 (JSON and CSV escape control characters themselves).
 pub(crate) fn plain(datum: &Datum) -> String {
     match datum {
         Datum::Count(number) | Datum::Id(number) => number.to_string(),
@@ -130,7 +130,7 @@ pub(crate) fn plain(datum: &Datum) -> String {
     }
 }
 
-/// A row as JSON: every field that a row of its kind has, with the reasons for what is missing.
+/// A row as JSON: every field of its kind, with the reasons for missing values.
 #[must_use]
 pub fn row_json(row: &Row) -> Json {
     Object::new().everything(row).finish()
@@ -142,7 +142,7 @@ pub fn columns_json(row: &Row, columns: &[&Field]) -> Json {
     Object::new().columns(row, columns).finish()
 }
 
-/// JSON on one line, or indented, ending in a line feed.
+/// JSON on one line, or indented, with a final line feed.
 pub(crate) fn to_text(json: &Json, indented: bool) -> String {
     if indented {
         format!("{json:#}\n")
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn qualities_stand_beside_the_values() {
+    fn value_adds_reasons_estimated_and_escaped() {
         let broken = PathBuf::from(OsStr::from_bytes(b"/tmp/\xff"));
         let object = Object::new()
             .value("exact_bytes", &Measured::Exact(Datum::Bytes(Bytes(4096))))
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exact_has_no_lists() {
+    fn exact_values_have_no_quality_lists() {
         let object = Object::new()
             .value("n", &Measured::Exact(Datum::Count(1)))
             .finish();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_data_and_stay_whole() {
+    fn names_are_not_shortened() {
         let object = Object::new()
             .value("path", &Value::text("a\nb\u{1b}"))
             .finish();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_no_number() {
+    fn infinite_number_is_null() {
         let object = Object::new()
             .value("s", &Value::seconds(Measured::Exact(f64::NAN)))
             .finish();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_leaves_out_what_a_row_does_not_have() {
+    fn everything_omits_fields_of_other_rows() {
         let object = Object::new().everything(&Row::default()).finish();
         assert_eq!(object["read_requested_pages"], 0, "counters are there");
         assert!(
@@ -230,7 +230,7 @@ mod tests {
         );
         assert_eq!(
             object["reasons"]["reuse_ratio"], "nothing was asked for",
-            "and says why"
+            "with the reason"
         );
     }
 }

@@ -1,6 +1,6 @@
-//! One OpenMetrics exposition of many things: a series for each, told apart by labels.
+//! One OpenMetrics exposition of several objects: a series for each, distinguished by labels.
 //!
-//! Whoever calls sees to it that there are few of them: a label with a path or a process id in it has no bound.
+//! The caller keeps the number of label values small: a label with a path or pid has no bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::metrics::{Exposition, Number, help_text, number};
 
-/// What tells a thing apart: names of labels and their values.
+/// Label names and values of an object.
 pub type Labels = Vec<(&'static str, String)>;
 
 #[derive(Debug)]
@@ -30,14 +30,14 @@ struct Families<'a> {
 /// `cachewise_left_out` has the reason; an estimate says so in its help.
 ///
 /// # Errors
-/// Only if the library cannot write what it was given.
+/// The library cannot write its input.
 pub fn labelled_metrics(
     rows: &[(Labels, Row)],
     columns: &[&'static Field],
     page_size: PageSize,
     lost: Option<&[Lost]>,
 ) -> io::Result<String> {
-    // The collector has to own what it shows.
+    // The collector must own its values.
     let mut head = Exposition::new();
     head.page_size(page_size);
     if let Some(lost) = lost {
@@ -88,7 +88,7 @@ impl Collector for Owned {
 }
 
 impl Families<'_> {
-    /// Writes a column; says why where no row has a value.
+    /// Writes a column; counts it with the reason if no row has a value.
     fn field(
         &self,
         field: &Field,
@@ -130,7 +130,8 @@ impl Families<'_> {
     }
 }
 
-/// How many columns have no value, for each reason: without it nobody could tell them from ones that do not exist.
+/// Number of columns without a value, for each reason: it distinguishes them from columns that do
+/// not exist.
 fn write_left_out(
     reasons: &BTreeMap<&str, u64>,
     encoder: &mut DescriptorEncoder<'_>,
@@ -138,7 +139,7 @@ fn write_left_out(
     if reasons.is_empty() {
         return Ok(());
     }
-    let help = "Metrics that are left out because nobody knows their values, by the reason.";
+    let help = "Metrics left out because their values are unknown, by reason.";
     let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
     for (reason, count) in reasons {
         let labels = vec![("reason", (*reason).to_owned())];
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_for_each_thing_under_one_head() {
+    fn labelled_metrics_writes_one_head_and_a_series_per_object() {
         let row = |pages| {
             let mut row = Row::default();
             row.ledger.set(Counter::ReadRequestedPages, pages);
@@ -197,10 +198,10 @@ cachewise_read_requested_pages_total{command=\"a\\\"b\\\\\\n\"} 4
 cachewise_read_requested_pages_total{command=\"dd\"} 5
 # EOF
 ";
-        assert_eq!(text, expected, "once each; what is missing is absent");
+        assert_eq!(text, expected, "once each; a missing value is absent");
 
         let expected = "\
-# HELP cachewise_left_out Metrics that are left out because nobody knows their values, by the reason.
+# HELP cachewise_left_out Metrics left out because their values are unknown, by reason.
 # TYPE cachewise_left_out gauge
 cachewise_left_out{reason=\"lost\"} 1
 # EOF

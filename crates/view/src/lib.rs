@@ -1,7 +1,7 @@
-//! How cachewise's numbers look: tables, JSON, CSV and OpenMetrics.
+//! Output formats of cachewise's numbers: tables, JSON, CSV and OpenMetrics.
 //!
-//! The crate sees only the model: it can draw a live machine, a recording or a test's numbers alike.
-//! It asks nothing of the terminal or the environment; colour and width are handed in.
+//! The crate depends only on the model: it draws a live machine, a recording and a test's numbers
+//! alike. It queries neither terminal nor environment; callers pass colour and width.
 //!
 //! ```
 //! use cachewise_model::{Counter, Row, field};
@@ -30,14 +30,15 @@
 //! ```
 //!
 //! # Layout
-//! - `format`, `style`: what the caller chose.
+//! - `format`, `style`: choices of the caller.
 //! - `rows`: a stream of rows, the output of `stat`.
 //! - `report`: a report of a run, the output of `run`.
-//! - `checkup`: what a machine offers and what is wrong on it, the output of `doctor`.
-//! - `summary`: a recording in numbers, the output of `report`.
+//! - `checkup`: capabilities and findings of a machine, the output of `doctor`.
+//! - `summary`: statistics of a recording, the output of `report`.
 //! - `sheet`: a table with columns of its own, the output of `cpu`.
 //! - `plot`: curves, as SVG and as text.
-//! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of many things.
+//! - `cell`, `json`, `csv_text`, `metrics`: one value, in each format. `labelled`: metrics of
+//!   several objects.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]

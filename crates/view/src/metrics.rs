@@ -1,8 +1,8 @@
 //! One OpenMetrics exposition, written by `prometheus-client`.
 //!
-//! Metric names are the fields' ids after `cachewise_`; the library adds `_total`, `# UNIT`, label
-//! escapes and `# EOF`. A missing value is an absent series; an estimated one says so in its help.
-//! There are no labels with a file, process or command in them: their number has no bound.
+//! A metric's name is `cachewise_` and the field's id; the library adds `_total`, `# UNIT`, label
+//! escapes and `# EOF`. A missing value is an absent series; the help of an estimate says so. No
+//! label holds a file, process or command: their number has no bound.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -36,7 +36,7 @@ struct Series {
 #[derive(Debug)]
 pub(crate) enum Number {
     Counter(u64),
-    /// Seconds are counters with a fraction.
+    /// Counters of seconds have a fraction.
     CounterFraction(f64),
     Gauge(u64),
     GaugeFraction(f64),
@@ -48,14 +48,14 @@ impl Exposition {
         Exposition::default()
     }
 
-    /// Adds one field of a row, if there is a number; a second one of the same name is left out.
+    /// Adds one field of a row if it has a value; skips a duplicate name.
     pub(crate) fn field(&mut self, row: &Row, field: &Field) {
         if field.kind != Kind::Label {
             self.value(field.id, field.help, field.unit, field.kind, &field.of(row));
         }
     }
 
-    /// Adds a value under an id that ends in its unit.
+    /// Adds a value under an id that ends with its unit.
     pub(crate) fn value(&mut self, id: &str, help: &str, unit: Unit, kind: Kind, value: &Value) {
         let Some(datum) = value.as_ref().known() else {
             return;
@@ -79,7 +79,7 @@ impl Exposition {
         });
     }
 
-    /// Adds the page size, without which pages are no bytes.
+    /// Adds the page size, which converts pages to bytes.
     pub(crate) fn page_size(&mut self, page_size: PageSize) {
         let value = Measured::Exact(Datum::Bytes(page_size.bytes()));
         self.value(
@@ -138,7 +138,7 @@ impl Exposition {
     /// The exposition as text, `# EOF` included.
     ///
     /// # Errors
-    /// Only if the library cannot write what it was given.
+    /// The library cannot write its input.
     pub(crate) fn text(self) -> io::Result<String> {
         let mut registry = Registry::with_prefix("cachewise");
         registry.register_collector(Box::new(self));
@@ -148,7 +148,7 @@ impl Exposition {
     }
 }
 
-/// Help as the format wants it; of the escapes, these are the ones that the library leaves to us.
+/// Help in the format's syntax, with the escapes that the library does not add.
 pub(crate) fn help_text(help: &str) -> String {
     help.replace('\\', r"\\")
         .replace('\n', r"\n")
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_gauges_and_ratios_line_by_line() {
+    fn counters_gauges_and_ratios_are_written() {
         let mut exposition = Exposition::new();
         let mut row = row();
         row.ledger
@@ -259,7 +259,7 @@ cachewise_read_bytes_total 4096
     }
 
     #[test]
-    fn missing_values_names_and_doubles_are_absent() {
+    fn missing_values_names_and_duplicates_are_absent() {
         let mut exposition = Exposition::new();
         let mut row = row();
         row.ledger
@@ -280,11 +280,11 @@ cachewise_read_bytes_total 4096
             !text.contains("read_requested_pages"),
             "a missing value has no series"
         );
-        assert!(!text.contains("passwd"), "files are no metrics");
+        assert!(!text.contains("passwd"), "files have no metrics");
         assert_eq!(
             text.matches("\ncachewise_").count(),
             1,
-            "a series stands there once: {text}"
+            "a series is written once: {text}"
         );
     }
 
@@ -306,7 +306,7 @@ cachewise_read_bytes_total 4096
     }
 
     #[test]
-    fn every_field_makes_legal_lines() {
+    fn every_field_writes_valid_lines() {
         let mut exposition = Exposition::new();
         let mut row = row();
         row.subject.cpu_seconds = Measured::Exact(0.25);

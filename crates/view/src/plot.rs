@@ -8,16 +8,16 @@ use plotters::prelude::*;
 /// One curve.
 #[derive(Debug, Clone)]
 pub struct PlotLine {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Sizes in bytes and seconds, both above 0; sizes rise.
+    /// Sizes in bytes and times in seconds, both above 0; sizes rise.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A size that has a name.
+/// A named size.
 #[derive(Debug, Clone)]
 pub struct PlotMark {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// In bytes.
     pub size: f64,
@@ -26,20 +26,20 @@ pub struct PlotMark {
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 540;
 
-/// Told apart by brightness too.
+/// Colours of different brightness.
 const COLORS: [RGBColor; 2] = [RGBColor(0, 90, 181), RGBColor(220, 80, 30)];
 
-/// What the lines are drawn with on a terminal, and where two of them meet.
+/// Characters of the lines on a terminal, and of their crossings.
 const SIGNS: [char; 2] = ['o', '+'];
 const BOTH: char = '*';
 
-/// How many lines of text a plot is high.
+/// Height of a text plot in lines.
 const ROWS: usize = 16;
 
-/// The room of the numbers on the left.
+/// Width of the numbers on the left.
 const LABELS: usize = 9;
 
-/// The ends of what there is to draw.
+/// Range of the points.
 struct Bounds {
     size: (f64, f64),
     nanoseconds: (f64, f64),
@@ -62,7 +62,7 @@ fn bounds(lines: &[PlotLine]) -> Option<Bounds> {
 /// The curves as an SVG.
 ///
 /// # Errors
-/// If there is nothing to draw, or the library cannot.
+/// There are no points, or the library fails.
 pub fn latency_svg(lines: &[PlotLine], marks: &[PlotMark]) -> io::Result<String> {
     let bounds = bounds(lines).ok_or_else(|| io::Error::other("there are no points to draw"))?;
     let mut svg = String::new();
@@ -144,7 +144,7 @@ fn drawn(
     Ok(())
 }
 
-/// The curves as text, no wider than `width`; nothing if there is no room or nothing to draw.
+/// The curves as text, at most `width` wide; nothing without room or points.
 #[must_use]
 pub fn latency_text(lines: &[PlotLine], marks: &[PlotMark], width: usize) -> String {
     const NARROWEST: usize = 24;
@@ -205,7 +205,7 @@ pub fn latency_text(lines: &[PlotLine], marks: &[PlotMark], width: usize) -> Str
     text
 }
 
-/// Sizes under a plot, as many as have room.
+/// Sizes below a plot, as many as fit.
 fn axis((low, high): (f64, f64), columns: usize) -> String {
     let mut line = String::new();
     let mut exponent = low.log2().ceil();
@@ -222,7 +222,7 @@ fn axis((low, high): (f64, f64), columns: usize) -> String {
     line
 }
 
-/// `32K`, `1M`: short, as there are many.
+/// `32K`, `1M`: short, because there are many.
 fn size_text(size: f64) -> String {
     let text = Bytes(size.round() as u64).to_string();
     text.replace(".0 ", "").replace(' ', "").replace("iB", "")
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_lines_marks_and_axes() {
+    fn latency_text_draws_lines_marks_and_axes() {
         let text = latency_text(&lines(), &marks(), 80);
         assert!(text.contains(":L1d"), "the mark has its name: {text}");
         assert!(
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_the_curves_by_name() {
+    fn latency_svg_names_the_curves() {
         let svg = latency_svg(&lines(), &marks()).unwrap();
         assert!(svg.trim_end().ends_with("</svg>"), "it is complete");
         for name in ["page-local", "random", "L1d", "1M"] {

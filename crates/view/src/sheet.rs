@@ -1,7 +1,7 @@
-//! A table of its own kind: columns that belong to one command, and cells that know how they are shown.
+//! [`Sheet`]: a table with columns of its own.
 //!
-//! Rows of the page cache come from the model's table of fields; what is not of that kind, such as a CPU's caches,
-//! brings its columns along. They are a table too, from which headers, JSON names and the list of columns come.
+//! Rows of the page cache use the model's table of fields. Other data, for example a CPU's caches,
+//! bring their own columns, which define headers, JSON names and the list of columns.
 
 use std::io;
 
@@ -16,18 +16,18 @@ use crate::style::Style;
 /// One column of a [`Sheet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SheetColumn {
-    /// The name in machine formats; ends in the unit.
+    /// The name in machine formats; ends with the unit.
     pub id: &'static str,
-    /// The header for people; empty if it is for machines only.
+    /// The header for people; empty for machine formats only.
     pub header: &'static str,
-    /// Whether it stands to the right.
+    /// Whether it is right-aligned.
     pub is_number: bool,
     /// One sentence of explanation.
     pub help: &'static str,
 }
 
 impl SheetColumn {
-    /// Of these, in the order of the fields.
+    /// A column with these fields, in their order.
     #[must_use]
     pub const fn new(
         id: &'static str,
@@ -44,7 +44,7 @@ impl SheetColumn {
     }
 }
 
-/// One cell: what people read, and what programs do.
+/// A cell: text for people, and a value for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetCell {
     text: String,
@@ -64,7 +64,7 @@ impl SheetCell {
         }
     }
 
-    /// A number, with the text that people get of it.
+    /// A number, with its text for people.
     #[must_use]
     pub fn number(number: impl Into<Json>, text: impl Into<String>) -> SheetCell {
         SheetCell {
@@ -74,7 +74,7 @@ impl SheetCell {
         }
     }
 
-    /// Not there, and why.
+    /// A missing value, with the reason.
     #[must_use]
     pub fn missing(missing: Missing) -> SheetCell {
         SheetCell {
@@ -84,13 +84,13 @@ impl SheetCell {
         }
     }
 
-    /// What people read.
+    /// The text for people.
     #[must_use]
     pub fn as_text(&self) -> &str {
         &self.text
     }
 
-    /// Says whether it is there, and not 0.
+    /// Whether the value exists and is not 0.
     #[must_use]
     pub fn is_something(&self) -> bool {
         match &self.json {
@@ -100,7 +100,7 @@ impl SheetCell {
         }
     }
 
-    /// A number where there is one.
+    /// A number, or a missing value.
     #[must_use]
     pub fn or_missing<T>(
         value: Option<T>,
@@ -116,12 +116,12 @@ impl SheetCell {
 pub struct Sheet {
     /// The columns.
     pub columns: &'static [SheetColumn],
-    /// As many cells as there are columns in each.
+    /// Rows with a cell for each column.
     pub rows: Vec<Vec<SheetCell>>,
 }
 
 impl Sheet {
-    /// Without rows yet.
+    /// A sheet without rows.
     #[must_use]
     pub const fn new(columns: &'static [SheetColumn]) -> Sheet {
         Sheet {
@@ -150,10 +150,10 @@ impl Sheet {
         grid.text(style)
     }
 
-    /// A header and a line a row; why cells are empty stands in the last column.
+    /// A header and a line per row; the last column has the reasons for empty cells.
     ///
     /// # Errors
-    /// Only if the library cannot write what it was given.
+    /// The library cannot write its input.
     pub fn csv(&self) -> io::Result<String> {
         let ids = self.columns.iter().map(|column| column.id);
         let mut text = csv_text::line(ids.chain(["reasons"]).map(str::to_owned))?;
@@ -172,7 +172,7 @@ impl Sheet {
         Ok(text)
     }
 
-    /// An object a row, with the reasons for what is null.
+    /// An object per row, with the reasons for null values.
     #[must_use]
     pub fn json(&self) -> Json {
         let rows = self.rows.iter().map(|row| {
@@ -228,21 +228,24 @@ mod tests {
     }
 
     #[test]
-    fn people_get_texts_and_marks() {
+    fn table_shows_texts_and_marks() {
         let text = sheet().table(Style::plain(80));
         assert_eq!(
             text, "NAME        SIZE\nL1\\x1b  48.0 KiB\nL2             ?\n",
-            "what has no header is left out, and names act on no terminal"
+            "columns without header are omitted, and names are escaped"
         );
     }
 
     #[test]
-    fn programs_get_numbers_and_reasons() {
+    fn json_and_csv_hold_numbers_and_reasons() {
         let json = sheet().json();
         assert_eq!(json[0]["size_bytes"], 49152, "a number");
         assert!(json[0].get("reasons").is_none(), "nothing to explain");
         assert!(json[1]["size_bytes"].is_null(), "not known is null");
-        assert_eq!(json[1]["reasons"]["size_bytes"], "not told", "with why");
+        assert_eq!(
+            json[1]["reasons"]["size_bytes"], "not told",
+            "with the reason"
+        );
         let csv = sheet().csv().unwrap();
         assert!(csv.starts_with("name,size_bytes,cpus,reasons\n"), "{csv}");
         assert!(csv.ends_with("L2,,\"0,2\",size_bytes: not told\n"), "{csv}");

@@ -1,19 +1,19 @@
-//! Colour and width, as the caller found them.
+//! Colour and width, as passed by the caller.
 //!
-//! Nothing in this crate looks at a terminal or at the environment. Two attributes are used, bold and
-//! yellow, and never as the only sign of anything.
+//! This crate queries neither terminal nor environment. It uses two attributes, bold and yellow,
+//! and never as the only sign of a state.
 
-/// How text for people may look.
+/// Style of text for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Whether escape sequences may be written.
     pub color: bool,
-    /// How many columns there are. Paths are shortened to fit; numbers never are.
+    /// The width in columns. Paths are shortened to fit; numbers never are.
     pub width: usize,
 }
 
 impl Style {
-    /// No colour and this width: files, pipes, tests.
+    /// No colour and this width: for files, pipes and tests.
     #[must_use]
     pub const fn plain(width: usize) -> Self {
         Style {
@@ -28,7 +28,7 @@ impl Style {
         self.with("1", text)
     }
 
-    /// Yellow: what needs attention.
+    /// Yellow: warnings.
     #[must_use]
     pub fn yellow(&self, text: &str) -> String {
         self.with("33", text)
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_only_where_it_is_allowed() {
+    fn style_without_color_writes_no_escapes() {
         let colored = Style {
             color: true,
             width: 80,

@@ -1,7 +1,7 @@
-//! A cold walk: what came from the device is directories and inodes rather than contents of files.
+//! A cold walk: most pages read from the device are directories and inodes, not contents of files.
 //!
-//! File systems that keep their metadata in the page cache show here: ext4 and its like on the mapping
-//! of the block device, btrfs on an inner inode. xfs has buffers of its own, which no counter sees.
+//! It covers file systems with metadata in the page cache: ext4 and its kin on the mapping of the
+//! block device, btrfs on an internal inode. xfs has its own buffers, which no counter covers.
 
 use cachewise_units::Bytes;
 
@@ -14,10 +14,10 @@ use crate::value::Value;
 
 pub(super) const ID: &str = "cold_metadata";
 
-/// A walk waits for each block before it knows the next: a thousand of them are a tenth of a second on
-/// a fast device, ten seconds on a disk.
+/// A walk waits for each block before it knows the next: a thousand blocks take a tenth of a second
+/// on a fast device, ten seconds on a disk.
 const WORTH: Bytes = Bytes(4 << 20);
-/// With less than a quarter of memory available, what was walked will not stay.
+/// With less than a quarter of memory available, the metadata will not stay.
 const SHORT_PART: u64 = 4;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -30,7 +30,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     let Some(all) = inserted.exact() else {
         return Vec::new();
     };
-    // Most of what was brought in: with less, the run is about the contents.
+    // Most of the inserted pages: with fewer, the run is about the contents.
     if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < all {
         return Vec::new();
     }
@@ -52,12 +52,12 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     }]
 }
 
-/// Pages of metadata that were brought in on one mapping.
+/// Inserted pages of metadata on one mapping.
 fn metadata(file: &FileRow) -> Option<u64> {
     let pages = file.ledger.get(Counter::MetadataPages).exact()?;
     let asked = file.ledger.get(Counter::ReadRequestedPages).exact()?;
-    // ext4 has its directories read ahead as a file is. Where nobody read the device itself, all that
-    // came in on it is metadata.
+    // ext4 reads directories ahead like files. If no program read the device itself, all pages
+    // inserted on it are metadata.
     if pages > 0 && asked == 0 {
         return file.ledger.inserted_pages().exact();
     }
@@ -94,7 +94,7 @@ mod tests {
     /// 4 MiB.
     const WORTH_PAGES: u64 = 1 << 10;
 
-    /// A device with metadata, and a file of which so much was fetched.
+    /// A device with metadata, and a file with this many fetched pages.
     fn walk(metadata: u64, contents: u64) -> Report {
         let mut report = sample::report();
         let mut device = sample::file("/dev/vda", 0);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_walk_is_named_with_its_figures() {
+    fn cold_walk_is_reported_with_figures() {
         let mut report = walk(4300, 55);
         report.device_read_bytes = Measured::Exact(17_838_080);
         let findings = check(&report);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_ahead_of_a_directory_is_metadata() {
+    fn readahead_of_directories_counts_as_metadata() {
         let mut report = walk(WORTH_PAGES - 1, 0);
         let device = &mut report.files[1].ledger;
         device.set(Counter::ReadaheadPages, 1);
@@ -153,20 +153,20 @@ mod tests {
     }
 
     #[test]
-    fn a_little_metadata_is_silent() {
+    fn little_metadata_is_ignored() {
         assert_eq!(check(&walk(WORTH_PAGES - 1, 0)), [], "a page too few");
         assert_eq!(check(&walk(WORTH_PAGES, 0)).len(), 1, "just enough");
         assert_eq!(check(&walk(0, 0)), [], "none at all");
     }
 
     #[test]
-    fn where_contents_are_more_the_run_is_about_them() {
+    fn walk_with_more_contents_is_ignored() {
         assert_eq!(check(&walk(4000, 4001)), [], "a page more of contents");
         assert_eq!(check(&walk(4000, 4000)).len(), 1, "half of it");
     }
 
     #[test]
-    fn short_memory_would_not_keep_it() {
+    fn scarce_memory_changes_the_next_step() {
         let mut report = walk(4300, 0);
         report.surroundings.memory_available_bytes = Measured::Exact(1 << 30);
         let step = &check(&report)[0].next_step;

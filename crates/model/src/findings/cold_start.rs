@@ -1,7 +1,7 @@
 //! A cold start: the run spent its time fetching files that were not in the page cache.
 //!
-//! Residency before the run is used where it is known, exactly or by calculation, to leave out files
-//! that were warm; where it is not known, the misses themselves are the proof.
+//! Known residency before the run, exact or calculated, excludes files that were warm; without it,
+//! the misses themselves are the proof.
 
 use cachewise_units::Bytes;
 
@@ -15,7 +15,7 @@ use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "cold_start";
 
-/// A tenth of a second on the slowest device in use, a disk: below that nobody notices.
+/// A tenth of a second on the slowest device in use, a disk: less is not noticeable.
 const WORTH: Bytes = Bytes(16 << 20);
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     let Some(pages_asked) = pages_asked.exact() else {
         return Vec::new();
     };
-    // Reads of less than a page ask for the same page again and again: then the bytes tell how much.
+    // Reads of less than a page request the same page again and again: then use the bytes.
     let asked = match bytes_asked.exact() {
         Some(bytes) => pages_asked.min(Bytes(bytes).pages_ceil(report.page_size).0),
         None => pages_asked,
@@ -41,7 +41,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     let Some((_, largest)) = cold.first() else {
         return Vec::new();
     };
-    // Most of what was asked for: with less, the run is not about its cold files.
+    // Most of the requested pages: with fewer, the run is not about its cold files.
     if pages < WORTH.pages_ceil(report.page_size).0 || pages.saturating_mul(2) < asked {
         return Vec::new();
     }
@@ -71,12 +71,12 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     }]
 }
 
-/// Pages of a file that had to be fetched for the first time, or `None` if it is not a cold one.
+/// Pages of a file fetched for the first time, or `None` if it is not cold.
 fn cold_pages(file: &FileRow, report: &Report) -> Option<u64> {
     let misses = file.ledger.get(Counter::ReadMissedPages);
     let first_uses = file.ledger.get(Counter::ReadaheadHitPages);
     let mut cold = misses.plus(first_uses).exact().filter(|pages| *pages > 0)?;
-    // Pages that had been in before are the business of `working_set`.
+    // Refaulted pages belong to `working_set`.
     if file
         .ledger
         .get(Counter::RefaultPages)
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_naming_is_bytes_whatever_a_page_has() {
+    fn threshold_is_in_bytes_for_every_page_size() {
         use Counter::{ReadMissedPages, ReadRequestedBytes, ReadRequestedPages};
         for size in [4 << 10, 16 << 10, 64 << 10] {
             let size = cachewise_units::PageSize::new(size).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_read_is_named_with_how_to_warm_it() {
+    fn cold_read_is_reported_with_warm_command() {
         let findings = check(&read(512, PAGES - 512));
         assert_eq!(findings.len(), 1, "one finding for the run");
         assert!(
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calculated_residency_is_good_enough() {
+    fn calculated_residency_is_accepted() {
         let mut report = read(512, PAGES - 512);
         report.files[0].resident_before_pages =
             Measured::Estimated(0, "after - inserted + evicted");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_small_and_refaulting_reads_are_silent() {
+    fn warm_small_and_refaulting_reads_are_ignored() {
         assert_eq!(check(&read(0, 0)), [], "a warm read");
         assert_eq!(check(&read(1000, 0)), [], "4 MiB of 512 MiB");
         let mut report = read(PAGES, 0);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_to_be_warmed() {
+    fn file_larger_than_memory_is_not_warmed() {
         let mut report = read(512, PAGES - 512);
         report.surroundings.cgroup_limit_bytes = Measured::Exact(64 << 20);
         let step = &check(&report)[0].next_step;

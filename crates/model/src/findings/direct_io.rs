@@ -1,4 +1,4 @@
-//! Reads that go around the page cache: every byte comes from the device, every time.
+//! Direct I/O: every byte comes from the device, every time.
 
 use cachewise_units::Bytes;
 
@@ -12,7 +12,7 @@ use crate::value::Value;
 
 pub(super) const ID: &str = "direct_io";
 
-/// Below this a device answers in a few milliseconds in all: nothing to gain.
+/// Below this a device answers within a few milliseconds: no gain.
 const WORTH_BYTES: u64 = 1 << 20;
 
 const TITLE: &str = "reads go around the page cache (O_DIRECT)";
@@ -28,7 +28,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
 fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
     let read = file.ledger.get(Counter::DirectReadBytes);
     let bytes = read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
-    // More than the file holds was read, so at least the difference was read a second time.
+    // More than the file's size was read, so at least the difference was read a second time.
     let repeated = read.minus(file.size_bytes);
     let again = repeated
         .exact()
@@ -76,7 +76,7 @@ fn of_file(file: &FileRow) -> Option<(u64, Finding)> {
     ))
 }
 
-/// Where direct reads are known but not of which file.
+/// Direct reads that are known, but not their file.
 fn of_totals(report: &Report) -> Option<Finding> {
     let read = report.totals.get(Counter::DirectReadBytes);
     read.exact().filter(|bytes| *bytes >= WORTH_BYTES)?;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_pass_is_named() {
+    fn single_direct_pass_is_reported() {
         let findings = check(&direct(512 << 20, 512 << 20));
         assert_eq!(findings.len(), 1, "one file, one finding");
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_again_is_a_warning_with_what_it_costs() {
+    fn repeated_direct_reads_are_a_warning_with_their_cost() {
         let findings = check(&direct(32 << 20, 320 << 20));
         assert_eq!(
             findings[0].severity,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_size_nothing_is_claimed_about_repetition() {
+    fn unknown_size_makes_no_claim_about_repetition() {
         for size in [Measured::unknown("gone"), Measured::Exact(0)] {
             let mut report = direct(32 << 20, 320 << 20);
             report.files[0].size_bytes = size;
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_without_a_file_are_not_passed_over() {
+    fn direct_reads_without_file_are_reported_from_totals() {
         let mut report = direct(1, 64 << 20);
         report.files.clear();
         assert_eq!(check(&report).len(), 1, "the totals know of them");
     }
 
     #[test]
-    fn little_and_none_are_silent() {
+    fn little_direct_io_is_ignored() {
         assert_eq!(
             check(&direct(4096, 4096)),
             [],

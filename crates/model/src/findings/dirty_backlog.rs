@@ -1,4 +1,4 @@
-//! A backlog of dirty pages: writes that will soon run at the speed of the device.
+//! A backlog of dirty pages: later writes will run at the speed of the device.
 
 use cachewise_units::Bytes;
 
@@ -25,7 +25,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     ) else {
         return Vec::new();
     };
-    // The kernel starts to hold writers back half-way between its two limits.
+    // The kernel starts to throttle writers half-way between its two limits.
     let held_back = background.saturating_add(limit) / 2;
     if limit == 0 || dirty < held_back || own < limit / OWN_PART {
         return Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         next_step: format!(
             "write back as you go: sync_file_range or fdatasync every few MiB; or let write-back \
              start earlier: sysctl vm.dirty_background_bytes={} (now {})",
-            // A quarter: early enough to keep the device busy, late enough to join writes.
+            // A quarter: early enough to keep the device busy, late enough to merge writes.
             background / 4,
             Bytes(background)
         ),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_at_the_limit_is_warned() {
+    fn writer_at_the_dirty_limit_is_reported() {
         let findings = check(&run(250_000, Measured::Exact(900 << 20)));
         assert_eq!(
             findings.len(),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn others_backlog_low_ones_and_unknown_ones_are_silent() {
+    fn foreign_low_and_unknown_backlogs_are_ignored() {
         assert_eq!(
             check(&run(1_000, Measured::Exact(900 << 20))),
             [],

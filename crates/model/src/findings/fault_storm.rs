@@ -1,4 +1,4 @@
-//! A storm of page faults on file mappings that miss: a mapped file read page by page from the device.
+//! A storm of major faults on file mappings: a mapped file read page by page from the device.
 
 use super::heaviest;
 use crate::counter::Counter;
@@ -9,7 +9,7 @@ use crate::value::Value;
 
 pub(super) const ID: &str = "fault_storm";
 
-/// Every program start takes some hundred faults on its libraries; this is more.
+/// Every program start causes some hundred faults on its libraries; this is more.
 const WORTH_FAULTS: u64 = 5_000;
 /// Each of them waited for the device.
 const WORTH_MISSES: u64 = 1_000;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn many_missing_faults_are_named() {
+    fn many_major_faults_are_reported() {
         let findings = check(&run(20_000, 10_000));
         assert_eq!(findings.len(), 1, "every other fault waited for the device");
         assert!(
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn program_starts_and_warm_mappings_are_silent() {
+    fn program_starts_and_warm_mappings_are_ignored() {
         assert_eq!(check(&run(900, 300)), [], "a cold start of a program");
         assert_eq!(check(&run(1_000_000, 2_000)), [], "two in a thousand");
         assert_eq!(check(&run(100_000, 0)), [], "a warm mapping");

@@ -1,4 +1,4 @@
-//! A control group at its memory limit: each page that comes in puts another one out.
+//! A control group at its memory limit: each inserted page evicts another one.
 
 use cachewise_units::Bytes;
 
@@ -9,9 +9,9 @@ use crate::report::Report;
 
 pub(super) const ID: &str = "group_limit";
 
-/// Who fills up a group comes up against its limit once; who works at it does so all the time.
+/// Filling a group hits its limit once; working at the limit hits it all the time.
 const WORTH_TIMES: u64 = 10;
-/// As for `working_set`: less than this came back by chance.
+/// As for `working_set`: fewer refaults are chance.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_makes_it_a_warning() {
+    fn refaults_make_it_a_warning() {
         let found = check(&machine(50_000, 500, 64 << 20));
         assert_eq!(found[0].severity, Severity::Warn, "it costs I/O");
         assert!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_limit_and_reached_once_is_nothing() {
+    fn limit_reached_once_is_ignored() {
         assert_eq!(
             check(&machine(50_000, 500, 32 << 20)),
             [],
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_is_told_even_if_all_is_free_afterwards() {
+    fn oom_kill_is_reported_even_with_free_memory_afterwards() {
         let mut report = machine(0, 1, 1 << 20);
         report.cgroups[0].system.oom_kills = Measured::Exact(1);
         let found = check(&report);

@@ -1,12 +1,12 @@
-//! The rules: from the numbers of a report to what should be changed.
+//! The rules: from the numbers of a report to its findings.
 //!
-//! A rule fires on exact numbers only; where one takes less it says so. It says nothing about small
-//! amounts: a finding must be worth the reading. A next step names only commands that exist today.
+//! A rule uses only exact numbers, unless it says otherwise. It ignores small amounts: a finding
+//! must be worth reading. A next step names only existing commands.
 //!
 //! # Layout
-//! - [`RULES`], [`diagnose`]: the table, and running it. [`blind`]: which rules could not look.
+//! - [`RULES`], [`diagnose`]: the table, and its use. [`blind`]: the rules without input.
 //! - one module per rule, each with its thresholds and the reasons for them.
-//! - `pressure`: what the rules about scarce memory share.
+//! - `pressure`: shared parts of the rules about scarce memory.
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
@@ -36,16 +36,16 @@ mod tiny_reads;
 mod who_misses;
 mod working_set;
 
-/// One rule.
+/// A rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Its name; its findings carry it.
+    /// Its name, which its findings have.
     pub id: &'static str,
-    /// One sentence about what it looks for.
+    /// A sentence about its subject.
     pub help: &'static str,
-    /// The counters without which it finds nothing, whatever there is; none if the kernel's own numbers do.
+    /// Counters without which it cannot fire; empty if the kernel's own numbers suffice.
     pub needs: &'static [Counter],
-    /// Looks at a report.
+    /// Checks a report.
     pub check: fn(&Report) -> Vec<Finding>,
 }
 
@@ -139,12 +139,12 @@ pub fn diagnose(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// Rules that could not look, because what they need was not counted: that they found nothing says nothing.
+/// Rules without input, because their counters are missing: no finding of theirs means nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blind {
     /// Their names.
     pub rules: Vec<&'static str>,
-    /// Why it was not counted.
+    /// The reason.
     pub reason: &'static str,
 }
 
@@ -155,7 +155,7 @@ impl fmt::Display for Blind {
     }
 }
 
-/// The rules that could not look at this report, if there are such.
+/// The rules without input in this report, if any.
 #[must_use]
 pub fn blind(report: &Report) -> Option<Blind> {
     let why = |counter: &Counter| match report.totals.get(*counter) {
@@ -174,10 +174,10 @@ pub fn blind(report: &Report) -> Option<Blind> {
     })
 }
 
-/// How many files a rule names. The table of files has the rest.
+/// Number of files that a rule names. The table of files has the rest.
 const NAMED: usize = 3;
 
-/// Keeps the findings of the greatest weight; the last one says how many files more there are.
+/// Keeps the heaviest findings; the last one has the number of further files.
 fn heaviest(mut found: Vec<(u64, Finding)>) -> Vec<Finding> {
     found.sort_by_key(|(weight, _)| Reverse(*weight));
     let further = found.len().saturating_sub(NAMED) as u64;
@@ -204,14 +204,14 @@ mod tests {
     use crate::unit::Unit;
 
     #[test]
-    fn rules_have_names_of_their_own() {
+    fn rule_names_are_unique() {
         let ids: HashSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(ids.len(), RULES.len(), "no two rules share a name");
         assert_eq!(RULES.len(), 13, "every rule file is in the table");
     }
 
     #[test]
-    fn an_empty_report_is_healthy() {
+    fn empty_report_has_no_findings() {
         assert_eq!(
             diagnose(&sample::report()),
             [],
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_work_with_pages_of_any_size() {
+    fn rules_fire_for_every_page_size() {
         for size in [4 << 10, 16 << 10, 64 << 10] {
             let size = cachewise_units::PageSize::new(size).expect("a power of two");
             let mut report = sample::every_rule_fires();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fires_on_what_is_not_known() {
+    fn rules_ignore_missing_and_estimated_counters() {
         let report = sample::every_rule_fires();
         let fired: HashSet<&str> = diagnose(&report).iter().map(|finding| finding.id).collect();
         for rule in RULES {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_say_what_they_cannot_do_without() {
+    fn blind_lists_rules_without_their_counters() {
         let whole = sample::every_rule_fires();
         assert_eq!(blind(&whole), None, "everything was counted exactly");
         let without = |counters: &[Counter]| {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_named_like_fields_and_steps_are_given() {
+    fn figures_are_named_like_fields_and_steps_are_set() {
         for finding in diagnose(&sample::every_rule_fires()) {
             assert!(
                 !finding.next_step.is_empty(),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_are_cut_to_the_heaviest() {
+    fn heaviest_files_are_named_and_the_rest_counted() {
         let mut report = sample::report();
         for place in 1..=5u64 {
             let mut file = sample::file(&format!("/data/{place}"), 1 << 20);

@@ -1,11 +1,11 @@
-//! What the rules about scarce memory share: which control groups stand for themselves.
+//! Shared parts of the rules about scarce memory: choice of the control groups concerned.
 
 use crate::measured::Count;
 use crate::parts::CgroupRow;
 use crate::report::Report;
 
-/// Groups with a count of at least `worth` that is not for the most part that of one group below them: what
-/// is counted of a group is counted of those above it too.
+/// Groups with a count of at least `worth` that does not come mostly from one group below: counts
+/// of a group are included in those above it.
 pub(super) fn of_their_own(
     report: &Report,
     worth: u64,
@@ -36,23 +36,24 @@ pub(super) fn of_their_own(
         .collect()
 }
 
-/// Pages of files and anonymous ones that came back.
+/// Refaulted file pages and anonymous pages.
 pub(super) fn refaults(system: &crate::System) -> Count {
     let anon = system.anon_refault_pages;
     match anon.missing() {
-        // Not every kernel tells them apart.
+        // Some kernels do not separate them.
         Some(_) => system.file_refault_pages,
         None => system.file_refault_pages.plus(anon),
     }
 }
 
-/// Memory in use that is this close to the limit is at it: the kernel frees some pages ahead.
+/// Memory in use this close to the limit counts as at the limit: the kernel frees some pages in
+/// advance.
 const NEARLY: u64 = 90;
 
 /// Whether a group has used up its own limit.
 pub(super) fn is_at_limit(group: &CgroupRow) -> bool {
     let system = &group.system;
-    // Of a group that did nothing lately they are some seconds old, and good enough.
+    // For an idle group the numbers are some seconds old, which is good enough.
     match (
         system.memory_used_bytes.known(),
         system.memory_limit_bytes.known(),

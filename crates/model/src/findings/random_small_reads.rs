@@ -1,4 +1,4 @@
-//! Small reads here and there that mostly miss: each waits for the device by itself.
+//! Small random reads that mostly miss: each waits for the device separately.
 
 use cachewise_units::Bytes;
 
@@ -12,11 +12,11 @@ use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "random_small_reads";
 
-/// A device gives a request of this size in the time of a smaller one.
+/// A device serves a request of this size in the time of a smaller one.
 const SMALL_BYTES: u64 = 16 << 10;
 /// A thousand waits are a tenth of a second on flash, ten on a disk.
 const WORTH_MISSES: u64 = 1000;
-/// One page in this many missed. In-order reads of any size miss far fewer: read-ahead is there first.
+/// One page in this many missed. Sequential reads of any size miss far fewer, because of readahead.
 const MISS_PART: u64 = 4;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn cold_random_reads_of_a_page_are_named() {
+    fn cold_random_page_reads_are_reported() {
         let findings = check(&run(1 << 30, 10_000, 10_000 << 12, 9_000));
         assert_eq!(findings.len(), 1, "nine of ten waited for the device");
         assert!(
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_larger_than_memory_is_not_to_be_read_in() {
+    fn file_larger_than_memory_is_not_prefetched() {
         let findings = check(&run(1 << 40, 10_000, 10_000 << 12, 9_000));
         assert!(
             !findings[0].next_step.contains("cat "),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_large_warm_and_few_reads_are_silent() {
+    fn sequential_large_warm_and_few_reads_are_ignored() {
         assert_eq!(
             check(&run(1 << 30, 10_000, 10_000 << 12, 40)),
             [],

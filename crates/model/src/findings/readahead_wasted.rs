@@ -1,7 +1,7 @@
-//! Read-ahead that brought in pages nobody read.
+//! Readahead of pages that were never read.
 //!
-//! Pages that advice brought in (`POSIX_FADV_WILLNEED`, `readahead`) and that are still there count
-//! as intended: somebody may read them later. They are a waste once they have left unread.
+//! Pages inserted by advice (`POSIX_FADV_WILLNEED`, `readahead`) that are still resident count as
+//! intended: a program may read them later. They are wasted if they were evicted unread.
 
 use cachewise_units::Bytes;
 
@@ -15,9 +15,9 @@ use crate::value::Value;
 
 pub(super) const ID: &str = "readahead_wasted";
 
-/// Every sequential reader leaves a window or two behind where it stops; this is more than those.
+/// Every sequential reader leaves a window or two behind at its end; this is more.
 const WORTH: Bytes = Bytes(8 << 20);
-/// One in this many pages brought in was for nothing.
+/// One in this many inserted pages was unused.
 const PART: u64 = 2;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -46,7 +46,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     let is_memory_short = came_back.is_some_and(|pages| gone > 0 && pages >= gone);
     let finding = Finding {
         id: ID,
-        // What has left the page cache took the place of something else.
+        // Evicted pages had taken the place of others.
         severity: if gone > 0 {
             Severity::Warn
         } else {
@@ -73,7 +73,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     Some((unused, finding))
 }
 
-/// Pages that left unread or, where no advice was given, that were not read yet.
+/// Pages evicted unread or, without advice, not read yet.
 fn unused(file: &FileRow) -> Option<u64> {
     let get = |counter| -> Count { file.ledger.get(counter) };
     let wasted = get(Counter::ReadaheadWastedPages).exact()?;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_pages_are_worth_knowing_and_evicted_ones_a_warning() {
+    fn unread_pages_are_info_and_evicted_ones_a_warning() {
         assert_eq!(
             check(&run(100_000, 0, 20_000, 0))[0].severity,
             Severity::Info,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn where_what_was_wasted_comes_again_memory_is_short() {
+    fn refaulted_readahead_points_to_scarce_memory() {
         use Counter::{ReadaheadPages, ReadaheadWastedPages, RefaultPages};
         let step = |refaults| {
             let counts = [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn warming_a_file_for_later_is_not_a_waste() {
+    fn prefetched_resident_file_is_not_a_waste() {
         assert_eq!(
             check(&run(0, 100_000, 0, 0)),
             [],
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn useful_and_small_read_ahead_is_silent() {
+    fn useful_and_small_readahead_is_ignored() {
         assert_eq!(
             check(&run(130_560, 0, 130_560, 0)),
             [],

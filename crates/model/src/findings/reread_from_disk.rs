@@ -1,4 +1,4 @@
-//! The same file brought in again and again in one run.
+//! A file inserted into the page cache several times in one run.
 
 use cachewise_units::Bytes;
 
@@ -11,7 +11,7 @@ use crate::report::Report;
 
 pub(super) const ID: &str = "reread_from_disk";
 
-/// What was fetched beyond one copy of the file; less is over before anyone looks.
+/// Pages fetched beyond one copy of the file; a smaller amount takes no noticeable time.
 const WORTH: Bytes = Bytes(4 << 20);
 /// One and a half times, in quarters: the file may have grown or shrunk a little meanwhile.
 const TIMES_IN_QUARTERS: u64 = 6;
@@ -57,7 +57,7 @@ fn of_file(file: &FileRow, report: &Report) -> Option<(u64, Finding)> {
     Some((again, finding))
 }
 
-/// Pages that came from the device: not those that writes made, which cost no read.
+/// Pages read from the device: not those made by writes, which cost no read.
 fn fetched(file: &FileRow) -> Count {
     [
         Counter::ReadMissedPages,
@@ -73,7 +73,7 @@ fn fetched(file: &FileRow) -> Count {
 }
 
 fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
-    // Whoever put most of it out is the one to talk to.
+    // The main cause of eviction decides the fix.
     match (reclaimed.exact(), dropped.exact()) {
         (Some(reclaimed), Some(dropped)) if dropped > reclaimed => {
             "something drops it between the reads: look for POSIX_FADV_DONTNEED, RWF_DONTCACHE, \
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn five_times_is_said_to_be_five_times() {
+    fn file_fetched_five_times_is_reported_with_factor() {
         let findings = check(&run(5 * PAGES, 4 * PAGES, 0));
         assert!(
             findings[0].title.contains("5.0 times"),
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn once_and_a_little_is_normal() {
+    fn slightly_more_than_one_copy_is_ignored() {
         assert_eq!(check(&run(PAGES, 0, 0)), [], "a cold read fetches it once");
         assert_eq!(check(&run(PAGES + PAGES / 4, 0, 0)), [], "a quarter again");
         assert_eq!(check(&run(0, 0, 0)), [], "a warm read fetches nothing");
     }
 
     #[test]
-    fn without_a_size_there_is_no_once() {
+    fn unknown_size_is_ignored() {
         let mut report = run(5 * PAGES, 4 * PAGES, 0);
         report.files[0].size_bytes = Measured::unknown("gone");
         assert_eq!(check(&report), [], "five times of what?");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_is_not_worth_it() {
+    fn small_file_is_ignored() {
         let mut report = run(1000, 900, 0);
         report.files[0].size_bytes = Measured::Exact(4096);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Reports for tests: a quiet machine, a file of which nothing was asked, one where all goes wrong.
+//! Reports for tests: a quiet machine, an unused file, one file for which every rule fires.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::report::Report;
 use crate::system::System;
 
-/// A machine with 8 GiB of memory, half of it free, on which nothing happened.
+/// An idle machine with 8 GiB of memory, half of it free.
 pub(crate) fn report() -> Report {
     let page_size = PageSize::new(4 << 10).unwrap();
     let mut report = Report::new(
@@ -34,7 +34,7 @@ pub(crate) fn report() -> Report {
     report
 }
 
-/// A file of this size, cold, of which nothing was asked yet.
+/// A cold file of this size, without requests.
 pub(crate) fn file(path: &str, size: u64) -> FileRow {
     FileRow {
         path: Measured::Exact(PathBuf::from(path)),
@@ -50,7 +50,7 @@ pub(crate) fn file(path: &str, size: u64) -> FileRow {
     }
 }
 
-/// A control group of 64 MiB that is full, with so many refaults.
+/// A control group of 64 MiB that is full, with this many refaults.
 pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
     let unknown = System::all_missing(Missing::NotOffered("not in the sample"));
     CgroupRow {
@@ -68,7 +68,7 @@ pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
     }
 }
 
-/// A process that goes on, with these counts.
+/// A running process with these counts.
 pub(crate) fn process(pid: u32, counts: &[(Counter, u64)]) -> ProcessRow {
     let mut ledger = Ledger::default();
     for (counter, count) in counts {
@@ -100,7 +100,7 @@ pub(crate) fn with_file(size: u64, counts: &[(Counter, u64)]) -> Report {
     report
 }
 
-/// One file in which every rule finds something.
+/// A file for which every rule fires.
 pub(crate) fn every_rule_fires() -> Report {
     use Counter::*;
     let mut report = with_file(
@@ -120,7 +120,7 @@ pub(crate) fn every_rule_fires() -> Report {
             (MetadataPages, 1_000_000),
         ],
     );
-    // A second, healthy one that is only cold: the first counts as a working set too large.
+    // A second file that is only cold: the first counts as a working set that is too large.
     let mut cold = file("/cold", 4 << 30);
     cold.ledger.set(ReadRequestedPages, 1 << 20);
     cold.ledger.set(ReadMissedPages, 1 << 12);

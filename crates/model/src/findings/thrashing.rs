@@ -1,7 +1,7 @@
-//! Thrashing: tasks wait for pages that they had a moment ago.
+//! Thrashing: tasks wait for pages that were evicted a moment ago.
 //!
-//! Refaults alone may cost little, and waiting for memory alone may be one large allocation: both together
-//! mean that the memory is too small for what is done in it.
+//! Refaults alone may cost little, and a memory stall alone may be one large allocation. Both
+//! together mean that memory is too small for the work.
 
 use cachewise_units::Bytes;
 
@@ -17,7 +17,7 @@ pub(super) const ID: &str = "thrashing";
 
 /// As for `working_set`.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
-/// One in this many parts of the time some task stood still for want of memory.
+/// One in this many parts of the time, some task waited for memory.
 const STALL_PART: u128 = 20;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -45,8 +45,8 @@ fn is_long(stall: Count, report: &Report) -> bool {
 
 fn of_group(group: &CgroupRow, report: &Report) -> Option<Finding> {
     let own = group.system.psi_memory_some_seconds;
-    // Version 1 does not tell it of groups; then that of the machine has to do, if what came back on it
-    // is for the most part this group's.
+    // Version 1 does not report it for groups. Then the machine's is used, if most of the machine's
+    // refaults are this group's.
     let stall = match own.missing() {
         None => own,
         Some(_) => {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::findings::sample;
 
-    /// Five seconds, one of them lost.
+    /// Five seconds, one of them stalled.
     fn machine(groups: &[(&str, u64)]) -> Report {
         let mut report = sample::report();
         report.wall = Duration::from_secs(5);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_that_thrashes_is_named_and_not_those_above() {
+    fn thrashing_group_is_reported_without_its_ancestors() {
         let found = check(&machine(&[
             ("/", 90_000),
             ("/a", 80_000),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_it_is_the_machine() {
+    fn thrashing_without_groups_is_reported_for_the_machine() {
         let mut report = machine(&[]);
         report.system.file_refault_pages = Measured::Exact(50_000);
         let found = check(&report);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_the_other_is_none() {
+    fn refaults_or_stalls_alone_are_ignored() {
         let mut report = machine(&[("/a", 10)]);
         assert_eq!(check(&report), [], "waiting, but for no refault");
         report = machine(&[("/a", 90_000)]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_pressure_is_laid_on_who_causes_it() {
+    fn machine_pressure_is_attributed_to_the_refaulting_group() {
         let mut report = machine(&[("/a", 90_000), ("/b", 5_000)]);
         report.system.file_refault_pages = Measured::Exact(95_000);
         let found = check(&report);

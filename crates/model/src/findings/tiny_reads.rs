@@ -1,4 +1,4 @@
-//! Read requests far smaller than a page: the time goes into the calls.
+//! Read requests far smaller than a page: the time goes into system calls.
 
 use super::heaviest;
 use crate::counter::Counter;
@@ -10,7 +10,7 @@ pub(super) const ID: &str = "tiny_reads";
 
 /// A page holds this many such reads: then most of each call is overhead.
 const READS_A_PAGE: u64 = 8;
-/// At a third of a microsecond a call this is where the calls begin to show.
+/// At a third of a microsecond per call, this is where the calls begin to show.
 const WORTH_REQUESTS: u64 = 50_000;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_reads_of_a_byte_are_named() {
+    fn million_one_byte_reads_are_reported() {
         let findings = check(&run(1_000_000, 1_000_000));
         assert_eq!(findings.len(), 1, "one byte at a time");
         assert!(
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn far_below_a_page_depends_on_the_page() {
+    fn threshold_depends_on_the_page_size() {
         let mut report = run(1_000_000, 1_000_000 << 10);
         assert_eq!(check(&report), [], "a quarter of a 4 KiB page");
         report.page_size = PageSize::new(64 << 10).unwrap();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_few_requests_and_none_are_silent() {
+    fn page_sized_and_few_reads_are_ignored() {
         assert_eq!(
             check(&run(1_000_000, 1_000_000 << 12)),
             [],

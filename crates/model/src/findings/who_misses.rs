@@ -1,6 +1,6 @@
-//! Processes that wait for the device: most of what they ask for is not in the page cache.
+//! Processes that wait for the device: most of their requested pages are not in the page cache.
 //!
-//! Of a run it is known whose work it is; of a whole machine that is the first question.
+//! A run has one program; on a whole machine the process is the first question.
 
 use std::cmp::Reverse;
 
@@ -17,7 +17,7 @@ pub(super) const ID: &str = "who_misses";
 
 /// A tenth of a second on the slowest device in use; as for `cold_start`.
 const WORTH: Bytes = Bytes(16 << 20);
-/// One in this many pages asked for came from the device.
+/// One in this many requested pages came from the device.
 const PART: u64 = 2;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -49,7 +49,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
     findings
 }
 
-/// Pages that had to come from the device for it: missed, or brought in ahead just before.
+/// Pages read from the device for it: missed, or read ahead just before.
 fn fetched(process: &ProcessRow) -> Count {
     [
         Counter::ReadMissedPages,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fetches_most_of_it_is_named() {
+    fn process_that_fetches_most_is_reported() {
         use Counter::{ReadMissedPages, ReadRequestedPages, ReadaheadHitPages};
         let counts = [
             (ReadRequestedPages, 10_000),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_trifles_are_silent() {
+    fn hits_and_small_amounts_are_ignored() {
         use Counter::{ReadMissedPages, ReadRequestedPages};
         assert_eq!(
             check(&machine(&[

@@ -1,4 +1,4 @@
-//! A working set larger than the memory for it: pages leave the page cache and are fetched again.
+//! A working set larger than its memory: pages are evicted and refaulted.
 
 use cachewise_units::Bytes;
 
@@ -9,15 +9,15 @@ use cachewise_units::shell_quoted;
 
 pub(super) const ID: &str = "working_set";
 
-/// Less than this comes back after any nap of a busy machine.
+/// Fewer refaults occur after any idle time of a busy machine.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 /// Reclaim always takes some pages of a large stream; that is its work.
 const WORTH_RECLAIM: Bytes = Bytes(64 << 20);
-/// One in this many pages brought in had been there before: then memory is what is missing.
+/// One in this many inserted pages was a refault: then memory is scarce.
 const REFAULT_PART: u64 = 10;
-/// One in this many pages brought in was put out again while the program still ran.
+/// One in this many inserted pages was evicted while the program still ran.
 const RECLAIM_PART: u64 = 4;
-/// With a quarter of memory available nobody had to reclaim: something does it ahead of need.
+/// With a quarter of memory available there was no need to reclaim: something reclaims proactively.
 const NOT_SHORT_PART: u64 = 4;
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         return Vec::new();
     };
     let page = report.page_size;
-    // What was dropped on purpose and read again says nothing of the size of memory.
+    // Pages dropped on purpose and read again do not show that memory is small.
     let dropped = totals[Counter::EvictedOtherPages];
     let back = back.saturating_sub(dropped);
     let refaulting = back >= WORTH_REFAULTS.pages_ceil(page).0 && back * REFAULT_PART >= brought_in;
@@ -104,8 +104,8 @@ fn next_step(report: &Report) -> String {
     }
 }
 
-/// The limit of the control group, unless it cannot be what put pages out: above all memory that there
-/// is, or never reached.
+/// The limit of the control group, unless it cannot have caused the evictions: it exceeds all
+/// memory, or was never hit.
 fn limit_in_the_way(around: &Surroundings) -> Option<u64> {
     let total = around.memory_total_bytes.exact();
     around
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_on_purpose_is_no_want_of_memory() {
+    fn dropped_pages_are_not_a_lack_of_memory() {
         let mut report = run(500_000, 0, 200_000);
         report.totals.set(Counter::EvictedOtherPages, 200_000);
         assert_eq!(check(&report), [], "POSIX_FADV_DONTNEED, and read again");
     }
 
     #[test]
-    fn eviction_alone_is_only_worth_knowing() {
+    fn eviction_alone_is_info() {
         let findings = check(&run(500_000, 300_000, 0));
         assert_eq!(
             findings[0].severity,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_step_knows_what_limits() {
+    fn next_step_names_the_limit() {
         let mut report = run(500_000, 300_000, 200_000);
         let step = |report: &Report| check(report)[0].next_step.clone();
         assert!(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn some_reclaim_is_normal() {
+    fn some_reclaim_is_ignored() {
         assert_eq!(check(&run(500_000, 1_000, 500)), [], "a little of each");
         assert_eq!(
             check(&run(10_000_000, 100_000, 2_000)),

@@ -1,7 +1,7 @@
-//! The table of classes: what was asked for, and what became of it, in pages, bytes and per cent.
+//! The table of classes: requests and their outcome, in pages, bytes and per cent.
 //!
-//! Bytes of pages are whole pages; bytes of requests are what the program asked for. A part of which
-//! nothing at all is known to have happened is left out.
+//! Bytes of pages are whole pages; bytes of requests are as requested. Parts without any activity
+//! are omitted.
 
 use cachewise_model::{Count, Counter, Measured, Report, Value};
 use cachewise_units::Pages;
@@ -10,11 +10,11 @@ use super::grid::Grid;
 use crate::cell::{Side, cell, wrapped};
 use crate::style::Style;
 
-/// The columns that go where a line is too narrow, the first of them first. Bytes stay: every class but
+/// Columns that are omitted on a narrow line, the first of them first. Bytes stay: every class but
 /// page faults has them.
 const SPARED: [&str; 3] = ["REQUESTS", "SHARE", "PAGES"];
 
-/// The table under construction, line by line.
+/// The table under construction.
 struct Classes<'a> {
     report: &'a Report,
     lines: Vec<[String; 5]>,
@@ -52,7 +52,7 @@ impl Classes<'_> {
         let (hits, reused) = (totals.hits(), totals.read_cached_pages());
         let (first_uses, misses) = (totals.get(ReadaheadHitPages), totals.get(ReadMissedPages));
         let (requests, bytes) = (totals.get(ReadRequests), totals.get(ReadRequestedBytes));
-        // procfs counts calls, whatever they read.
+        // procfs counts calls of every kind.
         let name = match self.report.backend.exact {
             false => "read calls, pipes included",
             true => "reads through the cache",
@@ -241,7 +241,8 @@ impl Classes<'_> {
     }
 }
 
-/// Whether a part is worth its lines: anything but exact zeros and what this back-end never has.
+/// Whether a part is worth its lines: its counts are neither exact zeros nor unavailable in this
+/// back-end.
 fn matters(counts: &[Count]) -> bool {
     use cachewise_model::Missing;
     !counts.iter().all(|count| {
@@ -259,7 +260,7 @@ mod tests {
     use crate::cell::width;
 
     #[test]
-    fn a_cold_read_shows_where_its_pages_came_from() {
+    fn cold_read_shows_misses_and_readahead() {
         let expected = [
             "                              REQUESTS    PAGES      BYTES     SHARE\n",
             "reads through the cache            512           512.0 MiB\n",
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_line_has_fewer_columns_and_says_so() {
+    fn narrow_line_omits_columns_with_a_note() {
         let mut report = sample::cold();
         for counter in Counter::ALL {
             report.totals.set(*counter, 131_072);
@@ -299,20 +300,24 @@ mod tests {
         ] {
             let text = text(&report, Style::plain(columns));
             let words: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
-            assert_eq!(words.join(" "), header, "what fits into {columns} columns");
+            assert_eq!(
+                words.join(" "),
+                header,
+                "the columns that fit into {columns}"
+            );
             for line in text.lines() {
                 assert!(width(line) <= columns, "{columns} columns hold {line:?}");
             }
             assert_eq!(
                 text.contains("no room for"),
                 columns < 70,
-                "what is left out is said: {text}"
+                "the omitted columns are listed: {text}"
             );
         }
     }
 
     #[test]
-    fn empty_blocks_are_left_out() {
+    fn blocks_without_activity_are_omitted() {
         let mut report = sample::cold();
         report.totals = cachewise_model::Ledger::default();
         report.totals.set(Counter::DirtiedPages, 1);
@@ -335,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_of_calls_not_of_the_cache() {
+    fn estimates_count_calls_not_pages() {
         let mut report = sample::cold();
         report.backend.exact = false;
         report.totals =
@@ -358,16 +363,16 @@ mod tests {
         for name in ["read calls, pipes included", "write calls, pipes included"] {
             let line = text.lines().find(|line| line.starts_with(name));
             let line = line.unwrap_or_else(|| panic!("`{name}` is in {text}"));
-            assert!(line.ends_with("~1.0 KiB"), "what procfs counts: {line}");
+            assert!(line.ends_with("~1.0 KiB"), "the count of procfs: {line}");
         }
         assert!(
             !text.contains("pages written to"),
-            "parts that cannot be had of writes take no lines: {text}"
+            "unavailable parts of writes take no lines: {text}"
         );
     }
 
     #[test]
-    fn what_is_unknown_is_shown_as_such() {
+    fn unknown_values_are_shown() {
         let mut report = sample::cold();
         report.totals.set_missing(
             Counter::ReadMissedPages,
@@ -389,12 +394,12 @@ mod tests {
         );
         assert!(
             !text.contains("page faults"),
-            "what is not offered takes no lines"
+            "values that are not offered take no lines"
         );
     }
 
     #[test]
-    fn page_size_decides_the_bytes() {
+    fn bytes_follow_the_page_size() {
         let mut report = sample::cold();
         report.page_size = cachewise_units::PageSize::new(64 << 10).unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! The end of a report: findings, whether the numbers add up, what was lost, notes.
+//! The end of a report: findings, checks, lost events, notes.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::style::Style;
 
 /// The findings, each with its figures and the next step.
 ///
-/// The rules take exact numbers only: where there are none, nothing found means nothing.
+/// The rules take only exact numbers: without them, no finding means nothing.
 pub(crate) fn findings(findings: &[Finding], blind: Option<&Blind>, style: Style) -> String {
     if findings.is_empty() {
         let none = blind.map_or("none".to_owned(), |blind| format!("? ({blind})"));
@@ -33,7 +33,7 @@ pub(crate) fn findings(findings: &[Finding], blind: Option<&Blind>, style: Style
             .iter()
             .map(|(name, value)| finding_figure(name, value))
             .collect();
-        // Not wrapped: a next step is there to be copied.
+        // Not wrapped: users copy the next step.
         let _ = writeln!(text, "{severity} {}{subject}", style.bold(&finding.title));
         let _ = writeln!(text, "    {}", figures.join(", "));
         let _ = writeln!(text, "    next: {}", finding.next_step);
@@ -44,8 +44,8 @@ pub(crate) fn findings(findings: &[Finding], blind: Option<&Blind>, style: Style
     text
 }
 
-/// A figure of a finding, for people: `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`; pages keep
-/// their unit's name.
+/// A figure of a finding, for people: `direct_read_bytes` and 512 MiB as `direct read 512.0 MiB`;
+/// pages keep the name of their unit.
 #[must_use]
 pub fn finding_figure(name: &str, value: &Value) -> String {
     let known = value
@@ -79,7 +79,7 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
     }
 }
 
-/// Whether the numbers add up, law by law.
+/// The result of each check of the sums.
 pub(super) fn checks(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for law in laws(report) {
@@ -103,7 +103,7 @@ fn equation(law: &Law) -> String {
     format!("{} = {}", parts.join(" + "), named(&law.whole))
 }
 
-/// What could not be counted as it should, where something could not: lost, or in a sum only.
+/// Lost or imprecise counts, if any.
 pub(crate) fn lost(report: &Report, style: Style) -> String {
     let mut text = String::new();
     for lost in report.lost.iter().filter(|lost| lost.count > 0) {
@@ -113,7 +113,7 @@ pub(crate) fn lost(report: &Report, style: Style) -> String {
     text
 }
 
-/// What could not be counted as it should, in one line.
+/// A lost or imprecise count in one line.
 #[must_use]
 pub fn lost_text(lost: &Lost) -> String {
     let (what, how_often) = lost_parts(lost);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_has_figures_and_a_next_step() {
+    fn finding_shows_figures_and_next_step() {
         let expected = [
             "findings\n",
             "note: cold start: most of what was read was not in the page cache before: /data/file\n",
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(
             told(&report),
             "findings: none\n",
-            "silence would leave one wondering"
+            "the absence of findings is stated"
         );
         report
             .totals
@@ -180,12 +180,12 @@ mod tests {
         assert_eq!(
             told(&report),
             "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
-            "estimates clear nobody"
+            "estimates exclude no cause"
         );
     }
 
     #[test]
-    fn sums_are_shown() {
+    fn checks_show_the_sums() {
         let expected = [
             "adds up: 130,560 hits + 512 misses = 131,072 pages asked for\n",
             "adds up: 0 reused + 130,560 just read ahead = 130,560 hits\n",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_is_not_hidden() {
+    fn failed_check_is_shown() {
         let mut report = sample::cold();
         report.totals.set(Counter::ReadRequestedPages, 131_073);
         let text = checks(&report, PLAIN);
@@ -221,19 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_with_what_they_do() {
+    fn losses_name_their_effect() {
         let mut report = sample::cold();
-        assert_eq!(lost(&report, PLAIN), "", "nothing lost, nothing said");
+        assert_eq!(lost(&report, PLAIN), "", "no loss, no text");
         report.lost[0].count = 1234;
         assert_eq!(
             lost(&report, PLAIN),
             "incomplete, rows: 1,234 events summed up on one row for all: sums hold, names are missing\n",
-            "how many, what, and what it does"
+            "number, kind and effect"
         );
     }
 
     #[test]
-    fn figures_read_like_words() {
+    fn finding_figure_turns_ids_into_words() {
         for (name, value, text) in [
             (
                 "direct_read_bytes",

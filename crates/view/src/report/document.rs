@@ -1,4 +1,4 @@
-//! A report as one JSON document with everything in it.
+//! A report as one complete JSON document.
 
 use cachewise_model::{
     Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Report, Row, Value,
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::json::Object;
 
-/// Everything.
+/// The whole document.
 pub(super) fn json(report: &Report) -> Json {
     let around = &report.surroundings;
     let surroundings = Object::new()
@@ -124,7 +124,8 @@ fn law(law: &Law) -> Json {
     json!({ "id": law.id, "holds": holds, "reason": reason })
 }
 
-/// Findings as members of a document: null, with the reason, where none was made and rules could not look.
+/// Findings as members of a document: null with the reason if there are none and the rules had no
+/// input.
 #[must_use]
 pub fn findings_json(findings: &[Finding], blind: Option<&Blind>) -> Map<String, Json> {
     let made: Json = match blind {
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_findings_of_the_blind_are_null() {
+    fn findings_without_input_are_null() {
         let mut report = sample::cold();
         let members = |report: &Report| findings_json(&report.findings, blind(report).as_ref());
         let seeing = members(&report);
@@ -182,11 +183,11 @@ mod tests {
             .totals
             .set_missing(Counter::DirectReadBytes, Missing::Unknown("refused"));
         let partly = members(&report);
-        assert_eq!(partly["findings"][0]["id"], "cold_start", "what was found");
+        assert_eq!(partly["findings"][0]["id"], "cold_start", "the finding");
         assert_eq!(
             partly["unchecked_rules"],
             json!(["direct_io"]),
-            "and who could not look"
+            "and the rules without input"
         );
         report.findings.clear();
         let none = members(&report);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_everything_and_parses_back() {
+    fn json_is_complete_and_parses() {
         let mut report = sample::cold();
         report.device_write_bytes = Measured::unknown("permission");
         let text = crate::json::to_text(&json(&report), true);
@@ -223,10 +224,7 @@ mod tests {
             back["totals"]["read_requested_pages"], 131_072,
             "the totals"
         );
-        assert_eq!(
-            back["totals"]["reuse_ratio"], 0.0,
-            "and what follows from them"
-        );
+        assert_eq!(back["totals"]["reuse_ratio"], 0.0, "and derived values");
         assert_eq!(
             back["totals"]["device_write_bytes"],
             Json::Null,
@@ -240,7 +238,7 @@ mod tests {
         assert_eq!(back["files"][0]["deleted"], false, "with their flags");
         assert!(
             back["files"][0].get("pid").is_none(),
-            "and without what files do not have"
+            "and without fields that files do not have"
         );
         assert_eq!(back["processes"][0]["exit_status"], "0", "the processes");
         assert_eq!(
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_a_number_and_a_name() {
+    fn signal_has_number_and_name() {
         let json = exit(Exit::Signal(9));
         assert_eq!(json["signal"], 9, "the number");
         assert_eq!(json["signal_name"], "SIGKILL", "the name");

@@ -5,10 +5,10 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, pr
 use crate::cell::{Side, width};
 use crate::style::Style;
 
-/// What is between two columns.
+/// Space between two columns.
 const GAP: usize = 2;
 
-/// A table whose cells are ready: columns, each with its header.
+/// A table of finished cells: columns with their headers.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
     columns: Vec<Column>,
@@ -30,7 +30,7 @@ impl Column {
 }
 
 impl Grid {
-    /// Adds a column to the right.
+    /// Adds a column on the right.
     pub(crate) fn column(&mut self, header: &str, side: Side, cells: Vec<String>) {
         self.columns.push(Column {
             header: header.to_owned(),
@@ -39,18 +39,18 @@ impl Grid {
         });
     }
 
-    /// How many columns of the screen a line takes.
+    /// The width of a line.
     pub(crate) fn width(&self) -> usize {
         let columns: usize = self.columns.iter().map(|column| column.width() + GAP).sum();
         columns.saturating_sub(GAP)
     }
 
-    /// How much of a line is left for one more column.
+    /// The room left for one more column.
     pub(crate) fn room(&self, line: usize) -> usize {
         line.saturating_sub(self.width() + GAP)
     }
 
-    /// Leaves out columns, in this order, until the rest fits into a line.
+    /// Omits columns, in this order, until the rest fits.
     pub(crate) fn spare(&mut self, headers: &[&str], line: usize) {
         for header in headers {
             if self.width() <= line {
@@ -64,12 +64,12 @@ impl Grid {
         }
     }
 
-    /// The same, until so much is left for one more column.
+    /// Omits columns until this much room is left for one more column.
     pub(crate) fn spare_for(&mut self, wanted: usize, headers: &[&str], line: usize) {
         self.spare(headers, line.saturating_sub(wanted + GAP));
     }
 
-    /// What was left out, if anything was: `no room for SIZE, DIRTIES`.
+    /// The omitted columns, if any: `no room for SIZE, DIRTIES`.
     pub(crate) fn left_out(&self) -> Option<String> {
         (!self.left_out.is_empty()).then(|| format!("no room for {}", self.left_out.join(", ")))
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_without_borders() {
+    fn columns_align_without_borders() {
         let expected = [
             "WHAT        PAGES\n",
             "hit       131,072\n",
@@ -132,11 +132,11 @@ mod tests {
             "indented names keep their indent"
         );
         assert_eq!(grid().width(), 17, "as wide as its lines");
-        assert_eq!(grid().room(40), 21, "with a gap before what comes next");
+        assert_eq!(grid().room(40), 21, "with a gap before the next column");
     }
 
     #[test]
-    fn columns_are_spared_in_their_order_and_said() {
+    fn spare_omits_columns_in_order_with_a_note() {
         let mut wide = grid();
         wide.spare(&["PAGES", "WHAT"], 17);
         assert_eq!(wide.left_out(), None, "it fits to the column");
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             narrow.left_out().as_deref(),
             Some("no room for PAGES"),
-            "nobody wonders where it is"
+            "the omitted column is named"
         );
     }
 }

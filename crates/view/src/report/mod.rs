@@ -1,10 +1,9 @@
 //! A report of a run in any format: the output of `run`.
 //!
 //! # Layout
-//! - [`write_report`], [`ReportOptions`]: the whole.
-//! - `text`: for people: head, and the parts in their order. `classes`: what was asked, by class.
-//!   `tables`, `ranked`, `grid`: files, processes, control groups. `closing`: findings, laws, what
-//!   was lost, notes.
+//! - [`write_report`], [`ReportOptions`]: the entry point.
+//! - `text`: the parts for people in their order. `classes`: requests by class. `tables`, `ranked`,
+//!   `grid`: files, processes, control groups. `closing`: findings, checks, losses, notes.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -30,17 +29,17 @@ pub use document::{backend_json, findings_json, lost_json};
 #[cfg(test)]
 pub(crate) mod sample;
 
-/// How a report for people looks.
+/// Options of a report for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Colour and width.
     pub style: Style,
-    /// How many files, processes and control groups are named; machine formats name all.
+    /// Maximum files, processes and control groups to name; machine formats name all.
     pub top: usize,
 }
 
 impl Default for ReportOptions {
-    /// Plain, and ten of each.
+    /// No colour, and ten of each.
     fn default() -> Self {
         ReportOptions {
             style: Style::default(),
@@ -52,10 +51,10 @@ impl Default for ReportOptions {
 /// Writes a report.
 ///
 /// JSON has everything, indented; JSON lines the same on one line. CSV has a row per file.
-/// OpenMetrics has the totals only, as the number of files and processes has no bound.
+/// OpenMetrics has only the totals, because the number of files and processes has no bound.
 ///
 /// # Errors
-/// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+/// The output's error; a closed pipe is [`io::ErrorKind::BrokenPipe`].
 pub fn write_report(
     mut out: impl Write,
     format: Format,

@@ -1,4 +1,4 @@
-//! A table of the busiest: sorted, cut to the number asked for, with the columns that say something.
+//! A table of the busiest rows: sorted, cut to the requested number, without empty columns.
 
 use std::cmp::Reverse;
 
@@ -11,11 +11,11 @@ use super::ReportOptions;
 use super::grid::Grid;
 use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
 
-/// Shown always; the others only where one of the rows has something in them. For a counter that is
-/// more than zero; for a state, such as residency before the run, zero is something too.
+/// Columns shown always; others only if a row has a value in them: for a counter more than zero,
+/// for a gauge, for example residency before the run, also zero.
 const ALWAYS: [&str; 3] = ["read_requested_pages", "reuse_ratio", "read_missed_pages"];
 
-/// The columns that go first where a line is too narrow for the names.
+/// Columns omitted first if a line is too narrow for the names.
 const SPARED: [&str; 9] = [
     "dirtied_pages",
     "fault_miss_pages",
@@ -28,7 +28,7 @@ const SPARED: [&str; 9] = [
     "fault_requests",
 ];
 
-/// The columns that go where a line would not hold even a cut name; the hit rate stays.
+/// Columns omitted if a line would not even hold a cut name; the hit rate stays.
 const SPARED_LAST: [&str; 12] = [
     "psi_memory_some_ratio",
     "psi_io_some_ratio",
@@ -44,10 +44,10 @@ const SPARED_LAST: [&str; 12] = [
     "read_missed_pages",
 ];
 
-/// A name that is cut to less than this is hard to know again.
+/// A name cut to less than this is hard to recognize.
 const NAME_WIDTH: usize = 28;
 
-/// Draws rows, each with its name, which goes last.
+/// Draws rows, each with its name in the last column.
 pub(super) fn table(
     title: &str,
     (part, place): (Part, Place),
@@ -93,7 +93,7 @@ fn headers<const N: usize>(ids: [&str; N]) -> [&'static str; N] {
     ids.map(|id| field(id).map_or("", |field| field.header))
 }
 
-/// Bytes that went to and fro: pages asked for, faults as a page each, direct I/O, writes.
+/// Bytes of all kinds: requested pages, faults as a page each, direct I/O, writes.
 fn busyness(ledger: &Ledger, page_size: PageSize) -> u64 {
     let known = |counter| ledger.get(counter).known().unwrap_or(0);
     let pages = known(Counter::ReadRequestedPages).saturating_add(known(Counter::FaultRequests));

@@ -10,7 +10,7 @@ use super::lost_text;
 use crate::csv_text;
 use crate::metrics::Exposition;
 
-/// The value of a field that rows of this kind do not have.
+/// The value of a field that this kind of row does not have.
 const MISPLACED: Value = Measured::Missing(NOT_HERE);
 
 /// A row per file.
@@ -40,8 +40,7 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
     Ok(text)
 }
 
-/// The row of a file of which nothing is known: it tells which fields files have, also where a
-/// report has no file.
+/// A row of a file with unknown values, for the fields of files in a report without any.
 fn any_file() -> Row {
     FileRow {
         path: Measured::unknown(""),
@@ -63,7 +62,7 @@ pub(super) fn openmetrics(report: &Report) -> io::Result<String> {
     let mut exposition = Exposition::new();
     exposition.page_size(report.page_size);
     let row = report.total_row();
-    // Ratios cannot be summed over machines; the counters that they are made of are here.
+    // Ratios cannot be summed over machines; their counters are here.
     for field in FIELDS.iter().filter(|field| field.unit != Unit::Ratio) {
         if field.of(&row) != MISPLACED {
             exposition.field(&row, field);
@@ -109,11 +108,11 @@ mod tests {
         assert_eq!(cell("deleted"), "false", "flags");
         assert!(
             cell("reasons").contains("fault_hit_ratio: nothing was asked for"),
-            "why it is empty"
+            "the reason"
         );
         assert!(
             !ids.iter().any(|id| id == "pid" || id == "cached_bytes"),
-            "only what files have"
+            "only fields of files"
         );
     }
 
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_has_totals_and_no_names_of_files() {
+    fn openmetrics_has_totals_without_file_names() {
         let text = openmetrics(&sample::cold()).unwrap();
         for line in [
             "# TYPE cachewise_read_requested_pages counter",
@@ -169,6 +168,6 @@ mod tests {
         let all = samples.len();
         samples.sort_unstable();
         samples.dedup();
-        assert_eq!(samples.len(), all, "no series stands there twice");
+        assert_eq!(samples.len(), all, "no series is repeated");
     }
 }

@@ -6,7 +6,7 @@ use super::ReportOptions;
 use super::ranked::table;
 use crate::cell::{cell, path_text};
 
-/// The files that were used most.
+/// The most used files.
 pub(crate) fn files(report: &Report, place: Place, options: ReportOptions) -> String {
     let rows = report
         .files
@@ -22,7 +22,7 @@ pub(crate) fn files(report: &Report, place: Place, options: ReportOptions) -> St
     )
 }
 
-/// The processes that used the cache most.
+/// The processes with most page-cache use.
 pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -> String {
     let rows = report
         .processes
@@ -45,7 +45,7 @@ pub(crate) fn processes(report: &Report, place: Place, options: ReportOptions) -
     )
 }
 
-/// The control groups, where there is more than one: a single one is the total once more.
+/// The control groups, if there is more than one: a single one repeats the total.
 pub(crate) fn cgroups(report: &Report, place: Place, options: ReportOptions) -> String {
     if report.cgroups.len() < 2 {
         return String::new();
@@ -86,7 +86,7 @@ pub(crate) fn devices(devices: &[DeviceRow], report: &Report, options: ReportOpt
     )
 }
 
-/// A row with what holds for all of them.
+/// A row with the values that all rows share.
 fn row(report: &Report, row: Row) -> Row {
     Row {
         elapsed: report.wall,
@@ -94,7 +94,7 @@ fn row(report: &Report, row: Row) -> Row {
     }
 }
 
-/// How a file is called in a table.
+/// The name of a file in a table.
 fn file_name(file: &FileRow) -> String {
     if file.is_all_others() {
         return ALL_OTHERS.to_owned();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn files_show_what_was_asked_of_them() {
+    fn files_show_requested_pages() {
         let expected = [
             "files\n",
             "REQUESTED  REUSE%  MISSED    AHEAD  RES-BEFORE  RES-AFTER       SIZE  PATH\n",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_show_what_they_moved_and_a_file_system_without_one_its_number() {
+    fn devices_show_io_and_numbers_of_file_systems_without_device() {
         let device = |number: &str, path, read| DeviceRow {
             device: number.into(),
             path,
@@ -168,15 +168,15 @@ mod tests {
             .collect();
         assert!(lines[1].contains(&"DEV-READ"), "{text}");
         assert_eq!(lines[2].last(), Some(&"/dev/vda"), "{text}");
-        assert!(text.contains("3.0 GiB"), "what it read: {text}");
+        assert!(text.contains("3.0 GiB"), "bytes read: {text}");
         assert!(
             lines[3].contains(&"-") && lines[3].last() == Some(&"0:31"),
-            "what has no device reads nothing from one, which is not 0: {text}"
+            "without a device, reads from it are not 0: {text}"
         );
     }
 
     #[test]
-    fn names_are_cut_marked_and_made_safe() {
+    fn names_are_shortened_marked_and_escaped() {
         let mut report = sample::cold();
         let mut nameless = report.files[0].clone();
         nameless.path = Measured::unknown("lost");
@@ -193,12 +193,9 @@ mod tests {
         );
         assert!(
             text.contains(r"/tmp/\x1b[2Jx (deleted)"),
-            "escapes do not act: {text}"
+            "escape sequences are escaped: {text}"
         );
-        assert!(
-            text.contains("xxx...xxx"),
-            "the middle is what can be spared: {text}"
-        );
+        assert!(text.contains("xxx...xxx"), "the middle is omitted: {text}");
         assert!(
             text.lines().all(|line| width(line) <= 100),
             "every line fits: {text}"
@@ -206,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_make_room_for_names() {
+    fn columns_are_omitted_for_names() {
         let mut report = sample::cold();
         report.files[0].path = Measured::Exact(format!("/{}/end", "x".repeat(100)).into());
         let header = |width| {
@@ -237,13 +234,13 @@ mod tests {
             assert_eq!(
                 words.join(" "),
                 expected,
-                "what is asked for most stays longest, at {width} columns"
+                "the most requested column stays longest, at {width} columns"
             );
         }
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal() {
+    fn no_line_exceeds_the_terminal() {
         let mut report = sample::cold();
         for counter in Counter::ALL {
             report.files[0].ledger.set(*counter, 1_000_000_000);
@@ -276,14 +273,14 @@ mod tests {
                 );
                 assert!(
                     columns >= 80 || text.contains("no room for"),
-                    "what was left out is said at {columns} columns:\n{text}"
+                    "omitted columns are listed at {columns} columns:\n{text}"
                 );
             }
         }
     }
 
     #[test]
-    fn what_found_no_room_has_a_name() {
+    fn overflow_row_has_a_name() {
         let mut report = sample::cold();
         let mut rest = report.files[0].clone();
         rest.path = Measured::unknown("no room");
@@ -301,13 +298,13 @@ mod tests {
         ] {
             assert!(
                 text.contains("  (all others)\n"),
-                "it is no file and no process without a name: {title}: {text}"
+                "it is neither a file nor a process without a name: {title}: {text}"
             );
         }
     }
 
     #[test]
-    fn the_busiest_come_first_and_the_rest_is_counted() {
+    fn busiest_rows_come_first_and_the_rest_is_counted() {
         let mut report = sample::cold();
         for place in 0..5u64 {
             let mut file = report.files[0].clone();
@@ -325,12 +322,12 @@ mod tests {
         assert!(lines[3].ends_with("/small/4"), "5 bytes before 4: {text}");
         assert_eq!(
             lines[4], "and 4 more: --json has all",
-            "nobody wonders where the rest is"
+            "the rest is counted"
         );
     }
 
     #[test]
-    fn a_recording_tells_who_made_the_disk_work() {
+    fn recording_names_the_processes_that_read_from_disk() {
         let mut report = sample::cold();
         report.files[0]
             .ledger
@@ -345,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_have_their_exit() {
+    fn processes_show_their_exit() {
         let expected = [
             "processes\n",
             " PID  PPID  REQUESTED  REUSE%  MISSED    AHEAD    CPU   DEV-READ  EXIT  COMMAND\n",
@@ -360,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn one_control_group_is_not_worth_a_table() {
+    fn single_control_group_has_no_table() {
         assert_eq!(
             cgroups(&sample::cold(), Place::Run, options(80, 10)),
             "",

@@ -48,18 +48,18 @@ fn head(report: &Report, options: ReportOptions) -> String {
         report.page_size,
         escaped(&report.backend.name),
     );
-    // Not wrapped: the command is there to be copied.
+    // Not wrapped: users copy the command.
     let subject = style.bold(&subject(report));
     let [times, machine] = [times, machine].map(|line| wrapped(&line, style.width));
     format!("{subject}\n{times}\n{machine}\n")
 }
 
-/// The command as it was given, or the process that was followed.
+/// The command, or the followed process.
 fn subject(report: &Report) -> String {
     match report.followed {
         Some(pid) if report.command.is_empty() => format!("process {pid}"),
         _ => {
-            // As it would have to be typed; nothing in it acts on the terminal.
+            // Quoted for a shell and escaped for the terminal.
             let words: Vec<String> = report
                 .command
                 .iter()
@@ -86,14 +86,14 @@ mod tests {
     use crate::style::Style;
 
     #[test]
-    fn the_parts_come_in_order() {
+    fn parts_are_in_order() {
         let text = report(&sample::cold(), ReportOptions::default());
         let begin = "dd if=/data/file of=/dev/null bs=1M\n\
             exit 0, 0.512 s wall, 0.010 s user, 0.290 s system\n\
             box, linux 6.18.0, 4.0 KiB pages, counted by tracepoints, exact to the page\n\n";
         assert!(
             text.starts_with(begin),
-            "what ran, how it ended, what counted: {text}"
+            "command, exit and back-end: {text}"
         );
         let order = [
             "reads through",
@@ -105,7 +105,7 @@ mod tests {
         let places: Vec<Option<usize>> = order.iter().map(|part| text.find(part)).collect();
         assert!(
             places.iter().all(Option::is_some),
-            "every part is there: {text}"
+            "every part is present: {text}"
         );
         assert!(places.is_sorted(), "the checks come last: {text}");
         assert!(
@@ -116,19 +116,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_is_named_in_the_head() {
+    fn head_names_the_fallback() {
         let mut estimated = sample::cold();
         estimated.backend.exact = false;
         estimated.backend.name = "procfs".into();
         let text = report(&estimated, ReportOptions::default());
         assert!(
             text.contains("counted by procfs, NOT exact"),
-            "nobody takes it for exact: {text}"
+            "it is not called exact: {text}"
         );
     }
 
     #[test]
-    fn ends_of_every_kind_are_words() {
+    fn every_kind_of_exit_has_words() {
         let mut report = sample::cold();
         for (end, text) in [
             (Exit::Code(127), "exit 127"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_shown_as_typed_and_cannot_act() {
+    fn commands_are_quoted_and_escaped() {
         let mut report = sample::cold();
         report.command = vec![
             "sh".into(),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_marks_headings() {
+    fn headings_are_bold() {
         let options = ReportOptions {
             style: Style {
                 color: true,

@@ -1,6 +1,6 @@
 //! A stream of rows in any format: the output of `stat`.
 //!
-//! Rows are written as they come; nothing but the columns' widths is remembered.
+//! Rows are written at once; only the columns' widths are kept.
 //!
 //! # Layout
 //! - [`RowWriter`], [`RowOptions`]: the stream.
@@ -18,21 +18,21 @@ use crate::style::Style;
 mod records;
 mod table;
 
-/// What a stream of rows needs besides rows.
+/// Options of a stream of rows.
 #[derive(Debug, Clone)]
 pub struct RowOptions {
-    /// When the stream began, RFC 3339.
+    /// Start of the stream, RFC 3339.
     pub timestamp: String,
     /// The machine's name.
     pub hostname: String,
-    /// The page size by which pages become bytes.
+    /// The page size for conversion to bytes.
     pub page_size: PageSize,
     /// For tables: colour.
     pub style: Style,
-    /// For tables: how many columns of the screen a line may take. What has no room is left out, the
-    /// least telling first, and said; `None` shows everything.
+    /// For tables: the maximum width of a line. Columns that do not fit are omitted, the least
+    /// important first, and a note lists them; `None` shows all.
     pub room: Option<usize>,
-    /// For tables: repeat the header after so many rows; `None` unless a terminal shows it.
+    /// For tables: rows between headers; `None` unless on a terminal.
     pub header_every: Option<usize>,
 }
 
@@ -44,16 +44,16 @@ pub struct RowWriter<W> {
     columns: Vec<&'static Field>,
     options: RowOptions,
     table: table::Table,
-    /// How many rows were written.
+    /// Number of rows written.
     written: usize,
-    /// For OpenMetrics, which shows one row: the last.
+    /// The last row, for OpenMetrics, which shows one.
     last: Option<Row>,
     /// For what stands at the end of a document.
     lost: Option<Vec<Lost>>,
 }
 
 impl<W: Write> RowWriter<W> {
-    /// A writer of these columns; a column named twice is shown once.
+    /// A writer of these columns; a repeated column is shown once.
     pub fn new(out: W, format: Format, columns: &[&'static Field], options: RowOptions) -> Self {
         let mut once: Vec<&'static Field> = Vec::with_capacity(columns.len());
         for field in columns {
@@ -84,18 +84,18 @@ impl<W: Write> RowWriter<W> {
         self.table.set_room(room);
     }
 
-    /// Widens a table's columns for a row that is still to come: a table whose rows are known beforehand
-    /// stands straight from the first.
+    /// Widens a table's columns for a later row: with all rows known, a table is aligned from the
+    /// first.
     pub fn fit(&mut self, row: &Row) {
         if self.format == Format::Table {
             self.table.fit(row, &self.columns);
         }
     }
 
-    /// Writes one row and flushes, so that whoever reads a pipe sees it at once.
+    /// Writes one row and flushes, so that the reader of a pipe gets it at once.
     ///
     /// # Errors
-    /// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+    /// The output's error; a closed pipe is [`io::ErrorKind::BrokenPipe`].
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
         let text = match self.format {
             Format::Table => self.table.row(row, &self.columns, self.options.style),
@@ -111,14 +111,14 @@ impl<W: Write> RowWriter<W> {
         self.emit(&text)
     }
 
-    /// Writes what belongs at the end, with a total where the format has a place for one, and gives
-    /// the output back.
+    /// Writes the end, with a total if the format has one, and returns the output.
     ///
-    /// Tables and JSON show the total beside the rows; JSON lines and CSV do not, or whoever sums
-    /// up a column would count all twice; OpenMetrics shows the total, or else the last row.
+    /// Tables and JSON show the total beside the rows. JSON lines and CSV do not, because a sum
+    /// over a column would count everything twice. OpenMetrics shows the total, or the last row
+    /// without one.
     ///
     /// # Errors
-    /// What the output says.
+    /// The output's error.
     pub fn finish(mut self, total: Option<&Row>) -> io::Result<W> {
         let text = match self.format {
             Format::Table => match total {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_shows_the_total_or_the_last_row() {
+    fn openmetrics_shows_total_or_last_row() {
         let (rows, total) = ([row(1, 0), row(2, 0)], row(3, 0));
         let text = |total| written(Format::OpenMetrics, "REQUESTED", &rows, total, options());
         assert!(
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pipe_is_told_as_such() {
+    fn closed_pipe_is_reported_as_broken_pipe() {
         #[derive(Debug)]
         struct Closed;
         impl Write for Closed {

@@ -1,6 +1,6 @@
 //! Rows for programs: JSON, JSON lines, CSV.
 //!
-//! The JSON document is written piece by piece, so that a stream of a week does not fill memory.
+//! The JSON document is written piece by piece, so that a stream of a week needs no memory.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::report::lost_json;
 /// The field that has the losses of a row.
 const LOST: &str = "lost_events";
 
-/// The members that every document begins with.
+/// Members at the start of every document.
 fn head(timestamp: &str, options: &RowOptions) -> Object {
     Object::new()
         .set("schema_version", SCHEMA_VERSION)
@@ -52,7 +52,7 @@ fn object(row: &Row, columns: &[&Field]) -> Json {
     with_loss(object, row, columns).finish()
 }
 
-/// One row of the document, with what has to stand before it.
+/// One row of the document, with its separator.
 pub(super) fn json_row(
     written: usize,
     row: &Row,
@@ -86,7 +86,7 @@ pub(super) fn json_end(
     format!("{before}\n]{total}{lost}}}\n")
 }
 
-/// A row as a document of its own: lines travel alone.
+/// A row as a document of its own, complete with its head.
 pub(super) fn json_line(row: &Row, columns: &[&Field], options: &RowOptions) -> String {
     let taken = row
         .labels
@@ -98,7 +98,7 @@ pub(super) fn json_line(row: &Row, columns: &[&Field], options: &RowOptions) -> 
     format!("{}\n", with_loss(object, row, columns).finish())
 }
 
-/// The header of a CSV: the ids, and a column for the reasons behind empty cells.
+/// The header of a CSV: the ids, and a column for reasons.
 pub(super) fn csv_header(columns: &[&Field]) -> io::Result<String> {
     csv_text::line(
         columns
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_document_has_head_rows_and_total() {
+    fn json_document_has_head_rows_and_total() {
         let rows = [row(4, 1), blind()];
         let text = written(
             Format::Json,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_document_without_a_total_is_closed_too() {
+    fn json_document_without_total_is_closed() {
         let text = written(Format::Json, "REQUESTED", &[row(4, 1)], None, options());
         let back: Json = serde_json::from_str(&text).unwrap();
         assert_eq!(back["rows"][0]["read_requested_pages"], 4, "it parses");

@@ -1,19 +1,19 @@
-//! Rows for people: one line each under a header, numbers to the right.
+//! Rows for people: a header and one line per row, numbers right-aligned.
 //!
-//! Every number is one word, so that `awk` and `cut` find their columns. A column that meets a wider
-//! number stays that wide; the lines after it stand under each other again.
+//! Every number is one word, so that `awk` and `cut` find their columns. A column stays as wide as
+//! its widest number, and later lines are aligned again.
 
 use cachewise_model::{Field, Measured, Row, Unit};
 
 use crate::cell::{LEAST_WIDTH, Side, compact, cut, grouped, pad, shortened, width, wrapped};
 use crate::style::Style;
 
-/// What is between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
-/// The columns that go where a line has no room for all, the first of them first. Other tools tell what
-/// goes first; hits follow from the total and the misses. Misses and the hit rate stay, and of files
-/// which part is resident.
+/// Columns that are omitted if a line has no room for all, the first of them first. The order puts
+/// columns first that other tools show or that follow from others: hits follow from the total and
+/// the misses. Misses, the hit rate and a file's residency stay.
 const SPARED: [&str; 34] = [
     "minor_faults",
     "swap_in_pages",
@@ -51,25 +51,24 @@ const SPARED: [&str; 34] = [
     "read_requested_pages",
 ];
 
-/// A text in the last column may be as long as it likes, and is shortened to the room that is left; but it
-/// should have this much of it.
+/// A text in the last column is shortened to the remaining room, but gets at least this much.
 const LAST_TEXT: usize = 24;
 
-/// Texts in other columns get no less than this,
+/// Minimum width of texts in other columns,
 const OTHER_TEXT: usize = 12;
 
-/// and this much, if they are so long, before any column that can be spared.
+/// and their width before any column is omitted for them.
 const WHOLE_TEXT: usize = 32;
 
-/// The widths of the columns, which of them are shown, and when the header is due.
+/// Widths and visibility of the columns, and the state of the header.
 #[derive(Debug)]
 pub(super) struct Table {
     widths: Vec<usize>,
     last_is_text: bool,
-    /// The widest text there that was met beforehand; 0 if none was.
+    /// The widest text in that column known in advance; 0 if none.
     widest_last: usize,
     room: Option<usize>,
-    /// The places of the columns that have room.
+    /// Indexes of the columns that fit.
     shown: Vec<usize>,
     header_every: Option<usize>,
     rows: usize,
@@ -104,13 +103,13 @@ impl Table {
         self.room = room;
     }
 
-    /// One row, with the header before it where one is due.
+    /// One row, preceded by the header if due.
     pub(super) fn row(&mut self, row: &Row, columns: &[&Field], style: Style) -> String {
         self.rows += 1;
         self.line(row, columns, style)
     }
 
-    /// The total under a line of its own.
+    /// The total below a separator line.
     pub(super) fn total(&mut self, total: &Row, columns: &[&Field], style: Style) -> String {
         let (number, one) = match total.residency.files {
             Measured::Exact(files) => (files, "file"),
@@ -118,7 +117,7 @@ impl Table {
         };
         let plural = if number == 1 { "" } else { "s" };
         let mut head = format!("total of {} {one}{plural}", grouped(number));
-        // What is looked at in one moment takes none.
+        // A snapshot has no duration.
         if !total.elapsed.is_zero() {
             head += &format!(", {:.1} s", total.elapsed.as_secs_f64());
         }
@@ -129,7 +128,7 @@ impl Table {
         )
     }
 
-    /// Widens the columns for rows that are still to come.
+    /// Widens the columns for later rows.
     pub(super) fn fit(&mut self, row: &Row, columns: &[&Field]) {
         let cells: Vec<String> = texts(row, columns);
         self.grow(&cells);
@@ -159,12 +158,12 @@ impl Table {
         if shown != self.shown {
             note = self.left_out(columns, &shown);
             self.shown = shown;
-            // What stood under another header would be misread.
+            // Values below another header would be misread.
             self.since_header = None;
         }
         let due = match (self.since_header, self.header_every) {
             (None, _) => true,
-            // On a terminal a header over shifted columns would mislead until the next one.
+            // On a terminal, a header above shifted columns would mislead until the next one.
             (Some(rows), Some(every)) => grown || rows >= every.max(1),
             (Some(_), None) => false,
         };
@@ -178,7 +177,7 @@ impl Table {
         format!("{line}\n")
     }
 
-    /// The places of the columns that have room.
+    /// Indexes of the columns that fit.
     fn fitting(&self, columns: &[&Field]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..columns.len()).collect();
         let Some(room) = self.room else {
@@ -193,7 +192,7 @@ impl Table {
         places
     }
 
-    /// What these columns take, unless there is not even room for that.
+    /// Width of these columns; `None` if even that does not fit.
     fn taken(&self, places: &[usize], columns: &[&Field]) -> usize {
         let widths: usize = places.iter().map(|place| self.least(*place, columns)).sum();
         widths + places.len().saturating_sub(1) * GAP.len()
@@ -206,12 +205,12 @@ impl Table {
         }
     }
 
-    /// Whether it is a text that gives way: all but the last, which has its own rule.
+    /// Whether it is a text that is shortened: all but the last column, which has its own rule.
     fn is_cut(&self, place: usize, columns: &[&Field]) -> bool {
         self.room.is_some() && columns[place].unit == Unit::Text && place + 1 < columns.len()
     }
 
-    /// What has no room, and how to see it.
+    /// Note on omitted columns, and how to show them.
     fn left_out(&self, columns: &[&Field], shown: &[usize]) -> String {
         let out: Vec<&str> = (0..columns.len())
             .filter(|place| !shown.contains(place))
@@ -228,7 +227,7 @@ impl Table {
 
     fn joined<'a>(&self, columns: &[&Field], text: impl Fn(usize) -> &'a str) -> String {
         let mut line = String::new();
-        // What the others leave.
+        // The remaining width.
         let is_cut = |place: &usize| self.is_cut(*place, columns);
         let texts: usize = self
             .shown
@@ -277,7 +276,7 @@ fn side(field: &Field) -> Side {
     }
 }
 
-/// Wide enough for what usually comes, so that widths seldom grow.
+/// Wide enough for common values, so that widths seldom grow.
 fn usual_width(field: &Field) -> usize {
     let usual = match field.unit {
         Unit::Count | Unit::Pages | Unit::Seconds | Unit::Factor => 8,
@@ -301,7 +300,7 @@ mod tests {
     const NAMES: &str = "TIME,REQUESTED,MISSED,HITS,REUSE%,PAGE-CACHE";
 
     #[test]
-    fn rows_stand_under_their_header() {
+    fn rows_align_with_header() {
         let mut blind = row(100, 0);
         blind
             .ledger
@@ -320,12 +319,12 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
         assert_eq!(
             written(Format::Table, NAMES, &rows, None, options()),
             expected,
-            "zero is 0, nothing asked for is -, unknown is ?, an estimate has its mark"
+            "zero is 0, no requests is -, unknown is ?, an estimate has its mark"
         );
     }
 
     #[test]
-    fn the_total_comes_last() {
+    fn total_is_the_last_line() {
         let text = written(
             Format::Table,
             "REQUESTED,HITS",
@@ -344,7 +343,7 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
     }
 
     #[test]
-    fn the_header_returns_only_where_asked() {
+    fn header_repeats_only_with_header_every() {
         let rows = vec![row(1, 0); 5];
         let heads = |header_every| {
             let options = crate::RowOptions {
@@ -355,13 +354,13 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
                 .matches("REQUESTED")
                 .count()
         };
-        assert_eq!(heads(None), 1, "in a file it stands once");
+        assert_eq!(heads(None), 1, "in a file it appears once");
         assert_eq!(heads(Some(2)), 3, "on a terminal before rows 1, 3 and 5");
         assert_eq!(heads(Some(0)), 5, "zero does not divide");
     }
 
     #[test]
-    fn widths_grow_and_stay() {
+    fn column_widths_grow_and_stay() {
         let rows = [row(1, 0), row(1_234_567_890_123, 0), row(2, 0)];
         let expected = [
             "REQUESTED    MISSED\n",
@@ -373,7 +372,7 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
         let text = written(Format::Table, "REQUESTED,MISSED", &rows, None, options());
         assert_eq!(
             text, expected,
-            "no number is cut, and the next row stands under the wide one"
+            "no number is cut, and the next row is aligned with the wide one"
         );
         let options = crate::RowOptions {
             header_every: Some(20),
@@ -388,7 +387,7 @@ TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE
     }
 
     #[test]
-    fn names_are_to_the_left_and_safe() {
+    fn names_are_left_aligned_and_escaped() {
         let mut named = row(1, 0);
         named.labels.command = Measured::Exact("a\u{1b}[31mb".into());
         let expected = "\
@@ -406,7 +405,7 @@ a\\x1b[31mb            1
     }
 
     #[test]
-    fn colour_is_on_the_header_only() {
+    fn only_the_header_is_coloured() {
         let style = Style {
             color: true,
             width: 80,
@@ -419,7 +418,7 @@ a\\x1b[31mb            1
         );
     }
 
-    /// A table of the columns that `stat` shows, on a terminal of so many columns.
+    /// A table of the columns of `stat`, on a terminal of this width.
     fn on_terminal(columns: usize, rows: &[cachewise_model::Row]) -> String {
         let options = crate::RowOptions {
             room: Some(columns),
@@ -431,7 +430,7 @@ a\\x1b[31mb            1
     }
 
     #[test]
-    fn a_narrow_terminal_gets_fewer_columns_and_is_told() {
+    fn narrow_terminal_omits_columns_with_a_note() {
         let rows = [row(131_072, 512), row(0, 0)];
         for (columns, header) in [
             (
@@ -463,18 +462,18 @@ a\\x1b[31mb            1
             assert_eq!(
                 text.matches("no room for").count(),
                 usize::from(columns < 112),
-                "what is left out is said once: {text}"
+                "the note appears once: {text}"
             );
         }
         assert!(
             on_terminal(80, &rows)
                 .starts_with("no room for EVICTED, BUFFERS, PAGE-CACHE: --columns shows them\n"),
-            "by name, with the way to see it"
+            "with names and the option to show them"
         );
     }
 
     #[test]
-    fn a_wide_number_takes_a_columns_place() {
+    fn wide_number_displaces_a_column() {
         let rows = [row(1, 0), row(1_234_567_890_123, 0), row(2, 0)];
         let text = on_terminal(80, &rows);
         assert!(
@@ -488,12 +487,12 @@ a\\x1b[31mb            1
         );
         assert!(
             text.contains("no room for HITS, EVICTED, BUFFERS, PAGE-CACHE: --columns"),
-            "with what is left out now: {text}"
+            "with the columns omitted now: {text}"
         );
     }
 
     #[test]
-    fn a_long_text_before_the_last_column_is_cut() {
+    fn long_text_before_last_column_is_cut() {
         let names = "resident_before_pages,note,path";
         let mut named = row(1, 0);
         named.subject.resident_before_pages = Measured::Exact(7);
@@ -513,17 +512,17 @@ a\\x1b[31mb            1
 RES-BEFORE  NOTE                            PATH
          7  7 mapped by a program of a...   /var/lib/db
 ";
-        assert_eq!(shown(Some(68)), narrow, "to what the others leave of it");
+        assert_eq!(shown(Some(68)), narrow, "to the remaining width");
         for text in [shown(None), shown(Some(90))] {
             assert!(
                 text.contains("of a long name (12345)  /var/lib/db"),
-                "where there is room it is whole: {text}"
+                "with enough room it is whole: {text}"
             );
         }
     }
 
     #[test]
-    fn columns_are_spared_for_the_sake_of_a_text() {
+    fn columns_are_omitted_for_a_text() {
         let columns =
             super::super::tests::columns("file_size_bytes,resident_before_pages,note,path");
         let mut named = row(1, 0);
@@ -534,12 +533,12 @@ RES-BEFORE  NOTE                            PATH
         let text = table.row(&named, &columns, Style::plain(62));
         assert!(
             text.contains("no room for SIZE") && text.contains("mapped by python3 (25520)  /db"),
-            "a path that is short leaves its room, too: {text}"
+            "a short path leaves its room to others: {text}"
         );
     }
 
     #[test]
-    fn a_terminal_may_change_its_size() {
+    fn set_room_changes_visible_columns() {
         let columns: Vec<&Field> = ["TIME", "REQUESTED", "MISSED", "HITS"]
             .map(|name| cachewise_model::field(name).unwrap())
             .into();
@@ -553,7 +552,7 @@ RES-BEFORE  NOTE                            PATH
             line(Some(30)).starts_with("no room for HITS: --columns\n  shows them\n"),
             "now there is less"
         );
-        assert_eq!(line(Some(30)).lines().count(), 1, "which is said once");
+        assert_eq!(line(Some(30)).lines().count(), 1, "noted once");
         assert!(line(None).contains("HITS"), "and now there is again");
     }
 }

@@ -1,4 +1,4 @@
-//! A summary as one JSON document with everything in it.
+//! A summary as one complete JSON document.
 
 use cachewise_model::{
     Figures, Kind, Measured, Row, SCHEMA_VERSION, Spread, Stall, Summary, Value,
@@ -113,13 +113,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_has_its_head_and_all_parts() {
+    fn document_has_head_and_all_parts() {
         let mut night = sample::night();
         night.findings = crate::report::sample::cold().findings;
         let json = json(&night, &SummaryOptions::default());
-        assert_eq!(json["findings"][0]["id"], "cold_start", "what is wrong");
+        assert_eq!(json["findings"][0]["id"], "cold_start", "the finding");
         assert_eq!(json["schema_version"], SCHEMA_VERSION, "which names it has");
-        assert_eq!(json["page_size_bytes"], 4096, "what a page is");
+        assert_eq!(json["page_size_bytes"], 4096, "the page size");
         assert_eq!(json["gaps"][0]["kind"], "not_recorded", "gaps");
         assert_eq!(json["totals"]["read_requested_pages"], 300, "sums");
         let read = (json["fields"].as_array().unwrap().iter())
@@ -127,7 +127,7 @@ mod tests {
             .unwrap();
         assert_eq!(read["max"], 200.0, "the most in a second");
         assert_eq!(read["total"], 300, "in all");
-        assert_eq!(json["processes"][0]["command"], "dd", "who did most");
+        assert_eq!(json["processes"][0]["command"], "dd", "the busiest process");
         let io = (json["stalls"].as_array().unwrap().iter())
             .find(|stall| stall["resource"] == "io" && stall["kind"] == "some")
             .unwrap();
@@ -135,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_null_with_its_reason() {
+    fn unknown_value_is_null_with_reason() {
         let json = json(&sample::night(), &SummaryOptions::default());
         let free = (json["fields"].as_array().unwrap().iter())
             .find(|field| field["id"] == "free_bytes")
             .unwrap();
         assert_eq!(free["max"], Json::Null, "not zero");
-        assert!(free["reason"].is_string(), "and says why");
+        assert!(free["reason"].is_string(), "with the reason");
     }
 }

@@ -1,8 +1,8 @@
-//! A recording in numbers, in any format: the output of `report`.
+//! Statistics of a recording, in any format: the output of `report`.
 //!
 //! # Layout
-//! - [`write_summary`], [`SummaryOptions`]: the whole.
-//! - [`figure`], [`length`], [`gap_text`]: a number of a field, a length of time, and a gap, for people.
+//! - [`write_summary`], [`SummaryOptions`]: the entry point.
+//! - [`figure`], [`length`], [`gap_text`]: a number of a field, a duration, and a gap, for people.
 //! - `text`: for people. `document`: JSON; `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -20,24 +20,24 @@ mod document;
 mod records;
 mod text;
 
-/// How a summary looks.
+/// Options of a summary.
 #[derive(Debug, Clone, Default)]
 pub struct SummaryOptions {
     /// For tables: colour and width.
     pub style: Style,
-    /// For tables: how many processes, files and control groups are named.
+    /// For tables: maximum processes, files and control groups to name.
     pub top: usize,
-    /// Only these numbers; `None` shows people those that tell most, and programs all.
+    /// Only these fields; `None` shows people the most important ones, and programs all.
     pub columns: Option<Vec<&'static Field>>,
 }
 
 /// Writes a summary.
 ///
-/// JSON has everything, indented; JSON lines the same on one line. CSV has a row per field. OpenMetrics has what
-/// counters add up to and gauges as they were last.
+/// JSON has everything, indented; JSON lines the same on one line. CSV has a row per field.
+/// OpenMetrics has the sums of counters and the last values of gauges.
 ///
 /// # Errors
-/// What the output says; a closed pipe is [`io::ErrorKind::BrokenPipe`].
+/// The output's error; a closed pipe is [`io::ErrorKind::BrokenPipe`].
 pub fn write_summary(
     mut out: impl Write,
     format: Format,
@@ -55,16 +55,16 @@ pub fn write_summary(
     out.flush()
 }
 
-/// Whether a field was asked for; all are where none were named.
+/// Whether a field was requested; all are if none were named.
 fn is_wanted(field: &Field, options: &SummaryOptions) -> bool {
     (options.columns.as_ref())
         .is_none_or(|columns| columns.iter().any(|column| column.id == field.id))
 }
 
-/// A number of a field in its own unit, as people read it: `1,234`, `0.3`, `12.0 MiB`, `99.61 %`.
+/// A number in its field's unit, for people: `1,234`, `0.3`, `12.0 MiB`, `99.61 %`.
 #[must_use]
 pub fn figure(unit: Unit, number: f64) -> String {
-    /// Above it, the fraction of a number says nothing.
+    /// Numbers above this need no fraction.
     const LARGE: f64 = 10.0;
     match unit {
         Unit::Bytes => Bytes(number.round() as u64).to_string(),
@@ -80,7 +80,7 @@ pub fn figure(unit: Unit, number: f64) -> String {
     }
 }
 
-/// A length of time for people: `0.25 s`, `12.3 s`, `5 min 3 s`, `8 h 0 min`, `3 d 4 h`.
+/// A duration for people: `0.25 s`, `12.3 s`, `5 min 3 s`, `8 h 0 min`, `3 d 4 h`.
 #[must_use]
 pub fn length(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -94,7 +94,7 @@ pub fn length(time: Duration) -> String {
     }
 }
 
-/// From when to when a gap is, and what it is, for people.
+/// Time and kind of a gap, for people.
 #[must_use]
 pub fn gap_text(gap: &Gap) -> String {
     let kind = gap.kind.meaning();
@@ -106,9 +106,9 @@ pub fn gap_text(gap: &Gap) -> String {
         (Some(begin), Some(end), Some(time)) => {
             format!("{begin} to {end}, {}: {kind}", length(time))
         }
-        (Some(begin), _, _) => format!("after {begin}, nobody knows for how long: {kind}"),
-        (_, Some(end), _) => format!("before {end}, nobody knows since when: {kind}"),
-        (None, None, _) => format!("nobody knows when: {kind}"),
+        (Some(begin), _, _) => format!("after {begin}, for an unknown time: {kind}"),
+        (_, Some(end), _) => format!("before {end}, since an unknown time: {kind}"),
+        (None, None, _) => format!("at an unknown time: {kind}"),
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_as_long_as_they_tell_something() {
+    fn figure_drops_useless_fractions() {
         for (unit, number, text) in [
             (Unit::Pages, 1_234.4, "1,234"),
             (Unit::Pages, 0.25, "0.2"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_have_two_units_at_most() {
+    fn length_has_at_most_two_units() {
         for (seconds, text) in [
             (0.25, "0.25 s"),
             (1.0, "1 s"),

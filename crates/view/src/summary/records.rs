@@ -61,7 +61,7 @@ pub(super) fn openmetrics(summary: &Summary, options: &SummaryOptions) -> io::Re
     let mut exposition = Exposition::new();
     exposition.page_size(summary.page_size);
     let row = summary.total.row();
-    // Ratios cannot be summed over machines; the counters that they are made of are here.
+    // Ratios cannot be summed over machines; their counters are here.
     for field in (summary.spreads.iter().map(|spread| spread.field))
         .filter(|field| field.unit != Unit::Ratio && is_wanted(field, options))
     {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_is_a_record() {
+    fn csv_has_a_record_per_field() {
         let text = csv(&sample::night(), &SummaryOptions::default()).unwrap();
         let line = text
             .lines()
@@ -94,12 +94,12 @@ mod tests {
         assert!(
             text.lines()
                 .any(|line| line.starts_with("free_bytes,gauge,bytes,false,0,,,,,,,,")),
-            "what is not known is empty, with a reason: {text}"
+            "an unknown value is empty, with a reason: {text}"
         );
     }
 
     #[test]
-    fn the_totals_are_an_exposition() {
+    fn openmetrics_holds_the_totals() {
         let text = openmetrics(&sample::night(), &SummaryOptions::default()).unwrap();
         assert!(
             text.contains("\ncachewise_read_requested_pages_total 300\n")

@@ -1,4 +1,4 @@
-//! A summary for people: head, gaps, numbers, time lost to waiting, who did most.
+//! A summary for people: head, gaps, statistics, stalls, the busiest rows.
 
 use cachewise_model::{
     Exactness, Figures, Gap, Kind, Measured, Place, Report, Spread, Stall, Summary, escaped,
@@ -10,7 +10,7 @@ use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
 use crate::report::{ReportOptions, closing, lost_text, tables};
 
-/// Shown unless others are asked for, where one of them is more than zero.
+/// Fields shown by default, if one of them is more than zero.
 const USUAL: [&str; 33] = [
     "read_requested_pages",
     "read_missed_pages",
@@ -47,10 +47,10 @@ const USUAL: [&str; 33] = [
     "oom_kills",
 ];
 
-/// These columns go first where a line has no room.
+/// Columns omitted first if a line has no room.
 const SPARED: [&str; 4] = ["P50", "P90", "P99", "SAMPLES"];
 
-/// More gaps than this are counted.
+/// More gaps are only counted.
 const GAPS: usize = 10;
 
 pub(super) fn summary(summary: &Summary, options: &SummaryOptions) -> String {
@@ -85,7 +85,7 @@ fn head(summary: &Summary, options: &SummaryOptions) -> String {
     };
     let sessions = match summary.sessions {
         0 | 1 => String::new(),
-        sessions => format!(", in {sessions} goes"),
+        sessions => format!(", in {sessions} sessions"),
     };
     let line = format!(
         "{} to {}, {}: {} sample{plural}{every}{sessions}",
@@ -177,7 +177,7 @@ fn numbers(summary: &Summary, options: &SummaryOptions) -> String {
     }
     let totals = shown.iter().map(|spread| match spread.field.kind {
         Kind::Counter => cell(&spread.total),
-        // A ratio of the sums says what the mean of ratios does not; a gauge adds up to nothing.
+        // A ratio of the sums differs from the mean of ratios; gauges have no sum.
         _ if spread.field.unit == cachewise_model::Unit::Ratio => cell(&spread.total),
         _ => String::new(),
     });
@@ -251,7 +251,7 @@ fn shown(number: Measured<f64>, unit: cachewise_model::Unit) -> String {
     }
 }
 
-/// Who did most; the tables of a run's report say it.
+/// The busiest rows, in the tables of a run's report.
 fn parts(summary: &Summary, options: &SummaryOptions) -> String {
     let total = &summary.total;
     let mut report = Report::new(
@@ -281,7 +281,7 @@ fn parts(summary: &Summary, options: &SummaryOptions) -> String {
     tables.join("\n")
 }
 
-/// What is wrong over the whole time.
+/// Findings over the whole time.
 fn findings(summary: &Summary, options: &SummaryOptions) -> String {
     closing::findings(&summary.findings, summary.blind.as_ref(), options.style)
 }
@@ -315,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_has_what_people_ask_first() {
+    fn summary_shows_head_statistics_and_busiest_rows() {
         let text = summary(&sample::night(), &options(100));
         let expected = "\
-2026-01-02T03:00:00.000Z to 2026-01-02T03:00:02.000Z, 2 s: 2 samples every 1 s, in 2 goes
+2026-01-02T03:00:00.000Z to 2026-01-02T03:00:02.000Z, 2 s: 2 samples every 1 s, in 2 sessions
 box, linux 6.18, 4.0 KiB pages, counted by tracepoints, exact to the page
 
 gap: 2026-01-02T03:00:01.000Z to 2026-01-02T03:10:01.000Z, 10 min 0 s: nobody recorded
@@ -350,11 +350,11 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
     }
 
     #[test]
-    fn findings_are_told_with_their_next_step() {
+    fn findings_show_their_next_step() {
         let mut night = sample::night();
         assert!(
             summary(&night, &options(100)).contains("findings: none\n"),
-            "silence would leave one wondering"
+            "the absence of findings is stated"
         );
         night.blind = Some(Blind {
             rules: vec!["direct_io"],
@@ -374,7 +374,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
     }
 
     #[test]
-    fn columns_that_are_asked_for_are_shown_and_no_others() {
+    fn requested_columns_are_shown_exclusively() {
         let options = SummaryOptions {
             columns: Some(vec![cachewise_model::field("free_bytes").unwrap()]),
             ..options(100)
@@ -382,12 +382,12 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
         let text = numbers(&sample::night(), &options);
         assert!(
             text.contains("FREE") && !text.contains("REQUESTED/s"),
-            "even if it is not known: {text}"
+            "even if unknown: {text}"
         );
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal() {
+    fn no_line_exceeds_the_terminal() {
         for columns in [40, 60, 80, 120] {
             let text = summary(&sample::night(), &options(columns));
             let widest = text.lines().map(width).max();
@@ -399,7 +399,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
     }
 
     #[test]
-    fn without_psi_it_is_said() {
+    fn missing_psi_is_reported() {
         let mut night = sample::night();
         for stall in &mut night.stalls {
             stall.seconds = Measured::not_offered("this kernel has none");
