@@ -1,6 +1,8 @@
-//! What `bench` adds to reading a cached file, beside a bare C loop that does the same reads: CPU time per operation.
+//! CPU time per operation that `bench` adds to reading a cached file, compared with a bare C loop
+//! of the same reads.
 //!
-//! Pairs are measured in turn, and medians compared, for what else the machine does changes from second to second.
+//! Runs alternate, and medians of pairs are compared, because the load of the machine changes from
+//! second to second.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -11,23 +13,23 @@ use std::time::Duration;
 use cachewise_bench::{Engine, Workload, make, run};
 use cachewise_units::Bytes;
 
-/// Fits into no CPU's cache.
+/// Larger than any CPU's cache.
 const FILE: Bytes = Bytes(256 << 20);
 
-/// How many times each is measured.
+/// Number of rounds.
 const ROUNDS: usize = 21;
 
-/// How much is read each time: a part of a second.
+/// Bytes per run: a part of a second.
 const READ: u64 = 2 << 30;
 
-/// The loop that does its system calls without libc's function around them: not to be reached by a program that
-/// calls libc, and so beside the limits.
+/// The loop with inline system calls: a program that calls libc cannot reach it, so the limits
+/// ignore it.
 const FLOOR: &str = "bare-pread";
 
-/// At most so many times the loop's CPU time, with times of operations and without.
+/// Maximum ratio to the loop's CPU time, with and without latencies.
 const LIMITS: (f64, f64) = (1.05, 1.02);
 
-/// What is compared: how operations are done, how much at a time.
+/// The arms: engine and chunk.
 const ARMS: [(Engine, u64); 6] = [
     (Engine::Pread, 4 << 10),
     (Engine::Pread, 64 << 10),
@@ -65,7 +67,7 @@ fn compare() -> Result<bool, Box<dyn Error>> {
         "engine", "chunk", "C loop", "--no-latency", "with latencies", "without libc"
     );
     let mut is_well = true;
-    // Arms to leave the others out: `-- mmap`.
+    // Names of arms select them: `-- mmap`.
     let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     for (engine, chunk) in ARMS {
         if only
@@ -77,7 +79,7 @@ fn compare() -> Result<bool, Box<dyn Error>> {
         let mut times = [const { Vec::new() }; 4];
         let has_floor = engine == Engine::Pread;
         for round in 0..ROUNDS {
-            // Not always in the same order: what comes first finds another CPU than what comes last.
+            // The order varies: the first run finds another state of the CPU than the last.
             let count = if has_floor { 4 } else { 3 };
             for place in 0..count {
                 let which = (place + round) % count;
@@ -89,7 +91,7 @@ fn compare() -> Result<bool, Box<dyn Error>> {
                 times[which].push(time);
             }
         }
-        // Of each round, as its runs are neighbours.
+        // Per round, because its runs are neighbours.
         let ratio = |which: usize| {
             median(
                 (0..ROUNDS)
@@ -123,7 +125,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// The C loop as a program.
+/// Compiles the C loop.
 fn compiled(directory: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/loop.c");
     let program = directory.join("io-loop");
@@ -154,7 +156,7 @@ fn of_bench(file: &Path, engine: Engine, chunk: u64, latency: bool) -> Result<f6
         engine,
         chunk: Bytes(chunk),
         bytes: Some(Bytes(READ)),
-        // Faults are not what is compared: this maps all that is read afterwards, as the loop does beforehand.
+        // Faults are not part of the comparison: this maps all pages in advance, as the loop does.
         warm_up: Duration::from_millis(if engine.is_mapped() { 250 } else { 1 }),
         interval: Duration::from_secs(60),
         latency,

@@ -1,8 +1,8 @@
-/* The bare loop that `bench` is compared with: the same reads at the same sort of places, by the same calls,
- * into the same sort of memory, and nothing else.
+/* The bare loop for comparison with `bench`: the same reads at the same kind of offsets, by the same calls, into the
+ * same kind of memory, and no other work.
  *
- * loop ENGINE FILE CHUNK OPERATIONS SEED: prints CPU time in nanoseconds per operation. ENGINE is `pread`, by libc as
- * programs do it, `bare-pread`, the floor, or `mmap-copy`. */
+ * loop ENGINE FILE CHUNK OPERATIONS SEED: prints CPU time in nanoseconds per operation. ENGINE is `pread`, by libc
+ * as in programs, `bare-pread`, the floor, or `mmap-copy`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -33,9 +33,8 @@ static uint64_t cpu(void)
 	       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000ull;
 }
 
-/* pread(2) without the function around it. What the kernel does against speculation leaves nothing behind from which
- * the CPU could tell where a function returns to: returning from libc's costs 130 ns of 1,400 at 4 KiB (AMD EPYC, Safe
- * RET), and from one of our own as much. */
+/* An inline pread(2). The kernel's mitigations against speculation clear the CPU's return predictions: returning from
+ * libc's function costs 130 ns of 1,400 at 4 KiB (AMD EPYC, Safe RET), and returning from one of ours as much. */
 static inline long bare_pread(int fd, void *buffer, size_t size, off_t place)
 {
 #if defined(__x86_64__)
@@ -62,7 +61,7 @@ static inline long bare_pread(int fd, void *buffer, size_t size, off_t place)
 #endif
 }
 
-/* Memory that begins at a page; large ones in huge pages, where there are some. */
+/* Page-aligned memory; large buffers in huge pages, if there are some. */
 static char *memory(uint64_t size)
 {
 	uint64_t huge = 2 << 20, whole = size < 256 << 10 ? size : (size + huge - 1) / huge * huge;
@@ -90,7 +89,7 @@ int main(int count, char **words)
 		map = mmap(0, found.st_size, PROT_READ, MAP_SHARED, fd, 0);
 		if (map == MAP_FAILED)
 			return 1;
-		/* Faults are not what is compared. */
+		/* Faults are not part of the comparison. */
 		for (off_t place = 0; place < found.st_size; place += 4096)
 			*(volatile char *)(map + place);
 	}

@@ -1,4 +1,4 @@
-//! [`Access`]: which places of a file are asked for, and [`Places`], one after the other.
+//! [`Access`]: distribution of offsets in a file, and [`Places`]: their sequence.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,31 +8,33 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::random::Random;
 
-/// Which places of the file are asked for.
+/// Distribution of offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Access {
-    /// Each as likely as any other.
+    /// All offsets are equally likely.
     Uniform,
-    /// Some far more likely than others: the n-th with 1/n to this power. They lie all over the file.
+    /// Zipf: the n-th most popular offset has a probability proportional to 1/n to this power.
+    /// Popular offsets are spread over the file.
     Zipf(f64),
-    /// Those around the middle of the file: the standard deviation is this part of its length, in per cent.
+    /// Normal around the middle of the file; the standard deviation is this share of its length, in
+    /// per cent.
     Normal(f64),
-    /// So many per cent of the accesses go to the first so many per cent of the file, the others to the rest.
+    /// A share of the accesses goes to the beginning of the file, the others to the rest.
     Hot {
-        /// Of 100 accesses.
+        /// Share of the accesses, in per cent.
         accesses: f64,
-        /// Of 100 parts of the file.
+        /// Share of the file, in per cent.
         of_file: f64,
     },
-    /// One after the other, from the beginning again at the end. Threads begin at different places.
+    /// Sequential, wrapping around at the end. Threads start at different offsets.
     Sequential,
-    /// So many per cent of the accesses follow the one before, the others go to any place.
+    /// This share of the accesses, in per cent, follows the previous one; the others are random.
     Mix(f64),
 }
 
 impl Access {
-    /// The forms that can be typed.
+    /// The forms on the command line.
     pub const FORMS: &'static str = "uniform, zipf:THETA, normal:PCT, hot:PCT_OF_ACCESSES:PCT_OF_FILE, sequential, mix:PCT_SEQUENTIAL";
 
     pub(crate) fn check(self) -> Result<(), Error> {
@@ -114,15 +116,15 @@ impl From<Access> for String {
     }
 }
 
-/// The places of one thread, one after the other: offsets in bytes.
+/// The sequence of offsets of one thread, in bytes.
 #[derive(Debug, Clone)]
 pub struct Places {
     random: Random,
     law: Law,
-    /// How many places there are, and how far one is from the next.
+    /// The number of offsets, and their distance.
     count: u64,
     step: u64,
-    /// That of the place before.
+    /// The previous offset.
     last: u64,
 }
 
@@ -136,10 +138,10 @@ enum Law {
 }
 
 impl Places {
-    /// The places of a file for thread `thread` of `threads`, from which `chunk` bytes are asked for each.
+    /// The offsets of thread `thread` of `threads`, each the start of a request of `chunk` bytes.
     ///
-    /// Aligned, there are as many as there are whole chunks, or one for what is smaller than a chunk; otherwise any
-    /// byte is one.
+    /// Aligned, there is an offset per whole chunk, or one if the file is smaller than a chunk;
+    /// otherwise every byte is an offset.
     #[must_use]
     pub fn new(
         access: Access,
@@ -173,7 +175,7 @@ impl Places {
                 sequential: part / 100.0,
             },
         };
-        // The first one asked for follows the last: each thread begins with its own part.
+        // The first request follows `last`: each thread starts with its own part.
         let first = (u128::from(count) * thread as u128 / threads.max(1) as u128) as u64;
         Places {
             random: Random::new(seed, thread as u64),
@@ -184,13 +186,13 @@ impl Places {
         }
     }
 
-    /// How many different places there are.
+    /// The number of different offsets.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The next one.
+    /// The next offset.
     #[inline]
     pub fn next_offset(&mut self) -> u64 {
         let place = match &self.law {
@@ -206,7 +208,8 @@ impl Places {
             }
             Law::Mix { sequential } => {
                 if *sequential >= 1.0 || self.random.part() < *sequential {
-                    // Not by a remainder, which takes as long as a small read's share of noise.
+                    // Without a remainder operation, which takes as long as the noise of a small
+                    // read.
                     let next = self.last + 1;
                     if next >= self.count { 0 } else { next }
                 } else {
@@ -219,11 +222,11 @@ impl Places {
     }
 }
 
-/// Where around the middle; what would lie outside of the file is drawn again.
+/// An offset around the middle; those outside of the file are drawn again.
 fn normal(random: &mut Random, count: u64, deviation: f64) -> u64 {
     let middle = count as f64 / 2.0;
     loop {
-        // Box and Muller: two even numbers make one of the bell.
+        // Box-Muller transform: two uniform numbers make a normal one.
         let (one, other) = (1.0 - random.part(), random.part());
         let away = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
         let place = middle + away * deviation;
@@ -233,7 +236,8 @@ fn normal(random: &mut Random, count: u64, deviation: f64) -> u64 {
     }
 }
 
-/// Sends ranks to places all over the file, each to its own: what is asked for most often should not be one stretch.
+/// Maps ranks to distinct offsets all over the file, so that the most popular ones are not
+/// adjacent.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     count: u64,
@@ -242,8 +246,8 @@ pub(crate) struct Spread {
 
 impl Spread {
     pub fn new(count: u64) -> Spread {
-        // By the golden section those that follow each other lie as far apart as they can, however many there are; and
-        // no two meet where step and count have no divisor in common.
+        // With the golden section, consecutive ranks are as far apart as possible, whatever their
+        // number. No two ranks collide if step and count have no common divisor.
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
         let count = count.max(1);
         let mut step = ((count as f64 * GOLDEN) as u64).clamp(1, count);
@@ -261,7 +265,7 @@ impl Spread {
     }
 }
 
-/// The greatest that both have in common (Euclid).
+/// The greatest common divisor (Euclid).
 fn divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -269,7 +273,8 @@ fn divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Ranks by Zipf's law, by rejection and inversion (Hörmann and Derflinger, 1996): no table, whatever the size.
+/// Ranks with a Zipf distribution, by rejection-inversion (Hörmann and Derflinger, 1996): no table,
+/// whatever the size.
 #[derive(Debug, Clone)]
 struct Zipf {
     theta: f64,
@@ -294,18 +299,18 @@ impl Zipf {
         zipf
     }
 
-    /// Of the curve 1/x^theta.
+    /// Value of the curve 1/x^theta.
     fn height(&self, x: f64) -> f64 {
         (-self.theta * x.ln()).exp()
     }
 
-    /// Below that curve, from 1 to x.
+    /// Area below that curve, from 1 to x.
     fn area(&self, x: f64) -> f64 {
         let log = x.ln();
         by_exponent((1.0 - self.theta) * log) * log
     }
 
-    /// Where the area is that.
+    /// Inverse of `area`.
     fn place(&self, area: f64) -> f64 {
         let t = (area * (1.0 - self.theta)).max(-1.0);
         (by_logarithm(t) * area).exp()
@@ -323,7 +328,7 @@ impl Zipf {
     }
 }
 
-/// (e^x - 1) / x, where x may be next to 0.
+/// (e^x - 1) / x, also for x near 0.
 fn by_exponent(x: f64) -> f64 {
     if x.abs() > 1e-8 {
         x.exp_m1() / x
@@ -332,7 +337,7 @@ fn by_exponent(x: f64) -> f64 {
     }
 }
 
-/// ln(1 + x) / x, where x may be next to 0.
+/// ln(1 + x) / x, also for x near 0.
 fn by_logarithm(x: f64) -> f64 {
     if x.abs() > 1e-8 {
         x.ln_1p() / x
@@ -372,7 +377,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_seed_means_the_same_places() {
+    fn same_seed_gives_the_same_offsets() {
         for access in ALL {
             assert_eq!(
                 drawn(access, 7, 1000),
@@ -390,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_read_as_they_are_shown() {
+    fn access_parses_its_printed_form() {
         for access in ALL {
             assert_eq!(access.to_string().parse(), Ok(access), "{access}");
         }
@@ -413,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hot_part_gets_its_share() {
+    fn hot_part_gets_its_share_of_accesses() {
         let drawn = drawn(
             Access::Hot {
                 accesses: 90.0,
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_is_steep_and_leaves_no_rank_out() {
+    fn zipf_matches_its_distribution_and_reaches_every_rank() {
         let count = 256;
         let zipf = Zipf::new(count, 1.0);
         let mut random = Random::new(1, 0);
@@ -435,7 +440,7 @@ mod tests {
         for _ in 0..200_000 {
             seen[zipf.rank(&mut random) as usize] += 1;
         }
-        // Of 200,000 the n-th has 200,000 / (n * H), with H = 6.124 for 256.
+        // Of 200,000, the n-th gets 200,000 / (n * H), with H = 6.124 for 256.
         for (rank, expected) in [(0, 32_657), (1, 16_328), (9, 3_266)] {
             let found = seen[rank];
             assert!(
@@ -443,11 +448,14 @@ mod tests {
                 "rank {rank}: {found} where {expected} are due"
             );
         }
-        assert!(seen.iter().all(|seen| *seen > 0), "the last ones come too");
+        assert!(
+            seen.iter().all(|seen| *seen > 0),
+            "the last ranks occur, too"
+        );
     }
 
     #[test]
-    fn in_sequence_all_are_met_once() {
+    fn sequential_visits_every_offset_once() {
         let mut met = drawn(Access::Sequential, 1, (FILE / CHUNK) as usize);
         assert_eq!(met[..3], [0, CHUNK, 2 * CHUNK], "from the beginning");
         met.sort_unstable();
@@ -462,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_go_to_places_of_their_own_all_over_the_file() {
+    fn spread_maps_ranks_to_distinct_distant_offsets() {
         for count in [1, 2, 3, 59, 1000, 65_536, 99_991, 1 << 18] {
             let spread = Spread::new(count);
             let mut met: Vec<u64> = (0..count).map(|rank| spread.place(rank)).collect();
@@ -478,14 +486,14 @@ mod tests {
             met.dedup();
             assert_eq!(met.len() as u64, count, "of {count}");
         }
-        // More than 64 bits hold on the way.
+        // Intermediate results exceed 64 bits.
         let spread = Spread::new(u64::MAX);
         assert!(spread.place(u64::MAX - 1) < u64::MAX, "a place");
     }
 
     proptest! {
         #[test]
-        fn no_place_is_outside(file in 1_u64..1 << 40, chunk in 1_u64..1 << 20, seed: u64, aligned: bool, which in 0..ALL.len()) {
+        fn offsets_stay_inside_the_file(file in 1_u64..1 << 40, chunk in 1_u64..1 << 20, seed: u64, aligned: bool, which in 0..ALL.len()) {
             let mut places = Places::new(ALL[which], file, chunk, aligned, seed, (1, 3));
             for _ in 0..50 {
                 let offset = places.next_offset();

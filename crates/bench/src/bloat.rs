@@ -1,4 +1,4 @@
-//! [`Bloater`]: the process that takes memory. It is one of its own so that the kernel can kill it without us.
+//! [`Bloater`]: the process that takes memory, separate so that the kernel can kill it alone.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,30 +12,30 @@ use rustix::process::{
 use crate::random::Random;
 use crate::{Bloat, BloatEnd, Error};
 
-/// What both processes see.
+/// Memory shared by both processes.
 #[repr(C)]
 struct Board {
-    /// How much it is to have, and has.
+    /// The requested amount, and the amount taken.
     wanted: AtomicU64,
     has: AtomicU64,
-    /// Why it could not begin, as a number of `errno`.
+    /// The `errno` of a failed start.
     failed: AtomicI32,
     is_begun: AtomicBool,
 }
 
-/// A child that has memory.
+/// A child process that takes memory.
 #[derive(Debug)]
 pub(crate) struct Bloater {
     pid: Pid,
     board: Shared,
     settings: Bloat,
     began: Instant,
-    /// By which signal it was killed, and when.
+    /// The signal that killed it, and the time.
     killed: Option<(i32, f64)>,
     is_gone: bool,
 }
 
-/// The board, in memory that a child shares.
+/// The board, in memory shared with the child.
 #[derive(Debug)]
 struct Shared(*mut Board);
 
@@ -69,17 +69,17 @@ impl Drop for Shared {
     }
 }
 
-/// What is written at a time.
+/// Bytes written at a time.
 const PIECE: u64 = 1 << 20;
 
-/// How long it sleeps where nothing more is wanted.
+/// Sleep if no more memory is requested.
 const NAP: Duration = Duration::from_millis(10);
 
 impl Bloater {
-    /// Starts it; it inherits the control group.
+    /// Starts the process, which inherits the control group.
     ///
     /// # Errors
-    /// There is no memory or no process to be had, or its place in the order of killing may not be set.
+    /// There is no memory or no process available, or its oom_score_adj cannot be set.
     pub fn start(settings: Bloat) -> Result<Bloater, Error> {
         let cannot = |why: String| Error::Invalid { what: "bloat", why };
         let board =
@@ -88,10 +88,12 @@ impl Bloater {
         let adjustment = decimal(settings.oom_score_adj, &mut adjustment);
         let page = cachewise_sys::page_size().get();
         let parent = rustix::process::getpid();
-        // Its signals are all blocked: handlers of ours would run in it, on pipes that it shares with us.
+        // All signals are blocked: otherwise our handlers would run in it, on pipes that it shares
+        // with us.
         let blocked = block_signals();
-        // SAFETY: what the child does until it is killed is system calls and its own memory; it takes no lock and
-        // allocates nothing, so it does not matter what other threads held when it was made.
+        // SAFETY: until it is killed, the child only makes system calls and uses its own memory; it
+        // takes no lock and allocates nothing, so locks of other threads at the time of the fork do
+        // not matter.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             child(board.get(), &settings, adjustment, page, parent);
@@ -120,7 +122,7 @@ impl Bloater {
                 let error = io::Error::from_raw_os_error(errno);
                 let hint = match errno {
                     libc::EACCES | libc::EPERM => {
-                        "; a place before that of others takes root: leave out --bloat-oom-score-adj, or give it 0 or more"
+                        "; a negative oom_score_adj needs root: leave out --bloat-oom-score-adj, or use 0 or more"
                     }
                     _ => "; take less",
                 };
@@ -131,12 +133,12 @@ impl Bloater {
         }
     }
 
-    /// How much it has.
+    /// The memory that it has.
     pub fn has(&self) -> u64 {
         self.board.get().has.load(Ordering::Relaxed)
     }
 
-    /// Asks for what is due by now, where `read` bytes have been read.
+    /// Requests the memory that is due after `read` bytes.
     pub fn ask(&mut self, read: u64) {
         let size = self.settings.size.0;
         let due = match (self.settings.as_read, self.settings.rate) {
@@ -150,23 +152,24 @@ impl Bloater {
             .store(due.min(size), Ordering::Relaxed);
     }
 
-    /// Whether all is taken before it is measured, and that is still to come.
+    /// Whether it still takes memory before the measurement.
     pub fn is_growing_first(&mut self) -> bool {
         let at_once = !self.settings.as_read && self.settings.rate.is_none();
         at_once && self.has() < self.settings.size.0 && self.is_alive()
     }
 
-    /// Counts time from now on.
+    /// Starts its clock.
     pub fn begin(&mut self) {
         self.began = Instant::now();
     }
 
-    /// Whether it is there; takes note of how it ended, where it is not.
+    /// Whether it is alive; records its end otherwise.
     pub fn is_alive(&mut self) -> bool {
         if self.is_gone {
             return false;
         }
-        // It is reaped at the end only: the kernel then adds what it read, from swap, to what this process has read.
+        // It is reaped only at the end: then the kernel adds its reads, from swap, to those of this
+        // process.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(self.pid), look) {
             Ok(None) | Err(rustix::io::Errno::INTR) => true,
@@ -187,7 +190,7 @@ impl Bloater {
         self.killed = signal.map(|signal| (signal, self.began.elapsed().as_secs_f64()));
     }
 
-    /// Ends it, where that has not happened by itself.
+    /// Ends it if it is still alive.
     pub fn end(mut self) -> BloatEnd {
         self.is_alive();
         let bytes = self.has();
@@ -199,13 +202,13 @@ impl Bloater {
 
 impl Drop for Bloater {
     fn drop(&mut self) {
-        // Of one that has ended the id is still its own.
+        // A zombie still owns its pid.
         let _ = kill_process(self.pid, Signal::KILL);
         while let Err(rustix::io::Errno::INTR) = waitpid(Some(self.pid), WaitOptions::empty()) {}
     }
 }
 
-/// A number in decimal without allocating.
+/// A number in decimal without allocation.
 fn decimal(number: i16, into: &mut [u8; 8]) -> &[u8] {
     let mut left = number.unsigned_abs();
     let mut place = into.len();
@@ -240,7 +243,7 @@ fn restore_signals(before: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
-/// What the child does, for ever.
+/// The endless loop of the child.
 fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: Pid) -> ! {
     let fail = |errno: i32| -> ! {
         board.failed.store(errno, Ordering::Release);
@@ -252,7 +255,7 @@ fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: 
     // SAFETY: system calls on constants and on our own stack.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // It may have ended before that was set.
+        // The parent may have ended before that was set.
         if libc::getppid() != parent.as_raw_nonzero().get() {
             libc::_exit(1);
         }
@@ -282,13 +285,13 @@ fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: 
     let memory: *mut u8 = memory.cast();
     let mut random = Random::new(0, u64::from(parent.as_raw_nonzero().get().unsigned_abs()));
     let mut has = 0;
-    // Which page is touched next, and how many are due in parts of a page.
+    // The next page to touch, and the number of pages due, with a fraction.
     let (mut next, mut due) = (0_u64, 0_f64);
     loop {
         let wanted = board.wanted.load(Ordering::Relaxed).min(size);
         if has < wanted {
             let piece = PIECE.min(wanted - has);
-            // SAFETY: the piece is inside of the mapping, which nobody else uses.
+            // SAFETY: the piece is inside of the mapping, which has no other user.
             let piece =
                 unsafe { std::slice::from_raw_parts_mut(memory.add(has as usize), piece as usize) };
             random.fill(piece);
@@ -311,7 +314,7 @@ fn child(board: &Board, settings: &Bloat, adjustment: &[u8], page: u64, parent: 
             } else {
                 0
             };
-            // SAFETY: below `part`, which is at most what there is.
+            // SAFETY: below `part`, which is at most the mapped size.
             unsafe { memory.add((next * page) as usize).read_volatile() };
         }
     }
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_what_is_asked_for_and_goes_with_us() {
+    fn bloater_takes_the_requested_memory_and_ends_with_its_parent() {
         let mut bloater = Bloater::start(Bloat::of(Bytes(8 << 20))).unwrap();
         grown(&mut bloater);
         let pid = bloater.pid.as_raw_nonzero();
@@ -343,7 +346,7 @@ mod tests {
         let kib: u64 = anon.trim().trim_end_matches(" kB").parse().unwrap();
         assert!(kib >= 8 << 10, "it really has it: {kib} KiB");
         let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
-        assert_eq!(score.trim(), "1000", "it is the first to be killed");
+        assert_eq!(score.trim(), "1000", "it is the first victim");
         let end = bloater.end();
         assert_eq!(
             end,
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn being_killed_is_noted() {
+    fn bloater_records_the_signal_that_killed_it() {
         let mut bloater = Bloater::start(Bloat::of(Bytes(1 << 20))).unwrap();
         grown(&mut bloater);
         kill_process(bloater.pid, Signal::KILL).unwrap();
@@ -369,14 +372,17 @@ mod tests {
         }
         let place = format!("/proc/{}", bloater.pid.as_raw_nonzero());
         let place = std::path::Path::new(&place);
-        assert!(place.exists(), "what it read is not ours before the end");
+        assert!(
+            place.exists(),
+            "its reads are not added to ours before the end"
+        );
         let killed = bloater.end().killed.map(|(signal, _)| signal);
         assert_eq!(killed, Some(libc::SIGKILL), "by which signal");
         assert!(!place.exists(), "then it is reaped");
     }
 
     #[test]
-    fn numbers_are_written_without_allocating() {
+    fn decimal_writes_numbers_without_allocating() {
         for number in [0, 7, 1000, -1000, i16::MIN] {
             let text = String::from_utf8(decimal(number, &mut [0; 8]).to_vec()).unwrap();
             assert_eq!(text, number.to_string(), "as everywhere");

@@ -1,4 +1,5 @@
-//! [`Counters`]: what the kernel counts while we work, and [`Counted`], the difference of two looks.
+//! [`Counters`]: the kernel's counters of this process and machine, and [`Counted`]: their values
+//! at one moment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,19 +14,19 @@ use cachewise_units::{Bytes, Pages};
 use crate::tally::Tally;
 use crate::{Figures, HitSource};
 
-/// Where the counters are read.
+/// Sources of the counters.
 #[derive(Debug)]
 pub(crate) struct Counters<'a> {
-    /// The one that was made for this, which knows where its pressure is.
+    /// Our own group, which knows the location of its pressure files.
     own: Option<&'a Group>,
     kernel: Kernel,
-    /// `None` where this kernel does not account what devices read.
+    /// `None` if this kernel does not account reads from devices.
     io: Option<OpenProcessIo>,
-    /// That of this process, where its memory has a limit.
+    /// The group of this process, if its memory is limited.
     pub group: Option<(Hierarchy, PathBuf)>,
 }
 
-/// What they were at one moment.
+/// Values at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     usage: Usage,
@@ -39,7 +40,7 @@ pub(crate) struct Counted {
 }
 
 impl<'a> Counters<'a> {
-    /// Those of this process, as it is placed now.
+    /// The counters of this process in its current group.
     ///
     /// # Errors
     /// The kernel's files cannot be read.
@@ -60,8 +61,8 @@ impl<'a> Counters<'a> {
         })
     }
 
-    /// Says where more of a file is resident than is charged to our control group: what is charged to another stays
-    /// whatever limit ours has, and reads of it cost nothing here.
+    /// Warns if more of a file is resident than is charged to our control group: pages charged to
+    /// another group stay whatever our limit, and reading them costs no I/O here.
     ///
     /// # Errors
     /// The kernel's files cannot be read.
@@ -77,7 +78,7 @@ impl<'a> Counters<'a> {
             return Ok(None);
         };
         let resident = resident.bytes(cachewise_sys::page_size());
-        // The kernel's own sums lag behind by a batch for each CPU.
+        // The kernel's sums lag by a batch per CPU.
         let slack = Bytes((4 << 20) + resident.0 / 100);
         Ok((resident > charged + slack).then(|| {
             format!(
@@ -88,7 +89,7 @@ impl<'a> Counters<'a> {
         }))
     }
 
-    /// Looks at all of them as a measurement begins: what looking costs is not counted to it.
+    /// Reads all counters at the start of a measurement, without counting the cost of reading them.
     ///
     /// # Errors
     /// The kernel's files cannot be read.
@@ -98,7 +99,7 @@ impl<'a> Counters<'a> {
         Ok(counted)
     }
 
-    /// Looks at all of them, at what was used before that.
+    /// Reads all counters; CPU time first, so that it excludes the cost of reading the others.
     ///
     /// # Errors
     /// The kernel's files cannot be read.
@@ -139,7 +140,7 @@ impl<'a> Counters<'a> {
     }
 }
 
-/// What was added; `None` where one of both is not told.
+/// The difference; `None` if one of them is unknown.
 fn more(now: Option<u64>, then: Option<u64>) -> Option<u64> {
     Some(now?.saturating_sub(then?))
 }
@@ -149,7 +150,7 @@ fn lost(now: Option<Stall>, then: Option<Stall>) -> Option<f64> {
 }
 
 impl Counted {
-    /// The figures of a stretch: what the kernel counted since `then`, and what the threads did.
+    /// The figures of an interval: the kernel's counters since `then`, and the threads' own.
     pub fn since(
         &self,
         then: &Counted,
@@ -160,7 +161,7 @@ impl Counted {
     ) -> Figures {
         let (now, group, of_group) = (self, self.group.as_ref(), then.group.as_ref());
         let cpu = |usage: &Usage| usage.user + usage.system;
-        // Of the group where there is one: the machine's would be those of everybody.
+        // From the group if there is one: the machine's include all other processes.
         let pick =
             |of: fn(&CgroupMemory) -> Option<u64>, machine: fn(&VmStat) -> Option<u64>| match (
                 group, of_group,
@@ -177,7 +178,7 @@ impl Counted {
             hit_operations: is_told.then_some(tally.hits),
             miss_operations: is_told.then_some(tally.misses),
             hit_bytes: matches!(hit_source, HitSource::Exact | HitSource::Nowait)
-                .then_some(tally.there),
+                .then_some(tally.cached),
             device_read_bytes: more(now.read, then.read),
             device_write_bytes: more(now.written, then.written),
             cpu_seconds: cpu(&now.usage)

@@ -1,51 +1,51 @@
-//! [`Error`]: what could not be measured, why, and what to do.
+//! [`Error`]: failed operation, cause and fix.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cachewise_units::{Bytes, Pages, escaped};
 
-/// Why there is no measurement.
+/// Reason for a failed measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting makes no sense, alone or beside another.
+    /// A setting is invalid, alone or with another.
     #[error("{what}: {why}")]
     Invalid {
-        /// Its name.
+        /// The setting.
         what: &'static str,
-        /// What is wrong with it, and what to write.
+        /// The fault, and a valid form.
         why: String,
     },
 
-    /// Something could not be done with a file.
+    /// A file operation failed.
     #[error("{operation} {}: {source}{advice}", escaped(path))]
     File {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
-        /// What to do, after "; ", where there is something to say.
+        /// The fix, after "; ", if there is one.
         advice: &'static str,
     },
 
-    /// There is less of the file than is asked for at a time.
+    /// The file is smaller than a chunk.
     #[error(
-        "{} has {size}, less than one chunk of {chunk}: take a smaller chunk or a larger file",
+        "{} has {size}, less than one chunk of {chunk}: use a smaller chunk or a larger file",
         escaped(path)
     )]
     TooSmall {
         /// The file.
         path: PathBuf,
-        /// How large it is.
+        /// Its size.
         size: Bytes,
-        /// What is to be asked for.
+        /// The chunk.
         chunk: Bytes,
     },
 
-    /// There is no room for the file that is to be made.
+    /// The file to be made does not fit.
     #[error(
         "cannot make {} of {wanted}: its file system has {free} free; make it smaller, or elsewhere",
         escaped(path)
@@ -53,29 +53,26 @@ pub enum Error {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// How large it is to be.
+        /// Its size.
         wanted: Bytes,
-        /// How much there is.
+        /// The free space.
         free: Bytes,
     },
 
-    /// Pages stayed in the page cache that were to go, so the measurement would not begin cold.
-    #[error(
-        "{stayed} of {} could not be put out of the page cache: {why}",
-        escaped(path)
-    )]
+    /// Pages remain in the page cache, so the measurement would not start cold.
+    #[error("{stayed} of {} could not be evicted: {why}", escaped(path))]
     NotEvicted {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// The number of pages.
         stayed: Pages,
-        /// What holds them, and what to do.
+        /// The reason, and the fix.
         why: String,
     },
 
-    /// The file became shorter while it was read.
+    /// The file shrank during the measurement.
     #[error(
-        "{} became shorter while it was read: somebody truncates it, so its figures would mean nothing",
+        "{} became shorter while it was read: another program truncates it, so its figures would be meaningless",
         escaped(path)
     )]
     Truncated {
@@ -83,30 +80,30 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A matrix's file asks for what cannot be.
+    /// A matrix file is invalid.
     #[error("{problem}")]
     Matrix {
-        /// What is wrong, where, and what to write.
+        /// The fault, its position, and a valid form.
         problem: String,
     },
 
-    /// It was asked to end before it began to measure.
+    /// Cancelled before the measurement started.
     #[error("interrupted before anything was measured")]
     Interrupted,
 
-    /// A control group could not be had.
+    /// A control group could not be used.
     #[error(transparent)]
     Control(#[from] cachewise_control::Error),
 
-    /// The kernel would not tell something.
+    /// The kernel's state could not be read.
     #[error(transparent)]
     Kernel(#[from] cachewise_kstat::Error),
 
-    /// A question about the file has no answer.
+    /// Residency of the file could not be read.
     #[error(transparent)]
     Residency(#[from] cachewise_residency::Error),
 
-    /// The kernel would not do something.
+    /// A system call failed.
     #[error(transparent)]
     Sys(#[from] cachewise_sys::Error),
 }
@@ -124,7 +121,7 @@ impl Error {
                 "; its file system is mounted read-only: take another directory"
             }
             Some(rustix::io::Errno::EXIST) => {
-                "; it is not written over: remove it, or give another name"
+                "; it is not overwritten: remove it, or use another name"
             }
             Some(rustix::io::Errno::FBIG) => {
                 "; a file may not be as large here (ulimit -f, or its file system): make a smaller one"
@@ -136,7 +133,7 @@ impl Error {
                 "; its directory is not there: make that first"
             }
             Some(rustix::io::Errno::NOENT) if operation == "open" => {
-                "; give one that is there, or a size, and it is made"
+                "; name an existing file, or set a size to make it"
             }
             _ => "",
         };

@@ -1,4 +1,4 @@
-//! [`Figures`]: what an interval or a whole measurement gave; [`Summary`]: a measurement.
+//! [`Figures`]: results of an interval or a whole measurement; [`Summary`]: a measurement.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,93 +11,95 @@ use serde::{Deserialize, Serialize};
 
 use crate::Workload;
 
-/// How hits are told from misses.
+/// Source of hits and misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HitSource {
-    /// The kernel said of each operation what was there, and whether it had to wait.
+    /// The kernel reported residency before each operation, and whether the operation waited.
     Exact,
-    /// Only whether it had to wait: a device that is fast enough passes for the page cache.
+    /// Only whether the operation waited: a fast device looks like the page cache.
     Nowait,
-    /// From major faults of the thread.
+    /// Major faults of the thread.
     Faults,
-    /// From what the thread had devices read.
+    /// Device reads of the thread.
     Device,
-    /// There is no cache to hit, or nobody looked.
+    /// There is no cache, or hits were not recorded.
     None,
 }
 
-/// What an interval, or a whole measurement, gave. `None` is what nobody told here; [`row`](Self::row) has the reason.
+/// Results of an interval, or of a whole measurement. `None` is an unknown value;
+/// [`row`](Self::row) has the reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// How long it was.
+    /// Its length.
     pub seconds: f64,
-    /// How many times something was asked for.
+    /// Number of operations.
     pub operations: u64,
-    /// What was asked for and came.
+    /// Requested bytes that were returned.
     pub useful_bytes: u64,
-    /// How the next three are known.
+    /// Source of the next three figures.
     pub hit_source: HitSource,
-    /// Operations that found all in the page cache.
+    /// Operations that found all pages in the page cache.
     pub hit_operations: Option<u64>,
-    /// Operations that had to wait.
+    /// Operations that waited.
     pub miss_operations: Option<u64>,
-    /// Bytes that were there when they were asked for.
+    /// Bytes that were cached when requested.
     pub hit_bytes: Option<u64>,
-    /// What devices read on behalf of this process.
+    /// Bytes that devices read for this process.
     pub device_read_bytes: Option<u64>,
-    /// What this process had devices write, or made dirty.
+    /// Bytes that this process wrote to devices, or made dirty.
     pub device_write_bytes: Option<u64>,
-    /// Processor time of this process.
+    /// CPU time of this process.
     pub cpu_seconds: f64,
     /// Faults of this process that waited for a device.
     pub major_faults: u64,
     /// All other faults.
     pub minor_faults: u64,
-    /// Whether refaults and memory are those of a control group with a limit; of the machine otherwise.
+    /// Whether refaults and memory are those of a control group with a limit; otherwise the
+    /// machine's.
     pub is_of_group: bool,
-    /// Pages of files that came back soon after they were thrown out.
+    /// File pages that were refaulted soon after their eviction.
     pub file_refault_pages: Option<u64>,
-    /// Memory of processes likewise.
+    /// Anonymous pages that were swapped in soon after they had been swapped out.
     pub anon_refault_pages: Option<u64>,
     /// Of the machine.
     pub swap_in_pages: Option<u64>,
     /// Of the machine.
     pub swap_out_pages: Option<u64>,
-    /// Charged to the control group at the end.
+    /// Memory charged to the control group at the end.
     pub memory_used_bytes: Option<u64>,
-    /// How often the control group came up against its limit.
+    /// Number of times the control group hit its limit.
     pub limit_reached: Option<u64>,
-    /// Processes killed for want of memory.
+    /// OOM kills.
     pub oom_kills: Option<u64>,
-    /// Time in which tasks waited, by PSI.
+    /// Time in which some task waited for a CPU (PSI).
     pub psi_cpu_some_seconds: Option<f64>,
-    /// Likewise for memory.
+    /// The same for memory.
     pub psi_memory_some_seconds: Option<f64>,
-    /// Likewise, all at once.
+    /// Time in which all tasks waited for memory.
     pub psi_memory_full_seconds: Option<f64>,
-    /// Likewise for I/O.
+    /// Time in which some task waited for I/O.
     pub psi_io_some_seconds: Option<f64>,
-    /// Likewise, all at once.
+    /// Time in which all tasks waited for I/O.
     pub psi_io_full_seconds: Option<f64>,
-    /// What the process has that takes memory.
+    /// Memory of the bloating process.
     pub bloat_bytes: Option<u64>,
-    /// How long operations took, where that was taken.
+    /// Latencies, if recorded.
     pub latency: Option<Latency>,
 }
 
-/// How long operations took.
+/// Latencies of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// All of them; `None` where there were none, here and below.
+    /// All operations; `None` if there were none, here and below.
     pub all: Option<Percentiles>,
-    /// Those that found all in the page cache.
+    /// Operations that found all pages in the page cache.
     pub hits: Option<Percentiles>,
-    /// Those that had to wait.
+    /// Operations that waited.
     pub misses: Option<Percentiles>,
 }
 
-/// So many of 100 took no longer, in seconds.
+/// Percentiles of latencies, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each is named after its share")]
 pub struct Percentiles {
@@ -108,40 +110,40 @@ pub struct Percentiles {
     pub max: f64,
 }
 
-/// How the process ended that took memory.
+/// End of the bloating process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BloatEnd {
-    /// What it had at the end.
+    /// Its memory at the end.
     pub bytes: u64,
-    /// The signal that killed it before its time, and after how many seconds; the run went on.
+    /// The signal that killed it early, and its time in seconds; the run went on.
     pub killed: Option<(i32, f64)>,
 }
 
 /// A measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// What was asked for.
+    /// The workload.
     pub workload: Workload,
-    /// What came of it, without preparation and warm-up.
+    /// The results, without preparation and warm-up.
     pub figures: Figures,
     /// The size of the file.
     pub file_size_bytes: u64,
-    /// Pages of it that were in the page cache when the measurement began; `None` where nobody tells.
+    /// Pages of it in the page cache at the start; `None` if unknown.
     pub resident_before_pages: Option<u64>,
-    /// And when it ended.
+    /// Pages of it in the page cache at the end.
     pub resident_after_pages: Option<u64>,
-    /// The control group it ran in, where that has a limit of memory.
+    /// Its control group, if that has a memory limit.
     pub cgroup: Option<PathBuf>,
-    /// Whether it was ended before its time.
+    /// Whether it was interrupted.
     pub interrupted: bool,
-    /// What became of the process that took memory.
+    /// The end of the bloating process.
     pub bloat: Option<BloatEnd>,
-    /// What makes the figures mean less than they seem to.
+    /// Reasons to trust the figures less.
     pub warnings: Vec<String>,
 }
 
-const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not tell it");
-const NO_LATENCY: Missing = Missing::NotOffered("the time of operations was not taken");
+const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not report it");
+const NO_LATENCY: Missing = Missing::NotOffered("latencies were not recorded");
 const NONE_SUCH: Missing = Missing::NotOffered("there was no such operation");
 const NO_GROUP: Missing = Missing::NotOffered("it ran in no control group with a limit of memory");
 const MICROSECONDS: f64 = 1e6;
@@ -150,26 +152,26 @@ fn told(number: Option<u64>) -> Count {
     number.map_or(Measured::Missing(NOT_TOLD), Measured::Exact)
 }
 
-/// A number of the whole machine where only a part of it is meant.
+/// A number of the whole machine, where a part of it is meant.
 fn of_machine(number: Option<u64>) -> Count {
     number.map_or(Measured::Missing(NOT_TOLD), |number| {
         Measured::Estimated(number, "of the whole machine, not of this run alone")
     })
 }
 
-/// A time in microseconds, as rows keep it.
+/// A time in microseconds, the unit of rows.
 fn time(seconds: Option<f64>) -> Count {
     told(seconds.map(|seconds| (seconds * MICROSECONDS).round() as u64))
 }
 
 impl HitSource {
-    /// A number that was found this way.
+    /// A number from this source.
     fn count(self, number: Option<u64>) -> Count {
         match (self, number) {
             (HitSource::Exact, Some(number)) => Measured::Exact(number),
             (HitSource::Nowait, Some(number)) => Measured::Estimated(
                 number,
-                "from RWF_NOWAIT alone, for which a device that is done at once is a hit: cachestat(2), since Linux 6.5, does not \
+                "from RWF_NOWAIT alone, which counts a read from a fast device as a hit: cachestat(2), since Linux 6.5, does not \
                  tell what was there",
             ),
             (HitSource::Faults, Some(number)) => Measured::Estimated(
@@ -178,14 +180,12 @@ impl HitSource {
             ),
             (HitSource::Device, Some(number)) => Measured::Estimated(
                 number,
-                "from what the thread had devices read, looked at after operations that took long; engine nowait tells exactly",
+                "from device reads of the thread, checked after slow operations; engine nowait is exact",
             ),
             (HitSource::None, _) => Measured::not_offered(
-                "it goes around the page cache, writes, or takes no times: nothing tells hits apart",
+                "it bypasses the page cache, writes, or records no latencies: hits are unknown",
             ),
-            (_, None) => {
-                Measured::not_offered("this engine does not tell parts of an operation apart")
-            }
+            (_, None) => Measured::not_offered("this engine does not report parts of an operation"),
         }
     }
 }
@@ -206,14 +206,14 @@ impl Percentiles {
 }
 
 impl Figures {
-    /// Bytes read from devices for each useful byte; `None` where nobody tells, or nothing was useful.
+    /// Bytes read from devices per useful byte; `None` if unknown, or without useful bytes.
     #[must_use]
     pub fn amplification(&self) -> Option<f64> {
         let read = self.device_read_bytes?;
         (self.useful_bytes > 0).then(|| read as f64 / self.useful_bytes as f64)
     }
 
-    /// As a line of a table; what it was done with comes from the workload.
+    /// As a row of a table, with the workload's settings.
     #[must_use]
     pub fn row(&self, workload: &Workload) -> Row {
         self.row_of(workload, "interval")
@@ -292,13 +292,13 @@ impl Figures {
 }
 
 impl Summary {
-    /// As a line of a table.
+    /// As a row of a table.
     #[must_use]
     pub fn row(&self) -> Row {
         let mut row = self.figures.row_of(&self.workload, "total");
         let resident = |pages: Option<u64>| {
             pages.map_or(
-                Measured::unknown("nobody tells this user what is resident"),
+                Measured::unknown("residency is unknown to this user"),
                 Measured::Exact,
             )
         };

@@ -1,8 +1,9 @@
-//! Reading and writing a file on purpose, and what that cost.
+//! Measures reads and writes of a file, and their cost.
 //!
-//! The crate leads with counters: bytes read from devices for each useful byte, hits and misses, faults, refaults,
-//! pressure. They repeat within a few per cent where the speed of the same runs varies by half. It is *not* a judge of
-//! a single run: only [`matrix`] compares, by statistics over many.
+//! The crate leads with counters: bytes read from devices per useful byte, hits and misses, faults,
+//! refaults, pressure. They repeat within a few per cent, while the speed of the same runs varies
+//! by half. The crate does not judge a single run: only [`matrix`] compares, with statistics over
+//! many.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
@@ -20,22 +21,25 @@
 //!     ..Workload::default()
 //! };
 //! let summary = run(&workload, &mut |_| {}, &AtomicBool::new(false))?;
-//! assert_eq!(summary.figures.useful_bytes, 4 << 20, "so much was read");
+//! assert_eq!(summary.figures.useful_bytes, 4 << 20, "that much was read");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Kernel
-//! Linux 5.6 for io_uring, 4.14 for [`Engine::Nowait`], any for the rest. Both tell hits exactly from 6.5 on, by cachestat(2).
+//! Linux 5.6 for io_uring, 4.14 for [`Engine::Nowait`], any for the rest. Both report exact hits
+//! from 6.5 on, by cachestat(2).
 //!
 //! # Layout
-//! - `workload`: [`Workload`], [`Engine`], [`Fill`], [`Advice`], [`Bloat`]: what is to be done.
-//! - `access`: [`Access`] and [`Places`]: where in the file; `random`: numbers by a seed.
-//! - `run`: [`run()`], [`Event`]: doing it; `work`: what each thread does, in portions.
-//! - `engine`: one file for each way to read or write.
-//! - `tally`: what a thread counts; `counters`: what the kernel counts; `figures`: [`Figures`], [`Summary`]: both together.
+//! - `workload`: [`Workload`], [`Engine`], [`Fill`], [`Advice`], [`Bloat`]: settings of a
+//!   measurement.
+//! - `access`: [`Access`] and [`Places`]: offsets in the file; `random`: numbers from a seed.
+//! - `run`: [`run()`], [`Event`]: the measurement; `work`: the loop of each thread, in portions.
+//! - `engine`: one file per kind of read or write.
+//! - `tally`: counters of a thread; `counters`: counters of the kernel; `figures`: [`Figures`],
+//!   [`Summary`]: both together.
 //! - `prepare`: the file: made, filled, evicted; `bloat`: the process that takes memory.
 //! - `rounds`: [`Rounds`], the programs of the case study.
-//! - [`matrix`]: settings times workloads, and what statistics say of them.
+//! - [`matrix`]: settings times workloads, and statistics.
 //! - `error`: [`Error`].
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

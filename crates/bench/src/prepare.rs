@@ -1,4 +1,4 @@
-//! The file before it is measured: made, filled, put out of the page cache.
+//! Preparation of the file: made, filled, evicted.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,10 +14,10 @@ use crate::access::Spread;
 use crate::random::Random;
 use crate::{Error, Fill, Workload};
 
-/// What is written, or read, at a time.
+/// Bytes written or read at a time.
 const PIECE: usize = 1 << 20;
 
-/// A file that was made to be measured; gone on drop, unless it is kept.
+/// A file made for a measurement; removed on drop, unless kept.
 #[derive(Debug)]
 pub struct Made {
     path: PathBuf,
@@ -25,13 +25,13 @@ pub struct Made {
 }
 
 impl Made {
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves it there.
+    /// Keeps the file.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
@@ -40,17 +40,17 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Whoever else removed it has done what this would.
+            // If another program removed it, nothing is left to do.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Makes a file of this size, which holds nothing that can be compressed but for so many per cent, and writes it to
-/// its disk. `progress` is told what is written so far.
+/// Makes a file of this size with incompressible data, except for `compress_pct` per cent, and
+/// writes it to disk. `progress` receives the bytes written so far.
 ///
 /// # Errors
-/// There is such a file already; its file system has no room, or cannot be written to. Nothing is left behind.
+/// The file exists; its file system has no room, or cannot be written. No file is left behind.
 pub fn make(
     path: &Path,
     size: Bytes,
@@ -61,7 +61,7 @@ pub fn make(
     make_as(path, path, size, compress_pct, progress, cancel)
 }
 
-/// The same, where the file has another name than the one that it is to have: errors tell of that.
+/// The same, for a file with a temporary name: errors use the final one.
 pub(crate) fn make_as(
     name: &Path,
     path: &Path,
@@ -98,7 +98,7 @@ pub(crate) fn make_as(
     Ok(made)
 }
 
-/// Says before anything is written that there is not enough room for it.
+/// Refuses a file that does not fit, before anything is written.
 fn room_for(path: &Path, wanted: Bytes) -> Result<(), Error> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -117,7 +117,7 @@ fn room_for(path: &Path, wanted: Bytes) -> Result<(), Error> {
     }
 }
 
-/// What a file is filled with.
+/// Content of a file.
 struct Contents {
     random: Random,
     piece: Vec<u8>,
@@ -134,7 +134,8 @@ impl Contents {
     }
 
     fn next_piece(&mut self) -> &[u8] {
-        // By pages, for zram and zswap compress pages: what can be compressed away is the zeros at each one's end.
+        // By page, because zram and zswap compress pages: the compressible part is the zeros at the
+        // end of each.
         let page = cachewise_sys::page_size().get() as usize;
         let incompressible = page - page * usize::from(self.compress_pct) / 100;
         for page in self.piece.chunks_mut(page) {
@@ -145,19 +146,19 @@ impl Contents {
     }
 }
 
-/// What of a file is in the page cache; `None` where nobody tells.
+/// Resident pages of the file; `None` if unknown.
 pub(crate) fn resident(file: &File) -> Option<Pages> {
     query(file, ByteRange::starting_at(0))
         .ok()
         .map(|counts| counts.cached)
 }
 
-/// Puts the file out of the page cache, and looks whether it went.
+/// Evicts the file, and verifies it.
 ///
 /// # Errors
-/// Pages stayed; nobody tells whether they did.
+/// Pages stayed, or their residency is unknown.
 pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
-    /// Somebody who reads it at this moment is done by the next time.
+    /// A concurrent reader is done by the next try.
     const TRIES: u32 = 3;
     let options = EvictOptions {
         sync: true,
@@ -173,7 +174,7 @@ pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
                 return Err(Error::NotEvicted {
                     path: path.to_owned(),
                     stayed: evicted.pages,
-                    why: format!("nobody tells whether they went, {why}; {}", why.advice()),
+                    why: format!("their residency is unknown, {why}; {}", why.advice()),
                 });
             }
         };
@@ -193,15 +194,15 @@ pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
         ),
         (
             reasons.locked,
-            "are locked by a process: `cachewise evict` says by which",
+            "are locked by a process: `cachewise evict` names it",
         ),
         (
             reasons.mapped,
-            "are mapped by a process: `cachewise evict` says by which",
+            "are mapped by a process: `cachewise evict` names it",
         ),
         (
             reasons.dirty + reasons.writeback,
-            "are still to be written: wait until nobody writes to it",
+            "are dirty: wait until no process writes to it",
         ),
     ];
     let why = why.iter().find(|(pages, _)| !pages.is_zero());
@@ -209,25 +210,25 @@ pub(crate) fn put_out(file: &File, path: &Path) -> Result<(), Error> {
         path: path.to_owned(),
         stayed,
         why: why.map_or_else(
-            || "somebody uses it: wait until nobody does, or measure `--fill as-found`".to_owned(),
+            || "a process uses it: wait until none does, or measure `--fill as-found`".to_owned(),
             |(pages, why)| format!("{pages} {why}"),
         ),
     })
 }
 
-/// Puts a file out of the page cache, and looks whether it went.
+/// Evicts a file, and verifies it.
 ///
 /// # Errors
-/// It cannot be opened; pages stayed, or nobody tells whether they did.
+/// It cannot be opened; pages stayed, or their residency is unknown.
 pub fn evict_all(path: &Path) -> Result<(), Error> {
     let file = cachewise_residency::open(path)?;
     put_out(&file, path)
 }
 
-/// Brings the file's pages into the state that is asked for.
+/// Brings the file's pages into the requested state.
 ///
 /// # Errors
-/// They did not go where they were to; the file cannot be read or written.
+/// They are not in that state; the file cannot be read or written.
 pub(crate) fn fill(
     workload: &Workload,
     size: Bytes,

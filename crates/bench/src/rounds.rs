@@ -1,4 +1,4 @@
-//! [`Rounds`]: the beginning of a file or disk, read again and again, around the page cache or through it.
+//! [`Rounds`]: repeated reads of the beginning of a file or disk, direct or through the page cache.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,10 +13,10 @@ use crate::engine::Buffer;
 use crate::target::Target;
 use crate::{Engine, Error, Workload};
 
-/// A file or disk of which the beginning is read, as the programs of the case study do.
+/// A file or disk whose beginning is read, as in the programs of the case study.
 ///
-/// It stays open from round to round, for a block device that nobody holds loses its cached pages; and its buffer is
-/// memory that is there already, so that a round's time is that of reading.
+/// It stays open between rounds, because a block device loses its cached pages when its last user
+/// closes it. Its buffer is allocated in advance, so that the time of a round is that of reading.
 #[derive(Debug)]
 pub struct Rounds {
     file: File,
@@ -25,10 +25,10 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Opens it, to read so much each round; less where it ends before.
+    /// Opens the file, to read this much each round; less if it ends before.
     ///
     /// # Errors
-    /// It cannot be opened, has no direct I/O, or is empty; direct I/O reads whole blocks only.
+    /// It cannot be opened, has no direct I/O, or is empty; direct I/O reads only whole blocks.
     pub fn open(path: &Path, size: Bytes, is_cached: bool) -> Result<Rounds, Error> {
         let workload = Workload {
             file: path.to_owned(),
@@ -41,22 +41,23 @@ impl Rounds {
             ..Workload::default()
         };
         let target = Target::open(&workload)?;
-        /// The smallest block that a disk has: what is no multiple of it fails with every one.
+        /// The smallest block size of disks: a size that is not a multiple of it fails with every
+        /// disk.
         const BLOCK: u64 = 512;
         if !is_cached && !size.0.is_multiple_of(BLOCK) {
             return Err(Error::Invalid {
                 what: "size",
                 why: format!(
-                    "{} bytes are not whole blocks of {BLOCK}, by which direct I/O goes; take a multiple of 4K",
+                    "{} bytes are not whole blocks of {BLOCK}, as direct I/O requires; use a multiple of 4K",
                     size.0
                 ),
             });
         }
         let length = usize::try_from(size.0).map_err(|_| Error::Invalid {
             what: "size",
-            why: "no buffer can have so much".to_owned(),
+            why: "no buffer can be that large".to_owned(),
         })?;
-        // A short file is no reason for a large buffer.
+        // A short file needs no large buffer.
         let end = target
             .size
             .0
@@ -64,7 +65,7 @@ impl Rounds {
         let length = length.min(usize::try_from(end).unwrap_or(length));
         let buffer = Buffer::new(length).map_err(|error| Error::Invalid {
             what: "size",
-            why: format!("there is no memory for it: {error}; read less at a time"),
+            why: format!("not enough memory for it: {error}; read less at a time"),
         })?;
         Ok(Rounds {
             file: target.file,
@@ -81,10 +82,10 @@ impl Rounds {
             .is_ok_and(|found| found.file_type().is_block_device())
     }
 
-    /// Reads once: how long it took, and how much there was.
+    /// Reads once; returns the time and the number of bytes.
     ///
     /// # Errors
-    /// The kernel would not read.
+    /// The read failed.
     pub fn round(&mut self) -> Result<(Duration, Bytes), Error> {
         let began = Instant::now();
         let buffer = self.buffer.as_mut();
@@ -94,7 +95,8 @@ impl Rounds {
                 Ok(0) => break,
                 Ok(more) => got += more,
                 Err(Errno::INTR) => {}
-                // After the end of a file that is not of whole blocks, direct I/O would go on beside them.
+                // After the end of a file that is not a multiple of the block, the next direct read
+                // would be unaligned.
                 Err(Errno::INVAL) if got > 0 => break,
                 Err(errno) => return Err(Error::file("read", &self.path, errno)),
             }
@@ -108,18 +110,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_the_file_ends_a_round() {
+    fn round_ends_at_the_end_of_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), vec![1; 10_000]).unwrap();
         let mut rounds = Rounds::open(file.path(), Bytes(1 << 30), true).unwrap();
         for _ in 0..2 {
             let (_, bytes) = rounds.round().unwrap();
-            assert_eq!(bytes, Bytes(10_000), "what there is, each time");
+            assert_eq!(bytes, Bytes(10_000), "the whole file, each time");
         }
     }
 
     #[test]
-    fn parts_of_blocks_are_refused_before_reading() {
+    fn open_refuses_partial_blocks() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 10_000]).unwrap();
@@ -127,7 +129,7 @@ mod tests {
             Err(Error::Invalid { what: "size", why }) => {
                 assert!(
                     why.contains("multiple of 4K"),
-                    "what to write is said: {why}"
+                    "the valid form is named: {why}"
                 );
             }
             Err(error) => println!("skipped: direct I/O: {error}"),

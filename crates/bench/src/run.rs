@@ -1,4 +1,4 @@
-//! [`run()`]: one measurement, from the file's preparation to the sum.
+//! [`run()`]: one measurement, from the preparation of the file to the sums.
 
 use std::io;
 use std::sync::Mutex;
@@ -20,54 +20,54 @@ use crate::target::Target;
 use crate::work::{Pace, Shared, drive, drive_ring};
 use crate::{Engine, Error, Figures, Fill, HitSource, Made, Places, Summary, Workload};
 
-/// What comes before a measurement.
+/// Steps before a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preparation {
-    /// A file that is not there is made.
+    /// A missing file is made.
     Making,
-    /// Pages of the file are brought into the state that is asked for.
+    /// The file's pages are brought into the requested state.
     Filling,
-    /// The process beside it takes memory.
+    /// The bloating process takes memory.
     Growing,
 }
 
 impl Preparation {
-    /// In words.
+    /// Its name for people.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Preparation::Making => "writing the file",
-            Preparation::Filling => "bringing the file's pages into place",
+            Preparation::Filling => "preparing the page cache",
             Preparation::Growing => "taking memory",
         }
     }
 }
 
-/// What happens while it runs.
+/// Events of a measurement.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Something is prepared: what, and how much of how much is done. `total` is 0 where nobody knows.
+    /// A preparation step, with its progress. `total` is 0 if unknown.
     Preparing {
-        /// What.
+        /// The step.
         what: Preparation,
         /// Bytes, or milliseconds of a warm-up.
         done: Bytes,
-        /// Likewise.
+        /// The same unit.
         total: Bytes,
     },
-    /// It is measured from now on.
+    /// The measurement starts.
     Started,
-    /// An interval is over: its figures, and those of all so far but for latencies.
+    /// An interval has ended: its figures, without latencies of the total.
     Interval {
-        /// Of the interval.
+        /// Figures of the interval.
         figures: &'a Figures,
         /// Useful bytes so far.
         bytes: Bytes,
         /// Time so far.
         elapsed: Duration,
     },
-    /// Between intervals, a few times a second.
+    /// Progress between intervals, a few times a second.
     Tick {
         /// Time so far.
         elapsed: Duration,
@@ -76,15 +76,15 @@ pub enum Event<'a> {
     },
 }
 
-/// How often it is looked whether somebody wants it to end.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval of checks for cancellation.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Does what the workload says, tells what happens, and sums up. Ends early, with what was measured so far, when
-/// `cancel` becomes true. Only one at a time makes sense: counters are those of the process.
+/// Runs the workload, reports events, and sums up. When `cancel` becomes true it ends early with
+/// the results so far. Run only one at a time: the counters are those of the process.
 ///
 /// # Errors
-/// A setting makes no sense; the file cannot be made, read, or brought into the state asked for; the control group
-/// cannot be had. Nothing is left behind: files and groups that were made for it are gone.
+/// A setting is invalid; the file cannot be made, read, or prepared; the control group cannot be
+/// made. Files and groups made for it are removed.
 pub fn run(
     workload: &Workload,
     watch: &mut dyn FnMut(&Event<'_>),
@@ -96,7 +96,7 @@ pub fn run(
         return Err(Error::Invalid {
             what: "engine",
             why: format!(
-                "write would overwrite {}, which is there already: give a size and a name that is not there, or say \
+                "write would overwrite {}, which is there already: use a size and a new name, or set \
                  --overwrite",
                 cachewise_units::escaped(&workload.file)
             ),
@@ -105,7 +105,7 @@ pub fn run(
     if workload.fill == Fill::Write && made.is_none() && !workload.overwrite {
         return Err(Error::Invalid {
             what: "fill",
-            why: "write would overwrite a file that is there already: give a size and a name that is not there, or \
+            why: "write would overwrite a file that is there already: use a size and a new name, or set \
                   say --overwrite"
                 .to_owned(),
         });
@@ -115,7 +115,7 @@ pub fn run(
     }
     let target = Target::open(workload)?;
     buffers_fit(workload)?;
-    // Before anything is charged to it; it goes last, with what is charged to it.
+    // Made before any charge, and dropped last, after all charges.
     let group = group(workload)?;
     let summary = prepared(workload, &target, group.as_ref(), watch, cancel);
     drop(target);
@@ -131,14 +131,14 @@ pub fn run(
     }
 }
 
-/// Refuses buffers that would take what the machine needs itself: they are all touched.
+/// Refuses buffers larger than available memory: all of them are touched.
 fn buffers_fit(workload: &Workload) -> Result<(), Error> {
     let buffers = workload.buffers();
     match Kernel::new().meminfo()?.available {
         Some(available) if buffers.0 > available.0 / 2 => Err(Error::Invalid {
             what: "chunk",
             why: format!(
-                "{} buffers of {} take {buffers}, and {available} of memory are to be had: take fewer threads and \
+                "{} buffers of {} take {buffers}, but only {available} of memory are available: use fewer threads and \
                  requests, or smaller chunks",
                 workload.threads as u64 * u64::from(workload.depth),
                 workload.chunk
@@ -148,7 +148,7 @@ fn buffers_fit(workload: &Workload) -> Result<(), Error> {
     }
 }
 
-/// Makes the file where a size is given and it is not there.
+/// Makes a missing file if there is a size.
 fn made(
     workload: &Workload,
     watch: &mut dyn FnMut(&Event<'_>),
@@ -166,7 +166,7 @@ fn made(
         });
     }
     if let Ok(found) = std::fs::metadata(path) {
-        // Another size than the one asked for would be measured without a word.
+        // A file of another size must not be measured silently.
         if found.is_file() && found.len() != size.0 {
             return Err(Error::Invalid {
                 what: "size",
@@ -189,13 +189,13 @@ fn made(
     make(path, size, workload.compress_pct, &mut tell, cancel).map(Some)
 }
 
-/// A group of this process's own, with limits, and this process in it.
+/// Makes a group with limits, and moves this process into it.
 fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     let Some(max) = workload.memory_max else {
         return Ok(None);
     };
     let kernel = Kernel::new();
-    // What runs left that were killed; what cannot be removed now is in nobody's way.
+    // Groups of killed runs; those that cannot be removed now do no harm.
     let _ = cachewise_control::sweep(&kernel, &[]);
     let group = Group::create(&kernel, "bench")?;
     group.limit(&Limits {
@@ -208,7 +208,7 @@ fn group(workload: &Workload) -> Result<Option<Group>, Error> {
     Ok(Some(group))
 }
 
-/// Says where swap is limited, or memory taken that should be swapped, and there is none to be had.
+/// Warns if the workload needs swap and there is none free.
 fn no_swap(workload: &Workload) -> Result<Option<String>, Error> {
     if workload.swap_max.is_none_or(Bytes::is_zero) {
         return Ok(None);
@@ -220,7 +220,7 @@ fn no_swap(workload: &Workload) -> Result<Option<String>, Error> {
                 "this machine has no swap, so none is used, whatever its limit (swapon)".to_owned(),
             ),
             (false, true) => Some(format!(
-                "swap is full, all {} of it: nothing more can be swapped, whatever its limit",
+                "swap is full, all {}: no more memory can be swapped, whatever its limit",
                 memory.swap_total
             )),
             (false, false) => None,
@@ -228,7 +228,7 @@ fn no_swap(workload: &Workload) -> Result<Option<String>, Error> {
     )
 }
 
-/// All that comes after the file is there.
+/// All steps after the file exists.
 fn prepared(
     workload: &Workload,
     target: &Target,
@@ -266,10 +266,10 @@ fn prepared(
                 done: Bytes(bloater.has()),
                 total: workload.bloat.map_or(Bytes::ZERO, |bloat| bloat.size),
             });
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
     }
-    let course = Course {
+    let course = Measurement {
         workload,
         hit_source: hit_source(workload, target),
         counters: &counters,
@@ -282,11 +282,11 @@ fn prepared(
     if let Some((signal, after)) = bloat.as_ref().and_then(|bloat| bloat.killed) {
         let bytes = Bytes(bloat.as_ref().map_or(0, |bloat| bloat.bytes));
         let why = match signal {
-            libc::SIGKILL => " (for want of memory, where oom_kills says so)",
+            libc::SIGKILL => " (out of memory, if oom_kills counts it)",
             _ => "",
         };
         warnings.push(format!(
-            "the process that takes memory was killed by signal {signal}{why} {after:.1} s after the start, when it had {bytes}; \
+            "the bloating process was killed by signal {signal}{why} {after:.1} s after the start, when it had {bytes}; \
              the measurement went on without it"
         ));
     }
@@ -303,8 +303,8 @@ fn prepared(
     })
 }
 
-/// A measurement under way.
-struct Course<'a> {
+/// A running measurement.
+struct Measurement<'a> {
     workload: &'a Workload,
     hit_source: HitSource,
     counters: &'a Counters<'a>,
@@ -313,18 +313,18 @@ struct Course<'a> {
     bloater: &'a mut Option<Bloater>,
 }
 
-/// How a wait ended.
+/// Outcome of a wait.
 enum Waited {
     /// The time is up.
     Time,
     /// All threads have ended.
     Done,
-    /// Somebody wants it to end.
+    /// The caller cancelled.
     Cancelled,
 }
 
-impl Course<'_> {
-    /// Runs the threads, and returns what they did, and whether they were interrupted.
+impl Measurement<'_> {
+    /// Runs the threads; returns the results, and whether they were interrupted.
     fn measured(mut self, target: &Target) -> Result<(Figures, bool), Error> {
         let workload = self.workload;
         let fail = |source: io::Error| failed(workload, source);
@@ -332,7 +332,7 @@ impl Course<'_> {
             true => Some(Map::new(target.fd(), target.size.0, workload.advice).map_err(fail)?),
             false => None,
         };
-        // Finding out how fast the clock runs takes a while: not within the measurement.
+        // Calibrating the clock takes a while: keep it out of the measurement.
         let clock = workload.latency.then(Clock::new);
         let shared = Shared::new();
         let slots: Vec<Mutex<Tally>> =
@@ -341,7 +341,7 @@ impl Course<'_> {
                 .collect();
         let (ended, ends) = channel();
         std::thread::scope(|scope| {
-            // Whatever comes, threads end before the scope can.
+            // In every case, threads end before the scope.
             let _stop = StopOnDrop(&shared.stop);
             for (thread, slot) in slots.iter().enumerate() {
                 let (ended, map, clock, shared) =
@@ -349,7 +349,7 @@ impl Course<'_> {
                 let work = move || {
                     let result = thread_work(workload, target, map, thread, slot, shared, clock);
                     shared.ready.fetch_add(1, Ordering::Release);
-                    // The receiver goes only where another thread has failed.
+                    // The receiver is gone only after another thread's failure.
                     let _ = ended.send(result);
                 };
                 let name = format!("bench-{thread}");
@@ -400,7 +400,7 @@ impl Course<'_> {
             };
             if is_last {
                 shared.stop.store(true, Ordering::Relaxed);
-                // Operations under way belong to it: they are waited for.
+                // Running operations belong to the measurement: wait for them.
                 while let Ok(result) = ends.recv() {
                     result.map_err(|source| failed(workload, source))?;
                 }
@@ -410,7 +410,7 @@ impl Course<'_> {
             let (now, now_at) = (self.counters.look()?, Instant::now());
             let figures = self.figures(&now, &last, now_at - last_at, &part);
             total.take(&mut part);
-            // An end just after an interval's is no interval of its own.
+            // An end just after an interval's end is no interval of its own.
             if figures.operations > 0 || !is_last {
                 (self.watch)(&Event::Interval {
                     figures: &figures,
@@ -433,7 +433,7 @@ impl Course<'_> {
         now.since(then, time, tally, self.hit_source, bloat)
     }
 
-    /// Waits until then, or until something happens before.
+    /// Waits until then, or until an earlier event.
     fn wait(
         &mut self,
         ends: &Receiver<io::Result<()>>,
@@ -447,7 +447,7 @@ impl Course<'_> {
             if now >= until {
                 return Ok(Waited::Time);
             }
-            match ends.recv_timeout(LOOK.min(until - now)) {
+            match ends.recv_timeout(CHECK_INTERVAL.min(until - now)) {
                 Ok(Ok(())) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Err(source)) => return Err(failed(self.workload, source)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(Waited::Done),
@@ -459,7 +459,7 @@ impl Course<'_> {
             let is_due = ticked.elapsed() >= TICK;
             let asks = self.bloater.is_some() || is_due;
             if let (true, Some((began, shared, _))) = (asks, measured) {
-                // By what is left, as that needs no thread's attention.
+                // From the remaining bytes, which needs no thread's attention.
                 if let (Some(all), left) =
                     (self.workload.bytes, shared.left.load(Ordering::Relaxed))
                 {
@@ -481,10 +481,10 @@ impl Course<'_> {
     }
 }
 
-/// How often somebody who watches is told.
+/// Interval of progress events.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Tells threads to stop when it goes.
+/// Tells threads to stop on drop.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -493,7 +493,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 fn thread_work(
     workload: &Workload,
     target: &Target,
@@ -540,7 +540,7 @@ fn hit_source(workload: &Workload, target: &Target) -> HitSource {
     match workload.engine {
         Engine::Nowait | Engine::IoUring if target.is_told => HitSource::Exact,
         Engine::Nowait | Engine::IoUring => HitSource::Nowait,
-        // Without times an operation with several faults passes for several.
+        // Without latencies, an operation with several faults counts as several.
         Engine::MmapCopy | Engine::MmapTouch
             if workload.latency
                 || workload.aligned && workload.chunk.0 <= cachewise_sys::page_size().get() =>
@@ -552,7 +552,7 @@ fn hit_source(workload: &Workload, target: &Target) -> HitSource {
     }
 }
 
-/// What a thread's failure means.
+/// The error for a thread's failure.
 fn failed(workload: &Workload, source: io::Error) -> Error {
     let path = &workload.file;
     if source.kind() == io::ErrorKind::UnexpectedEof {
@@ -563,7 +563,7 @@ fn failed(workload: &Workload, source: io::Error) -> Error {
     match (workload.engine, source.raw_os_error()) {
         (Engine::Nowait, Some(libc::EOPNOTSUPP)) => advised(
             "preadv2 with RWF_NOWAIT",
-            "; its file system does not tell without waiting: take engine pread",
+            "; its file system does not support RWF_NOWAIT: use engine pread",
         ),
         (Engine::IoUring, Some(libc::ENOSYS | libc::EPERM)) => advised(
             "io_uring_setup",
@@ -572,7 +572,7 @@ fn failed(workload: &Workload, source: io::Error) -> Error {
         ),
         (Engine::Direct, Some(libc::EINVAL)) => advised(
             "pread with O_DIRECT",
-            "; direct I/O goes by the device's blocks: a chunk of a multiple of 4K, and aligned",
+            "; direct I/O needs whole blocks of the device: use an aligned chunk of a multiple of 4K",
         ),
         (Engine::Write, _) => Error::file("write", path, source),
         (Engine::MmapCopy | Engine::MmapTouch, _) => Error::file("mmap", path, source),

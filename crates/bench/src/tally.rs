@@ -1,42 +1,42 @@
-//! [`Tally`]: what a thread counts of its own operations.
+//! [`Tally`]: a thread's counters of its own operations.
 
 use hdrhistogram::Histogram;
 
 use crate::{Latency, Percentiles};
 
-/// Whether an operation found what it asked for.
+/// Outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// All of it.
+pub(crate) enum Outcome {
+    /// All pages were cached.
     Hit,
-    /// Something had to be waited for.
+    /// The operation waited.
     Miss,
-    /// Nobody can tell.
+    /// Unknown.
     Unknown,
 }
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Done {
-    /// What came.
+    /// Returned bytes.
     pub bytes: u64,
-    /// What of that was there, as far as that is told.
-    pub there: u64,
-    pub found: Found,
+    /// Cached bytes among them, as far as known.
+    pub cached: u64,
+    pub outcome: Outcome,
 }
 
-/// The longest that is told apart, in nanoseconds: ten minutes.
+/// The maximum latency in the histogram, in nanoseconds: ten minutes.
 const LONGEST: u64 = 600_000_000_000;
 
-/// Digits of a latency that count: within 1 %, and small enough for a CPU's cache.
+/// Significant digits of a latency: within 1 %, and small enough for a CPU's cache.
 const DIGITS: u8 = 2;
 
-/// What was counted since it was last taken.
+/// Counts since the last reset.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub operations: u64,
     pub bytes: u64,
-    pub there: u64,
+    pub cached: u64,
     pub hits: u64,
     pub misses: u64,
     times: Option<Times>,
@@ -49,7 +49,7 @@ struct Times {
     unknown: Histogram<u64>,
 }
 
-/// Bounds that are in order by themselves.
+/// The bounds are valid.
 fn histogram() -> Histogram<u64> {
     match Histogram::new_with_bounds(1, LONGEST, DIGITS) {
         Ok(histogram) => histogram,
@@ -62,7 +62,7 @@ impl Tally {
         Tally {
             operations: 0,
             bytes: 0,
-            there: 0,
+            cached: 0,
             hits: 0,
             misses: 0,
             times: is_timed.then(|| Times {
@@ -77,40 +77,40 @@ impl Tally {
     pub fn count(&mut self, done: Done) {
         self.operations += 1;
         self.bytes += done.bytes;
-        self.there += done.there;
-        match done.found {
-            Found::Hit => self.hits += 1,
-            Found::Miss => self.misses += 1,
-            Found::Unknown => {}
+        self.cached += done.cached;
+        match done.outcome {
+            Outcome::Hit => self.hits += 1,
+            Outcome::Miss => self.misses += 1,
+            Outcome::Unknown => {}
         }
     }
 
-    /// Counts the time of an operation, too.
+    /// Also counts the latency of an operation.
     #[inline]
     pub fn count_timed(&mut self, done: Done, nanoseconds: u64) {
         self.count(done);
         if let Some(times) = &mut self.times {
-            let histogram = match done.found {
-                Found::Hit => &mut times.hits,
-                Found::Miss => &mut times.misses,
-                Found::Unknown => &mut times.unknown,
+            let histogram = match done.outcome {
+                Outcome::Hit => &mut times.hits,
+                Outcome::Miss => &mut times.misses,
+                Outcome::Unknown => &mut times.unknown,
             };
             histogram.saturating_record(nanoseconds);
         }
     }
 
-    /// So many that were taken for hits were none.
+    /// Turns this many hits into misses.
     pub fn were_misses(&mut self, count: u64) {
         let count = count.min(self.hits);
         self.hits -= count;
         self.misses += count;
     }
 
-    /// Adds what another has counted, and sets that to nothing.
+    /// Adds another tally, and resets that one.
     pub fn take(&mut self, other: &mut Tally) {
         self.operations += std::mem::take(&mut other.operations);
         self.bytes += std::mem::take(&mut other.bytes);
-        self.there += std::mem::take(&mut other.there);
+        self.cached += std::mem::take(&mut other.cached);
         self.hits += std::mem::take(&mut other.hits);
         self.misses += std::mem::take(&mut other.misses);
         if let (Some(to), Some(from)) = (&mut self.times, &mut other.times) {
@@ -119,14 +119,14 @@ impl Tally {
                 (&mut to.misses, &mut from.misses),
                 (&mut to.unknown, &mut from.unknown),
             ] {
-                // Of the same bounds, so there is room for all.
+                // Equal bounds, so all values fit.
                 let _ = to.add(&*from);
                 from.clear();
             }
         }
     }
 
-    /// Sets it to nothing.
+    /// Resets it.
     pub fn clear(&mut self) {
         let mut nothing = Tally::new(false);
         nothing.take(self);
@@ -156,7 +156,7 @@ fn percentiles(times: &Histogram<u64>) -> Option<Percentiles> {
     }
     let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
     let max = times.max();
-    // A histogram gives the upper end of a step, which may lie beyond the longest there was.
+    // A histogram returns the upper end of a bucket, which may exceed the maximum.
     let at = |part: f64| seconds(times.value_at_quantile(part).min(max));
     Some(Percentiles {
         p50: at(0.5),
@@ -172,18 +172,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_and_misses_have_percentiles_of_their_own() {
+    fn latency_separates_hits_and_misses() {
         let mut tally = Tally::new(true);
         for nanoseconds in 1..=100 {
             let done = Done {
                 bytes: 10,
-                there: 10,
-                found: Found::Hit,
+                cached: 10,
+                outcome: Outcome::Hit,
             };
             tally.count_timed(done, nanoseconds);
             let done = Done {
-                there: 0,
-                found: Found::Miss,
+                cached: 0,
+                outcome: Outcome::Miss,
                 ..done
             };
             tally.count_timed(done, nanoseconds * 1000);
@@ -193,15 +193,19 @@ mod tests {
         assert_eq!(
             (tally.operations, total.operations),
             (0, 200),
-            "taken is gone"
+            "the source is reset"
         );
-        assert_eq!((total.bytes, total.there), (2000, 1000), "bytes are summed");
+        assert_eq!(
+            (total.bytes, total.cached),
+            (2000, 1000),
+            "bytes are summed"
+        );
         let latency = total.latency().unwrap();
         let (hits, misses) = (latency.hits.unwrap(), latency.misses.unwrap());
         assert_eq!(hits.p50, 50e-9, "half of the hits");
         assert!(
             (hits.p999, hits.max) == (100e-9, 100e-9),
-            "no more than the longest: {hits:?}"
+            "at most the maximum: {hits:?}"
         );
         assert!(
             (misses.p90 / 90e-6 - 1.0).abs() < 0.01,
@@ -215,19 +219,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_for_a_hit_can_be_put_right() {
+    fn were_misses_turns_hits_into_misses() {
         let mut tally = Tally::new(false);
         tally.count(Done {
             bytes: 1,
-            there: 1,
-            found: Found::Hit,
+            cached: 1,
+            outcome: Outcome::Hit,
         });
         tally.were_misses(5);
         assert_eq!(
             (tally.hits, tally.misses),
             (0, 1),
-            "no more than there were"
+            "at most the number of hits"
         );
-        assert!(tally.latency().is_none(), "no times were taken");
+        assert!(tally.latency().is_none(), "no latencies were recorded");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Target`]: the file as it is opened for an engine.
+//! [`Target`]: the file, opened for an engine.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,20 +11,20 @@ use rustix::fs::OFlags;
 
 use crate::{Advice, Engine, Error, Workload};
 
-/// An open file and what is known of it.
+/// An open file with its properties.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub file: File,
     pub size: Bytes,
-    /// Whether the kernel tells this user what of it is in the page cache, by cachestat(2).
+    /// Whether cachestat(2) reports the file's residency to this user.
     pub is_told: bool,
 }
 
 impl Target {
-    /// Opens the file of a workload as its engine needs it.
+    /// Opens the file of a workload for its engine.
     pub fn open(workload: &Workload) -> Result<Target, Error> {
         let path = &workload.file;
-        // A FIFO would wait for whoever writes to it, and a directory cannot be read: what it is comes first.
+        // Checked first: opening a FIFO would wait for its writer, and a directory cannot be read.
         let found = std::fs::metadata(path).map_err(|source| Error::file("open", path, source))?;
         let kind = found.file_type();
         if !kind.is_file() && !kind.is_block_device() {
@@ -63,7 +63,7 @@ impl Target {
             return Err(Error::Invalid {
                 what: "file",
                 why: format!(
-                    "{} is empty: there is nothing to read; write it first, or have one made by --size",
+                    "{} is empty: nothing to read; write it first, or make one with --size",
                     cachewise_units::escaped(path)
                 ),
             });
@@ -90,7 +90,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Looks whether a block device is free to be written: not mounted, no swap, no part of another device.
+    /// Checks that a block device may be written: not mounted, no swap, no part of another device.
     /// Files are free.
     ///
     /// # Errors
@@ -100,7 +100,8 @@ impl Target {
         if !found.file_type().is_block_device() {
             return Ok(());
         }
-        // On a block device, without O_CREAT: EBUSY where it, or a partition of it, is held (open(2)).
+        // On a block device, without O_CREAT: EBUSY if it, or a partition of it, is in use
+        // (open(2)).
         let exclusive = OFlags::EXCL.bits().cast_signed();
         let opened = File::options()
             .write(true)
@@ -119,7 +120,7 @@ impl Target {
         }
     }
 
-    /// Looks whether a workload can have its file.
+    /// Checks that a workload can open its file.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -136,7 +137,7 @@ impl Target {
             Advice::Normal => Ok(()),
             Advice::Random => cachewise_sys::fadvise_random(self.file.as_fd()),
             Advice::Sequential => {
-                // The one that `sys` has no name for, as nobody else asks for it.
+                // `sys` has no function for this advice, because it has no other user.
                 let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::Sequential);
                 Ok(())
             }

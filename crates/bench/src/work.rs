@@ -1,4 +1,5 @@
-//! What each thread does: operations in portions, between which it is told to stop and asked what it has counted.
+//! The loop of each thread: operations in portions. Between portions it checks for a stop and hands
+//! over its counts.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -9,26 +10,26 @@ use quanta::Clock;
 
 use crate::Places;
 use crate::engine::{Engine, Sign, Uring};
-use crate::tally::{Found, Tally};
+use crate::tally::{Outcome, Tally};
 
-/// How long a portion is to take: whoever asks for counts waits no longer than that, but for one operation.
+/// Length of a portion: a request for counts waits no longer than that, plus one operation.
 const PORTION: Duration = Duration::from_millis(2);
 
-/// How long a thread waits before it looks again whether it may go on.
+/// Time between a waiting thread's checks.
 const MOMENT: Duration = Duration::from_micros(50);
 
-/// A portion has no more operations than this.
+/// Maximum operations in a portion.
 const MOST: usize = 1024;
 
-/// What all threads share.
+/// State shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub stop: AtomicBool,
-    /// Somebody wants the counts: a mutex alone would be taken again by the thread that gave it back.
-    pub wanted: AtomicBool,
-    /// Bytes that are left to do.
+    /// Counts are requested: with a mutex alone, the thread that released it would take it again.
+    pub counts_requested: AtomicBool,
+    /// Bytes left to process.
     pub left: AtomicI64,
-    /// Threads that are ready to begin, or that have ended.
+    /// Threads that are ready to start, or have ended.
     pub ready: AtomicUsize,
 }
 
@@ -36,15 +37,15 @@ impl Shared {
     pub fn new() -> Shared {
         Shared {
             stop: AtomicBool::new(false),
-            // Nobody begins before it is said.
-            wanted: AtomicBool::new(true),
+            // Threads wait for the start.
+            counts_requested: AtomicBool::new(true),
             left: AtomicI64::new(i64::MAX),
             ready: AtomicUsize::new(0),
         }
     }
 
-    /// Waits until all threads are ready; then, while none of them does anything, calls `look`, forgets what they
-    /// have counted, and lets them do so many bytes.
+    /// Waits until all threads are ready. Then, while all are idle, calls `look`, resets their
+    /// counts, and lets them process this many bytes.
     pub fn begin<T>(
         &self,
         slots: &[Mutex<Tally>],
@@ -54,7 +55,7 @@ impl Shared {
         while self.ready.load(Ordering::Acquire) < slots.len() {
             std::thread::sleep(MOMENT);
         }
-        self.wanted.store(true, Ordering::Relaxed);
+        self.counts_requested.store(true, Ordering::Relaxed);
         let mut held: Vec<_> = slots
             .iter()
             .map(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner))
@@ -65,21 +66,21 @@ impl Shared {
         let left = left.map_or(i64::MAX, |left| i64::try_from(left).unwrap_or(i64::MAX));
         self.left.store(left, Ordering::Relaxed);
         let looked = look();
-        self.wanted.store(false, Ordering::Relaxed);
+        self.counts_requested.store(false, Ordering::Relaxed);
         looked
     }
 
-    /// Takes what a thread has counted so far.
+    /// Collects the counts of all threads.
     pub fn take(&self, slots: &[Mutex<Tally>], into: &mut Tally) {
-        self.wanted.store(true, Ordering::Relaxed);
+        self.counts_requested.store(true, Ordering::Relaxed);
         for slot in slots {
             into.take(&mut slot.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        self.wanted.store(false, Ordering::Relaxed);
+        self.counts_requested.store(false, Ordering::Relaxed);
     }
 }
 
-/// How a thread's portions are made.
+/// Portions of a thread.
 pub(crate) struct Pace<'a> {
     pub shared: &'a Shared,
     pub slot: &'a Mutex<Tally>,
@@ -101,7 +102,7 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Has `work` do portions until it is told to stop, or nothing is left.
+    /// Makes `work` process portions until it is stopped, or no bytes are left.
     fn run(
         &mut self,
         mut work: impl FnMut(&[u64], &mut Tally) -> io::Result<()>,
@@ -109,7 +110,7 @@ impl<'a> Pace<'a> {
         let chunk = self.chunk.cast_signed();
         self.shared.ready.fetch_add(1, Ordering::Release);
         while !self.shared.stop.load(Ordering::Relaxed) {
-            while self.shared.wanted.load(Ordering::Relaxed)
+            while self.shared.counts_requested.load(Ordering::Relaxed)
                 && !self.shared.stop.load(Ordering::Relaxed)
             {
                 std::thread::sleep(MOMENT);
@@ -126,7 +127,7 @@ impl<'a> Pace<'a> {
                 self.shared.left.fetch_add(claimed, Ordering::Relaxed);
                 break;
             }
-            // Before the clock runs: drawing a place takes longer than some reads.
+            // Before the latency clock starts: drawing an offset takes longer than some reads.
             self.offsets.clear();
             let places = &mut self.places;
             self.offsets
@@ -134,7 +135,7 @@ impl<'a> Pace<'a> {
             let before = tally.bytes;
             let began = Instant::now();
             let result = work(&self.offsets, &mut tally);
-            // What came short is done again, elsewhere.
+            // Bytes of a short read are requested again, at another offset.
             let short = claimed - (tally.bytes - before).cast_signed();
             drop(tally);
             self.shared.left.fetch_add(short, Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Works with an engine until it is told to stop.
+/// Works with an engine until stopped.
 pub(crate) fn drive<E: Engine>(
     engine: &mut E,
     pace: &mut Pace<'_>,
@@ -171,13 +172,14 @@ pub(crate) fn drive<E: Engine>(
                         return Err(short());
                     }
                     if E::SIGN == Sign::Device {
-                        done.found = Found::Unknown;
+                        done.outcome = Outcome::Unknown;
                     }
                     tally.count(done);
                 }
             }
         }
-        // What no slow operation showed: of several faults in one operation only one is known by then.
+        // Misses that no slow operation revealed: of several faults in one operation, only one is
+        // known until then.
         if E::SIGN == Sign::Faults {
             tally.were_misses(signs.more());
         }
@@ -188,7 +190,7 @@ pub(crate) fn drive<E: Engine>(
     })
 }
 
-/// The same with the time of each operation.
+/// The same, with the latency of each operation.
 fn timed<E: Engine>(
     engine: &mut E,
     offsets: &[u64],
@@ -211,7 +213,7 @@ fn timed<E: Engine>(
         if E::SIGN != Sign::None {
             if taken > signs.slow {
                 if signs.more() > 0 {
-                    done.found = Found::Miss;
+                    done.outcome = Outcome::Miss;
                 }
                 ended = clock.raw();
             }
@@ -223,7 +225,7 @@ fn timed<E: Engine>(
     Ok(())
 }
 
-/// Works with a ring until it is told to stop.
+/// Works with a ring until stopped.
 pub(crate) fn drive_ring(
     ring: &mut Uring<'_>,
     pace: &mut Pace<'_>,
@@ -239,17 +241,17 @@ pub(crate) fn drive_ring(
     })
 }
 
-/// The file ended where it did not when it was opened.
+/// The file is shorter than when it was opened.
 fn short() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
 
-/// Asks the kernel what this thread waited for, but only after operations that took long: asking takes as long as a
-/// small read.
+/// Reads the kernel's counters of this thread's waits, but only after slow operations: reading them
+/// takes as long as a small read.
 struct Signs {
     sign: Sign,
     last: u64,
-    /// The shortest that an operation took, and from what on one is slow: both in nanoseconds.
+    /// The shortest latency, and the threshold of a slow one, in nanoseconds.
     shortest: u64,
     slow: u64,
 }
@@ -278,13 +280,13 @@ impl Signs {
         }
     }
 
-    /// What came since it was last asked.
+    /// Increase since the last call.
     fn more(&mut self) -> u64 {
         let count = self.count();
         count.saturating_sub(std::mem::replace(&mut self.last, count))
     }
 
-    /// No device answers in four times the time that a hit takes and a microsecond.
+    /// No device answers within four times the time of a hit plus a microsecond.
     #[inline]
     fn learn(&mut self, taken: u64) {
         if taken < self.shortest {

@@ -1,4 +1,4 @@
-//! Measurements against what is known beforehand: which pages are there, how many are asked for, who may have memory.
+//! Measurements compared with known facts: resident pages, requested pages, memory limits.
 
 #![expect(clippy::unwrap_used, reason = "where a call fails, the test does")]
 
@@ -19,29 +19,26 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Counters are those of the process: one at a time.
+    // Counters belong to the process: run one test at a time.
     arguments.test_threads = Some(1);
     let tests: [(&str, fn()); 14] = [
+        ("engines::hits_and_misses_match_cachestat", half_resident),
         (
-            "engines::hits_and_misses_are_those_of_cachestat",
-            half_resident,
-        ),
-        (
-            "engines::faults_are_no_misses_where_nobody_can_tell",
+            "engines::faults_without_latencies_are_not_counted_as_misses",
             faults_without_times,
         ),
-        ("engines::all_read_what_was_asked_for", all_engines),
+        ("engines::all_read_the_requested_bytes", all_engines),
         ("engines::threads_share_the_bytes", threads),
         ("engines::a_truncated_file_is_an_error", truncated),
-        ("engines::writing_needs_a_file_of_ones_own", writing),
-        ("seeds::the_same_places", seeds),
-        ("fill::each_way_leaves_what_it_says", fills),
-        ("files::what_was_made_is_gone", made_and_gone),
-        ("files::bad_ones_are_refused", bad_files),
+        ("engines::write_refuses_an_existing_file", writing),
+        ("seeds::same_seed_requests_same_offsets", seeds),
+        ("fill::each_way_leaves_its_documented_state", fills),
+        ("files::made_file_is_removed", made_and_gone),
+        ("files::invalid_files_are_refused", bad_files),
         ("time::warm_up_is_not_counted", warm_up),
-        ("time::cancelled_is_summed_up", cancelled),
-        ("memory::a_small_group_misses_and_is_gone", small_group),
-        ("memory::bloat_is_killed_and_survived", bloat_killed),
+        ("time::cancelled_run_is_summed_up", cancelled),
+        ("memory::small_group_misses_and_is_removed", small_group),
+        ("memory::run_survives_the_kill_of_its_bloat", bloat_killed),
     ];
     let trials = tests.map(|(name, test)| {
         Trial::test(name, move || {
@@ -54,7 +51,7 @@ fn main() -> ExitCode {
 
 const MIB: u64 = 1 << 20;
 
-/// A directory on a disk, for memory is no place to miss anything.
+/// A directory on a disk: in memory there are no misses.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -74,7 +71,7 @@ fn failed(workload: &Workload) -> Error {
     run(workload, &mut |_| {}, &AtomicBool::new(false)).unwrap_err()
 }
 
-/// One pass over a file, page by page, without read-ahead.
+/// One pass over a file, page by page, without readahead.
 fn pass(path: &Path, size: u64, engine: Engine) -> Workload {
     Workload {
         file: path.to_owned(),
@@ -87,17 +84,17 @@ fn pass(path: &Path, size: u64, engine: Engine) -> Workload {
     }
 }
 
-/// What the kernel remembers of pages that a reclaimer took: some hosts take idle pages all the time.
+/// The kernel's records of reclaimed pages: some hosts reclaim idle pages all the time.
 struct Reclaimed {
-    /// Pages of the file that are away.
+    /// Recently evicted pages of the file.
     away: u64,
-    /// Pages of files, on the whole machine since boot, that came back.
+    /// Refaulted file pages of the whole machine since boot.
     back: u64,
 }
 
 impl Reclaimed {
     fn of(path: &Path) -> Self {
-        // To read it is to have what each CPU keeps to itself added up; for root.
+        // Reading it adds up the per-CPU counters; needs root.
         let _ = fs::read("/proc/sys/vm/stat_refresh");
         let vmstat = cachewise_kstat::Kernel::new().vmstat().unwrap();
         Reclaimed {
@@ -106,7 +103,7 @@ impl Reclaimed {
         }
     }
 
-    /// The most pages of the file that can have been taken since.
+    /// The maximum number of the file's pages reclaimed since.
     fn since(path: &Path, before: &Self) -> u64 {
         let now = Self::of(path);
         (now.away + now.back).saturating_sub(before.away + before.back)
@@ -126,7 +123,7 @@ fn half_resident() {
         Engine::Pread,
     ] {
         evict_all(&path).unwrap();
-        // The first half, by reads that bring in nothing else.
+        // The first half, with reads that insert no other pages.
         let half = pass(&path, SIZE / 2, Engine::Pread);
         measured(&half);
         let before = Reclaimed::of(&path);
@@ -134,7 +131,7 @@ fn half_resident() {
         assert_eq!(
             found.cached.0 + found.evicted.0,
             pages / 2,
-            "{engine}: half of the file is there, but for what was taken"
+            "{engine}: half of the file is resident, except for reclaimed pages"
         );
         let summary = measured(&pass(&path, SIZE, engine));
         let taken = Reclaimed::since(&path, &before);
@@ -142,7 +139,7 @@ fn half_resident() {
         let there = summary.resident_before_pages.unwrap();
         assert!(
             (found.cached.0.saturating_sub(taken)..=found.cached.0).contains(&there),
-            "{engine}: {there} pages, as cachestat says: {found:?}, {taken} taken since"
+            "{engine}: {there} pages, as cachestat reports: {found:?}, {taken} reclaimed since"
         );
         assert_eq!(figures.operations, pages, "{engine}: each page once");
         let (hits, misses) = (
@@ -152,22 +149,22 @@ fn half_resident() {
         assert_eq!(hits + misses, pages, "{engine}: each is one or the other");
         let is_exact = matches!(engine, Engine::Nowait | Engine::IoUring);
         assert_eq!(figures.hit_source == HitSource::Exact, is_exact, "{engine}");
-        // Of the others, a few are told wrongly.
+        // The other engines misjudge a few operations.
         let slack = if is_exact { 0 } else { pages / 50 };
         assert!(
             misses.abs_diff(pages - there) <= slack + taken,
-            "{engine}: {misses} misses where {} pages were not there, {taken} taken since",
+            "{engine}: {misses} misses for {} missing pages, {taken} reclaimed since",
             pages - there
         );
         let after = summary.resident_after_pages.unwrap();
         assert!(
             (pages.saturating_sub(taken)..=pages).contains(&after),
-            "{engine}: now all are: {after} of {pages}, {taken} taken"
+            "{engine}: now all are: {after} of {pages}, {taken} reclaimed"
         );
         let read = figures.device_read_bytes.unwrap();
         assert!(
             read >= SIZE / 2,
-            "{engine}: devices read what was missed: {read}"
+            "{engine}: devices read the missed pages: {read}"
         );
         let latency = figures.latency.unwrap();
         let (hit, miss) = (latency.hits.unwrap(), latency.misses.unwrap());
@@ -178,7 +175,8 @@ fn half_resident() {
     }
 }
 
-/// Without times only the faults of a whole portion are known: more than one operation's cannot be told apart.
+/// Without latencies only the faults of a whole portion are known: several faults of one operation
+/// cannot be separated.
 fn faults_without_times() {
     const SIZE: u64 = 4 * MIB;
     let directory = directory();
@@ -238,7 +236,7 @@ fn all_engines() {
             assert_eq!(
                 figures.latency.is_some(),
                 latency,
-                "{engine}: times where asked for"
+                "{engine}: latencies if requested"
             );
             assert!(figures.seconds > 0.0, "{engine}: it took time");
         }
@@ -312,24 +310,21 @@ fn writing() {
     let error = failed(&workload).to_string();
     assert!(
         error.contains("overwrite"),
-        "what it would do is said: {error}"
+        "the error names the overwriting: {error}"
     );
     assert!(fs::read(&path).unwrap() == before, "and not done");
     measured(&Workload {
         overwrite: true,
         ..workload
     });
-    assert!(
-        fs::read(&path).unwrap() != before,
-        "who says so has it done"
-    );
+    assert!(fs::read(&path).unwrap() != before, "overwrite allows it");
 }
 
 fn seeds() {
     const SIZE: u64 = 16 * MIB;
     let directory = directory();
     let path = file(&directory, SIZE);
-    // Which pages a seed brings in, is what it asks for.
+    // A seed determines the inserted pages, which are those requested.
     let brought = |seed| {
         evict_all(&path).unwrap();
         let workload = Workload {
@@ -338,12 +333,12 @@ fn seeds() {
             ..pass(&path, MIB, Engine::Nowait)
         };
         let summary = measured(&workload);
-        assert_eq!(summary.workload.seed, seed, "it is recorded");
+        assert_eq!(summary.workload.seed, seed, "the seed is recorded");
         let file = File::open(&path).unwrap();
         let map = cachewise_residency::map(file.as_fd(), ByteRange::starting_at(0));
         let ranges = map.unwrap().ranges.into_iter();
         let pages: BTreeSet<u64> = ranges.flat_map(|range| range.start..range.end).collect();
-        // Those that were taken before they were looked at are missed below.
+        // Pages reclaimed before the check are missed below.
         (pages, cachewise_sys::resident(&path).unwrap().evicted.0)
     };
     let ((first, away), (again, away_again), (other, _)) = (brought(7), brought(7), brought(8));
@@ -353,9 +348,9 @@ fn seeds() {
     assert!(least > 200, "of 256 some are the same: {least}");
     assert!(
         apart(&first, &again) <= taken,
-        "the same places, but for {taken} pages that were taken"
+        "the same offsets, except for {taken} reclaimed pages"
     );
-    assert!(apart(&first, &other) > 200, "another seed, others");
+    assert!(apart(&first, &other) > 200, "another seed, other offsets");
 }
 
 fn fills() {
@@ -384,12 +379,12 @@ fn fills() {
         let there = summary.resident_before_pages.unwrap();
         assert!(
             (expected.saturating_sub(taken)..=expected).contains(&there),
-            "{fill}: {there} pages, {taken} taken"
+            "{fill}: {there} pages, {taken} reclaimed"
         );
         let misses = summary.figures.miss_operations.unwrap();
         assert!(
             misses.abs_diff(pages - there) <= taken,
-            "{fill}: the rest is missed: {misses}, {taken} taken"
+            "{fill}: the rest is missed: {misses}, {taken} reclaimed"
         );
     }
 }
@@ -404,7 +399,7 @@ fn made_and_gone() {
     };
     let summary = measured(&workload);
     assert_eq!(summary.file_size_bytes, MIB, "it was there");
-    assert!(!path.exists(), "it is not any more");
+    assert!(!path.exists(), "it is removed");
     let vast = Workload {
         size: Some(Bytes(1 << 60)),
         ..workload.clone()
@@ -412,7 +407,7 @@ fn made_and_gone() {
     let error = failed(&vast).to_string();
     assert!(
         error.contains("free"),
-        "no room is said beforehand: {error}"
+        "missing room is reported in advance: {error}"
     );
     assert!(!path.exists(), "and nothing is left");
     let error = run(&workload, &mut |_| {}, &AtomicBool::new(true)).unwrap_err();
@@ -421,7 +416,7 @@ fn made_and_gone() {
         "before anything: {error}"
     );
     assert!(!path.exists(), "nothing is left of that either");
-    // Zeros at the end of each page are what compresses away.
+    // The zeros at the end of each page are the compressible part.
     let made = make(&path, Bytes(MIB), 50, &mut |_| {}, &never).unwrap();
     let bytes = fs::read(made.path()).unwrap();
     let zeros = bytes.iter().filter(|byte| **byte == 0).count() as u64;
@@ -522,12 +517,12 @@ fn warm_up() {
     let figures = summary.figures;
     assert_eq!(
         figures.useful_bytes, SIZE,
-        "as much as was asked for, after the warm-up"
+        "the requested amount, after the warm-up"
     );
     assert_eq!(summary.resident_before_pages, Some(0), "it began cold");
     assert!(
         figures.hit_operations > Some(0),
-        "and had become warm: {figures:?}"
+        "and the cache was warm: {figures:?}"
     );
 }
 
@@ -546,10 +541,10 @@ fn cancelled() {
         }
     };
     let summary = run(&workload, &mut end, &cancel).unwrap();
-    assert!(summary.interrupted, "it says so");
+    assert!(summary.interrupted, "the summary says so");
     assert!(
         summary.figures.useful_bytes > 0,
-        "what was read until then is summed up"
+        "the bytes so far are summed up"
     );
     let again = serde_json::to_string(&summary).unwrap();
     let again: Summary = serde_json::from_str(&again).unwrap();
@@ -559,7 +554,7 @@ fn cancelled() {
     );
 }
 
-/// The control groups that there are of ours.
+/// Our control groups.
 fn groups() -> Vec<PathBuf> {
     let hierarchy = cachewise_kstat::Kernel::new().cgroup_hierarchy().unwrap();
     let Some(mount) = hierarchy.mount() else {
@@ -602,11 +597,11 @@ fn small_group() {
     assert!(figures.is_of_group, "counters are the group's");
     assert!(
         figures.miss_operations > Some(0),
-        "half of it has no room: {figures:?}"
+        "half of it does not fit: {figures:?}"
     );
     assert!(
         figures.file_refault_pages > Some(0),
-        "what went comes back: {figures:?}"
+        "evicted pages are refaulted: {figures:?}"
     );
     assert!(
         figures.memory_used_bytes <= Some(64 * MIB),
@@ -616,13 +611,14 @@ fn small_group() {
     assert_eq!(
         summary.warnings,
         Vec::<String>::new(),
-        "there is nothing to warn of"
+        "there is no warning"
     );
     assert_eq!(groups(), Vec::<PathBuf>::new(), "the group is gone");
     let after = fs::read_to_string("/proc/self/cgroup").unwrap();
     assert_eq!(after, before, "and we are back where we were");
 
-    // The same with the file in the cache of another group: at the speed of memory, limit or not.
+    // The same with the file in the cache of another group: read at the speed of memory, whatever
+    // the limit.
     fs::read(&workload.file).unwrap();
     let found = Workload {
         fill: Fill::AsFound,
@@ -632,7 +628,7 @@ fn small_group() {
     let said = summary.warnings.join("\n");
     assert!(
         said.contains("charged to another"),
-        "whose the pages are is said: {said}"
+        "the owner of the pages is named: {said}"
     );
 }
 
@@ -659,6 +655,6 @@ fn bloat_killed() {
         "and the measurement went on"
     );
     let said = summary.warnings.join("\n");
-    assert!(said.contains("was killed"), "it is said: {said}");
+    assert!(said.contains("was killed"), "it is reported: {said}");
     assert_eq!(groups(), Vec::<PathBuf>::new(), "the group is gone");
 }

@@ -1,4 +1,4 @@
-//! `drop`: the whole machine's clean page cache, and what of it really went.
+//! `drop`: drops the machine's clean page cache and reports the change in memory.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -30,10 +30,10 @@ const COLUMNS: [&str; 7] = [
     "available_bytes",
 ];
 
-/// How long a write-back may take before it is said what is waited for.
+/// A longer write-back is announced on standard error.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// What ends the waiting for `sync(2)`.
+/// Events that end the wait for `sync(2)`.
 enum Event {
     Synced,
     Interrupted,
@@ -45,14 +45,14 @@ impl From<Caught> for Event {
     }
 }
 
-/// Drops, unless the user says no, and shows the memory before and after.
+/// Drops the caches after confirmation, and shows the memory before and after.
 pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     let what = What::of(arguments.what, !arguments.no_sync);
     let before = state(&kernel)?;
     if !arguments.dry_run {
-        // Asked first: a question that ends in "permission denied" is no question.
+        // Checked before the question: a question followed by "permission denied" is useless.
         is_allowed()?;
         if !arguments.yes && !agreed(&what, &before)? {
             tell("nothing was dropped");
@@ -79,7 +79,7 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     tell(&match &rows[..] {
         [before, after] => what.went(&before.system, &after.system),
         _ => format!(
-            "nothing was dropped; at most {} of {} would go, less what is {}",
+            "nothing was dropped; at most {} of {} would be dropped, excluding {}",
             amount(what.of_machine(&before)),
             what.name,
             what.stays()
@@ -96,21 +96,21 @@ pub fn drop_caches(arguments: Drop) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether this process may drop anything.
+/// Whether this process may drop caches.
 fn is_allowed() -> Result<()> {
     fs::OpenOptions::new()
         .write(true)
         .open(DROP_CACHES)
         .with_context(|| {
             format!(
-                "cannot drop anything: {DROP_CACHES} takes root, outside of containers; `cachewise evict` puts out \
+                "cannot drop anything: {DROP_CACHES} needs root outside of containers; `cachewise evict` evicts \
                  files of your own"
             )
         })?;
     Ok(())
 }
 
-/// So many bytes, if they are known.
+/// The amount as text, `?` if unknown.
 fn amount(bytes: Option<Bytes>) -> String {
     bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string())
 }
@@ -127,17 +127,17 @@ fn row(note: &str, system: System) -> Row {
     }
 }
 
-/// What is dropped.
+/// The caches to drop.
 struct What {
     name: &'static str,
-    /// Dirty pages are written back first, so that they go.
+    /// Dirty pages are written back first and dropped, too.
     is_synced: bool,
     pages: bool,
     slab: bool,
 }
 
 impl What {
-    /// As /proc/sys/vm/drop_caches numbers it.
+    /// From the number written to /proc/sys/vm/drop_caches.
     fn of(number: u8, is_synced: bool) -> What {
         let (pages, slab) = (number & 1 != 0, number & 2 != 0);
         let name = match (pages, slab) {
@@ -153,7 +153,7 @@ impl What {
         }
     }
 
-    /// Of its own, what stays.
+    /// Parts of these caches that stay.
     fn stays(&self) -> String {
         let reasons = [
             (self.pages, "mapped"),
@@ -174,7 +174,7 @@ impl What {
         }
     }
 
-    /// How much there is of it; `None` where the kernel does not tell.
+    /// Size of these caches on the machine; `None` where the kernel does not report it.
     fn of_machine(&self, system: &System) -> Option<Bytes> {
         let wanted = [
             (self.pages, system.cached_bytes),
@@ -192,7 +192,7 @@ impl What {
         let (had, has) = (self.of_machine(before), self.of_machine(after));
         let went = had.zip(has).map(|(had, has)| had.saturating_sub(has));
         format!(
-            "dropped {} of {} {}; {} stayed, or came anew: {}",
+            "dropped {} of {} {}; {} stayed or was inserted again: {}",
             amount(went),
             amount(had),
             self.name,
@@ -202,11 +202,11 @@ impl What {
     }
 }
 
-/// Asks at the terminal; without one the answer has to be given beforehand.
+/// Asks at the terminal; without one, `--yes` is required.
 fn agreed(what: &What, before: &System) -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         bail!(
-            "there is no terminal to ask at: say --yes, or --dry-run to see what there is to drop"
+            "no terminal to ask for confirmation: use --yes, or --dry-run to see how much could be dropped"
         );
     }
     let _ = write!(
@@ -223,7 +223,7 @@ fn agreed(what: &What, before: &System) -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
 }
 
-/// Writes all dirty pages back. A disk that hangs does not hang us: Ctrl-C ends the waiting.
+/// Writes all dirty pages back. If a disk hangs, Ctrl-C ends the wait.
 fn write_back(kernel: &Kernel) -> Result<()> {
     let (sender, events) = channel::<Event>();
     signals::catch_ending(sender.clone())?;
@@ -234,12 +234,12 @@ fn write_back(kernel: &Kernel) -> Result<()> {
         match events.recv_timeout(SILENCE) {
             Ok(Event::Synced) => return Ok(()),
             Ok(Event::Interrupted) => {
-                bail!("interrupted while dirty pages were written back; nothing was dropped")
+                bail!("interrupted while writing dirty pages back; nothing was dropped")
             }
             Err(RecvTimeoutError::Timeout) if !told => {
                 let dirty = kernel.meminfo().map(|memory| memory.dirty);
                 tell(&format!(
-                    "writing {} back first; Ctrl-C ends it, --no-sync leaves it out",
+                    "writing {} back first; Ctrl-C stops it, --no-sync skips it",
                     dirty.unwrap_or_default()
                 ));
                 told = true;
@@ -258,7 +258,7 @@ fn state(kernel: &Kernel) -> Result<System> {
 
 fn synced(sender: &Sender<Event>) {
     rustix::fs::sync();
-    // Whoever waited may have gone.
+    // The receiver may have gone.
     let _ = sender.send(Event::Synced);
 }
 
@@ -276,16 +276,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_tell_is_not_zero() {
+    fn drop_shows_unreported_slab_as_unknown() {
         let untold = system(Measured::not_offered("this kernel does not tell it apart"));
         assert_eq!(
             What::of(1, true).of_machine(&untold),
             Some(Bytes(6 << 20)),
-            "pages are told"
+            "pages are known"
         );
         for number in [2, 3] {
             let what = What::of(number, true);
-            assert_eq!(what.of_machine(&untold), None, "the rest is not");
+            assert_eq!(what.of_machine(&untold), None, "slab is not");
             let line = what.went(&untold, &untold);
             assert!(line.starts_with("dropped ? of ? "), "{line}");
         }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_pages_stay_only_where_they_are_not_written_first() {
+    fn stays_lists_dirty_pages_only_without_sync() {
         let stays = |number, is_synced| What::of(number, is_synced).stays();
         assert_eq!(stays(1, true), "mapped, locked or shared memory");
         assert_eq!(stays(1, false), "mapped, locked, dirty or shared memory");

@@ -1,4 +1,4 @@
-//! `bench`: what it prints, what it refuses, and what it leaves behind, which is nothing.
+//! `bench`: its output, its refusals, and the removal of its files.
 
 mod support;
 
@@ -13,19 +13,19 @@ fn main() -> ExitCode {
     run(
         "measurements",
         vec![
-            plain("lines::those_of_cache_bench", lines_of_cache_bench),
-            plain("formats::all_are_of_one_table", formats),
-            plain("columns::can_be_picked", picked_columns),
-            plain("seeds::one_for_all_arms", seeds),
-            plain("refused::each_says_why", refused),
+            plain("lines::match_cache_bench", lines_of_cache_bench),
+            plain("formats::all_hold_the_same_fields", formats),
+            plain("columns::option_selects_columns", picked_columns),
+            plain("seeds::all_arms_share_one", seeds),
+            plain("refused::each_names_the_reason", refused),
             needs_root("refused::a_device_in_use_is_not_written", device_in_use),
             plain("refused::read_only_and_full_disks", no_room),
             plain("signals::sums_and_nothing_left", interrupted),
-            plain("signals::typed_leave_no_bar", typed_ctrl_c),
-            needs_root("rights::of_nobody", as_somebody_else),
-            needs_root("memory::a_limit_of_its_own", limited),
+            plain("signals::typed_ctrl_c_leaves_no_bar", typed_ctrl_c),
+            needs_root("rights::other_user_gets_estimates", as_somebody_else),
+            needs_root("memory::limit_causes_refaults", limited),
             needs_root("demo::dd_cold_and_warm", demo_dd),
-            needs_root("demo::around_the_cache_and_through_it", demo_direct),
+            needs_root("demo::direct_and_cached", demo_direct),
         ],
     )
 }
@@ -40,7 +40,7 @@ fn done(scratch: &Scratch, arguments: &[&str]) -> Ended {
     )
 }
 
-/// A directory with a file of 4 MiB, of which all is in the page cache.
+/// A directory with a fully cached file of 4 MiB.
 fn with_file() -> Scratch {
     let scratch = Scratch::new();
     fs::write(scratch.path("data"), vec![7; 4 * MIB as usize]).expect("the disk has room");
@@ -58,7 +58,7 @@ fn names(scratch: &Scratch) -> Vec<String> {
     names
 }
 
-/// A text with each number as `N`.
+/// A text with each number replaced by `N`.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
@@ -174,16 +174,13 @@ fn formats() {
         assert_eq!(total["useful_bytes"], 8 * MIB, "{total}");
         assert_eq!(
             total["hit_operations"], total["operations"],
-            "all is there: {total}"
+            "everything is cached: {total}"
         );
-        assert_eq!(
-            total["device_read_bytes"], 0,
-            "no device was asked: {total}"
-        );
+        assert_eq!(total["device_read_bytes"], 0, "no device read: {total}");
         assert!(total["latency_p99_seconds"].as_f64() > Some(0.0), "{total}");
         assert!(
             total["miss_p50_seconds"].is_null(),
-            "what did not happen has no time: {total}"
+            "a missing operation has no latency: {total}"
         );
         assert!(
             total["reasons"]["miss_p50_seconds"].is_string(),
@@ -193,7 +190,7 @@ fn formats() {
     let estimated = totals[3]["estimated"].to_string();
     assert!(
         estimated.contains("hit_operations"),
-        "what is estimated is said: {estimated}"
+        "estimates are marked: {estimated}"
     );
     let lines = with(&["-o", "jsonl"]);
     assert_eq!(lines.lines().count(), rows.len(), "a line a row");
@@ -212,8 +209,8 @@ fn formats() {
     );
     let bare = with(&["--no-latency", "--json"]);
     assert!(
-        bare.contains("the time of operations was not taken"),
-        "why there is none: {bare}"
+        bare.contains("latencies were not recorded"),
+        "the reason: {bare}"
     );
 }
 
@@ -281,7 +278,7 @@ fn seeds() {
     );
 }
 
-/// A device that somebody holds, as a mount and swap do, is not written, with --overwrite neither.
+/// A device in use, by a mount or as swap, is not written, even with --overwrite.
 fn device_in_use() {
     let scratch = Scratch::new();
     let image = scratch.path("image");
@@ -311,7 +308,7 @@ fn refused() {
     fs::write(scratch.path("empty"), "").expect("the disk has room");
     let before = names(&scratch);
     for (line, why) in [
-        (&["-f", "data"][..], "how much is to be read?"),
+        (&["-f", "data"][..], "no amount to read"),
         (&["-f", "none", "-r", "1"], "--size"),
         (&["-f", "empty", "-r", "1"], "nothing to read"),
         (
@@ -323,7 +320,7 @@ fn refused() {
         (&["-f", "data", "-r", "-5"], "not above 0"),
         (&["-f", "data", "-r", "inf"], "more than any disk"),
         (&["-f", "data", "-r", "nan"], "not a number"),
-        (&["-f", "data", "-r", "1", "-c", "0"], "it is 0"),
+        (&["-f", "data", "-r", "1", "-c", "0"], "invalid size 0"),
         (&["-f", "data", "-r", "1", "-c", "-4"], "-4"),
         (&["-f", "data", "-r", "1", "-i", "0"], "0"),
         (&["-f", "data", "-d", "0"], "0"),
@@ -343,7 +340,7 @@ fn refused() {
         (&["-f", "data", "-r", "1", "--size", "1M"], "there already"),
         (&["-f", "new", "-r", "1", "--size", "1E"], "free"),
         (&["-f", "no/new", "-w", "1"], "make that first"),
-        (&["-f", "data", "-w", "1"], "not written over"),
+        (&["-f", "data", "-w", "1"], "not overwritten"),
         (
             &["-f", "data", "-r", "1", "--memory-max", "4K"],
             "measuring itself takes",
@@ -378,27 +375,24 @@ fn refused() {
         ),
         (&["demo", "direct", "-d", "none", "-n", "1"], "none"),
         (&["demo", "dd", "-f", "none"], "none"),
-        (&["demo", "dd", "-s", "0"], "it is 0"),
+        (&["demo", "dd", "-s", "0"], "invalid size 0"),
     ] {
         let ended = done(&scratch, line).expect(2, "it cannot be done");
         assert!(
             ended.err().contains(why),
-            "{line:?} is told why: {}",
+            "{line:?} names the reason: {}",
             ended.err()
         );
-        // cache-bench says what it begins to write before it does.
+        // cache-bench prints the start of a write before it checks.
         let is_written = line.contains(&"-w");
-        assert!(
-            ended.out().is_empty() || is_written,
-            "{line:?}: there is nothing to show"
-        );
+        assert!(ended.out().is_empty() || is_written, "{line:?}: no output");
     }
     assert_eq!(names(&scratch), before, "nothing was made");
 }
 
 fn no_room() {
     let scratch = with_file();
-    // A limit on the size of files ends a write in the middle, as a full disk does.
+    // A limit on the size of files ends a write in the middle, like a full disk.
     let mut shell = Command::new("bash");
     let line = format!(
         "ulimit -f 1024; exec {} bench -f new -w 8",
@@ -408,7 +402,7 @@ fn no_room() {
     assert_eq!(ended.code(), 2, "an error, and no signal: {}", ended.err());
     assert!(
         ended.err().contains("write new"),
-        "what could not be done: {}",
+        "the failed operation: {}",
         ended.err()
     );
     assert_eq!(
@@ -452,13 +446,13 @@ fn interrupted() {
     );
     assert!(
         ended.err().contains("interrupted"),
-        "and it is said: {}",
+        "and it is reported: {}",
         ended.err()
     );
     assert_eq!(names(&scratch), Vec::<String>::new(), "the file is gone");
 }
 
-/// What the terminal shows of Ctrl-C itself begins no line of its own, on which the bar would stay.
+/// The terminal's own ^C must not start a line on which the bar would stay.
 fn typed_ctrl_c() {
     let scratch = with_file();
     let data = scratch.path("data");
@@ -476,7 +470,7 @@ fn typed_ctrl_c() {
     );
 }
 
-/// Somebody who may read the file, and nothing else.
+/// A user who may only read the file.
 fn as_somebody_else() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = with_file();
@@ -496,7 +490,7 @@ fn as_somebody_else() {
     assert_eq!(total["useful_bytes"], 4 * MIB, "it was read: {total}");
     assert!(
         total["resident_before_pages"].is_null(),
-        "what is resident is not told: {total}"
+        "residency is unknown: {total}"
     );
     for (more, why) in [
         (&["-r", "1", "--memory-max", "64M"][..], "--memory-max"),
@@ -512,7 +506,7 @@ fn as_somebody_else() {
         ),
     ] {
         let mut command = cachewise_as_nobody(&scratch);
-        // The later -f is another file: given twice, it would be refused.
+        // A second -f would be refused.
         if !more.contains(&"-f") {
             command.args(["bench", "-f", "data"]);
         } else {
@@ -520,7 +514,7 @@ fn as_somebody_else() {
         }
         let ended = Ended::of(command.args(more).current_dir(scratch.directory()));
         let err = ended.expect(2, "that is not allowed").err();
-        assert!(err.contains(why), "{more:?} is told why: {err}");
+        assert!(err.contains(why), "{more:?} names the reason: {err}");
     }
     assert_eq!(names(&scratch), ["cachewise", "data"], "nothing was made");
 }
@@ -555,11 +549,11 @@ fn limited() {
         .expect("a row");
     assert!(
         total["miss_operations"].as_u64() > Some(0),
-        "there is no room for half of it: {total}"
+        "half of it does not fit: {total}"
     );
     assert!(
         total["file_refault_pages"].as_u64() > Some(0),
-        "what went comes back: {total}"
+        "evicted pages are refaulted: {total}"
     );
     let group = total["cgroup"].as_str().expect("the group is named");
     assert!(group.contains("cachewise-bench"), "it is its own: {group}");
@@ -610,11 +604,7 @@ fn demo_direct() {
         let err = ended.err();
         let is_direct =
             err.to_lowercase().contains("o_direct") || err.to_lowercase().contains("direct i/o");
-        assert_eq!(
-            is_direct,
-            word == "direct",
-            "findings say what it was: {err}"
-        );
+        assert_eq!(is_direct, word == "direct", "findings explain it: {err}");
     }
     let short = [
         "demo",

@@ -1,7 +1,7 @@
-//! `cachewise drop`: it asks, it shows, and only then it drops.
+//! `cachewise drop`: it asks, shows, and only then drops.
 //!
-//! Dropping disturbs everything that runs on the machine, other tests' measurements included: the trial
-//! that really does it runs where `CACHEWISE_TEST_DROP` is set.
+//! Dropping disturbs every program of the machine, including the measurements of other tests: the
+//! test that really drops runs only with `CACHEWISE_TEST_DROP` set.
 
 mod support;
 
@@ -16,13 +16,13 @@ fn main() -> ExitCode {
     run(
         "dropping the page cache",
         vec![
-            plain("refuses::what_there_is_not", refuses_what_there_is_not),
+            plain("refuses::unknown_arguments", refuses_what_there_is_not),
             plain("refuses::without_a_terminal", refuses_without_a_terminal),
-            needs_root("refuses::others_than_root", refuses_others_than_root),
+            needs_root("refuses::users_other_than_root", refuses_others_than_root),
             plain("dry_run::changes_nothing", dry_run_changes_nothing),
             plain("dry_run::every_format", dry_run_in_every_format),
-            needs_root("drops::what_was_agreed_to", drops_what_was_agreed_to),
-            needs_root("drops::really", drops_really),
+            needs_root("drops::only_after_yes", drops_what_was_agreed_to),
+            needs_root("drops::the_page_cache", drops_really),
         ],
     )
 }
@@ -44,11 +44,11 @@ fn refuses_what_there_is_not() {
     ] {
         Ended::of(&mut drop_caches(arguments))
             .expect(2, "that cannot be meant")
-            .says(said, "what is wrong");
+            .says(said, "the fault");
     }
 }
 
-/// Nobody can answer there, so nobody has agreed.
+/// Without a terminal there is no consent.
 fn refuses_without_a_terminal() {
     let scratch = Scratch::new();
     let file = scratch.file("file", 64 * page_size());
@@ -60,23 +60,23 @@ fn refuses_without_a_terminal() {
     let ended = stays.expect(2, "a pipe is no consent");
     if rustix::process::geteuid().is_root() {
         ended
-            .says("--yes", "what to say")
-            .says("--dry-run", "or to look at first");
+            .says("--yes", "the option to use")
+            .says("--dry-run", "or to preview");
     } else {
-        ended.says("root", "who may");
+        ended.says("root", "the required user");
     }
 }
 
 fn refuses_others_than_root() {
     let scratch = Scratch::new();
     Ended::of(cachewise_as_nobody(&scratch).args(["drop", "--yes"]))
-        .expect(2, "it is root's")
-        .says("/proc/sys/vm/drop_caches", "what could not be done")
-        .says("Permission denied", "why")
-        .says("cachewise evict", "and what can be done instead");
+        .expect(2, "it needs root")
+        .says("/proc/sys/vm/drop_caches", "the file")
+        .says("Permission denied", "the reason")
+        .says("cachewise evict", "and the alternative");
     Ended::of(cachewise_as_nobody(&scratch).args(["drop", "--dry-run"]))
         .expect(0, "everybody may look")
-        .says("nothing was dropped", "it says so")
+        .says("nothing was dropped", "it is reported")
         .says(
             "without --dry-run: cannot drop anything",
             "and that it would be refused",
@@ -94,11 +94,11 @@ fn dry_run_changes_nothing() {
         });
         let ended = ended
             .expect(0, "looking is free")
-            .says("nothing was dropped", "it says so");
+            .says("nothing was dropped", "it is reported");
         assert_eq!(
             ended.out().lines().count(),
             2,
-            "a header and what there is: {}",
+            "a header and the current state: {}",
             ended.out()
         );
         let of = if what == "2" {
@@ -106,16 +106,16 @@ fn dry_run_changes_nothing() {
         } else {
             "page cache"
         };
-        let ended = ended.says(of, "of what");
+        let ended = ended.says(of, "the caches");
         assert!(
             !ended.err().contains("dirty"),
-            "what is written first does not stay: {}",
+            "pages written first do not stay: {}",
             ended.err()
         );
     }
     Ended::of(&mut drop_caches(&["--dry-run", "--no-sync"]))
         .expect(0, "looking is free")
-        .says("dirty", "without that it stays");
+        .says("dirty", "with --no-sync they stay");
 }
 
 fn dry_run_in_every_format() {
@@ -125,12 +125,9 @@ fn dry_run_in_every_format() {
     };
     let json: Value = serde_json::from_slice(&run("json").out).expect("JSON");
     let rows = json["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 1, "only what is there now: {json}");
-    assert_eq!(rows[0]["note"], "before", "which it says");
-    assert!(
-        number(&rows[0], "cached_bytes") > 0,
-        "of which there is something"
-    );
+    assert_eq!(rows.len(), 1, "only the current state: {json}");
+    assert_eq!(rows[0]["note"], "before", "as its note says");
+    assert!(number(&rows[0], "cached_bytes") > 0, "which is not empty");
     assert_eq!(run("jsonl").out().lines().count(), 1, "one line");
     assert_eq!(run("csv").out().lines().count(), 2, "with a header");
     assert!(
@@ -139,8 +136,8 @@ fn dry_run_in_every_format() {
     );
 }
 
-/// Runs a shell script where a file of ours, in a mount namespace of its own, is in the place of
-/// drop_caches: what was written there is returned.
+/// Runs a shell script with one of our files mounted over drop_caches, in a mount namespace of its
+/// own; returns the text written to it.
 fn written(scratch: &Scratch, script: &str) -> (Ended, String) {
     let stand_in = scratch.path("drop_caches");
     fs::write(&stand_in, "").expect("a file can be made");
@@ -181,17 +178,17 @@ fn drops_what_was_agreed_to() {
         let script = format!("echo {answer} | script -qec \"'$0' drop\" /dev/null");
         let (ended, written) = written(&scratch, &script);
         let code = i32::from(expected.is_empty());
-        let ended = ended.expect(code, "a script is told that the answer was no");
+        let ended = ended.expect(code, "the exit status reports the answer no");
         assert_eq!(written, expected, "answered {answer:?}");
         let shown = ended.out();
         assert!(
             shown.contains("[y/N]") && shown.contains("of the whole machine"),
-            "it was asked before: {shown}"
+            "the question comes first: {shown}"
         );
         assert_eq!(
             shown.contains("nothing was dropped"),
             expected.is_empty(),
-            "{answer:?}: and it says what came of it: {shown}"
+            "{answer:?}: and the result is reported: {shown}"
         );
     }
 }
@@ -208,14 +205,16 @@ fn drops_really() {
     warm(&file);
     let ended = Ended::of(&mut drop_caches(&["--yes", "--json"]));
     let left = resident(&file);
-    let ended = ended.expect(0, "root may").says("dropped ", "what went");
-    assert_eq!(left, 0, "a clean file that nobody maps goes entirely");
+    let ended = ended
+        .expect(0, "root may")
+        .says("dropped ", "the dropped amount");
+    assert_eq!(left, 0, "a clean unmapped file is dropped completely");
     let json: Value = serde_json::from_slice(&ended.out).expect("JSON");
     let rows = json["rows"].as_array().expect("rows");
     assert_eq!(
         rows.iter().map(|row| &row["note"]).collect::<Vec<_>>(),
         ["before", "after"],
-        "what there was, and what there is"
+        "before and after"
     );
     assert!(
         number(&rows[1], "cached_bytes") < number(&rows[0], "cached_bytes"),

@@ -259,7 +259,7 @@ fn a_limit_is_back_after_a_signal() {
         assert_eq!(ended.code(), 128 + number, "as shells have it: {ended:?}");
         assert_eq!(value(&path), before, "as before");
         let said = String::from_utf8_lossy(&ended.out).into_owned();
-        assert!(said.contains("put back"), "and it says so: {said}");
+        assert!(said.contains("restored"), "and it says so: {said}");
     }
 }
 
@@ -309,7 +309,7 @@ fn what_cannot_be() {
     for (arguments, why) in [
         (&["--keep", "100%"][..], "the machine has"),
         (&["--keep", "5%", "--target", "4%"], "below the mark"),
-        (&["--keep", "0"], "nothing would ever be done"),
+        (&["--keep", "0"], "never act"),
         (&["--keep", "lots"], "is not a size"),
         (&["-o", "csv"], "-o jsonl"),
         (&["--most-stall", "0"], "1..=100"),

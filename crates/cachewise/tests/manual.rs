@@ -1,4 +1,4 @@
-//! The manual's pages and the completions, as the programs read them that they are for.
+//! Manual pages and completions, as read by mandoc, man and the shells.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ fn cachewise(arguments: &[&str]) -> Output {
     output
 }
 
-/// All pages, in a directory that goes when it is dropped.
+/// All pages, in a temporary directory.
 fn pages() -> (tempfile::TempDir, Vec<PathBuf>) {
     let place = tempfile::tempdir().expect("a temporary directory can be made");
-    // It is made.
+    // The directory is made.
     let below = place.path().join("man/man1");
     cachewise(&["man", below.to_str().expect("an ordinary name")]);
     let entries = fs::read_dir(&below).expect("it was made");
@@ -37,7 +37,7 @@ fn name_of(page: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// What a reader of pages says of one; `None` where it is not installed.
+/// Messages of a program about a page; `None` if it is not installed.
 fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -46,7 +46,8 @@ fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
         .env("MANWIDTH", "80")
         .output()
         .ok()?;
-    // mandoc tells on standard output, man on standard error, and the page goes to the other one.
+    // mandoc writes messages to standard output, man to standard error, and the page to the other
+    // one.
     let said = match program {
         "man" => output.stderr,
         _ => output.stdout,
@@ -55,14 +56,14 @@ fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
 }
 
 #[test]
-fn mandoc_finds_nothing_wrong_with_a_page() {
+fn mandoc_lints_every_page_without_warnings() {
     let (_place, pages) = pages();
     for page in &pages {
         let Some(said) = said("mandoc", &["-T", "lint", "-W", "warning"], page) else {
             println!("skipped: manual: `mandoc` is not installed");
             return;
         };
-        // Possible values stand between two empty lines, of which one is left out.
+        // Possible values are between two empty lines, one of which mandoc skips.
         let wrong: Vec<&str> = said
             .lines()
             .filter(|line| !line.contains("skipping paragraph macro"))
@@ -72,7 +73,7 @@ fn mandoc_finds_nothing_wrong_with_a_page() {
 }
 
 #[test]
-fn man_shows_each_page_without_a_warning() {
+fn man_shows_every_page_without_warnings() {
     let (_place, pages) = pages();
     for page in &pages {
         let arguments = ["--warnings=w", "--local-file", "--encoding=utf8"];
@@ -93,7 +94,7 @@ fn man_shows_each_page_without_a_warning() {
 }
 
 #[test]
-fn whatis_finds_what_each_command_does() {
+fn whatis_finds_every_command() {
     let (_place, pages) = pages();
     for page in &pages {
         let Ok(output) = Command::new("lexgrog").arg(page).output() else {
@@ -109,7 +110,8 @@ fn whatis_finds_what_each_command_does() {
     }
 }
 
-/// The words of a page's command: a word may have a hyphen in it, so each begins where the page above ends.
+/// The words of a page's command: a word may contain a hyphen, so each starts at the end of the
+/// parent's name.
 fn words_of<'a>(page: &'a str, pages: &[String]) -> Vec<&'a str> {
     let above = pages.iter().filter_map(|above| {
         let word = page.strip_prefix(above.as_str())?.strip_prefix('-')?;
@@ -126,7 +128,7 @@ fn words_of<'a>(page: &'a str, pages: &[String]) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_page_has_its_help_text() {
+fn every_page_contains_the_help_text() {
     let (_place, pages) = pages();
     let names: Vec<String> = pages.iter().map(|page| name_of(page)).collect();
     let mut commands = 0;
@@ -154,7 +156,7 @@ fn every_page_has_its_help_text() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_said() {
+fn unwritable_directory_is_reported_with_its_path() {
     let output = Command::new(env!("CARGO_BIN_EXE_cachewise"))
         .args(["man", "/proc/none/man1"])
         .output()
@@ -165,7 +167,7 @@ fn a_directory_that_cannot_be_made_is_said() {
 }
 
 #[test]
-fn shells_understand_their_completions() {
+fn shells_accept_their_completions() {
     let place = tempfile::tempdir().expect("a temporary directory can be made");
     for (shell, check) in [
         ("bash", &["-n"][..]),
@@ -185,7 +187,7 @@ fn shells_understand_their_completions() {
             Err(_) => println!("skipped: completions: `{shell}` is not installed"),
         }
     }
-    // What bash offers after `cachewise ev`, asked as bash asks.
+    // The completions of bash after `cachewise ev`.
     let script = "source \"$1\"; COMP_WORDS=(cachewise ev); COMP_CWORD=1; _cachewise cachewise ev cachewise; \
                   echo \"${COMPREPLY[*]}\"";
     let output = Command::new("bash")

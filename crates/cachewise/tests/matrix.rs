@@ -165,7 +165,7 @@ fn killed_in_a_container() {
         ended.err().contains("still runs").then_some(ended)
     });
     let said = meanwhile.expect(0, "it runs").err();
-    assert!(!said.contains("nothing is left"), "{said}");
+    assert!(!said.contains("no settings to restore"), "{said}");
     signal(started.pid(), Signal::KILL);
     started.wait();
     let restored = until("the process inside has ended", || {
@@ -292,8 +292,8 @@ fn what_cannot_be() {
             &[][..],
             "workload \"read\": open /no/data",
         ),
-        (good.replace("0.3", "inf"), &[], "inf is no time"),
-        (good.replace("\"4M\"", "inf"), &[], "inf is no size"),
+        (good.replace("0.3", "inf"), &[], "inf is not a time"),
+        (good.replace("\"4M\"", "inf"), &[], "inf is not a size"),
         (good.replace("0.3", "1e18"), &[], "longer than a year"),
         (
             good.clone(),

@@ -1,15 +1,15 @@
-//! What README.md says can be typed: every command in a `sh` block is run, every target of `make`
-//! exists. A transcript that nobody runs is a promise that nobody keeps.
+//! The commands in README.md: every command in a `sh` block runs, and every target of `make`
+//! exists.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Commands without an end of their own, as the README shows them.
+/// Commands of the README that run until interrupted.
 const GO_ON: [&str; 1] = ["serve"];
-/// How long such a one is watched before it is interrupted.
+/// Seconds before one is interrupted.
 const WATCHED: &str = "2";
-/// Far beyond what any of them takes.
+/// Far more than any command takes.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn root() -> PathBuf {
@@ -20,7 +20,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The lines of the `sh` blocks that begin with this word, without comments.
+/// Lines of the `sh` blocks that start with this word, without comments.
 fn lines_of(word: &str) -> Vec<String> {
     let readme = root().join("README.md");
     let text = std::fs::read_to_string(&readme).expect("there is a README.md");
@@ -60,7 +60,7 @@ fn needs_root(line: &str) -> bool {
                 .contains(&true))
 }
 
-/// The binary's directory before all others, so that it is found by its name.
+/// `PATH` with the binary's directory first.
 fn path() -> OsString {
     let binary = Path::new(env!("CARGO_BIN_EXE_cachewise"));
     let mut path = binary
@@ -76,7 +76,7 @@ fn path() -> OsString {
 }
 
 #[test]
-fn every_command_can_be_typed() {
+fn every_command_of_the_readme_succeeds() {
     let lines = lines_of("cachewise");
     assert!(
         !lines.is_empty(),
@@ -94,12 +94,12 @@ fn every_command_can_be_typed() {
         let words: Vec<String> = command
             .split_whitespace()
             .map(|word| match word {
-                // This process is there, and its own user's.
+                // This process, which belongs to the same user.
                 "PID" => std::process::id().to_string(),
                 word => word.to_owned(),
             })
             .collect();
-        // One that goes on until Ctrl-C gets its Ctrl-C; the others end by themselves.
+        // A command without end gets Ctrl-C; the others end by themselves.
         let goes_on = words.get(1).is_some_and(|name| GO_ON.contains(&&**name));
         let mut command = match goes_on {
             true => assert_cmd::Command::new("timeout"),
@@ -133,7 +133,7 @@ fn every_command_can_be_typed() {
 }
 
 #[test]
-fn every_target_of_make_exists() {
+fn every_make_target_of_the_readme_exists() {
     let lines = lines_of("make");
     assert!(
         !lines.is_empty(),

@@ -1,4 +1,4 @@
-//! `stat`: rows that add up, in every format, of the whole machine or of a part of it.
+//! `stat`: rows that add up, in every format, for the whole machine or a part of it.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         vec![
             plain("usage::intervals", intervals),
             plain(
-                "usage::negative_as_people_type_it",
+                "usage::negative_numbers_are_refused",
                 negative_as_people_type_it,
             ),
             plain("usage::counts", counts),
@@ -23,9 +23,9 @@ fn main() -> ExitCode {
             plain("usage::filters", filters),
             plain("usage::formats", formats),
             plain("end::closed_pipe", closed_pipe),
-            plain("end::interrupted", interrupted),
+            plain("end::interrupt_prints_totals", interrupted),
             plain("end::hung_up_while_ignored", hung_up_while_ignored),
-            plain("columns::are_listed", columns_are_listed),
+            plain("columns::all_are_listed", columns_are_listed),
             plain("completions::for_bash", completions),
             needs_root("table::header_rows_and_total", table),
             needs_root("format::json", json),
@@ -33,11 +33,11 @@ fn main() -> ExitCode {
             needs_root("format::csv", csv),
             needs_root("format::openmetrics", openmetrics),
             needs_root("file::sums_to_the_file", sums_to_the_file),
-            needs_root("file::two_of_them", two_files),
+            needs_root("file::two_files_at_once", two_files),
             needs_root("file::block_device", of_a_block_device),
-            needs_root("pid::its_reads_and_its_childrens", of_a_process),
+            needs_root("pid::counts_process_and_children", of_a_process),
             needs_root("pid::ends_with_the_process", ends_with_the_process),
-            needs_root("cgroup::its_tasks_only", of_a_cgroup),
+            needs_root("cgroup::counts_only_its_tasks", of_a_cgroup),
             needs_root("copies::two_at_once", two_at_once),
         ],
     )
@@ -63,7 +63,7 @@ fn intervals() {
         "99999999999999999999",
     ] {
         Ended::of(&mut stat(&["--", value, "1"]))
-            .expect(2, "that is no interval")
+            .expect(2, "not an interval")
             .says(&format!("'{value}'"), "the message names the value")
             .says("INTERVAL", "and what it is for");
     }
@@ -89,7 +89,7 @@ fn negative_as_people_type_it() {
 fn counts() {
     for value in ["0", "abc", "-1", "1.5", "99999999999999999999"] {
         Ended::of(&mut stat(&["--", "0.01", value]))
-            .expect(2, "that is no count")
+            .expect(2, "not a count")
             .says(&format!("'{value}'"), "the message names the value")
             .says("COUNT", "and what it is for");
     }
@@ -129,7 +129,7 @@ fn columns() {
             "0.01",
             "1",
         ]))
-        .expect(2, "the system has no such thing")
+        .expect(2, "the system does not have it")
         .says(&format!("`{name}`"), "the message names it")
         .says("`run`", "and says where it can be seen");
     }
@@ -142,7 +142,7 @@ fn filters() {
         .expect(2, "there is no such file")
         .says("/nonexistent/file", "the message names it");
     Ended::of(&mut stat(&["--file", "/dev/null", "0.01", "1"]))
-        .expect(2, "nothing of it is ever cached")
+        .expect(2, "it has no page cache")
         .says("/dev/null", "the message names it");
     Ended::of(&mut stat(&["--cgroup", "/no/such/group", "0.01", "1"]))
         .expect(2, "there is no such group")
@@ -154,7 +154,7 @@ fn filters() {
 
 fn formats() {
     for value in ["xml", "jsn", "json=", ""] {
-        Ended::of(&mut stat(&["-o", value, "0.01", "1"])).expect(2, "that is no target");
+        Ended::of(&mut stat(&["-o", value, "0.01", "1"])).expect(2, "not a target");
     }
     Ended::of(&mut stat(&["--json", "-o", "csv", "0.01", "1"])).expect(2, "one format at a time");
 }
@@ -163,13 +163,13 @@ fn closed_pipe() {
     for format in ["table", "jsonl", "csv", "json", "openmetrics"] {
         let mut stat = Started::of(&mut stat(&["-o", format, "0.02"]));
         if format == "openmetrics" {
-            // One exposition at the end is all that it writes: it ends when it tries.
+            // It writes only one exposition at the end: it fails then.
             stat.close_output();
             stat.signal(Signal::INT);
             let ended = stat.wait();
             assert!(
                 [0, -2].contains(&ended.code()),
-                "{format}: nobody to read is no failure (or it was too early to tell): {ended:?}"
+                "{format}: a closed pipe is not a failure (or it was too early to see): {ended:?}"
             );
             continue;
         }
@@ -190,7 +190,7 @@ fn interrupted() {
     for _ in 0..2 {
         assert!(
             stat.line().is_some(),
-            "rows come as they are taken, into a pipe too"
+            "rows are written at once, into a pipe too"
         );
     }
     stat.signal(Signal::INT);
@@ -216,11 +216,11 @@ fn hung_up_while_ignored() {
     for _ in 0..3 {
         assert!(
             stat.line().is_some(),
-            "under nohup it goes on when the terminal goes"
+            "under nohup it continues without the terminal"
         );
     }
     stat.signal(Signal::TERM);
-    stat.wait().expect(0, "it ends when told so").err();
+    stat.wait().expect(0, "it ends on request").err();
 }
 
 fn columns_are_listed() {
@@ -235,7 +235,7 @@ fn columns_are_listed() {
     ] {
         assert!(listed.contains(id), "{id} is listed: {listed}");
     }
-    // What is listed can be asked for.
+    // Every listed column can be selected.
     let ids: Vec<&str> = listed
         .lines()
         .take_while(|line| !line.is_empty())
@@ -264,8 +264,8 @@ fn columns_are_listed() {
     }
     let (_, others) = listed
         .split_once("Only of a file")
-        .expect("what rows do not have is listed apart");
-    // The tables of `cpu` have columns of their own, some by the same names.
+        .expect("fields that rows do not have are listed separately");
+    // The tables of `cpu` have columns of their own, some with the same names.
     let others = others.split("\nOnly in `cpu").next().unwrap_or(others);
     let ids: Vec<&str> = others
         .lines()
@@ -297,7 +297,7 @@ fn table() {
     assert_eq!(
         header.join(" "),
         expected,
-        "the columns of the case study, and what it lacked"
+        "the columns of the case study, and those it lacked"
     );
     assert_eq!(
         lines.len(),
@@ -306,7 +306,7 @@ fn table() {
     );
     assert!(
         lines[4].starts_with("total of 3 rows"),
-        "which say of what: {out}"
+        "which name their object: {out}"
     );
     for line in lines[1..4].iter().chain([&lines[5]]) {
         let cells: Vec<&str> = line.split_whitespace().collect();
@@ -333,7 +333,7 @@ fn table() {
     );
 }
 
-/// What every JSON document begins with.
+/// The head of every JSON document.
 fn has_a_head(document: &Value) {
     assert_eq!(
         document["schema_version"], 1,
@@ -342,10 +342,10 @@ fn has_a_head(document: &Value) {
     assert_eq!(
         document["page_size_bytes"],
         page_size(),
-        "what a page is: {document}"
+        "the page size: {document}"
     );
     let hostname = document["hostname"].as_str().unwrap_or_default();
-    assert!(!hostname.is_empty(), "whose numbers: {document}");
+    assert!(!hostname.is_empty(), "the host: {document}");
     let time = document["timestamp"].as_str().unwrap_or_default();
     assert!(
         time.len() >= 20 && time.as_bytes()[10] == b'T' && time.ends_with('Z'),
@@ -395,7 +395,7 @@ fn json_lines() {
     assert_eq!(
         rows.len(),
         3,
-        "three of them, and no total that would be counted twice"
+        "three of them, and no total that would count twice"
     );
     for row in &rows {
         has_a_head(row);
@@ -436,27 +436,27 @@ fn openmetrics() {
     let text = ended.out();
     assert!(
         text.ends_with("# EOF\n"),
-        "an exposition says where it ends: {text}"
+        "an exposition has an end: {text}"
     );
     assert_eq!(text.matches("# EOF").count(), 1, "and has one end");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-        assert!(name.starts_with("cachewise_"), "ours by name: {line}");
+        assert!(name.starts_with("cachewise_"), "our prefix: {line}");
         assert!(value.parse::<f64>().is_ok(), "with a number: {line}");
         let family = name.split('{').next().expect("a split has a first");
         let family = family.strip_suffix("_total").unwrap_or(family);
         assert!(
             text.contains(&format!("# TYPE {family} ")),
-            "its type is said: {line}"
+            "its type: {line}"
         );
         assert!(
             text.contains(&format!("# HELP {family} ")),
-            "and what it is: {line}"
+            "and its help: {line}"
         );
     }
 }
 
-/// A `stat` that counts, its rows to be summed up.
+/// A `stat` that counts; its rows are summed up.
 struct Rows(Started);
 
 impl Rows {
@@ -473,13 +473,13 @@ impl Rows {
         Rows(stat)
     }
 
-    /// Ends it; the rows that it wrote.
+    /// Ends it, and returns its rows.
     fn end(self) -> Vec<Value> {
         self.0.signal(Signal::INT);
         self.rows()
     }
 
-    /// The rows that it wrote up to its end.
+    /// Its rows up to its end.
     fn rows(self) -> Vec<Value> {
         let ended = self.0.wait().expect(0, "it ends when it is interrupted");
         let rows: Vec<Value> = ended
@@ -530,9 +530,9 @@ fn sums_to_the_file() {
     assert_eq!(
         sum(&rows, "readahead_hit_pages"),
         sum(&rows, "read_hit_pages"),
-        "so what hit was just read ahead"
+        "so hits were readahead hits"
     );
-    // And nothing but the file: dd's own libraries are not in it.
+    // Only the file: dd's own libraries are excluded.
     assert!(
         rows.iter().all(|row| row["cached_bytes"].is_number()),
         "the machine's state stays"
@@ -579,19 +579,19 @@ fn of_a_process() {
     let both = Rows::of(&["-p", &pid, "--file", text(&file)]);
     let process = Rows::of(&["-p", &pid]);
     reader.read();
-    // Not its doing.
+    // Not its read.
     dd(&file);
     let (both, process) = (both.end(), process.end());
     assert_eq!(
         sum(&both, "read_requested_pages"),
         pages_of(&file),
-        "its child's read, and nobody else's"
+        "only its child's read"
     );
     let all = sum(&process, "read_requested_pages");
     let (least, most) = (pages_of(&file), pages_of(&file) + 1000);
     assert!(
         (least..most).contains(&all),
-        "without a file, what starting cat reads too: {all}"
+        "without a file, also the reads that start cat: {all}"
     );
     reader.end();
 }
@@ -603,7 +603,7 @@ fn ends_with_the_process() {
     reader.end();
     assert!(
         !rows.rows().is_empty(),
-        "it ends by itself, with what there was"
+        "it ends by itself, with the counts so far"
     );
 }
 
@@ -635,7 +635,7 @@ fn of_a_cgroup() {
         let read = sum(&all, "read_requested_pages");
         assert!(
             (pages..pages + 1000).contains(&read),
-            "and what starting cat reads: {read}"
+            "and the reads that start cat: {read}"
         );
         inside.end();
         below.end();

@@ -1,4 +1,4 @@
-//! `top`: rows that add up in every format, what cannot be done, and the screen of the real thing.
+//! `top`: rows that add up in every format, refusals, and the real screen.
 
 mod support;
 
@@ -13,20 +13,20 @@ fn main() -> ExitCode {
     run(
         "rows and the screen of `top`",
         vec![
-            plain("usage::what_is_no_number", numbers),
-            plain("usage::columns_of_other_rows", columns),
-            plain("usage::patterns", patterns),
-            plain("usage::a_process_that_is_not_there", no_process),
-            plain("screen::not_on_a_dumb_terminal", dumb),
-            plain("documented::keys_are_those_of_the_table", keys),
+            plain("usage::invalid_numbers_are_refused", numbers),
+            plain("usage::columns_of_other_rows_are_refused", columns),
+            plain("usage::invalid_patterns_are_refused", patterns),
+            plain("usage::missing_process_is_refused", no_process),
+            plain("screen::dumb_terminal_is_refused", dumb),
+            plain("documented::keys_match_the_table", keys),
             needs_root("end::closed_pipe", closed_pipe),
             needs_root("rows::jsonl_sums_to_the_file", sums),
             needs_root("rows::csv_json_table_metrics", formats),
             needs_root("rows::every_view", views),
-            needs_root("rows::of_a_process_until_it_ends", of_a_process),
-            needs_root("rows::interrupted_is_done", interrupted),
-            needs_root("screen::shows_acts_and_leaves", screen),
-            needs_root("screen::says_that_a_process_has_ended", ended),
+            needs_root("rows::process_is_followed_to_its_end", of_a_process),
+            needs_root("rows::interrupt_exits_with_zero", interrupted),
+            needs_root("screen::shows_evicts_and_restores_the_terminal", screen),
+            needs_root("screen::reports_the_end_of_a_process", ended),
         ],
     )
 }
@@ -63,19 +63,19 @@ fn columns() {
         .says("did you mean `hits`", "and what it could have been");
     Ended::of(&mut top(&["-b", "--view", "file", "--columns", "pid"]))
         .expect(2, "files have no process id")
-        .says("`pid` is not one of files", "it is said")
+        .says("`pid` is not one of files", "the reason")
         .says("read_missed_pages", "with columns that files have");
     Ended::of(&mut top(&["-b", "--view", "cgroup", "--sort", "inode"]))
         .expect(2, "groups have no inode")
-        .says("`inode` is not one of cgroups", "sorting by it is nonsense");
+        .says("`inode` is not one of cgroups", "it cannot sort them");
     Ended::of(&mut top(&["-b", "--sort", "nonsense"]))
         .expect(2, "there is none")
-        .says("`cachewise columns`", "where the names are");
+        .says("`cachewise columns`", "the list of names");
 }
 
 fn patterns() {
     Ended::of(&mut top(&["-b", "--filter", "re:("]))
-        .expect(2, "it is no regular expression")
+        .expect(2, "not a regular expression")
         .says("re:(", "which one");
 }
 
@@ -93,7 +93,7 @@ fn keys() {
     let text = std::fs::read_to_string(docs).expect("top has a page");
     assert!(
         text.contains(&cachewise_tui::markdown()),
-        "docs/top.md has the table of keys as it is:\n{}",
+        "docs/top.md has the current table of keys:\n{}",
         cachewise_tui::markdown()
     );
 }
@@ -104,10 +104,10 @@ fn closed_pipe() {
     let mut started = Started::of(&mut top(&["-b", "0.05", "-o", "jsonl"]));
     started.line().expect("there is a row");
     started.close_output();
-    started.wait().expect(0, "nobody reads any more");
+    started.wait().expect(0, "the pipe is closed");
 }
 
-/// A file is read cold while `top` looks on, in several intervals: the sum over rows is the file.
+/// `top` watches a cold read over several intervals: the sum over rows is the file.
 fn sums() {
     let scratch = Scratch::new();
     let (other, file) = (
@@ -131,7 +131,7 @@ fn sums() {
         "-o",
         "jsonl",
     ]));
-    // Once it has a row of the other file, it is counting.
+    // A row of the other file shows that it counts.
     started.line().expect("it goes on until it is interrupted");
     evict(&file);
     reader.read();
@@ -159,7 +159,7 @@ fn sums() {
     drop(busy);
     started.signal(Signal::INT);
     started.wait().expect(0, "Ctrl-C is an end");
-    assert_eq!(read, pages, "every page was asked for once, in {rows} rows");
+    assert_eq!(read, pages, "every page was requested once, in {rows} rows");
     assert_eq!(fetched, pages, "and all of them came from the disk");
 }
 
@@ -247,7 +247,7 @@ fn of_a_process() {
         (!held_by(started.pid()).is_empty()).then_some(())
     });
     drop(reader);
-    // It may have been found to be gone while the probe was made.
+    // It may have ended before the probe was attached.
     let ended = started.wait();
     assert!(
         ended.code() == 0 || ended.err().contains(&format!("process {pid} has ended")),
@@ -268,7 +268,7 @@ fn interrupted() {
 fn dumb() {
     for term in ["dumb", ""] {
         let mut desk = OnTerminal::of(&["top"], term);
-        assert_eq!(desk.ended(), 2, "there is no screen on {term:?}");
+        assert_eq!(desk.ended(), 2, "{term:?} has no screen");
         desk.until_shown("add -b for rows");
     }
 }
@@ -286,14 +286,14 @@ fn screen() {
     );
     desk.until_shown("every 200ms, exact");
     desk.until_shown("  1 of ");
-    // Held, so that the row stays when nobody reads any more.
+    // Frozen, so that the row stays.
     desk.press(" ");
     desk.until_shown("[held]");
     drop(busy);
     desk.press("e");
     desk.until_shown("y/N");
     desk.press("y");
-    desk.until_shown("went");
+    desk.until_shown("evicted");
     assert!(resident(&file) < pages, "and it has gone: {}", desk.text());
     desk.press("w");
     desk.until_shown("y/N");
@@ -312,7 +312,7 @@ fn ended() {
     sleeper.wait();
     let says = format!("process {pid} has ended");
     screen.until_shown(&says);
-    // A key clears what was said; that it has ended stays true.
+    // A key clears the message; the state of having ended remains.
     screen.press("?");
     screen.until_shown("a row down");
     screen.press("\u{1b}");

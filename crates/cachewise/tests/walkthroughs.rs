@@ -1,13 +1,15 @@
-//! What the pages of docs/ say can be typed: the `sh` blocks of each page are run one after the other, in a directory of
-//! the page's own, and show what the page says that they show (`<!-- shows: TEXT -->` behind the block).
+//! The commands on the pages of docs/: the `sh` blocks of each page run one after the other, in a
+//! directory of the page, and show the text that the page promises (`<!-- shows: TEXT -->` behind
+//! the block).
 //!
-//! A block with a line that begins with `sudo` needs root, and so does all that follows it on the page. What stands behind
-//! `<!-- needs: PROGRAM -->`, or `<!-- needs: /dev/DEVICE -->`, needs that.
+//! A block with a line that starts with `sudo` needs root, and so do all later blocks of the page.
+//! The blocks after `<!-- needs: PROGRAM -->`, or `<!-- needs: /dev/DEVICE -->`, need that program
+//! or device.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The pages whose commands end by themselves and need nothing that is not made by them.
+/// Pages whose commands end by themselves and only need files that they make.
 const PAGES: [&str; 11] = [
     "compat.md",
     "drop.md",
@@ -21,13 +23,13 @@ const PAGES: [&str; 11] = [
     "walkthroughs/direct-io.md",
     "walkthroughs/reading-order.md",
 ];
-/// Far beyond what any block takes.
+/// Far more than any block takes.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A block of a page.
 struct Block {
     lines: Vec<String>,
-    /// Programs and devices.
+    /// Required programs and devices.
     needs: Vec<String>,
     shows: Vec<String>,
 }
@@ -83,7 +85,7 @@ fn blocks_of(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// What a page has left running: it writes the numbers of such processes into files, `NAME.pid`.
+/// Ends the processes that a page leaves running; it writes their pids into files `NAME.pid`.
 struct Running<'p>(&'p Path);
 
 impl Drop for Running<'_> {
@@ -95,7 +97,7 @@ impl Drop for Running<'_> {
             let Ok(number) = text.trim().parse::<u32>() else {
                 continue;
             };
-            // The number may be another process's by now, or that of one that has ended.
+            // The pid may belong to another process, or to an ended one.
             let directory = PathBuf::from(format!("/proc/{number}"));
             let is_ours = || {
                 let at = std::fs::read_link(directory.join("cwd"));
@@ -189,22 +191,22 @@ fn walk_through(page: &str) {
 }
 
 #[test]
-fn every_page_can_be_walked_through() {
-    // One after the other: two at once would read what the other evicts.
+fn every_command_of_the_pages_succeeds() {
+    // In sequence: two pages at once would read files that the other evicts.
     for page in PAGES {
         walk_through(page);
     }
 }
 
 #[test]
-fn every_walkthrough_is_among_them() {
+fn every_walkthrough_is_tested() {
     let entries = std::fs::read_dir(docs().join("walkthroughs")).expect("there are some");
     for entry in entries {
         let name = entry.expect("it can be read").file_name();
         let page = format!("walkthroughs/{}", name.to_string_lossy());
         assert!(
             PAGES.contains(&page.as_str()),
-            "docs/{page} is run by nobody"
+            "docs/{page} is not run by this test"
         );
     }
 }
@@ -221,7 +223,7 @@ fn every_command_has_a_page_that_begins_with_a_question() {
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| !line.is_empty())
-        // Lines that a command's description goes on in are indented further.
+        // Continuation lines of a description are indented further.
         .filter_map(|line| {
             line.strip_prefix("  ")
                 .filter(|line| !line.starts_with(' '))
@@ -233,7 +235,7 @@ fn every_command_has_a_page_that_begins_with_a_question() {
             "warm" | "evict" | "lock" | "snapshot" => "acts",
             "cat" => "order",
             "report" => "record",
-            // They write what is made of the others.
+            // These are made from the other commands.
             "columns" | "completions" | "man" | "help" => continue,
             command => command,
         };
@@ -250,7 +252,7 @@ fn every_command_has_a_page_that_begins_with_a_question() {
 }
 
 #[test]
-fn every_link_between_pages_leads_somewhere() {
+fn every_link_between_pages_has_a_target() {
     let mut pages = vec![
         docs().join("../README.md"),
         docs().join("../python/README.md"),

@@ -1,4 +1,4 @@
-//! [`Error`]: what could not be changed, where, why, and what to do next.
+//! [`Error`]: the operation, the object, the cause and the next step.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,45 +6,45 @@ use std::path::{Path, PathBuf};
 use cachewise_kstat::ErrorKind;
 use cachewise_units::escaped;
 
-/// Something that could not be changed.
+/// A failed change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the kernel would not tell.
+    /// The kernel's state cannot be read.
     #[error(transparent)]
     Kernel(#[from] cachewise_kstat::Error),
 
-    /// A file or a directory could not be written, made or removed.
+    /// A file or directory could not be written, made or removed.
     #[error("{operation} {}: {source}{}", escaped(path), next_step(source))]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: String,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 
-    /// This kernel does not offer it, or not as it was built, booted or mounted.
+    /// This kernel does not offer it, or not in this build, boot or mount.
     #[error("{what}: {reason}")]
     Unsupported {
-        /// What was wanted.
+        /// The operation.
         what: String,
-        /// What is missing, and what to do.
+        /// The missing part, and the fix.
         reason: String,
     },
 
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{what}: {problem}")]
     Invalid {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What is wrong with it, and what would be right.
+        /// The fault, and a valid form.
         problem: String,
     },
 }
 
-/// What to do where what the kernel says leads nobody on.
+/// The next step, for errors that do not suggest it.
 fn next_step(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// Returns what sort of failure this is.
+    /// Returns the kind of this failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_to_do_next() {
+    fn denied_error_names_the_next_step() {
         let refused = |errno| {
             let source = io::Error::from_raw_os_error(errno);
             Error::io("make the control group", Path::new("/x"), source)

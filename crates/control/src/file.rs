@@ -1,4 +1,4 @@
-//! Files of the kernel that take one value at a time.
+//! Kernel files that take one value at a time.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Writes a value in one call, as these files want it, and as `echo` does; never makes a file.
+/// Writes a value in one call, as these files require and `echo` does; never creates a file.
 pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
     let written = OpenOptions::new()
         .write(true)
@@ -16,7 +16,7 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), Error> {
     written.map_err(|source| Error::io(format!("write {value} to"), path, source))
 }
 
-/// Reads a value without the newline; `None` where there is no such file.
+/// Reads a value without the newline; `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
@@ -25,14 +25,14 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// What is set, in a file such as `always [madvise] never`; a value alone is itself.
+/// The chosen word in a file like `always [madvise] never`; a single value is returned unchanged.
 pub(crate) fn chosen(text: &str) -> &str {
     text.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
         .map_or(text.trim(), |(chosen, _)| chosen)
 }
 
-/// Reads what is set; `None` where there is no such file.
+/// Reads the value; `None` if the file does not exist.
 pub(crate) fn value(path: &Path) -> Result<Option<String>, Error> {
     Ok(read(path)?.map(|text| chosen(&text).to_owned()))
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_chosen_stands_in_brackets() {
+    fn chosen_returns_the_bracketed_word() {
         for (text, value) in [
             ("always [madvise] never", "madvise"),
             ("[always] madvise never", "always"),

@@ -1,4 +1,4 @@
-//! [`Group`]: a control group of one's own, limited, and gone afterwards.
+//! [`Group`]: a temporary control group with limits.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,55 +13,58 @@ use cachewise_units::Bytes;
 use crate::reclaim::Reclaimed;
 use crate::{Error, Owner, file, reclaim};
 
-/// All groups of ours begin with this: `cachewise-PURPOSE-PID-START-NAMESPACE-NUMBER`.
+/// Prefix of all our groups: `cachewise-PURPOSE-PID-START-NAMESPACE-NUMBER`.
 const PREFIX: &str = "cachewise-";
 
-/// How long a group may stay busy after its last process: the kernel puts tasks away a little later.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(5);
+/// Maximum time a group may stay busy after its last process: the kernel frees tasks a little
+/// later.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A control group of this process's own, where memory is accounted. It is gone when dropped; what
-/// [`Group::remove`] would say is lost then.
+/// A control group of this process in the hierarchy that accounts memory. Removed on drop, without
+/// reporting errors; [`Group::remove`] reports them.
 #[derive(Debug)]
 pub struct Group {
     hierarchy: Hierarchy,
     path: PathBuf,
-    /// The group's twin in the unified hierarchy, where memory is not accounted in that: it has pressure. And where
-    /// processes go that are left in it.
+    /// The group's twin in the unified hierarchy, if that does not account memory: it reports
+    /// pressure. With the groups that get processes left in it.
     twin: Option<(PathBuf, Vec<PathBuf>)>,
-    /// Where processes go that are left in it.
-    homes: Vec<PathBuf>,
+    /// Groups that get processes left in it.
+    fallbacks: Vec<PathBuf>,
     is_removed: bool,
 }
 
-/// Limits on a group; `None` leaves one as it is.
+/// Limits of a group; `None` leaves a limit as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory at most: `memory.max`, `memory.limit_in_bytes`.
+    /// Maximum memory: `memory.max`, `memory.limit_in_bytes`.
     pub max: Option<Bytes>,
-    /// Memory beyond which the kernel reclaims: `memory.high`. Version 1 has `memory.soft_limit_in_bytes`, which
-    /// matters only when the whole machine wants memory.
+    /// Memory beyond which the kernel reclaims: `memory.high`. Version 1 has
+    /// `memory.soft_limit_in_bytes`, which takes effect only when the whole machine needs memory.
     pub high: Option<Bytes>,
-    /// Swap at most: `memory.swap.max`. Version 1 limits memory and swap together, so it takes `max` too.
+    /// Maximum swap: `memory.swap.max`. Version 1 limits memory and swap together, and needs `max`
+    /// too.
     pub swap_max: Option<Bytes>,
-    /// How readily anonymous memory is swapped, 0 to 200: `memory.swappiness`, of version 1 only.
+    /// Tendency to swap anonymous memory, 0 to 200: `memory.swappiness`, only in version 1.
     pub swappiness: Option<u32>,
 }
 
 impl Group {
-    /// Makes a group for a purpose, which becomes part of its name: small letters.
+    /// Makes a group; its purpose, in small letters, becomes part of its name.
     ///
-    /// It is made at the root of the hierarchy, or where that is not allowed beside the group of this process
-    /// or below it.
+    /// It is made at the root of the hierarchy, or, if that is not allowed, beside or below the
+    /// group of this process.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where no hierarchy accounts memory, else why the last place was refused.
+    /// [`Error::Unsupported`] if no hierarchy accounts memory, otherwise the error of the last
+    /// attempt.
     pub fn create(kernel: &Kernel, purpose: &str) -> Result<Self, Error> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if purpose.is_empty() || !purpose.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return Err(Error::Invalid {
                 what: format!("{purpose:?} as a control group's purpose"),
-                problem: "it is of small letters".to_owned(),
+                problem: "it must be small letters".to_owned(),
             });
         }
         let hierarchy = kernel.cgroup_hierarchy()?;
@@ -73,14 +76,14 @@ impl Group {
             let path = parent.join(&name);
             match make(&hierarchy, &parent, &path) {
                 Ok(()) => {
-                    let mut homes: Vec<PathBuf> = own_group(kernel).into_iter().collect();
-                    homes.push(parent);
+                    let mut fallbacks: Vec<PathBuf> = own_group(kernel).into_iter().collect();
+                    fallbacks.push(parent);
                     let twin = twin(kernel, &hierarchy, &name);
                     return Ok(Self {
                         hierarchy,
                         path,
                         twin,
-                        homes,
+                        fallbacks,
                         is_removed: false,
                     });
                 }
@@ -96,7 +99,7 @@ impl Group {
         &self.path
     }
 
-    /// Returns the hierarchy that it is in.
+    /// Returns its hierarchy.
     #[must_use]
     pub fn hierarchy(&self) -> &Hierarchy {
         &self.hierarchy
@@ -105,8 +108,9 @@ impl Group {
     /// Sets limits.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for what this version of control groups, or this kernel, does not limit;
-    /// [`Error::Invalid`] for swap without memory where these are limited together; else what writing says.
+    /// [`Error::Unsupported`] for a limit that this version of control groups, or this kernel, does
+    /// not have; [`Error::Invalid`] for swap without memory if these are limited together;
+    /// [`Error::Io`] if a write fails.
     pub fn limit(&self, limits: &Limits) -> Result<(), Error> {
         let set = |name: &str, value: String, missing: &str| {
             let path = self.path.join(name);
@@ -124,7 +128,7 @@ impl Group {
         match (is_v1, limits.max, limits.swap_max) {
             (true, max, swap) => {
                 let both = "memory.memsw.limit_in_bytes";
-                // Together they are never less than memory alone, not for a moment.
+                // Their sum is never below memory alone, not even for a moment.
                 if max.is_some() && self.path.join(both).exists() {
                     set(both, "-1".to_owned(), no_swap)?;
                 }
@@ -171,10 +175,11 @@ impl Group {
         Ok(())
     }
 
-    /// Has the command join the group before it is executed, and end with the thread that spawns it.
+    /// Makes the command join the group before it is executed, and end with the thread that spawns
+    /// it.
     ///
     /// # Errors
-    /// What opening the group's list of processes says. What joining says, spawning does.
+    /// The group's list of processes cannot be opened. Spawning reports a failure to join.
     pub fn admit(&self, command: &mut Command) -> Result<(), Error> {
         let open = |group: &Path| {
             let path = group.join("cgroup.procs");
@@ -190,10 +195,10 @@ impl Group {
         Ok(())
     }
 
-    /// Moves a process into the group; what it has already stays charged where it was.
+    /// Moves a process into the group; its existing memory stays charged to its old group.
     ///
     /// # Errors
-    /// What writing its id says.
+    /// Writing its id failed.
     pub fn take_in(&self, pid: u32) -> Result<(), Error> {
         let twin = self.twin.as_ref().map(|(twin, _)| twin);
         for group in [Some(&self.path), twin].into_iter().flatten() {
@@ -202,28 +207,28 @@ impl Group {
         Ok(())
     }
 
-    /// Returns how much memory is charged to it; `None` where that is not told.
+    /// Returns the memory charged to it; `None` if the kernel does not report it.
     ///
     /// # Errors
-    /// What reading says.
+    /// Reading failed.
     pub fn used(&self) -> Result<Option<Bytes>, Error> {
         Ok(CgroupFiles::once(&self.path).memory_used(&self.hierarchy)?)
     }
 
-    /// Returns what memory it has and what happened to it, kills for want of memory included.
+    /// Returns its memory and its events, OOM kills included.
     ///
     /// # Errors
-    /// What reading says; a group that somebody else removed is one.
+    /// Reading failed, also because another program removed the group.
     pub fn memory(&self) -> Result<CgroupMemory, Error> {
         let memory = CgroupFiles::once(&self.path).memory(&self.hierarchy)?;
         memory.ok_or_else(|| Error::io("read", &self.path, io::ErrorKind::NotFound.into()))
     }
 
-    /// Returns the pressure that its processes feel; `None` where this kernel does not tell. With version 1 it
-    /// is that of the group's twin in the unified hierarchy.
+    /// Returns the pressure on its processes; `None` if this kernel does not report it. Version 1
+    /// uses the group's twin in the unified hierarchy.
     ///
     /// # Errors
-    /// What reading says.
+    /// Reading failed.
     pub fn pressure(&self, resource: Resource) -> Result<Option<Pressure>, Error> {
         let group = match (&self.hierarchy, &self.twin) {
             (Hierarchy::V2 { .. }, _) => &self.path,
@@ -233,7 +238,7 @@ impl Group {
         Ok(CgroupFiles::once(group).pressure(resource)?)
     }
 
-    /// Takes so much memory from it; all that can be had with version 1.
+    /// Reclaims this much of its memory; version 1 reclaims all it can.
     ///
     /// # Errors
     /// As [`reclaim`].
@@ -241,10 +246,11 @@ impl Group {
         reclaim(&self.hierarchy, &self.path, bytes)
     }
 
-    /// Removes it; processes that are still in it are moved to where this process is.
+    /// Removes it; processes that are still in it move to the group of this process.
     ///
     /// # Errors
-    /// What the kernel says, when it has been busy for two seconds; then a later [`sweep`](crate::sweep) tries again.
+    /// The kernel's error after the group has been busy for two seconds; a later
+    /// [`sweep`](crate::sweep) tries again.
     pub fn remove(mut self) -> Result<(), Error> {
         self.remove_now()
     }
@@ -254,16 +260,16 @@ impl Group {
             return Ok(());
         }
         let twin = match &self.twin {
-            Some((twin, homes)) => remove_directory(twin, homes),
+            Some((twin, fallbacks)) => remove_directory(twin, fallbacks),
             None => Ok(()),
         };
-        remove_directory(&self.path, &self.homes).and(twin)
+        remove_directory(&self.path, &self.fallbacks).and(twin)
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // There is nobody to tell; the next run sweeps.
+        // A drop cannot report an error; the next run sweeps.
         let _ = self.remove_now();
     }
 }
@@ -276,7 +282,7 @@ fn no_hierarchy() -> Error {
     }
 }
 
-/// Who made the group of this name, if one of us did.
+/// The owner in the name of a group, if it is one of ours.
 pub(crate) fn owner_in(name: &str) -> Option<Owner> {
     let rest = name.strip_prefix(PREFIX)?;
     let (_purpose, rest) = rest.split_once('-')?;
@@ -290,13 +296,14 @@ fn own_group(kernel: &Kernel) -> Option<PathBuf> {
     group.ok().flatten().map(|group| group.path)
 }
 
-/// Where groups can be made, the best first.
+/// Directories for groups, the best first.
 pub(crate) fn parents(kernel: &Kernel) -> Result<Vec<PathBuf>, Error> {
     let hierarchy = kernel.cgroup_hierarchy()?;
     let mount = hierarchy.mount().ok_or_else(no_hierarchy)?;
     let mut parents = vec![mount.to_owned()];
     if let Some(own) = own_group(kernel) {
-        // Beside it first: with version 2 a group that has processes cannot hand memory on.
+        // Beside it first: in version 2 a group with processes cannot hand the memory controller
+        // on.
         let beside = own.parent().filter(|parent| parent.starts_with(mount));
         for place in [beside.map(Path::to_owned), Some(own)]
             .into_iter()
@@ -330,45 +337,45 @@ fn make(hierarchy: &Hierarchy, parent: &Path, path: &Path) -> Result<(), Error> 
     fs::create_dir(path).map_err(|source| Error::io("make the control group", path, source))
 }
 
-/// Makes the group's twin. Without it the pressure is not known, and all else is.
+/// Makes the group's twin. Without it only the pressure is unknown.
 fn twin(kernel: &Kernel, hierarchy: &Hierarchy, name: &str) -> Option<(PathBuf, Vec<PathBuf>)> {
     if matches!(hierarchy, Hierarchy::V2 { .. }) {
         return None;
     }
     let root = kernel.unified_hierarchy().ok()??;
     let path = root.join(name);
-    // Back to where this process was: whoever supervises it looks for it there.
+    // Back to the group of this process, where its supervisor expects it.
     let own = kernel.unified_cgroup_of(std::process::id());
-    let homes = own.ok().flatten().into_iter().chain([root]).collect();
+    let fallbacks = own.ok().flatten().into_iter().chain([root]).collect();
     fs::create_dir(&path).ok()?;
-    Some((path, homes))
+    Some((path, fallbacks))
 }
 
-/// Moves what is in the group to the first of the homes that takes it, and removes the group.
-pub(crate) fn remove_directory(group: &Path, homes: &[PathBuf]) -> Result<(), Error> {
-    let tries = PATIENCE.as_millis() / LOOK.as_millis();
+/// Moves the processes of the group to the first fallback that accepts them, and removes the group.
+pub(crate) fn remove_directory(group: &Path, fallbacks: &[PathBuf]) -> Result<(), Error> {
+    let tries = BUSY_TIMEOUT.as_millis() / CHECK_INTERVAL.as_millis();
     let mut last = io::Error::from(io::ErrorKind::ResourceBusy);
     for _ in 0..tries {
-        evacuate(group, homes);
+        evacuate(group, fallbacks);
         match fs::remove_dir(group) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => last = error,
             Err(error) => return Err(Error::io("remove the control group", group, error)),
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     Err(Error::io("remove the control group", group, last))
 }
 
-fn evacuate(group: &Path, homes: &[PathBuf]) {
+fn evacuate(group: &Path, fallbacks: &[PathBuf]) {
     let processes = file::read(&group.join("cgroup.procs"));
     let processes = processes.ok().flatten().unwrap_or_default();
     for pid in processes.lines() {
-        // One that has ended meanwhile needs no home.
-        let _ = homes
+        // A process that has ended meanwhile need not move.
+        let _ = fallbacks
             .iter()
-            .find(|home| file::write(&home.join("cgroup.procs"), pid).is_ok());
+            .find(|fallback| file::write(&fallback.join("cgroup.procs"), pid).is_ok());
     }
 }
 
@@ -377,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_is_in_the_name() {
+    fn group_name_contains_its_owner() {
         let owner = Owner::current().unwrap();
         let name = format!("cachewise-bench-{owner}-3");
         assert_eq!(owner_in(&name), Some(owner), "{name}");

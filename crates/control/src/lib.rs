@@ -1,7 +1,7 @@
-//! Changes what a machine does with memory, and puts it back: settings, and control groups of one's own.
+//! Changes settings and control groups, and restores them.
 //!
-//! It is *not* a place for measuring: `cachewise-kstat` reads, this crate is the only one that writes to
-//! `/proc/sys`, `/sys` and control groups. What it changes it can undo, after a crash too.
+//! This crate measures nothing: `cachewise-kstat` reads, and this crate is the only one that writes
+//! to `/proc/sys`, `/sys` and control groups. It can undo its changes, after a crash too.
 //!
 //! ```no_run
 //! use std::process::Command;
@@ -22,14 +22,18 @@
 //! ```
 //!
 //! # Kernel
-//! Control groups of version 2 with the memory controller, or of version 1; both are found by their mounts.
+//! Control groups of version 2 with the memory controller, or of version 1; both are found by their
+//! mounts.
 //!
 //! # Layout
-//! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes those that a crash left.
-//! - `journal`: [`Journal`], what was there before, in a file; `recover`: [`recover`] puts back what a crash left.
+//! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes the groups that a crash left.
+//! - `journal`: [`Journal`], the old values, in a file; `recover`: [`recover`] restores them after
+//!   a crash.
 //! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
-//! - `guard`: [`Guard`], which keeps memory available; `means`: by what; `event`: what it did.
-//! - `owner`: [`Owner`], the process that made something, told apart from a later one of the same id.
+//! - `guard`: [`Guard`], which keeps memory available; `means`: means of reclaim; `event`: its
+//!   events.
+//! - `owner`: [`Owner`], the process that made a group or file, distinguished from later ones with
+//!   its pid.
 //! - `reclaim`: [`reclaim`], of a group's memory.
 //! - `error`: [`Error`].
 

@@ -1,4 +1,4 @@
-//! [`Owner`]: which process made something, told apart from who has the same id later.
+//! [`Owner`]: the process that made something, distinguished from later ones with its pid.
 
 use std::fmt;
 use std::fs;
@@ -11,16 +11,16 @@ use cachewise_kstat::{ErrorKind, Kernel};
 
 use crate::Error;
 
-/// A process that made something which is to be undone when it has ended.
+/// A process that made something that must be undone after its end.
 ///
-/// As text, `PID-START-NAMESPACE`, it is part of names.
+/// Its text, `PID-START-NAMESPACE`, is part of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Its id.
+    /// Its pid.
     pub pid: u32,
-    /// When it began, in ticks since boot.
+    /// Its start, in ticks since boot.
     start: u64,
-    /// The number of the namespace in which the id is counted: ids of another one mean nothing here.
+    /// The pid namespace: pids of another one mean nothing here.
     namespace: u64,
 }
 
@@ -31,18 +31,18 @@ pub enum Life {
     Runs,
     /// It has ended.
     Ended,
-    /// It counts process ids in another namespace, where this process cannot look.
+    /// It is in another pid namespace, where its state is unknown.
     Unknown,
 }
 
-/// In such steps the kernel tells when a process began.
+/// Resolution of the start time in the kernel.
 const TICK: Duration = Duration::from_millis(10);
 
 impl Owner {
     /// Returns this process.
     ///
     /// # Errors
-    /// What reading `/proc` says.
+    /// Reading `/proc` failed.
     pub fn current() -> Result<Self, Error> {
         let pid = std::process::id();
         Ok(Self {
@@ -52,18 +52,18 @@ impl Owner {
         })
     }
 
-    /// Says whether it runs, or may run: in another namespace of process ids, this process cannot know.
+    /// Whether it runs, or may run: in another pid namespace its state is unknown here.
     ///
     /// # Errors
-    /// What reading `/proc` says.
+    /// Reading `/proc` failed.
     pub fn may_be_alive(&self) -> Result<bool, Error> {
         Ok(self.life()? != Life::Ended)
     }
 
-    /// Says whether it still runs.
+    /// Returns whether it still runs.
     ///
     /// # Errors
-    /// What reading `/proc` says.
+    /// Reading `/proc` failed.
     pub fn life(&self) -> Result<Life, Error> {
         if self.namespace != own_namespace()? {
             return Ok(Life::Unknown);
@@ -78,7 +78,7 @@ impl Owner {
 }
 
 fn start_of(pid: u32) -> Result<u64, Error> {
-    // Of this machine, wherever the files that are changed lie.
+    // Of this machine, wherever the changed files are.
     let start = Kernel::new().process_start(pid)?;
     Ok((start.as_millis() / TICK.as_millis()) as u64)
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_told_from_who_has_its_id_later() {
+    fn owner_differs_from_later_process_with_same_pid() {
         let owner = Owner::current().unwrap();
         assert!(owner.may_be_alive().unwrap(), "this process runs");
         assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
             namespace: owner.namespace + 1,
             ..earlier
         };
-        assert!(elsewhere.may_be_alive().unwrap(), "nobody here can know");
+        assert!(elsewhere.may_be_alive().unwrap(), "unknown from here");
 
         let mut child = std::process::Command::new("sleep")
             .arg("1000")

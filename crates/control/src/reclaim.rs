@@ -1,4 +1,4 @@
-//! [`reclaim`]: has the kernel take memory from a group now.
+//! [`reclaim`]: makes the kernel reclaim memory of a group now.
 
 use std::io;
 use std::path::Path;
@@ -8,33 +8,34 @@ use cachewise_units::Bytes;
 
 use crate::{Error, file};
 
-/// What came of asking for memory.
+/// Result of a reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// What was charged to the group before.
+    /// Memory charged to the group before.
     pub before: Bytes,
-    /// And after: others may have used more of it meanwhile.
+    /// Memory charged to the group after; others may have used more of it meanwhile.
     pub after: Bytes,
-    /// The kernel says that it could not take all that was asked for.
+    /// The kernel reports that it could not reclaim the requested amount.
     pub fell_short: bool,
 }
 
 impl Reclaimed {
-    /// Returns how much less is charged to the group than before.
+    /// Returns by how much the charge fell.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
         self.before.saturating_sub(self.after)
     }
 }
 
-/// Takes so much memory from the group of this directory; all that can be had with version 1, which cannot
-/// be asked for less.
+/// Reclaims this much memory of the group in this directory; version 1 reclaims all it can, because
+/// its file takes no amount.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where this kernel has no file for it; else what writing to it says.
+/// [`Error::Unsupported`] if this kernel has no file for it; [`Error::Io`] if writing to it fails.
 ///
 /// # Kernel
-/// Version 2: `memory.reclaim`, since 5.19. Version 1: `memory.force_empty`. Both swap, where there is swap.
+/// Version 2: `memory.reclaim`, since 5.19. Version 1: `memory.force_empty`. Both swap if there is
+/// swap.
 pub fn reclaim(hierarchy: &Hierarchy, group: &Path, bytes: Bytes) -> Result<Reclaimed, Error> {
     let (name, value) = match hierarchy {
         Hierarchy::V1Memory { .. } => ("memory.force_empty", "0".to_owned()),
@@ -62,7 +63,7 @@ pub fn reclaim(hierarchy: &Hierarchy, group: &Path, bytes: Bytes) -> Result<Recl
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Err(Error::Unsupported {
                 what: format!("reclaim memory of {}", group.display()),
-                reason: format!("there is no {name}; with version 2 it takes Linux 5.19"),
+                reason: format!("it has no {name}; with version 2 this needs Linux 5.19"),
             });
         }
         Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! [`recover`]: puts back what runs changed that were killed.
+//! [`recover`]: restores the settings of killed runs.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,21 @@ use crate::journal::{
 use crate::owner::Life;
 use crate::{Error, Owner, Restored};
 
-/// What a run that was killed left, and what came of it.
+/// A killed run's settings, and the result of restoring them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// Its state file, which is gone unless something failed.
+    /// Its state file, which is removed unless a setting failed.
     pub path: PathBuf,
     /// Its command: `bench matrix`.
     pub by: String,
     /// Its process, which has ended.
     pub owner: Owner,
-    /// What was put back; nothing, if it was of an earlier boot.
+    /// The restored settings; empty if they are of an earlier boot.
     pub restored: Restored,
 }
 
-/// A run that has changed settings and goes on.
+/// A live run that has changed settings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Running {
@@ -42,23 +42,24 @@ pub struct Running {
 pub enum Unsure {
     /// Leave its settings, and return an error that says so.
     Leave,
-    /// Put its settings back.
+    /// Restore its settings.
     PutBack,
 }
 
-/// Puts back what runs left that ended without doing so, by the state files in this directory. What runs
-/// that still run have changed stays.
+/// Restores the settings of ended runs from the state files in this directory. Settings of live
+/// runs stay.
 ///
-/// One state file that cannot be understood does not keep the others from being used: each has its own result.
+/// Each state file has its own result, so that an unreadable one does not block the others.
 ///
-/// A run of another PID namespace (a container) holds a lock on its state file, which says whether it has ended. Runs of
-/// a version before that, and those on a file system without locks, are left with [`Unsure::Leave`].
+/// A run of another PID namespace (a container) holds a lock on its state file while it runs. Runs
+/// of an earlier version, and those on a file system without locks, are left with
+/// [`Unsure::Leave`].
 ///
 /// # Errors
-/// What listing the directory says; one that is not there has nothing in it.
+/// Listing the directory failed; a missing directory holds no state files.
 pub fn recover(directory: &Path, unsure: Unsure) -> Result<Vec<Result<Recovered, Error>>, Error> {
     let _locked = match lock(directory) {
-        // Who may not read it is told so below.
+        // A directory without permission is reported below.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Denied) => None,
         locked => Some(locked?),
     };
@@ -86,10 +87,10 @@ pub fn recover(directory: &Path, unsure: Unsure) -> Result<Vec<Result<Recovered,
     Ok(recovered)
 }
 
-/// Returns the runs that have changed settings and go on.
+/// Returns the live runs that have changed settings.
 ///
 /// # Errors
-/// What listing the directory says; one that is not there has nothing in it.
+/// Listing the directory failed; a missing directory holds no state files.
 pub fn running(directory: &Path) -> Result<Vec<Running>, Error> {
     let mut running = Vec::new();
     // `recover` returns an error for each that cannot be read.
@@ -122,15 +123,15 @@ fn unknown(path: &Path, document: &Document) -> Error {
     Error::Invalid {
         what: format!("the state file {}", path.display()),
         problem: format!(
-            "`cachewise {}` has changed settings in another PID namespace (a container), and whether it still runs cannot \
-             be known from here: run `cachewise bench restore` there, or, once it has ended, `cachewise bench restore \
+            "`cachewise {}` has changed settings in another PID namespace (a container), and its state \
+             is unknown from here: run `cachewise bench restore` there, or, once it has ended, `cachewise bench restore \
              --force` here",
             document.by
         ),
     }
 }
 
-/// Removes what a run was writing when it was killed: the state file before that is complete.
+/// Removes the incomplete state file of a killed run: the state file before that is complete.
 fn remove_drafts(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -138,7 +139,7 @@ fn remove_drafts(directory: &Path) {
             .to_str()
             .and_then(|name| name.strip_prefix(NEW)?.parse::<Owner>().ok());
         if owner.is_some_and(|owner| matches!(owner.may_be_alive(), Ok(false))) {
-            // Nobody needs it, so it is no failure if it stays.
+            // It has no use, so it may stay.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -161,7 +162,7 @@ fn put_back_all(path: PathBuf, document: Document, owner: Owner) -> Result<Recov
     })
 }
 
-/// The state files of a directory, read.
+/// Reads the state files of a directory.
 pub(crate) fn documents(
     directory: &Path,
 ) -> Result<impl Iterator<Item = Result<(PathBuf, Document), Error>>, Error> {
@@ -193,7 +194,7 @@ pub(crate) fn documents(
         is_ours(directory)?;
     }
     Ok(paths.into_iter().filter_map(|path| match read(&path) {
-        // Its run has ended meanwhile, and put everything back.
+        // Its run has ended meanwhile and restored everything.
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
         result => Some(result.map(|document| (path, document))),
     }))
@@ -205,7 +206,7 @@ fn read(path: &Path) -> Result<Document, Error> {
     let wrong = |problem: String| Error::Invalid {
         what: format!("the state file {}", path.display()),
         problem: format!(
-            "{problem}; settings of an earlier run may not have been put back: look into it, set them by hand, and \
+            "{problem}; settings of an earlier run may not be restored: read the file, set them by hand, and \
              remove it"
         ),
     };

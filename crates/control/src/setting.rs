@@ -1,4 +1,4 @@
-//! [`Setting`]: one thing that can be set, where it is, what it may be.
+//! [`Setting`]: a kernel setting, its file and its valid values.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,21 +13,21 @@ use crate::{Error, SETTINGS, file};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Setting {
-    /// Its name, as it is typed.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Where it is.
+    /// Its location.
     pub place: Place,
-    /// What it may be.
+    /// Its valid values.
     pub kind: Kind,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
-    /// The first kernel that has it, or the build or boot that it takes.
+    /// The first kernel that has it, or the build or boot option that it needs.
     pub since: &'static str,
-    /// Settings, by name, that change when this one does.
+    /// Names of settings that change with this one.
     pub beside: &'static [&'static str],
 }
 
-/// Where a setting is.
+/// Location of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A file below `/proc/sys`.
@@ -36,14 +36,14 @@ pub enum Place {
     Sys(&'static str),
     /// A file in the directory of a block device.
     Device(&'static str),
-    /// A limit on the control group in which the work is done: made for it, and not saved.
+    /// A limit on the temporary control group of the workload; not saved.
     Group,
 }
 
-/// What a setting may be.
+/// Valid values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number between two, both included.
+    /// A whole number in this inclusive range.
     Number(u64, u64),
     /// One of these words.
     Choice(&'static [&'static str]),
@@ -51,18 +51,18 @@ pub enum Kind {
     Switch,
     /// `y`, `n`, or a mask such as `0x0007`.
     Mask,
-    /// A word that the kernel knows or refuses.
+    /// A word that the kernel checks.
     Word,
-    /// A size such as `512M`.
+    /// A size, for example `512M`.
     Size,
 }
 
-/// Whose settings are meant.
+/// The owner of the settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The machine.
     pub kernel: &'a Kernel,
-    /// The file or block device with which work is done: its device is the one that settings of devices are of.
+    /// The file or block device of the workload, whose device has the device settings.
     pub file: Option<&'a Path>,
 }
 
@@ -70,7 +70,7 @@ impl Setting {
     /// Finds a setting by its name.
     ///
     /// # Errors
-    /// [`Error::Invalid`] with the nearest name there is.
+    /// [`Error::Invalid`] with the nearest existing name.
     pub fn find(name: &str) -> Result<&'static Setting, Error> {
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) {
             return Ok(setting);
@@ -91,14 +91,14 @@ impl Setting {
         })
     }
 
-    /// Returns a value as the kernel takes it.
+    /// Returns a value in the kernel's form.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what this setting cannot be.
+    /// [`Error::Invalid`] for a value that this setting cannot have.
     pub fn checked(&self, value: &str) -> Result<String, Error> {
         let wrong = |wanted: String| Error::Invalid {
             what: format!("{} = {value:?}", self.name),
-            problem: format!("it is {wanted}"),
+            problem: format!("it must be {wanted}"),
         };
         match self.kind {
             Kind::Number(least, most) => match value.parse::<u64>() {
@@ -135,10 +135,10 @@ impl Setting {
         }
     }
 
-    /// Returns its file; `None` for a limit on a group that is yet to be made.
+    /// Returns its file; `None` for a limit on a temporary group.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where this machine has none, with the reason.
+    /// [`Error::Unsupported`] if this machine has none, with the reason.
     pub fn path(&self, target: Target<'_>) -> Result<Option<PathBuf>, Error> {
         let path = match self.place {
             Place::Sysctl(name) => target.kernel.proc("sys").join(name),
@@ -156,7 +156,7 @@ impl Setting {
         }
     }
 
-    /// The directory of the device on which the file lies.
+    /// The directory of the device of the file.
     fn device(&self, target: Target<'_>) -> Result<PathBuf, Error> {
         let Some(path) = target.file else {
             return Err(
@@ -171,13 +171,13 @@ impl Setting {
         };
         let device = Device::from_stat(number);
         let link = target.kernel.sys("dev/block").join(device.to_string());
-        // A partition has no queue of its own: that of its disk, one above, is meant.
+        // A partition has no queue of its own: its disk has, one directory above.
         let directory = fs::canonicalize(&link).ok();
         let mut places = directory.iter().flat_map(|path| path.ancestors().take(2));
         match places.find(|path| path.join("queue").is_dir()) {
             Some(place) => Ok(place.to_owned()),
             None => Err(self.absent(format!(
-                "{} is on device {device}, which is no single block device (tmpfs, btrfs, overlay, a network): use a \
+                "{} is on device {device}, which is not a single block device (tmpfs, btrfs, overlay, a network): use a \
                  file on a disk",
                 path.display()
             ))),
@@ -191,7 +191,7 @@ impl Setting {
         }
     }
 
-    /// Returns what is set now; `None` for a limit on a group that is yet to be made.
+    /// Returns the current value; `None` for a limit on a temporary group.
     ///
     /// # Errors
     /// As [`Setting::path`].
@@ -202,7 +202,7 @@ impl Setting {
         }
     }
 
-    /// Returns the files of settings that change with this one, as far as they are there.
+    /// Returns the existing files of settings that change with this one.
     #[must_use]
     pub fn paths_beside(&self, target: Target<'_>) -> Vec<PathBuf> {
         let settings = SETTINGS
@@ -221,9 +221,9 @@ impl std::fmt::Display for Kind {
             Self::Number(least, most) => write!(f, "a whole number from {least} to {most}"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::Switch => f.write_str("Y or N"),
-            Self::Mask => f.write_str("y, n or a mask such as 0x0007"),
+            Self::Mask => f.write_str("y, n or a mask, for example 0x0007"),
             Self::Word => f.write_str("one word"),
-            Self::Size => f.write_str("a size such as 512M"),
+            Self::Size => f.write_str("a size, for example 512M"),
         }
     }
 }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_checked_before_anything_is_written() {
+    fn checked_refuses_invalid_values() {
         for (name, value, wanted) in [
             ("vm.swappiness", "100", Ok("100")),
             ("vm.swappiness", "201", Err("from 0 to 200")),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_leads_to_the_nearest() {
+    fn find_suggests_the_nearest_name() {
         let error = Setting::find("vm.swapiness").unwrap_err().to_string();
         assert!(error.contains("did you mean vm.swappiness?"), "{error}");
         let error = Setting::find("colour").unwrap_err().to_string();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_the_queue_of_its_disk_and_tmpfs_has_none() {
+    fn partition_uses_its_disks_queue_and_tmpfs_has_none() {
         let root = tempfile::tempdir().unwrap();
         let sys = root.path().join("sys");
         let found = fs::metadata(root.path()).unwrap();
@@ -294,7 +294,7 @@ mod tests {
         };
         let setting = Setting::find("read_ahead_kb").unwrap();
         let error = setting.read(target).unwrap_err().to_string();
-        assert!(error.contains("no single block device"), "{error}");
+        assert!(error.contains("not a single block device"), "{error}");
         let link = sys.join("dev/block").join(device.to_string());
         std::os::unix::fs::symlink(sys.join("devices/vdx/vdx1"), link).unwrap();
         let value = setting.read(target).unwrap();

@@ -1,4 +1,4 @@
-//! [`sweep`]: removes the groups that earlier runs could not.
+//! [`sweep`]: removes the groups that earlier runs left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use cachewise_kstat::Kernel;
 use crate::group::{owner_in, parents, remove_directory};
 use crate::{Error, Owner};
 
-/// What was found of earlier runs.
+/// Groups of earlier runs.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Swept {
-    /// Groups that are gone now.
+    /// Groups that were removed.
     pub removed: Vec<PathBuf>,
-    /// Groups that are still there, and why.
+    /// Groups that remain, with the error.
     pub failed: Vec<(PathBuf, Error)>,
 }
 
-/// Removes the groups of earlier runs that ended without doing so. Those of a run that goes on, or of one in
-/// another namespace of process ids, are left alone, unless it is among those known to have `ended`. Processes in them
-/// are moved to the group above.
+/// Removes the groups of earlier runs that ended without removing them. Groups of a live run are
+/// left alone, and so are those of a run in another pid namespace, unless `ended` contains it.
+/// Their processes move to the parent group.
 ///
 /// # Errors
-/// What reading the mounts says.
+/// Reading the mounts failed.
 pub fn sweep(kernel: &Kernel, ended: &[Owner]) -> Result<Swept, Error> {
     let mut places: Vec<PathBuf> = parents(kernel)?.into_iter().collect();
     places.extend(kernel.unified_hierarchy()?);
@@ -31,7 +31,7 @@ pub fn sweep(kernel: &Kernel, ended: &[Owner]) -> Result<Swept, Error> {
     places.dedup();
     let mut swept = Swept::default();
     for place in places {
-        // Who may not list it has made nothing there.
+        // A directory that this user may not list holds none of its groups.
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
             let path = entry.path();
             if !is_left(&path, ended) {
@@ -49,6 +49,6 @@ pub fn sweep(kernel: &Kernel, ended: &[Owner]) -> Result<Swept, Error> {
 fn is_left(path: &Path, ended: &[Owner]) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let owner = name.and_then(owner_in);
-    // Where it cannot be known, it stays.
+    // A group with an unknown owner stays.
     owner.is_some_and(|owner| ended.contains(&owner) || matches!(owner.may_be_alive(), Ok(false)))
 }

@@ -1,4 +1,4 @@
-//! [`SETTINGS`]: the one table of what can be set.
+//! [`SETTINGS`]: the table of settings.
 
 use crate::setting::{Kind, Place, Setting};
 
@@ -7,7 +7,7 @@ const ANY: u64 = i32::MAX as u64;
 
 macro_rules! settings {
     ($($name:literal $place:expr, $kind:expr, $since:literal, $about:literal $(, beside $($beside:literal)+)?;)*) => {
-        /// Everything that can be set, by name.
+        /// All settings, by name.
         pub static SETTINGS: &[Setting] = &[$(Setting {
             name: $name,
             place: $place,
@@ -23,11 +23,11 @@ settings! {
     "vm.swappiness" Place::Sysctl("vm/swappiness"), Kind::Number(0, 200), "Linux 2.6 (beyond 100: 5.8)",
         "how readily anonymous memory is swapped rather than page cache dropped; groups of version 1 keep their own";
     "vm.watermark_scale_factor" Place::Sysctl("vm/watermark_scale_factor"), Kind::Number(1, 3000), "Linux 4.6",
-        "how early kswapd starts and how far it goes, in 1/10,000 of memory; matters when the whole machine wants memory";
+        "distance between kswapd's start and stop, in 1/10,000 of memory; takes effect when the whole machine needs memory";
     "vm.watermark_boost_factor" Place::Sysctl("vm/watermark_boost_factor"), Kind::Number(0, ANY), "Linux 5.0",
         "how much more is reclaimed after memory was fragmented, in 1/10,000 of the watermark";
     "vm.min_free_kbytes" Place::Sysctl("vm/min_free_kbytes"), Kind::Number(128, ANY), "Linux 2.6",
-        "memory kept free in any case; too much of it ends in OOM kills";
+        "memory that the kernel always keeps free; too much of it causes OOM kills";
     "vm.vfs_cache_pressure" Place::Sysctl("vm/vfs_cache_pressure"), Kind::Number(0, ANY), "Linux 2.6",
         "how readily cached names and inodes are dropped rather than pages; 0 never, which ends in OOM kills";
     "vm.page-cluster" Place::Sysctl("vm/page-cluster"), Kind::Number(0, 31), "Linux 2.6",
@@ -45,13 +45,13 @@ settings! {
     "vm.dirty_expire_centisecs" Place::Sysctl("vm/dirty_expire_centisecs"), Kind::Number(0, ANY), "Linux 2.6",
         "age, in 1/100 s, at which a dirty page is written back";
     "vm.dirty_writeback_centisecs" Place::Sysctl("vm/dirty_writeback_centisecs"), Kind::Number(0, ANY), "Linux 2.6",
-        "how often, in 1/100 s, it is looked for such pages";
+        "interval between searches for such pages, in 1/100 s";
     "vm.compaction_proactiveness" Place::Sysctl("vm/compaction_proactiveness"), Kind::Number(0, 100), "Linux 5.9",
-        "how hard the kernel works on large free blocks before they are wanted";
+        "effort to make large free blocks in advance";
     "vm.zone_reclaim_mode" Place::Sysctl("vm/zone_reclaim_mode"), Kind::Number(0, 7), "Linux 2.6, with NUMA",
         "whether a node reclaims its own memory before another's is used";
     "read_ahead_kb" Place::Device("queue/read_ahead_kb"), Kind::Number(0, ANY), "Linux 2.6",
-        "read-ahead of the file's device at most; mapped files read around each fault by this";
+        "maximum readahead of the file's device; mapped files read this much around each fault";
     "scheduler" Place::Device("queue/scheduler"), Kind::Word, "Linux 2.6",
         "the I/O scheduler of the file's device";
     "nr_requests" Place::Device("queue/nr_requests"), Kind::Number(1, ANY), "Linux 2.6",
@@ -60,15 +60,15 @@ settings! {
         "latency of reads that write-back has to keep on the file's device; 0 switches it off";
     "transparent_hugepage.enabled" Place::Sys("kernel/mm/transparent_hugepage/enabled"),
         Kind::Choice(&["always", "madvise", "never"]), "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE",
-        "who gets huge pages of anonymous memory", beside "vm.min_free_kbytes";
+        "use of huge pages for anonymous memory", beside "vm.min_free_kbytes";
     "transparent_hugepage.defrag" Place::Sys("kernel/mm/transparent_hugepage/defrag"),
         Kind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
-        "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE", "who waits for them while memory is compacted";
+        "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE", "whether page faults wait for compaction";
     "transparent_hugepage.shmem_enabled" Place::Sys("kernel/mm/transparent_hugepage/shmem_enabled"),
         Kind::Choice(&["always", "within_size", "advise", "never", "deny", "force"]), "Linux 4.8",
         "huge pages of shared memory";
     "zswap.enabled" Place::Sys("module/zswap/parameters/enabled"), Kind::Switch, "Linux 3.11, with CONFIG_ZSWAP",
-        "pages on their way to swap are compressed and kept in memory first";
+        "compress pages in memory before swapping them";
     "zswap.compressor" Place::Sys("module/zswap/parameters/compressor"), Kind::Word, "Linux 3.11, with CONFIG_ZSWAP",
         "by which algorithm";
     "zswap.max_pool_percent" Place::Sys("module/zswap/parameters/max_pool_percent"), Kind::Number(1, 100),
@@ -76,11 +76,11 @@ settings! {
     "zswap.shrinker_enabled" Place::Sys("module/zswap/parameters/shrinker_enabled"), Kind::Switch, "Linux 6.8, with CONFIG_ZSWAP",
         "cold ones are written to swap before memory is short";
     "swap.vma_ra_enabled" Place::Sys("kernel/mm/swap/vma_ra_enabled"), Kind::Choice(&["true", "false"]), "Linux 4.14",
-        "read-ahead of swap by address rather than by place on the device";
+        "readahead of swap by address instead of position on the device";
     "lru_gen.enabled" Place::Sys("kernel/mm/lru_gen/enabled"), Kind::Mask, "Linux 6.1, with CONFIG_LRU_GEN",
         "the multi-generational LRU, or parts of it";
     "lru_gen.min_ttl_ms" Place::Sys("kernel/mm/lru_gen/min_ttl_ms"), Kind::Number(0, ANY), "Linux 6.1, with CONFIG_LRU_GEN",
-        "the working set of the last so many milliseconds is kept, or a process is killed";
+        "keep the working set of the last milliseconds, or kill a process";
     "memory.max" Place::Group, Kind::Size, "a memory controller",
         "memory that the workload may have, page cache included";
     "memory.high" Place::Group, Kind::Size, "a memory controller (version 1: a soft limit)",
@@ -96,12 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_every_neighbour_exists() {
+    fn setting_names_are_unique_and_their_neighbours_exist() {
         for (index, setting) in SETTINGS.iter().enumerate() {
             let again = SETTINGS[..index]
                 .iter()
                 .any(|other| other.name == setting.name);
-            assert!(!again, "{} is there twice", setting.name);
+            assert!(!again, "{} is a duplicate", setting.name);
             for name in setting.beside {
                 let found = SETTINGS.iter().any(|other| other.name == *name);
                 assert!(found, "{} is beside {name}, which is none", setting.name);

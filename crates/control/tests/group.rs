@@ -12,7 +12,7 @@ use cachewise_units::Bytes;
 
 const LIMIT: Bytes = Bytes(32 << 20);
 
-/// Makes a group, if that can be done here.
+/// Makes a group, if that is possible here.
 fn group(what: &str) -> Option<Group> {
     match Group::create(&Kernel::new(), "test") {
         Ok(group) => Some(group),
@@ -24,7 +24,7 @@ fn group(what: &str) -> Option<Group> {
     }
 }
 
-/// A file of so many bytes on a disk, none of it in the page cache.
+/// A file of this size on a disk, with no page in the page cache.
 fn cold_file(bytes: u64) -> tempfile::NamedTempFile {
     let file =
         tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file of our own");
@@ -45,7 +45,7 @@ fn cat(file: &Path) -> Command {
 }
 
 #[test]
-fn a_limited_program_is_charged_and_limited_from_its_first_page() {
+fn limited_program_is_charged_from_its_first_page() {
     let Some(group) = group("limits") else { return };
     let limits = Limits {
         max: Some(LIMIT),
@@ -72,15 +72,15 @@ fn a_limited_program_is_charged_and_limited_from_its_first_page() {
     let reclaimed = group.reclaim(LIMIT).unwrap();
     assert!(
         reclaimed.bytes() > Bytes(LIMIT.0 / 2),
-        "the cache of an ended program can be had: {reclaimed:?}"
+        "the cache of an ended program is reclaimed: {reclaimed:?}"
     );
     let path = group.path().to_owned();
     group.remove().unwrap();
-    assert!(!path.exists(), "nothing is left of it");
+    assert!(!path.exists(), "its directory is gone");
 }
 
 #[test]
-fn a_program_that_is_too_large_is_killed_and_counted() {
+fn oversized_program_is_killed_and_counted() {
     let Some(group) = group("kills") else { return };
     let limits = Limits {
         max: Some(LIMIT),
@@ -92,13 +92,13 @@ fn a_program_that_is_too_large_is_killed_and_counted() {
         ..limits
     };
     match group.limit(&no_swap) {
-        // Where swap is not accounted, there has to be none.
+        // Without swap accounting there must be no swap.
         Err(Error::Unsupported { reason, .. }) => {
             assert!(reason.contains("swapaccount"), "{reason}")
         }
         other => other.unwrap(),
     }
-    // Takes memory without end: a string, doubled.
+    // Allocates without end: a string, doubled.
     let mut command = Command::new("sh");
     command.args(["-c", "a=x; while :; do a=$a$a; done"]);
     group.admit(&mut command).unwrap();
@@ -109,7 +109,7 @@ fn a_program_that_is_too_large_is_killed_and_counted() {
 }
 
 #[test]
-fn who_is_still_in_it_is_moved_and_not_killed() {
+fn remove_moves_remaining_processes_alive() {
     let Some(group) = group("moving") else { return };
     let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
     group.take_in(child.id()).unwrap();
@@ -125,10 +125,10 @@ fn who_is_still_in_it_is_moved_and_not_killed() {
 }
 
 #[test]
-fn who_made_it_is_back_where_it_was_in_each_hierarchy() {
+fn remove_returns_the_maker_to_its_groups() {
     let kernel = Kernel::new();
     let Some(root) = kernel.unified_hierarchy().unwrap() else {
-        println!("skipped: the way back: no unified hierarchy is mounted");
+        println!("skipped: return to the old group: no unified hierarchy is mounted");
         return;
     };
     let own = std::process::id();
@@ -136,11 +136,11 @@ fn who_made_it_is_back_where_it_was_in_each_hierarchy() {
     let place = root.join(format!("test-way-back-{own}"));
     let enter = |group: &Path| fs::write(group.join("cgroup.procs"), own.to_string());
     if let Err(error) = fs::create_dir(&place).and_then(|()| enter(&place)) {
-        println!("skipped: the way back: {error}");
+        println!("skipped: return to the old group: {error}");
         let _ = fs::remove_dir(&place);
         return;
     }
-    let found = group("the way back").map(|group| {
+    let found = group("return to the old group").map(|group| {
         group.take_in(own).unwrap();
         let inside = kernel.unified_cgroup_of(own).unwrap();
         group.remove().unwrap();
@@ -155,13 +155,13 @@ fn who_made_it_is_back_where_it_was_in_each_hierarchy() {
 }
 
 #[test]
-fn what_a_dead_run_left_is_swept_and_the_rest_is_not() {
+fn sweep_removes_only_groups_of_dead_runs() {
     let Some(alive) = group("sweeping") else {
         return;
     };
     let kernel = Kernel::new();
     let parent = alive.path().parent().unwrap();
-    // By a process with our id that began before the machine did.
+    // By a process with our pid that started before boot.
     let owner = Owner::current().unwrap().to_string();
     let mut numbers: Vec<&str> = owner.split('-').collect();
     numbers[1] = "0";
@@ -187,7 +187,7 @@ fn what_a_dead_run_left_is_swept_and_the_rest_is_not() {
 }
 
 #[test]
-fn limits_that_cannot_be_are_refused() {
+fn limit_refuses_impossible_limits() {
     let Some(group) = group("refusals") else {
         return;
     };
@@ -217,7 +217,7 @@ fn limits_that_cannot_be_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
 }
 
-/// A machine of which only the mounts are given.
+/// A machine that consists only of its mounts.
 fn made_up(mounts: &str) -> (tempfile::TempDir, Kernel, PathBuf) {
     let root = tempfile::tempdir().expect("a file of our own");
     let proc = root.path().join("proc/self");
@@ -230,7 +230,7 @@ fn made_up(mounts: &str) -> (tempfile::TempDir, Kernel, PathBuf) {
 }
 
 #[test]
-fn where_none_can_be_made_it_is_said_why() {
+fn create_reports_why_no_group_can_be_made() {
     let (_root, kernel, _) = made_up("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
     let error = Group::create(&kernel, "test").unwrap_err().to_string();
     assert!(error.contains("mount -t cgroup2"), "no hierarchy: {error}");
@@ -242,7 +242,7 @@ fn where_none_can_be_made_it_is_said_why() {
     let error = Group::create(&kernel, "test").unwrap_err().to_string();
     assert!(error.contains("echo +memory"), "not handed on: {error}");
 
-    // Version 2, made up: what is written is what version 2 wants.
+    // A made-up version 2: the writes match version 2.
     fs::write(groups.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
     let group = Group::create(&kernel, "test").unwrap();
     let limits = Limits {

@@ -1,5 +1,5 @@
-//! What a guard decides, on a made-up machine with control groups of version 2: the files are plain ones, so nothing
-//! comes of what is written to them.
+//! Decisions of a guard on a made-up machine with control groups of version 2. The files are plain
+//! ones, so writing to them has no effect.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ static GO_ON: AtomicBool = AtomicBool::new(false);
 struct Machine(tempfile::TempDir);
 
 impl Machine {
-    /// 1 GiB of memory, and two groups.
+    /// A machine with 1 GiB of memory and two groups.
     fn new() -> Self {
         let machine = Self(tempfile::tempdir().expect("a temporary directory can be made"));
         let mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
@@ -112,7 +112,7 @@ fn reasons(events: &[Event]) -> Vec<&str> {
 }
 
 #[test]
-fn above_the_mark_nothing_is_done() {
+fn step_above_the_mark_does_nothing() {
     let machine = Machine::new();
     machine.available(101);
     let mut guard = machine.guard(options()).unwrap();
@@ -125,7 +125,7 @@ fn above_the_mark_nothing_is_done() {
 }
 
 #[test]
-fn without_swap_no_cache_is_dropped_for_nothing() {
+fn step_without_swap_drops_no_cache() {
     let machine = Machine::new();
     machine.without_swap();
     let mut guard = machine.guard(options()).unwrap();
@@ -137,7 +137,7 @@ fn without_swap_no_cache_is_dropped_for_nothing() {
     assert_eq!(
         machine.read("sys/fs/cgroup/large/memory.reclaim"),
         "",
-        "and asks nobody"
+        "and reclaims from no group"
     );
     let free = Options {
         kept: Kept::Free,
@@ -152,7 +152,7 @@ fn without_swap_no_cache_is_dropped_for_nothing() {
 }
 
 #[test]
-fn the_group_with_most_is_asked_for_what_is_missing() {
+fn step_reclaims_the_shortage_from_the_largest_group() {
     let machine = Machine::new();
     let mut guard = machine.guard(options()).unwrap();
     assert!(
@@ -188,10 +188,10 @@ fn the_group_with_most_is_asked_for_what_is_missing() {
         "{events:?}"
     );
 
-    // Nothing came of it here, and asking again and again would help nobody.
+    // The reclaim gained nothing here, and repeating it would not help.
     let reasons = reasons(&events);
     assert!(
-        reasons[0].contains("could be taken"),
+        reasons[0].contains("could be reclaimed"),
         "it says why it waits: {events:?}"
     );
     machine.write("sys/fs/cgroup/large/memory.reclaim", "");
@@ -199,12 +199,12 @@ fn the_group_with_most_is_asked_for_what_is_missing() {
     assert_eq!(
         machine.read("sys/fs/cgroup/large/memory.reclaim"),
         "",
-        "and asks nobody"
+        "and reclaims from no group"
     );
 }
 
 #[test]
-fn an_older_kernel_has_a_limit_that_is_put_back() {
+fn lowered_high_limit_is_restored() {
     let machine = Machine::new();
     machine.without_reclaim();
     let mut guard = machine.guard(options()).unwrap();
@@ -215,7 +215,7 @@ fn an_older_kernel_has_a_limit_that_is_put_back() {
             .trim()
             .to_owned()
     };
-    assert_eq!(high(), (336 * MIB).to_string(), "what it has, less a step");
+    assert_eq!(high(), (336 * MIB).to_string(), "its memory, less a step");
     let events = guard.end().unwrap();
     assert_eq!(high(), "max", "as it was");
     assert!(
@@ -225,7 +225,7 @@ fn an_older_kernel_has_a_limit_that_is_put_back() {
     assert_eq!(
         fs::read_dir(machine.path("state")).unwrap().count(),
         0,
-        "nothing is left to be done"
+        "no work is left"
     );
 
     // A guard that panics, and one whose limit an administrator changes.
@@ -237,7 +237,7 @@ fn an_older_kernel_has_a_limit_that_is_put_back() {
     guard.step(&GO_ON).unwrap();
     machine.write("sys/fs/cgroup/large/memory.high", "5242880\n");
     let events = guard.end().unwrap();
-    assert_eq!(high(), "5242880", "theirs");
+    assert_eq!(high(), "5242880", "the administrator's");
     assert!(
         matches!(events[0].action, Action::Left { .. }),
         "said: {events:?}"
@@ -251,7 +251,7 @@ fn an_older_kernel_has_a_limit_that_is_put_back() {
 }
 
 #[test]
-fn a_limit_of_an_administrator_is_never_overwritten() {
+fn guard_refuses_to_overwrite_an_existing_limit() {
     let machine = Machine::new();
     machine.write("sys/fs/cgroup/large/memory.high", "1073741824\n");
     machine.guard(options()).unwrap();
@@ -261,7 +261,7 @@ fn a_limit_of_an_administrator_is_never_overwritten() {
     let text = error.to_string();
     assert!(
         text.contains("/large") && text.contains("1073741824"),
-        "whose, and which: {text}"
+        "the group, and its limit: {text}"
     );
     assert_eq!(
         machine.read("sys/fs/cgroup/large/memory.high"),
@@ -271,7 +271,7 @@ fn a_limit_of_an_administrator_is_never_overwritten() {
 }
 
 #[test]
-fn a_limit_that_an_administrator_sets_meanwhile_is_not_overwritten() {
+fn limit_changed_meanwhile_is_left_alone() {
     let machine = Machine::new();
     machine.without_reclaim();
     let path = "sys/fs/cgroup/large/memory.high";
@@ -281,7 +281,7 @@ fn a_limit_that_an_administrator_sets_meanwhile_is_not_overwritten() {
     machine.write(path, "5242880\n");
     let mut events = Vec::new();
     for _ in 0..200 {
-        // It may rest, as the first step gained nothing.
+        // It may back off, as the first step gained nothing.
         events = guard.step(&GO_ON).unwrap();
         if !events.is_empty() {
             break;
@@ -295,15 +295,15 @@ fn a_limit_that_an_administrator_sets_meanwhile_is_not_overwritten() {
     assert_eq!(
         guard.watched().len(),
         1,
-        "the other one is asked from now on"
+        "from now on it reclaims from the other one"
     );
     guard.step(&GO_ON).unwrap();
     guard.end().unwrap();
-    assert_eq!(machine.read(path), "5242880\n", "theirs");
+    assert_eq!(machine.read(path), "5242880\n", "the administrator's");
 }
 
 #[test]
-fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
+fn dry_run_reports_and_writes_nothing() {
     let machine = Machine::new();
     machine.without_reclaim();
     let dry = Options {
@@ -329,7 +329,7 @@ fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
 }
 
 #[test]
-fn what_is_left_to_a_group_is_not_asked_for() {
+fn leave_keeps_that_much_in_the_group() {
     let machine = Machine::new();
     let some = Options {
         leave: Bytes(390 * MIB),
@@ -337,7 +337,7 @@ fn what_is_left_to_a_group_is_not_asked_for() {
     };
     machine.guard(some).unwrap().step(&GO_ON).unwrap();
     let asked = machine.read("sys/fs/cgroup/large/memory.reclaim");
-    assert_eq!(asked, (10 * MIB).to_string(), "only what is beyond");
+    assert_eq!(asked, (10 * MIB).to_string(), "only the excess");
     let all = Options {
         leave: Bytes(1024 * MIB),
         ..options()
@@ -350,7 +350,7 @@ fn what_is_left_to_a_group_is_not_asked_for() {
 }
 
 #[test]
-fn a_group_that_vanishes_is_left_out_and_the_last_ends_it() {
+fn vanished_group_is_skipped_and_the_last_is_an_error() {
     let machine = Machine::new();
     let mut guard = machine.guard(options()).unwrap();
     fs::remove_dir_all(machine.path("sys/fs/cgroup/large")).unwrap();
@@ -370,7 +370,7 @@ fn a_group_that_vanishes_is_left_out_and_the_last_ends_it() {
 }
 
 #[test]
-fn marks_that_cannot_be_are_refused() {
+fn new_refuses_impossible_marks() {
     let machine = Machine::new();
     let means = Some(Means::SoftLimit);
     let error = machine
@@ -383,7 +383,7 @@ fn marks_that_cannot_be_are_refused() {
     );
     let means = Some(Means::High);
     let guard = machine.guard(Options { means, ..options() }).unwrap();
-    assert_eq!(guard.watched()[0].means, Means::High, "as it was said");
+    assert_eq!(guard.watched()[0].means, Means::High, "as requested");
     for (wrong, why) in [
         (
             Options {
@@ -404,14 +404,14 @@ fn marks_that_cannot_be_are_refused() {
                 step: Bytes::ZERO,
                 ..options()
             },
-            "nothing would",
+            "never act",
         ),
         (
             Options {
                 mark: Bytes::ZERO,
                 ..options()
             },
-            "nothing would",
+            "never act",
         ),
     ] {
         let error = machine.guard(wrong).unwrap_err();
@@ -422,6 +422,6 @@ fn marks_that_cannot_be_are_refused() {
     let error = machine.guard(options()).unwrap_err().to_string();
     assert!(
         error.contains("root group"),
-        "nothing is told of it: {error}"
+        "its memory is unknown: {error}"
     );
 }

@@ -1,4 +1,4 @@
-//! What a frame costs: CPU time of taking in a stretch and drawing it, at several numbers of rows.
+//! CPU time of a frame: taking in an interval and drawing it, at several numbers of rows.
 //!
 //! The median of many; the goal is 10 ms for 5,000 rows. `make bench-view`.
 
@@ -17,7 +17,10 @@ fn main() {
     println!(
         "view: CPU time of a frame on 160x50, median of {FRAMES} (the goal is 10 ms of 5,000 rows)"
     );
-    println!("{:>6}  {:28} {:>9} {:>9}", "rows", "view", "stretch", "key");
+    println!(
+        "{:>6}  {:28} {:>9} {:>9}",
+        "rows", "view", "interval", "key"
+    );
     for rows in [500, 5_000, 20_000] {
         for (name, keys) in [
             ("processes", ""),
@@ -40,7 +43,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// With a new stretch, and with a key that moves.
+/// With a new interval, and with a key that moves.
 fn measured(rows: u32, keys: &str) -> (Duration, Duration) {
     let stretch = many(rows);
     let mut view = View::new(160, 50);

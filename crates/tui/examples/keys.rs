@@ -1,4 +1,4 @@
-//! Prints the table of keys as `docs/top.md` has it.
+//! Prints the table of keys for `docs/top.md`.
 
 fn main() {
     print!("{}", cachewise_tui::markdown());

@@ -1,10 +1,10 @@
-//! What can be done, and by which keys: one table for key handling, the help pane and the documentation.
+//! Actions and their keys: one table for key handling, the help pane and the documentation.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::listing::Kind;
 
-/// Something that the user can ask for.
+/// An action that the user can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the table of bindings describes each")]
 pub enum Action {
@@ -49,20 +49,20 @@ pub enum Action {
     Quit,
 }
 
-/// Under which heading the help pane lists a binding.
+/// Heading of a binding in the help pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Category {
-    /// What is shown.
+    /// Choice of the view.
     Views,
-    /// Where one is.
+    /// Movement.
     Moving,
-    /// In which order, and which rows.
+    /// Order and choice of rows.
     Rows,
-    /// How numbers are shown, and how often.
+    /// Format and interval of numbers.
     Numbers,
-    /// What changes the machine's page cache.
+    /// Changes of the machine's page cache.
     Acting,
-    /// Going through a recording.
+    /// Movement through a recording.
     Recording,
     /// The program itself.
     Program,
@@ -84,31 +84,31 @@ impl Category {
     }
 }
 
-/// Where a binding holds.
+/// Where a binding is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scene {
-    /// A machine is watched.
+    /// A live machine.
     Live,
-    /// A recording is looked at.
+    /// A recording.
     Recording,
 }
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding {
-    /// What it does.
+    /// The action.
     pub action: Action,
-    /// The keys that do it.
+    /// Its keys.
     pub keys: &'static [(KeyCode, KeyModifiers)],
-    /// These keys as people write them.
+    /// Its keys as text.
     pub shown: &'static str,
     /// One word for the line of keys at the bottom.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub help: &'static str,
-    /// The heading under which it is listed.
+    /// Its heading.
     pub category: Category,
-    /// Where it holds; everywhere if nothing is said.
+    /// The scene in which it is valid; `None` for both.
     pub only: Option<Scene>,
 }
 
@@ -147,7 +147,7 @@ bindings! {
     Views: Action::View(Kind::Cgroup), [letter('3')], "3", "cgroups", "control groups";
     Views: Action::View(Kind::Device), [letter('4')], "4", "devices", "storage devices and file systems without one";
     Views: Action::NextView, [key(KeyCode::Tab)], "Tab", "next", "the next of these views";
-    Views: Action::Findings, [letter('f')], "f", "findings", "what is wrong in the last minute, and the next step";
+    Views: Action::Findings, [letter('f')], "f", "findings", "findings of the last minute, with the next step";
     Views: Action::Open, [key(KeyCode::Enter)], "Enter", "details", "a process's files, a file's readers, a group's processes, a device's files";
     Views: Action::Close, [key(KeyCode::Esc)], "Esc", "close", "closes the top pane; without one, clears the filter";
     Moving: Action::Down, [letter('j'), key(KeyCode::Down)], "j Down", "down", "a row down";
@@ -159,8 +159,8 @@ bindings! {
     Recording in Recording: Action::FirstSample, [key(KeyCode::Home)], "Home", "begin", "the first sample";
     Recording in Recording: Action::LastSample, [key(KeyCode::End)], "End", "end", "the last sample";
     Recording in Recording: Action::Earlier, [letter(',')], ",", "back", "a sample back";
-    Recording in Recording: Action::Later, [letter('.')], ".", "on", "a sample on";
-    Recording in Recording: Action::Play, [letter(' ')], "Space", "play", "plays on, or stops";
+    Recording in Recording: Action::Later, [letter('.')], ".", "on", "a sample forward";
+    Recording in Recording: Action::Play, [letter(' ')], "Space", "play", "plays or stops";
     Moving: Action::First, [letter('g'), key(KeyCode::Home)], "g Home", "first", "the first row";
     Moving: Action::Last, [letter('G'), key(KeyCode::End)], "G End", "last", "the last row";
     Rows: Action::SortLeft, [letter('<')], "<", "sort left", "sorts by the column to the left";
@@ -170,26 +170,26 @@ bindings! {
     Rows: Action::Filter, [letter('/'), key(KeyCode::F(4))], "/ F4", "filter", "only rows with this text; re:REGEX, glob:PATTERN; Esc clears";
     Rows: Action::Active, [letter('o')], "o", "active", "only rows that did something, or all";
     Rows: Action::Tree, [letter('t'), key(KeyCode::F(5))], "t F5", "tree", "tree of groups, directories or processes, with sums";
-    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "in a tree: shows what is below";
-    Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "in a tree: hides what is below, or goes up";
-    Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "in a tree: shows everything";
+    Rows: Action::Unfold, [letter('+'), key(KeyCode::Right)], "+ Right", "unfold", "in a tree: shows the rows below";
+    Rows: Action::Fold, [letter('-'), key(KeyCode::Left), key(KeyCode::Backspace)], "- Left", "fold", "in a tree: hides the rows below, or goes up";
+    Rows: Action::UnfoldAll, [letter('*')], "*", "unfold all", "in a tree: shows all rows";
     Numbers: Action::Scale, [letter('b')], "b", "units", "bytes, pages, or percent of the whole machine's";
     Numbers: Action::CommandLine, [letter('c')], "c", "arguments", "programs with their arguments, or names";
-    Numbers in Live: Action::Pause, [letter(' '), letter('Z')], "Space Z", "pause", "holds the screen; counting goes on";
+    Numbers in Live: Action::Pause, [letter(' '), letter('Z')], "Space Z", "pause", "freezes the screen; counting continues";
     Numbers: Action::Faster, [letter('[')], "[", "faster", "a shorter interval";
     Numbers: Action::Slower, [letter(']')], "]", "slower", "a longer interval";
-    Acting in Live: Action::Warm, [letter('w')], "w", "warm", "brings the file, or the process's files, into the page cache; asks first";
-    Acting in Live: Action::Evict, [letter('e')], "e", "evict", "puts them out of it; asks first";
+    Acting in Live: Action::Warm, [letter('w')], "w", "warm", "prefetches the file, or the process's files; asks first";
+    Acting in Live: Action::Evict, [letter('e')], "e", "evict", "evicts them; asks first";
     Program: Action::Help, [letter('?'), key(KeyCode::F(1)), letter('h')], "? F1 h", "help", "this text";
-    Program: Action::Redraw, [control('l')], "Ctrl-l", "redraw", "draws everything again";
+    Program: Action::Redraw, [control('l')], "Ctrl-l", "redraw", "redraws the screen";
     Program: Action::Suspend, [control('z')], "Ctrl-z", "stop", "back to the shell; `fg` continues";
-    Program: Action::Quit, [letter('q'), control('c'), key(KeyCode::F(10))], "q Ctrl-c", "quit", "ends it";
+    Program: Action::Quit, [letter('q'), control('c'), key(KeyCode::F(10))], "q Ctrl-c", "quit", "ends the program";
 }
 
-/// What a key does in this scene.
+/// The action of a key in this scene.
 #[must_use]
 pub fn action(event: KeyEvent, scene: Scene) -> Option<Action> {
-    // Terminals differ in whether they tell Shift beside the letter that it made.
+    // Terminals differ in whether they report Shift beside the letter that it made.
     let modifiers = event.modifiers - KeyModifiers::SHIFT;
     BINDINGS
         .iter()
@@ -204,7 +204,7 @@ pub fn binding(action: Action) -> Option<&'static Binding> {
     BINDINGS.iter().find(|binding| binding.action == action)
 }
 
-/// The table as the documentation has it.
+/// The table in the documentation's markdown.
 #[must_use]
 pub fn markdown() -> String {
     BINDINGS.iter().fold(
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_key_means_two_things() {
+    fn each_key_has_one_action_per_scene() {
         for scene in [Scene::Live, Scene::Recording] {
             let mut seen = HashSet::new();
             for binding in BINDINGS
@@ -239,12 +239,13 @@ mod tests {
                 .filter(|binding| binding.only.is_none_or(|only| only == scene))
             {
                 for key in binding.keys {
-                    // Home and End go through the samples of a recording; g and G stay with the rows.
+                    // Home and End go through the samples of a recording; g and G stay with the
+                    // rows.
                     let is_taken_over = scene == Scene::Recording
                         && matches!(binding.action, Action::First | Action::Last);
                     assert!(
                         seen.insert(*key) || is_taken_over,
-                        "{key:?} means one thing in {scene:?}"
+                        "{key:?} has one action in {scene:?}"
                     );
                 }
             }
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn shift_is_not_told_by_all_terminals() {
+    fn shift_in_the_event_is_ignored() {
         for modifiers in [KeyModifiers::NONE, KeyModifiers::SHIFT] {
             assert_eq!(
                 action(KeyEvent::new(KeyCode::Char('G'), modifiers), Scene::Live),
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn scenes_have_keys_of_their_own() {
+    fn live_and_recording_have_their_own_keys() {
         let space = KeyEvent::new(KeyCode::Char(' '), KeyModifiers::NONE);
         assert_eq!(action(space, Scene::Live), Some(Action::Pause), "it holds");
         assert_eq!(
@@ -283,7 +284,7 @@ mod tests {
         assert_eq!(
             action(warm, Scene::Recording),
             None,
-            "nobody acts on the past"
+            "a recording has no operations"
         );
     }
 }

@@ -1,16 +1,17 @@
-//! The live view as a state machine: stretches, answers and keys go in; requests and frames come out.
+//! The live view as a state machine: intervals, answers and keys go in; requests and frames come
+//! out.
 //!
 //! # Layout
-//! - this file: what it is made of.
-//! - `stretches`: what comes in, and the rows made of it. `keys`: what a key does, by what lies on top.
-//! - `doing`: what can be done. `asking`: what is asked of the outside.
+//! - this file: its parts.
+//! - `intervals`: input, and the rows made of it. `keys`: the effect of a key, by the topmost pane.
+//! - `actions`: actions. `requests`: requests to the outside.
 
-mod asking;
-mod doing;
+mod actions;
+mod intervals;
 mod keys;
-mod stretches;
+mod requests;
 
-pub(crate) use stretches::KEPT;
+pub(crate) use intervals::KEPT;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,64 +28,64 @@ use crate::machine::{Act, FileName, ProcessName, Request};
 use crate::number::{Numbers, Scale};
 use crate::pane::Pane;
 
-/// How an [`App`] begins.
+/// Initial state of an [`App`].
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// A machine, or a recording of one.
+    /// Live machine or recording.
     pub scene: Scene,
-    /// What the terminal can show.
+    /// Capabilities of the terminal.
     pub look: Look,
     /// The page size of the machine.
     pub page: PageSize,
     /// Its name.
     pub hostname: String,
-    /// What counts.
+    /// The back-end.
     pub backend: Backend,
-    /// The time from stretch to stretch.
+    /// Time between intervals.
     pub interval: Duration,
-    /// Nothing can be done to the cache.
+    /// Disables warming and evicting.
     pub readonly: bool,
-    /// The view that is shown first.
+    /// The first view.
     pub view: Kind,
     /// The filter of every view.
     pub filter: Option<Filter>,
-    /// The field by which views are sorted, where they have it.
+    /// The field to sort by, in views that have it.
     pub sort: Option<&'static str>,
-    /// What is watched, where that is not the whole machine.
+    /// The watched part, unless it is the whole machine.
     pub scope: Option<String>,
-    /// Which recording is looked at, if it is one.
+    /// The recording, if there is one.
     pub recorded: Option<Recorded>,
 }
 
-/// What there is to say of a recording beside its samples.
+/// Facts about a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// The file, as it was typed.
+    /// The file name from the command line.
     pub name: String,
-    /// So many processes and files are on rows of their own in each sample.
+    /// Number of processes and files with rows of their own in each sample.
     pub top: u64,
 }
 
-/// What the bottom line says.
+/// Text of the bottom line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// In words.
+    /// The text.
     pub text: String,
-    /// Something did not work.
+    /// It reports an error.
     pub is_error: bool,
 }
 
-/// Hits and misses of a stretch, per second.
+/// Hits and misses of an interval, per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beat {
-    /// Pages that were there.
+    /// Pages that were cached.
     pub hits: f64,
-    /// Pages that had to be fetched.
+    /// Pages that had to be read.
     pub misses: f64,
 }
 
 impl Beat {
-    /// Of a stretch; nothing where it is not known.
+    /// The rates of an interval; `None` if unknown.
     #[must_use]
     pub fn of(stretch: &Stretch) -> Option<Beat> {
         let rate = |count: u64| Rate::of(count, stretch.elapsed).map(Rate::per_second);
@@ -108,7 +109,7 @@ pub struct App {
     pub(crate) is_held: bool,
     pub(crate) message: Option<Message>,
     pub(crate) busy: Option<Act>,
-    /// Where in a recording one is.
+    /// The position in a recording.
     pub(crate) position: Option<Position>,
     pub(crate) areas: crate::draw::Areas,
     recent: VecDeque<Arc<Stretch>>,
@@ -117,24 +118,24 @@ pub struct App {
     command_lines: HashMap<ProcessName, Measured<String>>,
     residency: HashMap<FileName, Residency>,
     requests: Vec<Request>,
-    /// By their names, what was said to be lost.
-    told_lost: HashSet<&'static str>,
+    /// Names of losses that were already reported.
+    reported_losses: HashSet<&'static str>,
     is_over: bool,
 }
 
-/// Where in a recording one is.
+/// Position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The sample shown, from 1.
     pub sample: usize,
-    /// How many there are.
+    /// The number of samples.
     pub of: usize,
-    /// Whether it goes on by itself.
+    /// Whether it plays.
     pub is_playing: bool,
 }
 
 impl App {
-    /// A view of nothing yet.
+    /// A view without data.
     #[must_use]
     pub fn new(setup: Setup) -> App {
         let listings = Kind::ALL.map(|kind| {
@@ -164,19 +165,19 @@ impl App {
             command_lines: HashMap::new(),
             residency: HashMap::new(),
             requests: Vec::new(),
-            told_lost: HashSet::new(),
+            reported_losses: HashSet::new(),
             is_over: false,
             setup,
         }
     }
 
-    /// Whether the user has had enough.
+    /// Whether the user has quit.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// What is to be done outside since the last call.
+    /// Requests since the last call.
     pub fn take_requests(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.requests)
     }
@@ -187,7 +188,7 @@ impl App {
         self.message.as_ref()
     }
 
-    /// Says something on the bottom line, until the next key.
+    /// Shows a message on the bottom line until the next key.
     pub fn say(&mut self, text: impl Into<String>, is_error: bool) {
         self.message = Some(Message {
             text: text.into(),
@@ -195,12 +196,12 @@ impl App {
         });
     }
 
-    /// Where in a recording one is now.
+    /// Sets the position in a recording.
     pub fn set_position(&mut self, position: Position) {
         self.position = Some(position);
     }
 
-    /// The list that has the keys.
+    /// The list with the keyboard focus.
     pub(crate) fn listing(&self) -> &Listing {
         let details = self.panes.iter().rev().find_map(|pane| match pane {
             Pane::Details(details) => Some(&details.listing),

@@ -1,4 +1,4 @@
-//! Which columns a view has, how wide they are, and which go first where there is little room.
+//! Columns of a view, their widths, and the order in which they are omitted.
 
 use cachewise_model::{Field, Part, Place, Unit, field};
 
@@ -7,25 +7,25 @@ use crate::listing::Kind;
 /// One column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// What it shows.
+    /// Its field.
     pub field: &'static Field,
-    /// How wide it is; the last one takes what is left, and at least this.
+    /// Its width; the last column takes the rest, and at least this.
     pub width: usize,
-    /// The higher, the sooner it goes.
+    /// Columns of higher rank are omitted first.
     pub rank: u8,
 }
 
-/// A name is cut, but not to less than this, as long as other columns can go.
+/// Minimum width of a name while other columns can be omitted.
 const NAME: usize = 14;
 
-/// Of a path less says nothing.
+/// Minimum useful width of a path.
 const PATH: usize = 24;
 
-/// Wide enough for any number that is shown.
+/// Wide enough for any number.
 const NUMBER: usize = 6;
 
 impl Kind {
-    /// What such rows are about, as the model knows it.
+    /// The part of the model that these rows show.
     const fn part(self) -> Part {
         match self {
             Kind::Process => Part::Process,
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The columns of a view of such rows. The last one is the name.
+    /// The columns of a view of these rows; the last one is the name.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
         let shown = self.part().columns(Place::Screen).into_iter();
@@ -46,7 +46,7 @@ impl Kind {
             .collect()
     }
 
-    /// The columns of the files of a process: what of them is resident, too.
+    /// The columns of a process's files, with their residency.
     #[must_use]
     pub fn columns_of_details(self) -> Vec<Column> {
         let mut columns = self.columns();
@@ -74,7 +74,7 @@ fn column(field: &'static Field, rank: u8) -> Column {
     }
 }
 
-/// The columns that have room, the marker in front included; the name stays always.
+/// The columns that fit, including the marker in front; the name always stays.
 #[must_use]
 pub fn fitting(columns: &[Column], room: usize) -> Vec<Column> {
     let mut shown = columns.to_vec();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_of_the_one_table() {
+    fn every_column_is_a_field_of_the_model() {
         for (kind, count) in [
             (Kind::Process, 17),
             (Kind::File, 15),
@@ -112,25 +112,21 @@ mod tests {
         ] {
             assert_eq!(kind.columns().len(), count, "{kind:?}: no id is mistyped");
         }
-        assert_eq!(
-            Kind::File.columns_of_details().len(),
-            16,
-            "with what is resident"
-        );
+        assert_eq!(Kind::File.columns_of_details().len(), 16, "with residency");
     }
 
     #[test]
-    fn narrow_terminals_keep_what_tells_most() {
+    fn narrow_terminals_keep_the_most_important_columns() {
         assert_eq!(heads(Kind::Process, 10), "COMMAND", "the name stays");
         assert_eq!(
             heads(Kind::Process, 40),
             "PID REUSE% MISSED COMMAND",
-            "who misses, and how much of it"
+            "the process and its misses"
         );
         assert_eq!(
             heads(Kind::Process, 80),
             "PID REQUESTED HITS REUSE% MISSED AHEAD DIRECT FETCHED COMMAND",
-            "the columns of the case study, and who makes the disk work"
+            "the columns of the case study, and bytes fetched"
         );
         for kind in [Kind::Process, Kind::File] {
             let heads = heads(kind, 160);

@@ -1,8 +1,9 @@
-//! A frame: what is where on the screen.
+//! A frame: the layout of the screen.
 //!
 //! # Layout
-//! - this file: how the screen is shared out, and where things were put, for the mouse.
-//! - `head`: the machine's numbers and its sparkline. `table`: a list of rows. `panes`: what lies over it.
+//! - this file: areas of the screen, and positions for the mouse.
+//! - `head`: the machine's numbers and its sparkline. `table`: a list of rows. `panes`: panes over
+//!   it.
 
 mod head;
 mod panes;
@@ -18,25 +19,25 @@ use crate::app::App;
 use crate::look::{cut, width};
 use crate::pane::Pane;
 
-/// Where things were put.
+/// Positions on the screen.
 #[derive(Debug, Clone, Default)]
 pub struct Areas {
     /// The line of headings.
     pub headings: u16,
     /// The rows.
     pub body: Rect,
-    /// Columns: from, to, and their places among the list's columns.
+    /// Columns: start, end, and index among the list's columns.
     pub columns: Vec<(u16, u16, usize)>,
 }
 
-/// Text on a part of the screen, in characters that it has.
+/// Part of the screen, with the characters that the terminal has.
 struct Canvas<'a> {
     buffer: &'a mut Buffer,
     look: crate::look::Look,
 }
 
 impl Canvas<'_> {
-    /// Writes a text, as much of it as fits before `end`; returns where it ended.
+    /// Writes as much of a text as fits before `end`; returns its end.
     fn text(&mut self, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
         let area = self.buffer.area;
         let end = end.min(area.right());
@@ -76,13 +77,13 @@ impl Canvas<'_> {
 }
 
 impl App {
-    /// Whether something can be done here at all: what cannot is neither named nor explained.
+    /// Whether a binding works here: others are neither listed nor explained.
     fn offers(&self, binding: &Binding) -> bool {
         binding.only.is_none_or(|only| only == self.setup.scene)
             && !(self.setup.readonly && binding.category == Category::Acting)
     }
 
-    /// Draws everything.
+    /// Draws the whole frame.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let area = frame.area();
         if area.is_empty() {
@@ -129,7 +130,7 @@ impl App {
         }
     }
 
-    /// The bottom line: a question, what is being typed, a message, or the keys.
+    /// The bottom line: a question, the text being typed, a message, or the keys.
     fn bottom(&self, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Option<u16> {
         let look = self.setup.look;
         let (from, end) = (area.left(), area.right());
@@ -147,7 +148,7 @@ impl App {
                 return None;
             }
             Some(Pane::Filter { text, wrong, .. }) => {
-                // Of what is typed the end is seen.
+                // Show the end of the text being typed.
                 let room = usize::from(area.width).saturating_sub(2);
                 let mut shown = text.as_str();
                 while width(shown) > room {
@@ -190,7 +191,7 @@ impl App {
         None
     }
 
-    /// The keys that are worth knowing here, as many as have room.
+    /// The most useful keys, as many as fit.
     fn keys(&self, canvas: &mut Canvas<'_>, from: u16, y: u16, end: u16) {
         let look = self.setup.look;
         let live: &[Action] = &[

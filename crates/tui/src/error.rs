@@ -1,29 +1,29 @@
-//! What can go wrong.
+//! Errors of the terminal and of recordings.
 
 use std::io;
 
-/// What can go wrong on a terminal.
+/// Failure of a view.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The terminal does not do what it is asked to.
+    /// A terminal operation failed.
     #[error("cannot {operation} the terminal: {source}")]
     Terminal {
-        /// What it was asked.
+        /// The operation.
         operation: &'static str,
         /// The reason.
         source: io::Error,
     },
-    /// A thread of ours panicked; what it said stands above.
-    #[error("the thread `{0}` panicked; what it said is above")]
+    /// A thread panicked; its message is above.
+    #[error("the thread `{0}` panicked; its message is above")]
     Gone(&'static str),
-    /// There is nothing to show.
+    /// There is no sample.
     #[error("the recording has no samples")]
     Empty,
     /// A sample cannot be shown.
     #[error("cannot show sample {sample}: {why}")]
     Sample {
-        /// Which one, from 1.
+        /// Its number, from 1.
         sample: usize,
         /// The reason.
         why: String,

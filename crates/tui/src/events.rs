@@ -1,4 +1,4 @@
-//! What can happen, from wherever it comes, in one queue: the loop sleeps until something does.
+//! Events from all sources in one queue: the loop sleeps until one arrives.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,30 +13,30 @@ use signal_hook::iterator::Signals;
 use crate::machine::Answer;
 use crate::terminal;
 
-/// Something happened.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A key, the mouse, another size.
     Input(event::Event),
-    /// No more keys can be read, and why.
+    /// The keyboard cannot be read, with the error.
     NoInput(io::Error),
     /// A signal to this process.
     Signal(i32),
-    /// The next stretch.
+    /// The next interval.
     Stretch(Box<Result<Stretch, String>>),
-    /// What the outside found out.
+    /// An answer from the outside.
     Answer(Answer),
-    /// A thread is gone that should not be.
+    /// A thread ended unexpectedly.
     Gone(&'static str),
 }
 
-/// What is closer together than this is one wish, though it came as two signals.
+/// Signals closer together than this count as one request.
 const APART: Duration = Duration::from_millis(100);
 
-/// What is ended by a signal gives this and the signal's number as its status.
+/// A process ended by a signal has this plus the signal's number as exit status.
 const BY_SIGNAL: i32 = 128;
 
-/// The queue, with the keyboard and the signals in it.
+/// The queue, fed by the keyboard and the signals.
 pub(crate) fn queue() -> io::Result<(Sender<Event>, Receiver<Event>)> {
     let (sender, inbox) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT])?;
@@ -48,7 +48,7 @@ pub(crate) fn queue() -> io::Result<(Sender<Event>, Receiver<Event>)> {
             if signal == SIGTSTP || signal == SIGCONT {
                 continue;
             }
-            // Whoever sends a second one has waited in vain: the terminal may be what hangs.
+            // A second signal means that the first had no effect: the terminal may hang.
             let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
             if again || !heard {
                 terminal::restore();
@@ -59,7 +59,7 @@ pub(crate) fn queue() -> io::Result<(Sender<Event>, Receiver<Event>)> {
     Ok((sender, inbox))
 }
 
-/// Has the keyboard in the queue; the terminal must have been taken over.
+/// Feeds the keyboard into the queue; the terminal must have been taken over.
 pub(crate) fn listen(sender: &Sender<Event>) -> io::Result<()> {
     let queue = sender.clone();
     spawn("keys", sender, move || {
@@ -76,7 +76,7 @@ pub(crate) fn listen(sender: &Sender<Event>) -> io::Result<()> {
     })
 }
 
-/// A thread whose panic is noticed.
+/// Starts a thread whose panic is reported.
 pub(crate) fn spawn(
     name: &'static str,
     queue: &Sender<Event>,

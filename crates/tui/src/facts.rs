@@ -1,4 +1,4 @@
-//! What there is to say of a thing beside the list of its parts.
+//! Facts about an object, beside the list of its parts.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use crate::item::{self, Key};
 use crate::listing::Kind;
 use crate::machine::ProcessName;
 
-/// The facts of a thing, as far as this stretch has them.
+/// The facts of an object in this interval.
 #[must_use]
 pub fn facts(
     of: &Key,
@@ -22,14 +22,14 @@ pub fn facts(
         Key::File { .. } => Kind::File,
         Key::Cgroup(_) => Kind::Cgroup,
         Key::Device(_) => Kind::Device,
-        Key::Directory(_) | Key::Nobody => return Vec::new(),
+        Key::Directory(_) | Key::Unattributed => return Vec::new(),
     };
     let found = item::items(kind, stretch)
         .into_iter()
         .find(|item| item.key == *of);
     let mut facts = Vec::new();
     let Some(item) = found else {
-        facts.push(("now", "not in this stretch: ended, or not used".into()));
+        facts.push(("now", "not in this interval: ended, or not used".into()));
         return facts;
     };
     let ids: &[(&'static str, &str)] = match kind {
@@ -55,7 +55,7 @@ pub fn facts(
     };
     for (name, id) in ids {
         if let Some(text) = field(id).and_then(|field| text(field, &item.row)) {
-            // A number is how it ended, not what it does.
+            // A number is an exit status, not a state.
             let name = match *id == "exit_status" && text != "running" {
                 true => "ended with",
                 false => *name,
@@ -80,7 +80,7 @@ pub fn facts(
     facts
 }
 
-/// A value in words; nothing of what such rows do not have.
+/// A value as text; `None` for fields that these rows do not have.
 fn text(field: &Field, row: &Row) -> Option<String> {
     use cachewise_model::Datum;
     match field.of(row) {

@@ -1,9 +1,9 @@
-//! Which rows are shown: by a piece of text, a regular expression or a glob.
+//! Filter of rows: by a piece of text, a regular expression or a glob.
 
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
 
-/// What a row's names have to be like.
+/// A condition on a row's names.
 #[derive(Debug, Clone)]
 pub struct Filter {
     text: String,
@@ -12,7 +12,7 @@ pub struct Filter {
 
 #[derive(Debug, Clone)]
 enum Test {
-    /// Lower case: any case is meant, unless a capital was typed.
+    /// In lower case: matches any case, unless the text has a capital.
     Part {
         part: String,
         any_case: bool,
@@ -24,30 +24,30 @@ enum Test {
     },
 }
 
-/// Beyond this a pattern would take more memory than it is worth.
+/// A larger pattern would take too much memory.
 const LARGEST_REGEX: usize = 1 << 20;
 
 impl Filter {
-    /// Understands `text`, `re:REGEX` and `glob:PATTERN`.
+    /// Parses `text`, `re:REGEX` and `glob:PATTERN`.
     ///
     /// # Errors
-    /// Says what is wrong with the pattern, on one line.
+    /// The fault in the pattern, on one line.
     pub fn new(text: &str) -> Result<Filter, String> {
         let test = if let Some(pattern) = text.strip_prefix("re:") {
             let regex = RegexBuilder::new(pattern)
                 .size_limit(LARGEST_REGEX)
                 .build()
                 .map_err(|error| {
-                    let told = error.to_string();
-                    let last = told.lines().last().unwrap_or_default().trim().to_owned();
-                    format!("re:{pattern} is no regular expression: {last}")
+                    let problem = error.to_string();
+                    let last = problem.lines().last().unwrap_or_default().trim().to_owned();
+                    format!("re:{pattern} is not a regular expression: {last}")
                 })?;
             Test::Regex(regex)
         } else if let Some(pattern) = text.strip_prefix("glob:") {
             let glob = GlobBuilder::new(pattern)
                 .literal_separator(true)
                 .build()
-                .map_err(|error| format!("glob:{pattern} is no pattern: {}", error.kind()))?;
+                .map_err(|error| format!("glob:{pattern} is not a pattern: {}", error.kind()))?;
             Test::Glob {
                 glob: glob.compile_matcher(),
                 of_path: pattern.contains('/'),
@@ -63,13 +63,13 @@ impl Filter {
         })
     }
 
-    /// As it was typed.
+    /// The original text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether one of these names is meant.
+    /// Whether one of these names matches.
     #[must_use]
     pub fn accepts<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
         names.into_iter().any(|name| match &self.test {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_kinds_of_patterns() {
+    fn filter_accepts_text_regex_and_glob() {
         for (filter, name, is_meant) in [
             ("data", "/var/DATA.db", true),
             ("Data", "/var/data.db", false),
@@ -109,12 +109,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_said() {
+    fn invalid_pattern_is_reported_on_one_line() {
         for text in ["re:(", "glob:[", "re:(((((a{99}){99}){99}){99}){99})"] {
-            let told = Filter::new(text).unwrap_err();
+            let problem = Filter::new(text).unwrap_err();
             assert!(
-                told.starts_with(&text[..3]) && !told.contains('\n'),
-                "{text}: on one line: {told}"
+                problem.starts_with(&text[..3]) && !problem.contains('\n'),
+                "{text}: on one line: {problem}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What is wrong in the time that has just passed.
+//! Findings of the last minute.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use cachewise_model::{Blind, Finding, Lost, Report, Stretch, Sum, blind};
 
 use crate::app::Setup;
 
-/// What was found in some time.
+/// Findings of a period.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// What is wrong.
+pub struct RecentFindings {
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// Which rules could not look.
+    /// Rules without input.
     pub blind: Option<Blind>,
-    /// What was not counted as it should be.
+    /// Lost or imprecise counts.
     pub lost: Vec<Lost>,
-    /// In how much time; in none there was nothing yet to find it in.
+    /// Length of the period; zero before the first interval.
     pub over: Duration,
 }
 
-/// What is to be found in these stretches.
+/// The findings of these intervals.
 #[must_use]
-pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
+pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> RecentFindings {
     let mut stretches = recent.iter();
     let Some(first) = stretches.next() else {
-        return Found::default();
+        return RecentFindings::default();
     };
     let mut sum = Sum::of(Stretch::clone(first));
     for stretch in stretches {
@@ -41,7 +41,7 @@ pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> Found {
     );
     report.backend = setup.backend.clone();
     let report = report.of_stretch(&whole);
-    Found {
+    RecentFindings {
         blind: blind(&report),
         findings: report.findings,
         over: whole.elapsed,

@@ -1,4 +1,4 @@
-//! From a stretch to the rows of a view.
+//! From an interval to the rows of a view.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ use cachewise_model::{
 use crate::listing::Kind;
 use crate::machine::{FileName, ProcessName};
 
-/// Which thing a row is about, over all stretches.
+/// Identity of a row's object, across intervals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A process.
     Process(ProcessName),
-    /// A file; two of which nothing is known are the same.
+    /// A file; two unknown files are equal.
     File {
         /// `major:minor`.
         device: String,
         /// Its inode number.
         inode: u64,
-        /// Its path, if it is known.
+        /// Its path, if known.
         path: Option<PathBuf>,
     },
     /// A directory, in a tree of files.
     Directory(PathBuf),
-    /// A control group by its path, or those that are gone.
+    /// A control group by its path; `None` for those that are gone.
     Cgroup(Option<String>),
     /// A device by its number.
     Device(String),
-    /// What nobody in particular did to a file.
-    Nobody,
+    /// Events of a file that belong to no process.
+    Unattributed,
 }
 
-/// One row, and whom it is about.
+/// A row with the identity of its object.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Whom.
+    /// Its identity.
     pub key: Key,
     /// Its numbers.
     pub row: Row,
@@ -46,7 +46,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// The file that can be acted on.
+    /// The file that can be warmed or evicted.
     #[must_use]
     pub fn file(&self) -> Option<FileName> {
         match &self.key {
@@ -81,7 +81,7 @@ fn file_key(file: &FileRow) -> Key {
     }
 }
 
-/// The units of control groups, which processes do not carry.
+/// Units of control groups, which process rows do not contain.
 fn units(stretch: &Stretch) -> HashMap<&str, &str> {
     let pairs = stretch.cgroups.iter().filter_map(|group| {
         let path = group.path.as_ref().known()?;
@@ -98,7 +98,7 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
             .map_or(Measured::not_offered("the group is no unit's"), |unit| {
                 Measured::Exact((*unit).to_owned())
             }),
-        None => Measured::Missing(process.cgroup.missing().unwrap_or(NOT_TOLD)),
+        None => Measured::Missing(process.cgroup.missing().unwrap_or(UNKNOWN)),
     };
     Item {
         key: process_key(process),
@@ -107,7 +107,7 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
     }
 }
 
-const NOT_TOLD: Missing = Missing::Unknown("not told");
+const UNKNOWN: Missing = Missing::Unknown("not reported");
 
 fn file(file: &FileRow, stretch: &Stretch) -> Item {
     Item {
@@ -148,7 +148,8 @@ pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
     }
 }
 
-/// What a thing consists of: a process's files, a file's readers, a group's processes, a device's files.
+/// The parts of an object: a process's files, a file's readers, a group's processes, a device's
+/// files.
 #[must_use]
 pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
     match of {
@@ -183,7 +184,7 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
                             item.row.ledger = used.ledger.clone();
                             item
                         }
-                        None => nobody(&used.ledger, stretch),
+                        None => unattributed(&used.ledger, stretch),
                     }
                 });
             (Kind::Process, readers.collect())
@@ -209,19 +210,19 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
             let files = stretch.files.iter().filter(|file| file.device == *device);
             (Kind::File, files.map(|row| file(row, stretch)).collect())
         }
-        Key::Nobody => (Kind::File, Vec::new()),
+        Key::Unattributed => (Kind::File, Vec::new()),
     }
 }
 
-/// What happened to a file, whoever caused it.
-fn nobody(ledger: &Ledger, stretch: &Stretch) -> Item {
+/// The events of a file that belong to no process.
+fn unattributed(ledger: &Ledger, stretch: &Stretch) -> Item {
     Item {
-        key: Key::Nobody,
+        key: Key::Unattributed,
         row: stretch.of_this(Row {
             labels: Labels {
-                pid: Measured::not_offered("nobody in particular"),
-                command: Measured::Exact("(nobody in particular)".into()),
-                unit: Measured::not_offered("nobody in particular"),
+                pid: Measured::not_offered("no single process"),
+                command: Measured::Exact("(no single process)".into()),
+                unit: Measured::not_offered("no single process"),
                 ..Labels::default()
             },
             ledger: ledger.clone(),
@@ -231,7 +232,7 @@ fn nobody(ledger: &Ledger, stretch: &Stretch) -> Item {
     }
 }
 
-/// A row of nothing but sums, as trees have.
+/// A row that contains only sums, as in trees.
 #[must_use]
 pub(crate) fn sums(like: &Row) -> Row {
     Row {

@@ -1,11 +1,11 @@
-//! cachewise's live view on a terminal: who uses the page cache, and how, now or in a recording.
+//! cachewise's live view on a terminal: use of the page cache, live or in a recording.
 //!
-//! The view is a state machine, [`App`]: stretches, answers and keys go in, requests and frames come out.
-//! It does no I/O, so that a test can go through it key by key. [`live()`] and [`replay()`] put one on a
-//! terminal, which they give back as it was, on a panic and on signals too; what a machine can be asked is
-//! behind [`Source`] and [`Machine`].
+//! The view is a state machine, [`App`]: intervals, answers and keys go in, requests and frames
+//! come out. It does no I/O, so that a test can drive it key by key. [`live()`] and [`replay()`]
+//! run one on a terminal, and restore the terminal at the end, also after a panic or a signal.
+//! Queries to the machine go through [`Source`] and [`Machine`].
 //!
-//! It is not a reader of the kernel: whoever uses it does that.
+//! The crate does not read the kernel; its user does.
 //!
 //! ```
 //! use cachewise_tui::{App, Kind, Look, Scene, Setup};
@@ -36,10 +36,11 @@
 //! ```
 //!
 //! # Layout
-//! - `action`: what can be done, and by which keys: one table.
-//! - `app`, `pane`, `mouse`: the state, and what changes it. `machine`: what it asks of the outside.
-//! - `item`, `tree`, `listing`, `filter`: from a stretch to lines. `facts`, `findings`: what there is to say.
-//! - `columns`, `number`, `look`: which columns, how numbers look, what a terminal can show.
+//! - `action`: actions and their keys: one table.
+//! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
+//! - `item`, `tree`, `listing`, `filter`: from an interval to lines. `facts`, `findings`: facts and
+//!   findings.
+//! - `columns`, `number`, `look`: columns, format of numbers, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
 

@@ -1,4 +1,4 @@
-//! A list of rows on the screen: what is in it, in which order, and where one is.
+//! A list of rows on the screen: its content, order and selection.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::item::{Item, Key, items};
 use crate::tree::{Node, flat, tree};
 
-/// What the rows are about.
+/// Kind of a row's object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Processes.
@@ -28,7 +28,7 @@ impl Kind {
     /// Every kind, in the order of the keys.
     pub const ALL: [Kind; 4] = [Kind::Process, Kind::File, Kind::Cgroup, Kind::Device];
 
-    /// What a view of such rows is called.
+    /// The name of a view of these rows.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -45,24 +45,24 @@ impl Kind {
 pub struct Line {
     /// Its node.
     pub node: usize,
-    /// How far it is from the root.
+    /// Its distance from the root.
     pub depth: usize,
 }
 
-/// What there is in a list, and how it is looked at.
+/// A list with its order, filter and selection.
 #[derive(Debug)]
 pub struct Listing {
-    /// What the rows are about.
+    /// The kind of its rows.
     pub kind: Kind,
-    /// The columns that it can have.
+    /// Its possible columns.
     pub columns: Vec<Column>,
-    /// The place of the column that it is sorted by.
+    /// The index of the column to sort by.
     pub sort: usize,
-    /// Whether the order is turned round.
+    /// Whether the order is reversed.
     pub reverse: bool,
-    /// Which rows are shown.
+    /// The filter.
     pub filter: Option<Filter>,
-    /// Only rows that did something.
+    /// Show only active rows.
     pub only_active: bool,
     /// Whether it is a tree.
     pub is_tree: bool,
@@ -71,14 +71,14 @@ pub struct Listing {
     lines: Vec<Line>,
     folded: HashSet<Key>,
     selected: usize,
-    /// Whom the user went to; nobody as long as the first row is meant, whoever that is.
+    /// The selected object; `None` selects the first row, whatever it is.
     follows: Option<Key>,
     /// The first line on the screen.
     pub offset: usize,
 }
 
 impl Listing {
-    /// An empty list, in the usual order.
+    /// An empty list, in the default order.
     #[must_use]
     pub fn new(kind: Kind, columns: Vec<Column>) -> Listing {
         let usual = columns
@@ -102,37 +102,37 @@ impl Listing {
         }
     }
 
-    /// Puts other rows in.
+    /// Replaces the rows.
     pub fn fill(&mut self, items: Vec<Item>) {
         self.items = items;
         self.arrange();
     }
 
-    /// Forgets the rows; where one is, stays.
+    /// Removes the rows; the selection stays.
     pub(crate) fn forget(&mut self) {
         self.items = Vec::new();
         self.nodes = Vec::new();
         self.lines = Vec::new();
     }
 
-    /// Changes what is known of the rows; their order stays.
+    /// Gives access to the values of rows; their order stays.
     pub fn items_mut(&mut self) -> &mut [Item] {
         &mut self.items
     }
 
-    /// The rows, whether they are shown or not.
+    /// All rows, visible or not.
     #[must_use]
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// The lines that are shown.
+    /// The visible lines.
     #[must_use]
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// The place of the line where one is.
+    /// The index of the selected line.
     #[must_use]
     pub fn selected(&self) -> usize {
         self.selected
@@ -152,19 +152,19 @@ impl Listing {
             .or_else(|| Some(&self.items.get(node.item?)?.row))
     }
 
-    /// Whether what is below a node is hidden.
+    /// Whether the nodes below are hidden.
     #[must_use]
     pub fn is_folded(&self, node: &Node) -> bool {
         self.folded.contains(&node.key)
     }
 
-    /// Whom one is at.
+    /// The selected object.
     #[must_use]
     pub fn chosen(&self) -> Option<&Key> {
         Some(&self.node(self.selected)?.key)
     }
 
-    /// The items at the chosen line and below it.
+    /// The items of the selected line and below it.
     #[must_use]
     pub fn chosen_items(&self) -> Vec<&Item> {
         let mut found = Vec::new();
@@ -181,7 +181,7 @@ impl Listing {
         found
     }
 
-    /// Filters, sorts and lays out everything again.
+    /// Filters, sorts and lays out all rows again.
     pub fn arrange(&mut self) {
         let shown: Vec<usize> = (0..self.items.len())
             .filter(|place| self.accepts(&self.items[*place]))
@@ -240,7 +240,7 @@ impl Listing {
         filter.accepts(texts.into_iter().chain([device]).flatten())
     }
 
-    /// Goes to where the one that is followed is now; where it is gone, stays.
+    /// Selects the line of the followed object; stays if that is gone.
     fn find_again(&mut self) {
         let found = self.follows.as_ref().and_then(|key| {
             let at = |line: &Line| self.nodes[line.node].key == *key;
@@ -254,7 +254,7 @@ impl Listing {
         };
     }
 
-    /// Goes so many lines down; up, if it is less than nothing.
+    /// Moves down by this many lines; up, if negative.
     pub fn go(&mut self, lines: isize) {
         let last = self.lines.len().saturating_sub(1);
         self.go_to(self.selected.saturating_add_signed(lines).min(last));
@@ -263,19 +263,19 @@ impl Listing {
     /// Goes to a line.
     pub fn go_to(&mut self, line: usize) {
         self.selected = line.min(self.lines.len().saturating_sub(1));
-        // Who goes to the top wants to see the first, whoever is.
+        // At the top, follow the first row, whatever it is.
         self.follows = match self.selected {
             0 => None,
             _ => self.chosen().cloned(),
         };
     }
 
-    /// Stays with the chosen row, also if it is the first.
+    /// Follows the selected row, even if it is the first.
     pub(crate) fn hold(&mut self) {
         self.follows = self.chosen().cloned();
     }
 
-    /// Scrolls as little as it takes to have the chosen line among so many.
+    /// Scrolls as little as possible to show the selected line in this height.
     pub fn scroll_into(&mut self, height: usize) {
         let last_offset = self.lines.len().saturating_sub(height);
         let least = (self.selected + 1).saturating_sub(height);
@@ -283,7 +283,7 @@ impl Listing {
         self.offset = self.offset.min(last_offset);
     }
 
-    /// Hides what is below the chosen line; of one without anything below, goes to the one above.
+    /// Hides the nodes below the selected line; if there are none, selects the parent.
     pub fn fold(&mut self) {
         let Some(line) = self.lines.get(self.selected).copied() else {
             return;
@@ -302,7 +302,7 @@ impl Listing {
         self.arrange();
     }
 
-    /// Shows what is below the chosen line, or everything.
+    /// Shows the nodes below the selected line, or all.
     pub fn unfold(&mut self, everything: bool) {
         if everything {
             self.folded.clear();
@@ -343,7 +343,7 @@ pub(crate) fn name(kind: Kind, item: &Item) -> String {
         let path = labels.path.as_ref().known();
         path.map(|path| escaped(path.as_os_str()).into_owned())
     };
-    let told = match kind {
+    let name = match kind {
         Kind::Process => text(labels.command_line.as_ref().known())
             .or_else(|| text(labels.command.as_ref().known())),
         Kind::File => path().or_else(|| match &item.key {
@@ -355,7 +355,7 @@ pub(crate) fn name(kind: Kind, item: &Item) -> String {
         Kind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
         Kind::Device => path().or_else(|| text(labels.device.as_ref().known())),
     };
-    told.unwrap_or_else(|| "?".into())
+    name.unwrap_or_else(|| "?".into())
 }
 
 fn is_idle(row: &Row) -> bool {
@@ -364,7 +364,7 @@ fn is_idle(row: &Row) -> bool {
         && row.subject.device_write_bytes.known().unwrap_or(0) == 0
 }
 
-/// The rows of a stretch as a list shows them: those that the filter accepts, largest first.
+/// The rows of an interval in the order of a list: those that pass the filter, largest first.
 #[must_use]
 pub fn arranged(
     kind: Kind,
@@ -390,7 +390,7 @@ pub fn arranged(
     taken.map(|item| item.row).collect()
 }
 
-/// What a row is sorted by.
+/// Sort key of a row.
 enum Sorted<'a> {
     Number(f64),
     Text(String),
@@ -398,10 +398,11 @@ enum Sorted<'a> {
     Missing,
 }
 
-/// The order that is asked for; of two alike the usual order decides, then the name, so that rows stand still.
+/// The requested order; ties are broken by the default order, then by name, so that rows do not
+/// jump.
 struct Order<'a> {
     nodes: &'a [Node],
-    /// What each node is sorted by, and after that; none where nothing is to be sorted by.
+    /// The keys of each node: the requested one, then the default ones; empty without an order.
     keys: Vec<(Sorted<'a>, [Sorted<'a>; ORDER.len()])>,
     reverse: bool,
 }
@@ -427,7 +428,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Puts some nodes into it.
+    /// Sorts some nodes.
     fn sort(&self, nodes: &mut [usize]) {
         if self.keys.is_empty() {
             return;
@@ -457,7 +458,7 @@ fn tie(node: &Node) -> (u32, &str, &OsStr) {
         | Key::Directory(path) => (0, label, path.as_os_str()),
         Key::File { device, .. } | Key::Device(device) => (0, label, OsStr::new(device)),
         Key::Cgroup(path) => (0, label, OsStr::new(path.as_deref().unwrap_or_default())),
-        Key::Nobody => (u32::MAX, label, OsStr::new("")),
+        Key::Unattributed => (u32::MAX, label, OsStr::new("")),
     }
 }
 
@@ -481,7 +482,7 @@ fn sorted<'a>(field: &Field, row: &Row, node: &'a Node) -> Sorted<'a> {
     }
 }
 
-/// Numbers from the largest, names from the first letter, and what is missing at the end in any case.
+/// Numbers from the largest, names from the first letter; missing values always come last.
 fn compare(one: &Sorted<'_>, other: &Sorted<'_>, reverse: bool) -> Ordering {
     fn text<'a>(sorted: &'a Sorted<'_>) -> Option<&'a str> {
         match sorted {

@@ -1,4 +1,4 @@
-//! A machine on the terminal: the loop around an [`App`], and the threads that feed it.
+//! A machine on the terminal: the loop around an [`App`], and its threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,26 +15,26 @@ use crate::events::{self, Event};
 use crate::machine::{Answer, Machine, Request, Source};
 use crate::terminal::{self, Screen};
 
-/// How a terminal is used.
+/// Use of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The mouse is ours; without it, text can be selected.
+    /// Capture the mouse; otherwise text can be selected.
     pub mouse: bool,
-    /// It ends by itself after so many intervals, with numbers or without.
+    /// Stop after this many intervals, with or without data.
     pub count: Option<u64>,
 }
 
-/// Nobody wants to look at an empty screen for a whole interval.
+/// Length of the first interval, so that the screen is not empty for a whole one.
 const FIRST: Duration = Duration::from_millis(250);
 
-/// So many events are taken in before the next frame.
+/// Maximum events to handle before the next frame.
 const AT_ONCE: usize = 256;
 
-/// Shows a machine until the user has had enough.
+/// Shows a machine until the user quits.
 ///
 /// # Errors
-/// [`Error::Terminal`] where it cannot be used, [`Error::Gone`] where a thread has panicked. The terminal
-/// is as it was.
+/// [`Error::Terminal`] if the terminal cannot be used, [`Error::Gone`] if a thread has panicked.
+/// The terminal is restored.
 pub fn live(
     mut app: App,
     source: impl Source + Send + 'static,
@@ -98,8 +98,8 @@ pub fn live(
     }
 }
 
-/// What there is by now. What comes while it is dealt with waits for the next frame: else a machine whose
-/// numbers come faster than they can be shown would never show any, nor hear a key.
+/// The events that are queued now. Later ones wait for the next frame: otherwise a machine with
+/// more events than the screen can show would never draw a frame, nor handle a key.
 fn batch(first: Event, inbox: &Receiver<Event>) -> Vec<Event> {
     let more = inbox.try_iter().take(AT_ONCE);
     std::iter::once(first).chain(more).collect()
@@ -118,7 +118,7 @@ fn suspend(app: &mut App) {
     }
 }
 
-/// What a machine and a recording have in common; false where it is over.
+/// Handles events that a machine and a recording have in common; false at the end.
 pub(crate) fn handle(
     event: Event,
     app: &mut App,
@@ -140,7 +140,7 @@ pub(crate) fn handle(
             }
         }
         Event::Signal(SIGCONT) => screen.enter().map_err(cannot("take back"))?,
-        // Asked to end: by Ctrl-C, which only comes as a signal from elsewhere, or a closed terminal.
+        // A request to end: Ctrl-C as a signal from elsewhere, or a closed terminal.
         Event::Signal(_) => return Ok(false),
         Event::NoInput(error) if terminal::is_gone(&error) => return Ok(false),
         Event::NoInput(error) => return Err(cannot("read keys from")(error)),
@@ -150,7 +150,7 @@ pub(crate) fn handle(
     Ok(true)
 }
 
-/// The thread that takes stretches; what is sent to it is another interval.
+/// The thread that takes intervals; it receives changes of the interval.
 fn watch(
     mut source: impl Source + Send + 'static,
     mut interval: Duration,
@@ -174,7 +174,7 @@ fn watch(
                         return;
                     }
                     last = Instant::now();
-                    // A machine that slept: no rush to catch up.
+                    // After a sleep of the machine, do not catch up.
                     due = (due + interval).max(last);
                 }
             }
@@ -183,7 +183,7 @@ fn watch(
     Ok(sender)
 }
 
-/// The thread that asks the machine and acts on it.
+/// The thread that queries the machine and changes its cache.
 fn serve(
     mut machine: impl Machine + 'static,
     cancel: Arc<AtomicBool>,
@@ -193,7 +193,7 @@ fn serve(
     let events = queue.clone();
     events::spawn("hands", queue, move || {
         while let Ok(first) = requests.recv() {
-            // Of questions about files only the last is still of interest.
+            // Of several residency requests, only the last is still of interest.
             let mut all: Vec<Request> = std::iter::once(first).chain(requests.try_iter()).collect();
             let last = all
                 .iter()
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_while_a_batch_is_dealt_with_waits_for_the_next_frame() {
+    fn batch_excludes_events_that_arrive_later() {
         let (queue, inbox) = channel();
         let numbers = || Event::Stretch(Box::new(Err("too late".into())));
         for _ in 0..3 {
@@ -250,7 +250,7 @@ mod tests {
         for _ in batch(first, &inbox) {
             dealt += 1;
             queue.send(numbers()).unwrap();
-            assert!(dealt <= 3, "only what was there at its beginning");
+            assert!(dealt <= 3, "only events queued at its start");
         }
         assert_eq!(dealt, 3, "all of that");
         assert_eq!(inbox.try_iter().count(), 3, "the rest is for the next");

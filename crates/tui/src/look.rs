@@ -1,14 +1,14 @@
-//! What a terminal can show: characters and attributes.
+//! Capabilities of a terminal: characters and attributes.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
-/// What a terminal can show.
+/// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Only ASCII characters.
     pub ascii: bool,
-    /// Colours. They never are the only sign of anything.
+    /// Colours, which are never the only sign of a state.
     pub color: bool,
 }
 
@@ -25,25 +25,25 @@ impl Look {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What can be overlooked.
+    /// Secondary text.
     #[must_use]
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// Where one is.
+    /// The selected line.
     #[must_use]
     pub fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What came from the cache.
+    /// Hits.
     #[must_use]
     pub fn hits(self) -> Style {
         self.colored(Color::Green)
     }
 
-    /// What had to be fetched, and what needs attention.
+    /// Misses and warnings.
     #[must_use]
     pub fn misses(self) -> Style {
         self.colored(Color::Yellow)
@@ -56,7 +56,7 @@ impl Look {
         }
     }
 
-    /// The same text in characters that the terminal has.
+    /// The text in characters that the terminal has.
     #[must_use]
     pub fn text(self, text: &str) -> String {
         match self.ascii && !text.is_ascii() {
@@ -72,7 +72,7 @@ impl Look {
         }
     }
 
-    /// Which way a column is sorted: the largest first, or turned round.
+    /// The direction of sorting: largest first, or reversed.
     #[must_use]
     pub const fn arrow(self, reverse: bool) -> &'static str {
         match (self.ascii, reverse) {
@@ -83,7 +83,7 @@ impl Look {
         }
     }
 
-    /// The line where one is.
+    /// The mark of the selected line.
     #[must_use]
     pub const fn marker(self) -> &'static str {
         match self.ascii {
@@ -92,7 +92,7 @@ impl Look {
         }
     }
 
-    /// One value of a sparkline; what is not nothing is seen.
+    /// A bar of a sparkline; values above zero are visible.
     #[must_use]
     pub fn bar(self, part: f64) -> char {
         const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -108,13 +108,13 @@ impl Look {
     }
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 #[must_use]
 pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The text's beginning in so many columns, with a sign where something is missing.
+/// The beginning of a text in this width, with a sign of omission.
 #[must_use]
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
@@ -123,7 +123,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     fitting(text.chars(), columns.saturating_sub(1)) + if columns > 0 { "…" } else { "" }
 }
 
-/// A path in so many columns: its end, where the file's name is, keeps two thirds.
+/// A path in this width: two thirds are for its end, the file name.
 #[must_use]
 pub(crate) fn cut_path(text: &str, columns: usize) -> String {
     if width(text) <= columns {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut_where_it_tells_least() {
+    fn cut_keeps_start_of_text_and_end_of_path() {
         assert_eq!(cut("command", 4), "com…", "a name from its end");
         assert_eq!(
             cut_path("/var/lib/db/users.ibd", 13),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_without_unicode_gets_none() {
+    fn ascii_look_writes_only_ascii() {
         let look = Look {
             ascii: true,
             color: false,
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(
             look.text("/tmp/ü…"),
             "/tmp/?~",
-            "each character keeps a place"
+            "each character keeps its column"
         );
         let signs = format!(
             "{}{}{}{}",

@@ -1,35 +1,36 @@
-//! What a live view asks of the machine that it watches; the program around it gives the answers.
+//! Queries of a live view to its machine; the program around it answers them.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use cachewise_model::{Measured, Residency, Stretch};
 
-/// Where stretches come from.
+/// Source of intervals.
 pub trait Source {
-    /// What everybody did since the last call.
+    /// Counts since the last call.
     ///
     /// # Errors
-    /// Says what could not be read, and why.
+    /// The object that could not be read, and the cause.
     fn stretch(&mut self) -> Result<Stretch, String>;
 }
 
-/// Details of what is shown, and acts on it. It is asked in a thread of its own, one thing after the other.
+/// Queries and operations on the machine. Calls come from a thread of their own, one after the
+/// other.
 pub trait Machine: Send {
-    /// What of a file is resident.
+    /// Resident pages of a file.
     fn residency(&mut self, file: &FileName) -> Residency;
 
-    /// A process's program with its arguments. The process is another one if it started at another time.
+    /// A process's program with its arguments. A different start time means a different process.
     fn command_line(&mut self, process: &ProcessName) -> Measured<String>;
 
-    /// Acts on files, and says on one line what really changed. Stops early where `cancel` is set.
+    /// Warms or evicts files, and reports the change on one line. Stops early when `cancel` is set.
     ///
     /// # Errors
-    /// Says what could not be done, and why.
+    /// The failed operation, and the cause.
     fn act(&mut self, act: &Act, cancel: &AtomicBool) -> Result<String, String>;
 }
 
-/// A file, so that another one in its place is told apart.
+/// A file, identified well enough to detect a replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FileName {
     /// Its path.
@@ -40,26 +41,26 @@ pub struct FileName {
     pub inode: u64,
 }
 
-/// A process, so that another one of the same id is told apart.
+/// A process, identified well enough to detect a reused pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessName {
     /// Its id.
     pub pid: u32,
-    /// Its start in nanoseconds since boot, where it is known.
+    /// Its start in nanoseconds since boot, if known.
     pub started: Option<u64>,
 }
 
-/// What changes the page cache.
+/// Operations on the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Brings files in.
+    /// Prefetches files.
     Warm,
-    /// Puts files out.
+    /// Evicts files.
     Evict,
 }
 
 impl Verb {
-    /// Its name, which is that of the command too.
+    /// Its name, which is also the command's.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,17 +70,17 @@ impl Verb {
     }
 }
 
-/// An act on files.
+/// An operation on files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// What is done.
+    /// The operation.
     pub verb: Verb,
-    /// To what.
+    /// The files.
     pub files: Vec<FileName>,
 }
 
 impl Act {
-    /// The command that does the same.
+    /// The equivalent command.
     #[must_use]
     pub fn command(&self) -> String {
         let mut command = format!("cachewise {}", self.verb.name());
@@ -91,51 +92,51 @@ impl Act {
     }
 }
 
-/// What the view wants to be done outside.
+/// Requests of the view to the outside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// Details of these files.
+    /// Residency of these files.
     Residency(Vec<FileName>),
     /// The command lines of these processes.
     CommandLines(Vec<ProcessName>),
-    /// An act, which the user has agreed to.
+    /// An operation, confirmed by the user.
     Act(Act),
-    /// The act at work is to stop.
+    /// Stop the running operation.
     Cancel,
     /// Another interval.
     Interval(std::time::Duration),
-    /// The program is to stop, until it is continued.
+    /// Stop the program until it is continued.
     Suspend,
-    /// Everything is to be drawn again.
+    /// Redraw the screen.
     Redraw,
     /// Another sample of the recording.
     Step(Step),
-    /// The samples before the one shown.
+    /// The samples before the current one.
     Past,
 }
 
-/// A way through a recording.
+/// A move through a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// One back.
     Earlier,
-    /// One on.
+    /// One forward.
     Later,
     /// The first.
     First,
     /// The last.
     Last,
-    /// On from here by itself, or no longer.
+    /// Start or stop playing.
     Play,
 }
 
 /// An answer to a [`Request`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// What is resident.
+    /// Residency.
     Residency(Vec<(FileName, Residency)>),
     /// Command lines.
     CommandLines(Vec<(ProcessName, Measured<String>)>),
-    /// What came of an act.
+    /// Result of an operation.
     Acted(Act, Result<String, String>),
 }

@@ -1,15 +1,15 @@
-//! What the mouse does, and what is pasted.
+//! Mouse events and pasted text.
 
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use crate::app::App;
 use crate::pane::Pane;
 
-/// So many rows a notch of the wheel.
+/// Rows per notch of the wheel.
 const NOTCH: isize = 3;
 
 impl App {
-    /// The wheel moves, a click on a heading sorts, on a row goes there.
+    /// The wheel scrolls, a click on a heading sorts, a click on a row selects it.
     pub fn mouse(&mut self, event: MouseEvent) {
         match event.kind {
             MouseEventKind::ScrollDown => self.roll(NOTCH),
@@ -19,7 +19,7 @@ impl App {
         }
     }
 
-    /// Pasted text is text, wherever it goes: it must not act like keys.
+    /// Pasted text never acts like keys.
     pub fn paste(&mut self, text: &str) {
         self.paste_filter(text);
     }

@@ -1,11 +1,11 @@
-//! Numbers in few columns: rates, sizes and parts, which never show something as nothing.
+//! Numbers in few columns: rates, sizes and shares; a value above zero never shows as zero.
 
 use std::ffi::OsStr;
 
 use cachewise_model::{Datum, Field, Kind, Measured, Row, Unit, escaped};
 use cachewise_units::{PageSize, Rate, Ratio};
 
-/// In what pages are shown.
+/// Unit of page counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Bytes.
@@ -13,12 +13,12 @@ pub enum Scale {
     Bytes,
     /// Pages.
     Pages,
-    /// Parts of the whole machine's.
+    /// Share of the machine's total.
     Percent,
 }
 
 impl Scale {
-    /// The one after it.
+    /// The next unit.
     #[must_use]
     pub const fn next(self) -> Scale {
         match self {
@@ -28,7 +28,7 @@ impl Scale {
         }
     }
 
-    /// What the numbers are then.
+    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,17 +39,17 @@ impl Scale {
     }
 }
 
-/// How numbers are shown.
+/// Format of numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
-    /// In what.
+    /// The unit.
     pub scale: Scale,
-    /// How large a page is.
+    /// The page size.
     pub page: PageSize,
 }
 
 impl Numbers {
-    /// A field of a row: of a counter the rate per second, or the part of `whole`.
+    /// A field of a row: the rate per second of a counter, or its share of `whole`.
     #[must_use]
     pub fn cell(&self, field: &Field, row: &Row, whole: &Row) -> String {
         let value = field.of(row);
@@ -85,7 +85,7 @@ impl Numbers {
             Datum::Pages(pages) => per_second(pages.0).map(plain),
             Datum::Bytes(amount) => per_second(amount.0).map(bytes),
             Datum::Count(count) => per_second(*count).map(plain),
-            // Time of time is a part of it: of one processor, where several can work.
+            // Time per time is a share: of one processor, where several can work.
             Datum::Seconds(seconds) => match row.elapsed.as_secs_f64() {
                 0.0 => None,
                 elapsed => Some(percent(seconds / elapsed * 100.0)),
@@ -95,7 +95,7 @@ impl Numbers {
         rate.unwrap_or_else(|| "-".into())
     }
 
-    /// A number that is no rate.
+    /// A number that is not a rate.
     pub(crate) fn state(&self, datum: &Datum) -> String {
         match datum {
             Datum::Count(number) => plain(*number as f64),
@@ -113,7 +113,7 @@ impl Numbers {
     }
 }
 
-/// A text that no terminal acts on.
+/// A text with escaped control characters.
 #[must_use]
 pub(crate) fn visible(text: &str) -> std::borrow::Cow<'_, str> {
     escaped(OsStr::new(text))
@@ -136,7 +136,7 @@ fn number(datum: &Datum) -> Option<u64> {
     }
 }
 
-/// An amount in at most five columns; what is there never becomes 0.
+/// An amount in at most five columns; a value above zero never shows as 0.
 #[must_use]
 pub(crate) fn plain(amount: f64) -> String {
     if amount >= 99_999.5 {
@@ -165,11 +165,11 @@ pub(crate) fn bytes(amount: f64) -> String {
     }
 }
 
-/// Three digits and the unit that makes them enough.
+/// Three digits and a unit.
 fn stepped(amount: f64, step: f64, units: &[&str]) -> String {
     let mut rest = amount;
     let mut unit = 0;
-    // 999.5 would be shown as 1000.
+    // 999.5 would print as 1000.
     while rest >= if unit == 0 { step } else { 999.5 } && unit + 1 < units.len() {
         rest /= step;
         unit += 1;
@@ -183,7 +183,7 @@ fn stepped(amount: f64, step: f64, units: &[&str]) -> String {
     }
 }
 
-/// A part in percent; `0%` and `100%` are kept for nothing and all.
+/// A share in percent; `0%` and `100%` are exact.
 #[must_use]
 pub(crate) fn ratio(part: Ratio) -> String {
     let (some, all) = (part.part(), part.whole());
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_something_is_never_nothing() {
+    fn numbers_are_short_and_never_rounded_to_zero() {
         for (amount, text) in [
             (0.0, "0"),
             (0.01, "<0.1"),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn all_and_nothing_are_not_claimed() {
+    fn ratio_shows_extremes_only_when_exact() {
         for (part, whole, text) in [
             (0, 9, "0%"),
             (1, 100_000, "<0.1%"),

@@ -1,12 +1,12 @@
-//! What can lie over a view.
+//! Panes over a view.
 
 use crate::filter::Filter;
-use crate::findings::Found;
+use crate::findings::RecentFindings;
 use crate::item::Key;
 use crate::listing::Listing;
 use crate::machine::Act;
 
-/// What lies over a view; the topmost has the keys.
+/// A pane over a view; the topmost has the keyboard focus.
 #[derive(Debug)]
 pub enum Pane {
     /// All keys.
@@ -14,44 +14,44 @@ pub enum Pane {
         /// The first line shown.
         scroll: usize,
     },
-    /// What is wrong, and the next step.
+    /// Findings, and the next step.
     Findings {
-        /// What was found.
-        found: Found,
+        /// The findings.
+        found: RecentFindings,
         /// The first line shown.
         scroll: usize,
     },
     /// The columns to sort by.
     SortMenu {
-        /// Which one is chosen.
+        /// The index of the selected one.
         chosen: usize,
     },
-    /// A filter is being typed.
+    /// A filter being typed.
     Filter {
-        /// What was typed so far.
+        /// The text so far.
         text: String,
-        /// What there was before.
+        /// The filter before.
         before: Option<Filter>,
-        /// What is wrong with it.
+        /// Its fault.
         wrong: Option<String>,
     },
-    /// An act that waits for a yes.
+    /// An operation that waits for confirmation.
     Confirm {
-        /// The act.
+        /// The operation.
         act: Act,
-        /// What is asked.
+        /// The question.
         question: String,
     },
-    /// What a thing consists of.
+    /// The parts of an object.
     Details(Box<Details>),
 }
 
-/// What a thing consists of.
+/// The parts of an object.
 #[derive(Debug)]
 pub struct Details {
-    /// The thing.
+    /// The object.
     pub of: Key,
-    /// What is shown of it.
+    /// Its title.
     pub title: String,
     /// Facts beside the list.
     pub facts: Vec<(&'static str, String)>,

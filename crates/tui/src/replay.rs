@@ -1,4 +1,4 @@
-//! A recording on the terminal: the same views, and ways through time.
+//! A recording on the terminal: the same views, and movement through time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,29 +17,29 @@ use crate::terminal::{self, Screen};
 
 /// The samples of a recording.
 pub trait History {
-    /// How many there are.
+    /// The number of samples.
     fn len(&self) -> usize;
 
-    /// One of them, by its place from 0.
+    /// A sample, by its index from 0.
     ///
     /// # Errors
-    /// Says why it cannot be read.
+    /// The reason why it cannot be read.
     fn get(&mut self, place: usize) -> Result<Stretch, String>;
 
-    /// Whether there is none.
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How many samples before the one shown the sparkline shows: each has to be read once.
+/// Number of earlier samples in the sparkline: each must be read once.
 const TRAIL: usize = 120;
 
-/// How many samples before the one shown are looked through for findings: of a minute, at any interval.
+/// Number of earlier samples to search for findings, at least: a minute, at any interval.
 const FEWEST: usize = 60;
 const MOST: usize = 600;
 
-/// A recording, and where in it one is.
+/// A recording, and the position in it.
 #[derive(Debug)]
 pub struct Player<H> {
     /// The views.
@@ -48,7 +48,7 @@ pub struct Player<H> {
     place: usize,
     is_playing: bool,
     beats: HashMap<usize, Option<Beat>>,
-    /// The samples that findings were looked for in, as the next step needs all of them again but one.
+    /// The samples already read for findings: the next step needs all of them but one.
     past: BTreeMap<usize, Arc<Stretch>>,
 }
 
@@ -56,7 +56,7 @@ impl<H: History> Player<H> {
     /// A recording at its first sample.
     ///
     /// # Errors
-    /// [`Error::Empty`], [`Error::Sample`] where that cannot be read.
+    /// [`Error::Empty`], or [`Error::Sample`] if that sample cannot be read.
     pub fn new(app: App, history: H) -> Result<Player<H>, Error> {
         if history.is_empty() {
             return Err(Error::Empty);
@@ -75,18 +75,18 @@ impl<H: History> Player<H> {
         }
     }
 
-    /// Whether it goes on by itself.
+    /// Whether it plays.
     #[must_use]
     pub fn is_playing(&self) -> bool {
         self.is_playing
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, event: KeyEvent) {
         self.app.key(event);
     }
 
-    /// Does what the views ask for; returns what is left to do outside.
+    /// Handles the views' requests; returns those for the outside.
     pub fn serve(&mut self) -> Vec<Request> {
         let mut rest = Vec::new();
         for request in self.app.take_requests() {
@@ -99,7 +99,7 @@ impl<H: History> Player<H> {
         rest
     }
 
-    /// The time for the next sample has come.
+    /// Handles the time of the next sample.
     pub fn tick(&mut self) {
         if self.is_playing {
             self.move_to(self.place + 1);
@@ -117,7 +117,7 @@ impl<H: History> Player<H> {
             Step::Last => self.move_to(last),
             Step::Play => {
                 self.is_playing = !self.is_playing;
-                // From the end it begins again.
+                // At the end it starts again.
                 match self.is_playing && self.place == last {
                     true => self.move_to(0),
                     false => self.app.set_position(self.position()),
@@ -147,7 +147,7 @@ impl<H: History> Player<H> {
             let beat = match self.beats.get(&earlier) {
                 Some(beat) => *beat,
                 None => {
-                    // What cannot be read is a gap in the line; who goes there is told why.
+                    // An unreadable sample is a gap in the line; stepping to it shows the error.
                     let beat = self.history.get(earlier).ok().as_ref().and_then(Beat::of);
                     self.beats.insert(earlier, beat);
                     beat
@@ -164,7 +164,7 @@ impl<H: History> Player<H> {
         Ok(())
     }
 
-    /// A sample, read only where it is not there any more.
+    /// A sample, from memory if it is still there.
     fn sample(&mut self, place: usize) -> Result<Arc<Stretch>, String> {
         match self.past.get(&place) {
             Some(stretch) => Ok(Arc::clone(stretch)),
@@ -172,13 +172,13 @@ impl<H: History> Player<H> {
         }
     }
 
-    /// Gives the views what was recorded in the time before the sample shown.
+    /// Gives the views the samples before the current one.
     fn look_back(&mut self) {
         let mut count = FEWEST;
         loop {
             let first = (self.place + 1).saturating_sub(count);
             for at in first..=self.place {
-                // What cannot be read is told where one steps to it.
+                // Stepping to an unreadable sample reports the error.
                 if let Ok(stretch) = self.sample(at) {
                     self.past.insert(at, stretch);
                 }
@@ -202,8 +202,8 @@ impl<H: History> Player<H> {
     }
 }
 
-/// Shows a recording until the user has had enough. The app's [`Setup`](crate::Setup) has
-/// [`Scene::Recording`](crate::Scene::Recording), and its interval is the time from sample to sample
+/// Shows a recording until the user quits. The app's [`Setup`](crate::Setup) has
+/// [`Scene::Recording`](crate::Scene::Recording), and its interval is the time between samples
 /// while it plays.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back as it was, whatever happens.
+//! The terminal: taken over, and restored in every case.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Once;
@@ -18,10 +18,10 @@ use rustix::process::{Signal, kill_current_process_group};
 
 use crate::app::App;
 
-/// Whether there is something to give back. A panic and a signal may want to at once: only one does.
+/// Whether the terminal must be restored. A panic and a signal may try at once: only one does it.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-/// The terminal, taken over. Dropped, it is given back.
+/// The terminal, taken over. Restored on drop.
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
@@ -34,7 +34,7 @@ impl Screen {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                // What is said on the alternate screen goes with it.
+                // Text on the alternate screen disappears with it.
                 restore();
                 before(panic);
             }));
@@ -48,9 +48,9 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes it, or takes it again.
+    /// Takes the terminal over, also for a second time.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
-        // Whoever had the terminal meanwhile may have left it in another mode than it was in.
+        // Another program may have changed the terminal's mode meanwhile.
         disable_raw_mode()?;
         IS_OURS.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
@@ -68,15 +68,15 @@ impl Screen {
         self.redraw()
     }
 
-    /// Forgets what is on the screen, so that everything is drawn again.
+    /// Forgets the content of the screen, so that all of it is drawn again.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        // Not `clear`: it asks the terminal where its cursor is, and some never answer.
+        // Not `clear`: it asks the terminal for its cursor, and some never answer.
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }
 
     pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
-        // After a panic in another thread it belongs to whoever reads the message.
+        // After a panic in another thread the terminal shows its message.
         if IS_OURS.load(Ordering::SeqCst) {
             self.terminal.draw(|frame| app.draw(frame))?;
         }
@@ -90,11 +90,11 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, if it is not already.
+/// Restores the terminal if necessary.
 pub(crate) fn restore() {
     if IS_OURS.swap(false, Ordering::SeqCst) {
         let mut out = io::stdout();
-        // A terminal that is gone needs nothing.
+        // A terminal that is gone needs no restoring.
         let _ = queue!(
             out,
             DisableMouseCapture,
@@ -107,7 +107,7 @@ pub(crate) fn restore() {
     }
 }
 
-/// Whether an error says that somebody closed the terminal, who needs not be told.
+/// Whether an error means a closed terminal, which is not reported.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::IO, Errno::NXIO, Errno::NODEV];
     error
@@ -115,15 +115,15 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
         .is_some_and(|code| gone.iter().any(|gone| gone.raw_os_error() == code))
 }
 
-/// Has the whole job stopped, as the terminal does for Ctrl-Z in its usual mode. False where nobody
+/// Stops the whole job, as the terminal does for Ctrl-Z in its usual mode. False if no process
 /// could continue it.
 pub(crate) fn stop_job() -> bool {
     has_shell() && kill_current_process_group(Signal::TSTP).is_ok()
 }
 
-/// Whether somebody in this session looks after this job: the kernel, too, does not stop orphans.
+/// Whether a process of this session controls this job: the kernel does not stop orphans, either.
 pub(crate) fn has_shell() -> bool {
-    /// A chain of parents that is longer has a ring in it.
+    /// A longer chain of parents contains a loop.
     const GENERATIONS: usize = 64;
     let Some(own) = Kin::of("self") else {
         return false;
@@ -144,8 +144,9 @@ pub(crate) fn has_shell() -> bool {
     false
 }
 
-/// Where a process belongs. Each is 0 where it is outside of the namespace of processes that `/proc` shows, as in a
-/// container that somebody has entered; getsid(2) answers the same, which rustix does not foresee.
+/// Session and group of a process. Each is 0 if it is outside of the pid namespace that `/proc`
+/// shows, as in a container entered from outside; getsid(2) returns the same, which rustix does not
+/// handle.
 struct Kin {
     parent: u32,
     group: u32,
@@ -153,10 +154,10 @@ struct Kin {
 }
 
 impl Kin {
-    /// None where there is no such process.
+    /// None if there is no such process.
     fn of(process: &str) -> Option<Kin> {
         let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
-        // The name before it may have anything in it, brackets too.
+        // The name before it may contain any character, brackets too.
         let end = stat.iter().rposition(|byte| *byte == b')')?;
         let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
         let mut ids = rest.split_whitespace().skip(1).map(str::parse);

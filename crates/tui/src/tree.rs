@@ -12,17 +12,17 @@ use crate::listing::Kind;
 /// A row of a tree, or of a plain list.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Whom it is about.
+    /// The identity of its object.
     pub key: Key,
-    /// The row's own thing, if it has one: directories and empty groups have none.
+    /// The row's own item, if it has one: directories and empty groups have none.
     pub item: Option<usize>,
-    /// The sums over everything below; `None` where that is the item's own row.
+    /// The sums over all nodes below; `None` if that is the item's own row.
     pub sum: Option<Box<Row>>,
-    /// What stands in the place of the name; `None` for the item's own.
+    /// Replacement of the name; `None` for the item's own.
     pub label: Option<String>,
     /// The node above.
     pub parent: Option<usize>,
-    /// Those below.
+    /// The nodes below.
     pub below: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub fn flat(items: &[Item], shown: &[usize]) -> Vec<Node> {
         .collect()
 }
 
-/// A tree, if there is one of this kind.
+/// A tree, if this kind has one.
 #[must_use]
 pub fn tree(kind: Kind, items: &[Item], shown: &[usize]) -> Vec<Node> {
     let mut nodes = match kind {
@@ -75,7 +75,7 @@ pub fn tree(kind: Kind, items: &[Item], shown: &[usize]) -> Vec<Node> {
     nodes
 }
 
-/// Processes under those that started them.
+/// Processes under their parents.
 fn by_parent(items: &[Item], shown: &[usize]) -> Vec<Node> {
     let mut nodes = flat(items, shown);
     let places: HashMap<u32, usize> = shown
@@ -89,7 +89,7 @@ fn by_parent(items: &[Item], shown: &[usize]) -> Vec<Node> {
     for (node, place) in shown.iter().enumerate() {
         let parent = items[*place].row.labels.ppid.known();
         let above = parent.and_then(|parent| places.get(&parent)).copied();
-        // Ids are given again: a ring of parents would have no root.
+        // Pids are reused: a loop of parents would have no root.
         nodes[node].parent = above.filter(|above| !leads_to(&nodes, *above, node));
     }
     nodes
@@ -106,7 +106,7 @@ fn leads_to(nodes: &[Node], from: usize, to: usize) -> bool {
     false
 }
 
-/// What has a path, under its directories.
+/// Objects with paths, under their directories.
 fn by_path<'a>(
     items: &'a [Item],
     shown: &[usize],
@@ -114,7 +114,7 @@ fn by_path<'a>(
     path_of: impl Fn(&'a Item) -> Option<&'a Path>,
 ) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::with_capacity(shown.len() * 2);
-    // By their letters: paths are compared part by part otherwise, and these are the kernel's.
+    // By text: paths compare part by part otherwise, and these are the kernel's.
     let mut places: HashMap<&OsStr, usize> = HashMap::with_capacity(shown.len() * 2);
     for place in shown {
         let item = &items[*place];
@@ -122,7 +122,7 @@ fn by_path<'a>(
             nodes.push(Node::new(item.key.clone(), Some(*place), None));
             continue;
         };
-        // From the nearest that is there already down to itself.
+        // From the nearest existing node down to itself.
         let mut missing = Vec::new();
         let mut above = None;
         for part in path.ancestors().filter(|part| !part.as_os_str().is_empty()) {
@@ -141,7 +141,7 @@ fn by_path<'a>(
             places.insert(part.as_os_str(), nodes.len() - 1);
         }
         match above.map(|at| &mut nodes[at]) {
-            // Two files of one path: the deleted one, and the one that took its place.
+            // Two files with one path: a deleted one, and its replacement.
             Some(node) if node.item.is_some() => {
                 let mut twin = Node::new(item.key.clone(), Some(*place), node.parent);
                 twin.label.clone_from(&node.label);
@@ -165,7 +165,7 @@ fn join_up(nodes: &mut [Node]) {
     }
 }
 
-/// Directories with nothing but one directory in them stand on one line with it.
+/// A directory that contains only one directory shares a line with it.
 fn shorten(nodes: &mut [Node]) {
     for place in 0..nodes.len() {
         let is_alone = |node: &Node| node.item.is_none() && node.below.len() == 1;
@@ -173,7 +173,7 @@ fn shorten(nodes: &mut [Node]) {
         if nodes[place].item.is_some() || parent_is_alone {
             continue;
         }
-        // From the topmost of them down to the last that is a directory.
+        // From the topmost of them down to the last directory.
         let mut label = nodes[place].label.clone().unwrap_or_default();
         let mut last = place;
         while is_alone(&nodes[last]) && nodes[nodes[last].below[0]].item.is_none() {
@@ -204,7 +204,7 @@ fn shorten(nodes: &mut [Node]) {
     }
 }
 
-/// Sums from below; those above come before those below in no order that could be relied on.
+/// Sums up from the leaves; nodes are in no particular order.
 fn sum_up(nodes: &mut [Node], items: &[Item]) {
     let mut open: Vec<usize> = (0..nodes.len())
         .filter(|place| nodes[*place].parent.is_none())

@@ -1,6 +1,7 @@
-//! A real pseudo-terminal: taken over, resized, stopped, continued, killed, panicked in; and how it is after.
+//! A real pseudo-terminal: taken over, resized, stopped, continued, killed, panicked in; and its
+//! state afterwards.
 //!
-//! This file is also the program that runs on it: `main` looks which of both it is to be.
+//! This file is also the program under test: `main` selects the role.
 
 mod hand_made;
 
@@ -22,7 +23,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 const NAME: &str = "CACHEWISE_TEST_PROGRAM";
 
-/// Far beyond what any of it takes.
+/// Far more than any step takes.
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         Trial::test("mouse::is_left_alone_if_asked", || run(no_mouse)),
     ];
     let mut arguments = Arguments::from_args();
-    // Each has a program of its own, and two processors are shared by all.
+    // Each test runs a program, and all share two processors.
     arguments.test_threads.get_or_insert(2);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -55,7 +56,7 @@ fn run(test: impl FnOnce()) -> Result<(), libtest_mimic::Failed> {
     Ok(())
 }
 
-/// The program: a view of stretches made by hand.
+/// The program: a view of made-up intervals.
 fn program(part: &str) -> ExitCode {
     struct Made(String, u64);
     impl Source for Made {
@@ -94,13 +95,13 @@ fn program(part: &str) -> ExitCode {
     }
 }
 
-/// A terminal with a program on it.
+/// A terminal with the program on it.
 struct Desk {
     master: Option<Box<dyn MasterPty + Send>>,
     keyboard: Option<Box<dyn Write + Send>>,
     child: Box<dyn Child + Send + Sync>,
     screen: Arc<Mutex<vt100::Parser>>,
-    /// Our own hand on the terminal, to see its modes.
+    /// A second descriptor of the terminal, to read its modes.
     line: File,
     before: LocalModes,
 }
@@ -110,7 +111,7 @@ impl Desk {
         let own = std::env::current_exe().expect("a program knows where it is");
         let mut command = CommandBuilder::new(own);
         command.env(NAME, part);
-        // The message of a panic is not to be scrolled off the screen.
+        // The message of a panic must stay on the screen.
         command.env("RUST_BACKTRACE", "0");
         Desk::of(command, rows, cols)
     }
@@ -125,7 +126,7 @@ impl Desk {
             .openpty(size)
             .expect("there are pseudo-terminals");
         let name = pair.master.tty_name().expect("it has a name");
-        // Not to become our own terminal, as it would for the first process of a session.
+        // It must not become our own controlling terminal, as for the first process of a session.
         let line = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NOCTTY.bits().cast_signed())
@@ -138,7 +139,7 @@ impl Desk {
             .slave
             .spawn_command(command)
             .expect("the program can be started");
-        // The one that looks at what is written needs some room whatever the program has.
+        // The parser of the output needs some room, whatever the size for the program.
         let screen = vt100::Parser::new(rows.max(4), cols.max(40), 0);
         let screen = Arc::new(Mutex::new(screen));
         let mut reader = pair.master.try_clone_reader().expect("it can be read");
@@ -147,7 +148,7 @@ impl Desk {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes) {
                 seen.lock()
-                    .expect("nobody panics with it")
+                    .expect("no thread panics with it")
                     .process(&bytes[..read]);
             }
         });
@@ -166,7 +167,12 @@ impl Desk {
     }
 
     fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
-        look(self.screen.lock().expect("nobody panics with it").screen())
+        look(
+            self.screen
+                .lock()
+                .expect("no thread panics with it")
+                .screen(),
+        )
     }
 
     fn until(&self, what: &str, mut is_so: impl FnMut(&Desk) -> bool) {
@@ -223,8 +229,8 @@ impl Desk {
         }
     }
 
-    /// What only the machine knows when something goes wrong: whether the program runs, is stopped or gone, which
-    /// signals wait or are blocked, and whose the terminal is.
+    /// State for the report of a failure: whether the program runs, is stopped or gone, its pending
+    /// and blocked signals, and the owner of the terminal.
     fn state(&self) -> String {
         let Some(pid) = self.child.process_id() else {
             return "the program has ended".into();
@@ -246,7 +252,7 @@ impl Desk {
         )
     }
 
-    /// Fails unless the terminal is as it was.
+    /// Fails unless the terminal is restored.
     fn assert_sane(&self, when: &str) {
         self.until(&format!("the terminal is given back {when}"), |desk| {
             desk.look(|screen| !screen.alternate_screen())
@@ -287,13 +293,13 @@ fn quit() {
         assert_ne!(
             screen.mouse_protocol_mode(),
             vt100::MouseProtocolMode::None,
-            "the wheel is ours"
+            "the mouse is captured"
         );
     });
     desk.press("2");
     desk.until_shown("/srv/data/b");
     desk.press("q");
-    assert_eq!(desk.ended(), 0, "it was asked to");
+    assert_eq!(desk.ended(), 0, "it quits on request");
     desk.assert_sane("after q");
 }
 
@@ -313,9 +319,9 @@ fn closed() {
     desk.keyboard = None;
     desk.master = None;
     let deadline = Instant::now() + LIMIT;
-    // Our reader holds the other end; hanging up is what a closed window does.
+    // Our reader holds the other end; closing a window sends SIGHUP.
     desk.signal(Signal::HUP);
-    assert_eq!(desk.ended(), 0, "nobody is there any more");
+    assert_eq!(desk.ended(), 0, "the terminal is closed");
     assert!(Instant::now() < deadline, "at once");
 }
 
@@ -329,7 +335,7 @@ fn resized() {
     ] {
         desk.screen
             .lock()
-            .expect("nobody panics with it")
+            .expect("no thread panics with it")
             .screen_mut()
             .set_size(rows, cols);
         let master = desk.master.as_ref().expect("it is open");
@@ -373,7 +379,7 @@ fn shell() {
         desk.until_taken();
         desk.until_shown("dd");
         desk.press("\u{1a}");
-        // Said once for each time: before, what is typed would still be the program's.
+        // Wait for each stop: before it, keys would still go to the program.
         desk.until("the shell is back", |desk| {
             desk.look(|screen| {
                 let stops = screen.contents().matches("Stopped").count();
@@ -393,7 +399,7 @@ fn shell() {
     });
     desk.press("echo status $?\n");
     desk.until_shown("status 0");
-    desk.assert_sane("after all of it");
+    desk.assert_sane("at the end");
     desk.press("exit\n");
     desk.ended();
 }
@@ -410,7 +416,8 @@ fn orphan() {
     assert_eq!(desk.ended(), 0, "it lives");
 }
 
-/// As in a container: the session, and whoever could continue the job, are in another namespace of processes.
+/// As in a container: the session, and the shell that could continue the job, are in another pid
+/// namespace.
 fn outside() {
     const WRAPPER: [&str; 6] = [
         "unshare",
@@ -431,7 +438,7 @@ fn outside() {
     let own = std::env::current_exe().expect("a program knows where it is");
     let mut command = CommandBuilder::new(WRAPPER[0]);
     command.args(&WRAPPER[1..]);
-    // The second process there: the first is never stopped, session or not.
+    // The second process there: the first is never stopped, in any session.
     command.args(["sh", "-c", "\"$PROGRAM\"; exit $?"]);
     command.env("PROGRAM", own);
     command.env(NAME, "plain");
@@ -447,10 +454,10 @@ fn stopped() {
     let mut desk = Desk::new("plain", 24, 80);
     desk.until_shown("dd");
     desk.signal(Signal::STOP);
-    // Somebody else writes on the screen meanwhile.
+    // Another program writes on the screen meanwhile.
     desk.screen
         .lock()
-        .expect("nobody panics with it")
+        .expect("no thread panics with it")
         .process(b"\x1b[2J\x1b[Hgarbage");
     desk.signal(Signal::CONT);
     desk.until("everything is drawn again", |desk| {
@@ -485,5 +492,5 @@ fn no_mouse() {
         );
     });
     desk.press("q");
-    assert_eq!(desk.ended(), 0, "as asked");
+    assert_eq!(desk.ended(), 0, "on request");
 }

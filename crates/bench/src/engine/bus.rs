@@ -1,34 +1,34 @@
-//! A file that becomes shorter under a mapping: the kernel sends SIGBUS to whoever reads beyond its end, which by
-//! default ends the process without a word.
+//! A file that shrinks under a mapping: the kernel sends SIGBUS to a thread that reads beyond its
+//! end, which by default ends the process without a message.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// More mappings are never read at the same time: one for each measurement that runs.
-const PLACES: usize = 16;
+/// Maximum number of mappings at the same time: one per running measurement.
+const SLOTS: usize = 16;
 
-/// A mapping that is guarded: its first byte, its length, and whether something beyond the end was read. No address
-/// is free.
+/// A guarded mapping: its start, its length, and whether a read beyond the end occurred. Address 0
+/// marks a free slot.
 struct Guarded {
     start: AtomicUsize,
     len: AtomicUsize,
     lost: AtomicBool,
 }
 
-static GUARDED: [Guarded; PLACES] = [const {
+static GUARDED: [Guarded; SLOTS] = [const {
     Guarded {
         start: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
         lost: AtomicBool::new(false),
     }
-}; PLACES];
+}; SLOTS];
 
-/// Taken by those who guard and unguard; the handler takes nothing.
+/// Held while guarding and unguarding; the handler takes no lock.
 static CHANGING: Mutex<bool> = Mutex::new(false);
 
-/// A mapping of which reading beyond the file's end gives zeros, and is told.
+/// A mapping in which reads beyond the file's end return zeros, and are recorded.
 #[derive(Debug)]
 pub(super) struct Guard(usize);
 
@@ -81,8 +81,8 @@ fn set_handler() -> io::Result<()> {
     }
 }
 
-/// Puts a page of zeros where the file has none any more, and the read goes on; outside of guarded mappings the
-/// default action follows.
+/// Maps a page of zeros where the file has none any more, and the read continues; outside of
+/// guarded mappings the default action follows.
 extern "C" fn on_bus_error(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: with SA_SIGINFO the kernel hands over a valid structure, and for SIGBUS it has an address.
     let address = unsafe { (*info).si_addr() } as usize;
@@ -93,12 +93,12 @@ extern "C" fn on_bus_error(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
             continue;
         }
         place.lost.store(true, Ordering::Relaxed);
-        // From the page to the end: what comes after it is lost too, and each page would be another signal. The
-        // size of a page was read before, when the mapping was made, so this is but a look at a number.
+        // From the page to the end: the rest is lost too, and each page would cause another signal.
+        // The page size was cached when the mapping was made, so this only loads a number.
         let page = cachewise_sys::page_size().get() as usize;
         let from = address & !(page - 1);
-        // SAFETY: the range is inside a mapping of ours that nobody has a Rust reference into; it stays mapped,
-        // by zeros. mmap(2) is a bare system call, and so allowed in a handler.
+        // SAFETY: the range is inside one of our mappings, to which there is no Rust reference; it
+        // stays mapped, by zeros. mmap(2) is a bare system call, and so allowed in a handler.
         let mapped = unsafe {
             libc::mmap(
                 from as *mut c_void,

@@ -1,4 +1,4 @@
-//! A shared mapping of the file, and reading it.
+//! A shared mapping of the file, and reads from it.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,9 +9,9 @@ use rustix::mm::{Advice as MapAdvice, MapFlags, ProtFlags, madvise, mmap, munmap
 use super::bus::Guard;
 use super::{Buffer, Engine, Sign};
 use crate::Advice;
-use crate::tally::{Done, Found};
+use crate::tally::{Done, Outcome};
 
-/// A whole file, mapped as shared and for reading; unmapped on drop.
+/// A whole file, mapped as shared and read-only; unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Map {
     address: usize,
@@ -37,7 +37,7 @@ impl Map {
         let guard = match guard {
             Ok(guard) => guard,
             Err(error) => {
-                // SAFETY: the mapping was made just now, and nobody knows of it.
+                // SAFETY: the mapping was made just now, and has no other user.
                 let _ = unsafe { munmap(address, len) };
                 return Err(error);
             }
@@ -57,7 +57,7 @@ impl Map {
         Ok(map)
     }
 
-    /// What there is of a chunk at this offset.
+    /// The mapped part of a chunk at this offset.
     #[inline]
     fn part(&self, offset: u64, chunk: usize) -> (*const u8, usize) {
         let offset = (offset as usize).min(self.len);
@@ -68,7 +68,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever reads it borrows this.
+        // SAFETY: the mapping is ours, and readers borrow this.
         let _ = unsafe { munmap(self.address as *mut c_void, self.len) };
     }
 }
@@ -99,12 +99,12 @@ impl Engine for Copy<'_> {
         // SAFETY: both are valid for `len` bytes, which `part` has cut to the mapping and the buffer, and do not
         // overlap. By libc's memcpy, not as Rust memory: others may write to the file meanwhile.
         unsafe { libc::memcpy(buffer.as_mut_ptr().cast(), from.cast(), len) };
-        // Whoever reads a file looks at it: without this the copy could be left out.
+        // Without this, the compiler could remove the unused copy.
         std::hint::black_box(&mut *buffer);
         Ok(Done {
             bytes: len as u64,
-            there: 0,
-            found: Found::Hit,
+            cached: 0,
+            outcome: Outcome::Hit,
         })
     }
 
@@ -145,8 +145,8 @@ impl Engine for Touch<'_> {
         }
         Ok(Done {
             bytes: len as u64,
-            there: 0,
-            found: Found::Hit,
+            cached: 0,
+            outcome: Outcome::Hit,
         })
     }
 

@@ -1,12 +1,12 @@
-//! One way to read or write, for one thread.
+//! One kind of read or write, for one thread.
 //!
 //! # Layout
-//! - [`Engine`]: what the loop of a thread calls.
-//! - `look`: what is there before a read. `pread`: with and without `RWF_NOWAIT`, and around the cache. `map`: mapped;
-//!   `bus`: a file that becomes shorter under a mapping. `write`. `uring`.
+//! - [`Engine`]: the interface for a thread's loop.
+//! - `cachestat`: residency before a read. `pread`: with and without `RWF_NOWAIT`, and direct I/O.
+//!   `map`: mapped reads; `bus`: files that shrink under a mapping. `write`. `uring`.
 
 mod bus;
-mod look;
+mod cachestat;
 mod map;
 mod pread;
 mod uring;
@@ -21,73 +21,73 @@ pub(crate) use pread::{Nowait, Pread};
 pub(crate) use uring::Uring;
 pub(crate) use write::Write;
 
-/// What can be asked of the thread's own counters where an operation took long.
+/// The thread's counter that reveals a miss after a slow operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// Nothing: the operation itself says whether it hit, or nothing can.
+    /// None: the operation itself reports hits, or there is no way to tell.
     None,
-    /// A miss is a major fault.
+    /// A miss causes a major fault.
     Faults,
-    /// A miss has a device read.
+    /// A miss makes a device read.
     Device,
 }
 
 /// Reads or writes one chunk at a time.
 pub(crate) trait Engine {
-    /// How a miss shows.
+    /// Sign of a miss.
     const SIGN: Sign;
 
-    /// Whether it wants to [`look`](Self::look).
+    /// Whether it implements [`look`](Self::look).
     const LOOKS: bool = false;
 
-    /// Looks what there is before the operation at this offset begins, outside of its time.
+    /// Reads the residency before the operation at this offset, outside of its latency.
     fn look(&mut self, _offset: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// One operation at this offset.
+    /// Performs one operation at this offset.
     fn at(&mut self, offset: u64) -> io::Result<Done>;
 
-    /// Whether it went wrong without the operation having noticed.
+    /// Whether it failed without the operation noticing.
     fn is_lost(&self) -> bool {
         false
     }
 }
 
-/// Memory that begins at a page, for direct I/O and so that copies cost the same each time.
+/// Page-aligned memory, for direct I/O and for constant costs of copies.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     address: usize,
     len: usize,
-    /// What is mapped.
+    /// The mapped size.
     whole: usize,
 }
 
-/// From this size on, pages of a buffer that lie anywhere in memory cost a copy some per cent, as they meet in the CPU's
-/// caches: one huge page has no such luck.
+/// From this size on, copies to scattered pages cost some per cent more, because the pages conflict
+/// in the CPU's caches; a huge page avoids this.
 const LARGE: u64 = 256 << 10;
 
-/// That of all architectures with pages of 4 KiB; on others, the advice does nothing.
+/// The huge page size of all architectures with 4 KiB pages; on others the advice has no effect.
 const HUGE: u64 = 2 << 20;
 
 impl Buffer {
-    /// All of it is touched once, so that no operation pays for its page faults.
+    /// A buffer with all pages touched, so that no operation pays for its page faults.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Not enough memory.
     pub fn new(len: usize) -> io::Result<Buffer> {
         Buffer::mapped(len, len)
     }
 
-    /// The same in huge pages, where it is large and the kernel has some: for a thread's only buffer.
+    /// The same in huge pages, if it is large and the kernel has some: for a thread's only buffer.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Not enough memory.
     pub fn only(len: usize) -> io::Result<Buffer> {
         Buffer::mapped(len, Buffer::only_takes(len as u64) as usize)
     }
 
-    /// How much memory that takes at most.
+    /// The maximum memory that it takes.
     pub fn only_takes(len: u64) -> u64 {
         match len < LARGE {
             true => len,
@@ -102,7 +102,8 @@ impl Buffer {
         let address =
             unsafe { mmap_anonymous(std::ptr::null_mut(), whole, protection, MapFlags::PRIVATE) }?;
         if whole > len {
-            // SAFETY: the range is the mapping; the advice changes no memory. Refused, it is no loss.
+            // SAFETY: the range is the mapping; the advice changes no memory. A refusal does no
+            // harm.
             let _ = unsafe { madvise(address, whole, Advice::LinuxHugepage) };
         }
         let mut buffer = Buffer {

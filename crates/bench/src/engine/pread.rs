@@ -5,12 +5,12 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
-use super::look::Look;
+use super::cachestat::Cachestat;
 use super::{Buffer, Engine, Sign};
-use crate::tally::{Done, Found};
+use crate::tally::{Done, Outcome};
 use crate::target::Target;
 
-/// pread(2), through the page cache or around it, as the file was opened.
+/// pread(2), through the page cache or direct, depending on the file's flags.
 #[derive(Debug)]
 pub(crate) struct Pread<'a, const DIRECT: bool> {
     fd: BorrowedFd<'a>,
@@ -34,11 +34,15 @@ impl<const DIRECT: bool> Engine for Pread<'_, DIRECT> {
         loop {
             match pread(self.fd, self.buffer.as_mut(), offset) {
                 Ok(bytes) => {
-                    let found = if DIRECT { Found::Unknown } else { Found::Hit };
+                    let outcome = if DIRECT {
+                        Outcome::Unknown
+                    } else {
+                        Outcome::Hit
+                    };
                     return Ok(Done {
                         bytes: bytes as u64,
-                        there: 0,
-                        found,
+                        cached: 0,
+                        outcome,
                     });
                 }
                 Err(Errno::INTR) => {}
@@ -48,16 +52,16 @@ impl<const DIRECT: bool> Engine for Pread<'_, DIRECT> {
     }
 }
 
-/// preadv2(2) that takes only what is there, then pread(2) for the rest.
+/// preadv2(2) for cached bytes, then pread(2) for the rest.
 #[derive(Debug)]
 pub(crate) struct Nowait<'a> {
     fd: BorrowedFd<'a>,
     buffer: Buffer,
-    /// The file's end: a read that comes to it has not missed anything.
+    /// The file's size: a read that reaches it has not missed.
     size: u64,
-    look: Look<'a>,
-    /// Bytes of the next operation that are there.
-    there: usize,
+    cachestat: Cachestat<'a>,
+    /// Cached bytes of the next operation.
+    cached: usize,
 }
 
 impl<'a> Nowait<'a> {
@@ -66,12 +70,12 @@ impl<'a> Nowait<'a> {
             fd: target.fd(),
             buffer: Buffer::only(chunk)?,
             size: target.size.0,
-            look: Look::new(target),
-            there: 0,
+            cachestat: Cachestat::new(target),
+            cached: 0,
         })
     }
 
-    fn wanted(&self, offset: u64) -> usize {
+    fn requested(&self, offset: u64) -> usize {
         (self.buffer.len() as u64).min(self.size - offset) as usize
     }
 }
@@ -82,16 +86,16 @@ impl Engine for Nowait<'_> {
 
     #[inline]
     fn look(&mut self, offset: u64) -> io::Result<()> {
-        self.there = self.look.at(offset, self.wanted(offset))?;
+        self.cached = self.cachestat.at(offset, self.requested(offset))?;
         Ok(())
     }
 
     #[inline]
     fn at(&mut self, offset: u64) -> io::Result<Done> {
-        let wanted = self.wanted(offset);
+        let requested = self.requested(offset);
         let buffer = self.buffer.as_mut();
         let at_once = loop {
-            let mut one = [IoSliceMut::new(&mut buffer[..wanted])];
+            let mut one = [IoSliceMut::new(&mut buffer[..requested])];
             match preadv2(self.fd, &mut one, offset, ReadWriteFlags::NOWAIT) {
                 Ok(read) => break read,
                 Err(Errno::AGAIN) => break 0,
@@ -99,10 +103,10 @@ impl Engine for Nowait<'_> {
                 Err(errno) => return Err(errno.into()),
             }
         };
-        let there = at_once.min(self.there);
+        let cached = at_once.min(self.cached);
         let mut got = at_once;
-        while got < wanted {
-            match pread(self.fd, &mut buffer[got..wanted], offset + got as u64) {
+        while got < requested {
+            match pread(self.fd, &mut buffer[got..requested], offset + got as u64) {
                 Ok(0) => break,
                 Ok(more) => got += more,
                 Err(Errno::INTR) => {}
@@ -111,11 +115,11 @@ impl Engine for Nowait<'_> {
         }
         Ok(Done {
             bytes: got as u64,
-            there: there as u64,
-            found: if there == wanted {
-                Found::Hit
+            cached: cached as u64,
+            outcome: if cached == requested {
+                Outcome::Hit
             } else {
-                Found::Miss
+                Outcome::Miss
             },
         })
     }

@@ -1,4 +1,4 @@
-//! io_uring: several reads of a thread under way at a time.
+//! io_uring: several reads of a thread in flight.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,8 +8,8 @@ use quanta::Clock;
 use rustix::io::Errno;
 
 use super::Buffer;
-use super::look::Look;
-use crate::tally::{Done, Found, Tally};
+use super::cachestat::Cachestat;
+use crate::tally::{Done, Outcome, Tally};
 use crate::target::Target;
 
 /// A ring, and a buffer for each request.
@@ -18,18 +18,18 @@ pub(crate) struct Uring<'a> {
     fd: BorrowedFd<'a>,
     requests: Vec<Request>,
     size: u64,
-    look: Look<'a>,
+    cachestat: Cachestat<'a>,
 }
 
-/// One read under way.
+/// A read in flight.
 struct Request {
     buffer: Buffer,
     offset: u64,
-    wanted: usize,
+    requested: usize,
     got: usize,
-    /// What was there when it was asked for.
-    there: usize,
-    /// Asked for without waiting, first.
+    /// Cached bytes when it was requested.
+    cached: usize,
+    /// The first try, without waiting.
     is_first: bool,
     began: u64,
 }
@@ -42,9 +42,9 @@ impl<'a> Uring<'a> {
             requests.push(Request {
                 buffer: Buffer::new(chunk)?,
                 offset: 0,
-                wanted: 0,
+                requested: 0,
                 got: 0,
-                there: 0,
+                cached: 0,
                 is_first: true,
                 began: 0,
             });
@@ -54,7 +54,7 @@ impl<'a> Uring<'a> {
             fd: target.fd(),
             requests,
             size: target.size.0,
-            look: Look::new(target),
+            cachestat: Cachestat::new(target),
         })
     }
 
@@ -74,7 +74,8 @@ impl<'a> Uring<'a> {
         let mut under_way = 0;
         let mut failed = None;
         loop {
-            // After a failure only what is under way is waited for: the kernel writes into our buffers until then.
+            // After a failure, wait only for reads in flight: the kernel writes into our buffers
+            // until then.
             while failed.is_none()
                 && let Some(index) = free.pop()
             {
@@ -84,10 +85,10 @@ impl<'a> Uring<'a> {
                 };
                 let request = &mut self.requests[index];
                 request.offset = offset;
-                request.wanted = (chunk as u64).min(self.size - offset) as usize;
+                request.requested = (chunk as u64).min(self.size - offset) as usize;
                 (request.got, request.is_first) = (0, true);
-                match self.look.at(offset, request.wanted) {
-                    Ok(there) => request.there = there,
+                match self.cachestat.at(offset, request.requested) {
+                    Ok(cached) => request.cached = cached,
                     Err(error) => {
                         failed = Some(error);
                         break;
@@ -116,7 +117,7 @@ impl<'a> Uring<'a> {
                         || code == -Errno::AGAIN.raw_os_error() && request.is_first =>
                     {
                         if request.is_first {
-                            request.there = 0;
+                            request.cached = 0;
                         }
                         true
                     }
@@ -128,10 +129,10 @@ impl<'a> Uring<'a> {
                         let read = read.unsigned_abs() as usize;
                         request.got += read;
                         if request.is_first {
-                            request.there = request.there.min(read);
+                            request.cached = request.cached.min(read);
                         }
-                        // Nothing is the end of the file.
-                        request.got < request.wanted && (read > 0 || request.is_first)
+                        // 0 bytes mean the end of the file.
+                        request.got < request.requested && (read > 0 || request.is_first)
                     }
                 };
                 if again && failed.is_none() {
@@ -144,11 +145,11 @@ impl<'a> Uring<'a> {
                 if failed.is_none() {
                     let done = Done {
                         bytes: request.got as u64,
-                        there: request.there as u64,
-                        found: if request.there == request.wanted {
-                            Found::Hit
+                        cached: request.cached as u64,
+                        outcome: if request.cached == request.requested {
+                            Outcome::Hit
                         } else {
-                            Found::Miss
+                            Outcome::Miss
                         },
                     };
                     match clock {
@@ -163,7 +164,7 @@ impl<'a> Uring<'a> {
         }
     }
 
-    /// Puts a request's rest into the queue.
+    /// Queues the rest of a request.
     fn ask(&mut self, index: usize) -> io::Result<()> {
         let request = &mut self.requests[index];
         let flags = if request.is_first {
@@ -171,7 +172,7 @@ impl<'a> Uring<'a> {
         } else {
             0
         };
-        let rest = &mut request.buffer.as_mut()[request.got..request.wanted];
+        let rest = &mut request.buffer.as_mut()[request.got..request.requested];
         let length = u32::try_from(rest.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let entry = opcode::Read::new(types::Fd(self.fd.as_raw_fd()), rest.as_mut_ptr(), length)
             .offset(request.offset + request.got as u64)
@@ -187,7 +188,8 @@ impl<'a> Uring<'a> {
 
 impl Drop for Uring<'_> {
     fn drop(&mut self) {
-        // What could not be waited for in `read` may still be written to: those buffers are never given back.
+        // Reads that could not be waited for in `read` may still write: those buffers are never
+        // freed.
         if self.ring.completion().is_empty() && self.ring.submission().is_empty() {
             return;
         }

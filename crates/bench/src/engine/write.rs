@@ -7,9 +7,9 @@ use rustix::io::{Errno, pwrite};
 
 use super::{Buffer, Engine, Sign};
 use crate::random::Random;
-use crate::tally::{Done, Found};
+use crate::tally::{Done, Outcome};
 
-/// Writes what cannot be compressed.
+/// Writes incompressible data.
 #[derive(Debug)]
 pub(crate) struct Write<'a> {
     fd: BorrowedFd<'a>,
@@ -32,10 +32,10 @@ impl Engine for Write<'_> {
     fn at(&mut self, offset: u64) -> io::Result<Done> {
         let buffer = self.buffer.as_mut();
         // The file keeps its size.
-        let wanted = (buffer.len() as u64).min(self.size - offset) as usize;
+        let requested = (buffer.len() as u64).min(self.size - offset) as usize;
         let mut done = 0;
-        while done < wanted {
-            match pwrite(self.fd, &buffer[done..wanted], offset + done as u64) {
+        while done < requested {
+            match pwrite(self.fd, &buffer[done..requested], offset + done as u64) {
                 Ok(0) => break,
                 Ok(more) => done += more,
                 Err(Errno::INTR) => {}
@@ -44,8 +44,8 @@ impl Engine for Write<'_> {
         }
         Ok(Done {
             bytes: done as u64,
-            there: 0,
-            found: Found::Unknown,
+            cached: 0,
+            outcome: Outcome::Unknown,
         })
     }
 }

@@ -1,22 +1,22 @@
-//! [`Contention`]: whether others were at work while something was measured.
+//! [`Contention`]: load of other programs during a measurement.
 
 use std::time::Instant;
 
 use cachewise_kstat::{Kernel, Resource};
 use serde::{Deserialize, Serialize};
 
-/// What others did meanwhile. `None` is what this kernel does not tell.
+/// Load of other programs. `None` is a value that this kernel does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contention {
-    /// Tasks that ran or waited for a disk, on average over the minute before.
+    /// Tasks that ran or waited for a disk, averaged over the minute before.
     pub load: Option<f64>,
-    /// Share of the time in which a task waited for a processor.
+    /// Share of the time in which a task waited for a CPU.
     pub cpu_wait_ratio: Option<f64>,
-    /// Share of the processors' time that the hypervisor gave to others.
+    /// Share of CPU time that the hypervisor gave to other guests.
     pub steal_ratio: Option<f64>,
 }
 
-/// A run begins.
+/// The start of a run.
 #[derive(Debug)]
 pub(crate) struct Begun {
     at: Instant,
@@ -25,7 +25,7 @@ pub(crate) struct Begun {
     ticks: Option<(u64, u64)>,
 }
 
-/// More than this and figures in time mean little.
+/// Above this, figures in time mean little.
 const MUCH: f64 = 0.2;
 const MUCH_STEAL: f64 = 0.05;
 
@@ -56,7 +56,7 @@ impl Begun {
 }
 
 impl Contention {
-    /// Says whether figures in time mean little, and why.
+    /// The reason why figures in time mean little, if they do.
     #[must_use]
     pub fn warning(&self, processors: usize) -> Option<String> {
         let load = self.load.filter(|load| *load > processors as f64);
@@ -94,11 +94,11 @@ fn waited(kernel: &Kernel) -> Option<f64> {
     Some(pressure.some?.total.as_secs_f64())
 }
 
-/// Time stolen, and all of it.
+/// Stolen and total CPU time.
 fn ticks(kernel: &Kernel) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(kernel.proc("stat")).ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
-    // Guests' time, after the eighth, is in that of users already.
+    // Guest time, after the eighth, is already part of user time.
     let ticks: Vec<u64> = line
         .split_ascii_whitespace()
         .take(8)
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_do_is_said_only_where_it_matters() {
+    fn warning_appears_only_above_the_thresholds() {
         let quiet = Contention {
             load: Some(1.9),
             cpu_wait_ratio: Some(0.1),
@@ -141,6 +141,9 @@ mod tests {
             "why"
         );
         let machine = Begun::now(&Kernel::new()).end(&Kernel::new());
-        assert!(machine.load.is_some(), "every kernel tells: {machine:?}");
+        assert!(
+            machine.load.is_some(),
+            "every kernel reports it: {machine:?}"
+        );
     }
 }

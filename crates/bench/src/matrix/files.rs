@@ -1,4 +1,4 @@
-//! [`Files`]: the files that workloads read, made once for all runs.
+//! [`Files`]: the workloads' files, made once for all runs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,16 +12,17 @@ use super::Plan;
 use crate::prepare::make_as;
 use crate::{Engine, Error, Fill};
 
-/// Files that were made, and are gone when this is dropped.
+/// Temporary files, removed on drop.
 #[derive(Debug, Default)]
 pub struct Files(Vec<PathBuf>);
 
 impl Files {
-    /// Makes the files of workloads that give a size, where they are not there. Each takes its name when it is complete,
-    /// so that one that a killed matrix left is whole, and used by the next. Files that are written to are left to each run.
+    /// Makes missing files of workloads with a size. Each takes its name when it is complete, so
+    /// that a file left by a killed matrix is whole, and the next one uses it. Files for writing
+    /// are left to each run.
     ///
     /// # Errors
-    /// What making says; those that were made are gone again.
+    /// Making a file failed; those made so far are removed.
     pub fn make(
         plan: &Plan,
         tell: &mut dyn FnMut(&Path, Bytes, Bytes),
@@ -37,10 +38,10 @@ impl Files {
             let mut draft = OsString::from(path);
             draft.push(".cachewise-new");
             let draft = PathBuf::from(draft);
-            // Of a matrix that was killed.
+            // Left by a killed matrix.
             match fs::remove_file(&draft) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    // Nobody but us uses that name, so it is the one to tell.
+                    // Only we use that name, so report it.
                     return Err(Error::file("remove", &draft, error));
                 }
                 _ => {}
@@ -64,7 +65,7 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         for path in &self.0 {
-            // Who removed it meanwhile has done our work.
+            // Another program may have removed it.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,13 +1,14 @@
-//! Settings times workloads: every combination several times, in random order, and what statistics say of it.
+//! Settings times workloads: every combination several times, in random order, and statistics.
 //!
 //! # Layout
-//! - `plan`: [`Plan`], what a file asks for, and the [`Trial`]s in their order.
-//! - `trial`: [`execute`], doing one: settings, run, settings back.
-//! - `files`: [`Files`], what workloads read.
-//! - `results`: [`Results`], a file with a line for each run, so that an interrupted matrix goes on where it was.
-//! - `contention`: [`Contention`], whether others were at work.
+//! - `plan`: [`Plan`], the matrix file, and the [`Trial`]s in their order.
+//! - `trial`: [`execute`], one trial: settings, run, restored settings.
+//! - `files`: [`Files`], the workloads' files.
+//! - `results`: [`Results`], a file with a line for each run, so that an interrupted matrix can
+//!   continue.
+//! - `contention`: [`Contention`], load of other programs.
 //! - `stats`: Welch's test, the bootstrap, Holm.
-//! - `verdict`: [`Verdicts`], arms compared; `page`: [`page`], as HTML with plots.
+//! - `verdict`: [`Verdicts`], the comparison of arms; `page`: [`page`], as HTML with plots.
 
 mod contention;
 mod files;

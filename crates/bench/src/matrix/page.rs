@@ -1,4 +1,4 @@
-//! [`page`]: what a matrix says, as one page of HTML that needs nothing else.
+//! [`page`]: the verdicts as one self-contained HTML page.
 
 use std::fmt::Write;
 
@@ -100,7 +100,7 @@ fn section(html: &mut String, verdicts: &Verdicts, measure: Measure) {
     }
 }
 
-/// Every run as a dot, a row for each arm.
+/// Every run as a dot, a row per arm.
 fn plot(html: &mut String, verdicts: &Verdicts, measure: Measure, workload: &str) {
     const WIDTH: f64 = 900.0;
     const LEFT: f64 = 220.0;
@@ -110,7 +110,7 @@ fn plot(html: &mut String, verdicts: &Verdicts, measure: Measure, workload: &str
     let values = samples
         .iter()
         .flat_map(|sample| sample.values.iter().copied());
-    // From 0, so that a small difference looks like one.
+    // The scale starts at 0, so that a small difference looks small.
     let most = values.fold(0.0_f64, f64::max);
     let scale = if most > 0.0 { most } else { 1.0 };
     let place = |value: f64| LEFT + value / scale * (WIDTH - LEFT - 30.0);

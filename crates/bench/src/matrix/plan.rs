@@ -1,4 +1,4 @@
-//! [`Plan`]: what a file of settings and workloads asks for, checked, in the order in which it is done.
+//! [`Plan`]: a matrix file, checked, and its trials in their order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::random::Random;
 use crate::target::Target;
 use crate::{Error, Workload};
 
-/// Fewer repeats than this say nothing about noise.
+/// Fewer repeats cannot show noise.
 pub const LEAST_REPEATS: u32 = 5;
 
-/// The arm that changes nothing, where the file names no other.
+/// The arm that changes nothing, added if the file has none.
 pub const AS_IT_IS: &str = "as it is";
 
-/// A file as it is written.
+/// A matrix file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
@@ -66,21 +66,21 @@ const fn one() -> u64 {
     1
 }
 
-/// One combination of settings.
+/// A combination of settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     /// Its name.
     pub name: String,
-    /// Settings by name, as the kernel takes them.
+    /// Settings by name, in the kernel's form.
     pub settings: BTreeMap<String, String>,
 }
 
-/// What is done: every arm with every workload, `repeats` times. The first arm is the one that others are compared with.
+/// A plan: every arm with every workload, `repeats` times. The first arm is the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How often.
+    /// Number of repeats.
     pub repeats: u32,
-    /// Decides the order and, with the number of the repeat, the places that are read.
+    /// Determines the order and, with the number of the repeat, the offsets.
     pub seed: u64,
     /// The arms.
     pub arms: Vec<Arm>,
@@ -91,7 +91,7 @@ pub struct Plan {
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Trial {
-    /// Which repeat, from 0 on.
+    /// The repeat, from 0 on.
     pub repeat: u32,
     /// The name of the workload.
     pub workload: String,
@@ -99,27 +99,28 @@ pub struct Trial {
     pub arm: String,
 }
 
-/// An arm that this machine cannot have.
+/// An arm that this machine does not support.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Its name.
     pub arm: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Plan {
-    /// Reads a file in TOML.
+    /// Parses a file in TOML.
     ///
     /// # Errors
-    /// [`Error::Matrix`] with the line for what is not understood, and with the name for what cannot be.
+    /// [`Error::Matrix`], with the line of a syntax error or unknown key, or the name of an
+    /// impossible value.
     pub fn parse(text: &str) -> Result<Plan, Error> {
         let wrong = |problem: String| Error::Matrix { problem };
         let written: Written =
             toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
         if !(LEAST_REPEATS..=1000).contains(&written.repeats) {
             return Err(wrong(format!(
-                "repeats = {}: it takes at least {LEAST_REPEATS} to tell a difference from noise, and at most 1000",
+                "repeats = {}: at least {LEAST_REPEATS} are needed to separate a difference from noise, and at most 1000",
                 written.repeats
             )));
         }
@@ -193,7 +194,7 @@ impl Plan {
             }
             if workload.fill == crate::Fill::AsFound && workload.size.is_none() {
                 return Err(wrong(format!(
-                    "workload {name:?}: fill = \"as-found\": every run would find what the one before left; write \
+                    "workload {name:?}: fill = \"as-found\": every run would find the state that the previous one left; write \
                      fill = \"cold\", \"sequential\" or \"random\""
                 )));
             }
@@ -201,8 +202,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The runs in their order: in each repeat every combination once, in random order, so that what drifts with time
-    /// does not look like a setting.
+    /// The trials in their order: in each repeat every combination once, in random order, so that
+    /// drift over time does not look like the effect of a setting.
     #[must_use]
     pub fn trials(&self) -> Vec<Trial> {
         let mut random = Random::new(self.seed, 1);
@@ -227,13 +228,13 @@ impl Plan {
         trials
     }
 
-    /// The arm of this name.
+    /// The arm with this name.
     #[must_use]
     pub fn arm(&self, name: &str) -> Option<&Arm> {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
-    /// A workload under an arm: with the limits that the arm sets, and places that all arms share in a repeat.
+    /// A workload under an arm: with the arm's limits, and offsets that all arms share in a repeat.
     #[must_use]
     pub fn workload(&self, arm: &Arm, name: &str, repeat: u32) -> Option<Workload> {
         let mut workload = self.workloads.get(name)?.clone();
@@ -256,10 +257,10 @@ impl Plan {
         Some(workload)
     }
 
-    /// Looks whether the files are there that no `size` makes: before anything is changed, and not hours later.
+    /// Checks that files without `size` exist: before any change, and not hours later.
     ///
     /// # Errors
-    /// As of a run, with the workload's name.
+    /// As for a run, with the workload's name.
     pub fn check_files(&self) -> Result<(), Error> {
         for (name, workload) in &self.workloads {
             if workload.size.is_some() && !workload.file.exists() {
@@ -272,10 +273,10 @@ impl Plan {
         Ok(())
     }
 
-    /// Looks which arms this machine cannot have; what it reads is what is there, and nothing is changed.
+    /// Finds the arms that this machine does not support, by reading only.
     ///
     /// # Errors
-    /// What reading says, but for what is not there.
+    /// Reading failed for a reason other than a missing setting.
     pub fn skipped(&self, kernel: &Kernel) -> Result<Vec<Skipped>, Error> {
         let mut skipped = Vec::new();
         let hierarchy = kernel.cgroup_hierarchy()?;
@@ -309,7 +310,7 @@ impl Plan {
 
     fn absent(&self, setting: &Setting, kernel: &Kernel) -> Result<Option<String>, Error> {
         for workload in self.workloads.values() {
-            // A file that is yet to be made will be where its directory is.
+            // A missing file will be on the device of its directory.
             let there = workload.file.ancestors().find(|path| path.exists());
             match setting.path(cachewise_control::Target {
                 kernel,
@@ -359,7 +360,7 @@ fill = "sequential"
 "#;
 
     #[test]
-    fn every_arm_meets_every_workload_as_often_and_in_random_order() {
+    fn trials_combine_all_arms_and_workloads_in_random_order() {
         let plan = Plan::parse(USUAL).unwrap();
         let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
         assert_eq!(
@@ -396,7 +397,7 @@ fill = "sequential"
         assert_ne!(
             first.seed,
             plan.workload(&plan.arms[0], "random", 3).unwrap().seed,
-            "repeats others"
+            "repeats have others"
         );
         assert_eq!(
             other.memory_max,
@@ -406,7 +407,7 @@ fill = "sequential"
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn parse_error_names_the_line() {
         for (from, to, why) in [
             ("repeats = 6", "repeat = 6", "line 2"),
             ("repeats = 6", "repeats = 4", "at least 5"),
@@ -430,14 +431,14 @@ fill = "sequential"
             ("file = \"/data\"\nbytes", "bytes", "file"),
             ("repeats = 6", "repeats = ", "line 2"),
         ] {
-            assert!(USUAL.contains(from), "{from:?} is there to be changed");
+            assert!(USUAL.contains(from), "{from:?} is in the text");
             let text = USUAL.replacen(from, to, 1);
             let error = Plan::parse(&text).unwrap_err().to_string();
             assert!(error.contains(why), "{to:?}: {error}");
         }
         let unknown = USUAL.replace("chunk = \"4K\"", "chnuk = \"4K\"");
         let error = Plan::parse(&unknown).unwrap_err().to_string();
-        assert!(error.contains("line 16"), "where it is: {error}");
+        assert!(error.contains("line 16"), "the line: {error}");
         let error = Plan::parse("").unwrap_err().to_string();
         assert!(error.contains("no workload"), "an empty file: {error}");
         let alone =
@@ -447,7 +448,7 @@ fill = "sequential"
     }
 
     #[test]
-    fn an_arm_that_this_kernel_cannot_have_is_skipped_with_the_reason() {
+    fn unsupported_arm_is_skipped_with_reason() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
         std::fs::write(root.path().join("proc/sys/vm/swappiness"), "60\n").unwrap();

@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::{Contention, Plan, Trial};
 use crate::{Error, Summary};
 
-/// A run that was done.
+/// A finished trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Which.
+    /// The trial.
     #[serde(flatten)]
     pub trial: Trial,
-    /// What others did meanwhile.
+    /// Load of other programs.
     pub contention: Contention,
-    /// What came of it.
+    /// The results.
     pub summary: Summary,
 }
 
-/// The first line: whose results these are.
+/// The first line: the matrix and kernel of these results.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     schema_version: u32,
@@ -31,7 +31,8 @@ struct Head {
 
 const SCHEMA_VERSION: u32 = 1;
 
-/// Runs that were done, in a file that grows by a line with each, so that an interrupted matrix goes on where it was.
+/// Finished trials, in a file that gets a line for each, so that an interrupted matrix can
+/// continue.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -40,10 +41,11 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens the file for this plan, or makes it; what was not written whole in it is cut off.
+    /// Opens or makes the file for this plan; cuts off an incomplete line.
     ///
     /// # Errors
-    /// [`Error::Matrix`] where it has the results of another plan or kernel, or is something else.
+    /// [`Error::Matrix`] if it has the results of another plan or kernel, or is another kind of
+    /// file.
     pub fn open(path: &Path, plan: &Plan, kernel: &str) -> Result<Results, Error> {
         let failed = |operation| move |source| Error::file(operation, path, source);
         let wrong = |problem: String| Error::Matrix {
@@ -58,12 +60,12 @@ impl Results {
             .map_err(failed("open"))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed("read"))?;
-        // The last line may have been cut off by a crash.
+        // A crash may have cut off the last line.
         let whole = text
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
-        let other = "it is no file of results: name another one with --results";
+        let other = "it is not a results file: name another one with --results";
         if whole == 0 && !text.is_empty() && !text.starts_with(b"{\"schema_version\"") {
             return Err(wrong(other.to_owned()));
         }
@@ -114,22 +116,22 @@ impl Results {
         Ok(results)
     }
 
-    /// What was done so far.
+    /// The trials so far.
     #[must_use]
     pub fn done(&self) -> &[Done] {
         &self.done
     }
 
-    /// Whether this one was done.
+    /// Whether this trial is done.
     #[must_use]
     pub fn has(&self, trial: &Trial) -> bool {
         self.done.iter().any(|done| done.trial == *trial)
     }
 
-    /// Adds a run; it is on the disk when this returns.
+    /// Adds a trial; it is on disk when this returns.
     ///
     /// # Errors
-    /// What writing says.
+    /// Writing failed.
     pub fn add(&mut self, done: Done) -> Result<(), Error> {
         self.line(&done)?;
         self.done.push(done);

@@ -1,19 +1,19 @@
-//! Statistics of two arms: whether they differ, by how much, and how sure that is.
+//! Statistics of two arms: whether they differ, by how much, and with which certainty.
 
 use crate::random::Random;
 
-/// Chances below this are taken for a difference.
+/// Chances below this count as a difference.
 pub const SIGNIFICANT: f64 = 0.05;
 
 const RESAMPLES: usize = 10_000;
 
-/// The mean; `None` of nothing.
+/// The mean; `None` for no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The variance of a sample; `None` of fewer than two.
+/// The variance of a sample; `None` for fewer than two values.
 #[must_use]
 pub fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
@@ -24,32 +24,32 @@ pub fn variance(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| squares / (values.len() - 1) as f64)
 }
 
-/// The coefficient of variation: the standard deviation as a part of the mean. `None` where the mean is 0.
+/// The coefficient of variation: standard deviation divided by mean. `None` if the mean is 0.
 #[must_use]
 pub fn variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;
     Some(variance(values)?.sqrt() / mean.abs())
 }
 
-/// What Welch's test of two means says, which does not ask for equal variances.
+/// Result of Welch's test of two means, which does not assume equal variances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
     /// The difference in standard errors.
     pub t: f64,
     /// Degrees of freedom.
     pub df: f64,
-    /// The chance of such a difference, or a larger one, where there is none.
+    /// The chance of this or a larger difference if there is none.
     pub p: f64,
 }
 
-/// Tests whether two samples have different means; `None` of fewer than two values.
+/// Tests whether two samples have different means; `None` for fewer than two values.
 #[must_use]
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     let (mean_a, mean_b) = (mean(a)?, mean(b)?);
     let (part_a, part_b) = (variance(a)? / a.len() as f64, variance(b)? / b.len() as f64);
     let error = part_a + part_b;
     if error == 0.0 {
-        // All the same: there is a difference, or there is none, and no doubt about it.
+        // All values are equal: the answer is certain.
         let differs = mean_a != mean_b;
         return Some(Welch {
             t: if differs {
@@ -71,7 +71,7 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
     })
 }
 
-/// The chance of a |t| as large or larger.
+/// The chance of a |t| at least this large.
 fn two_sided(t: f64, df: f64) -> f64 {
     beta(df / 2.0, 0.5, df / (df + t * t)).clamp(0.0, 1.0)
 }
@@ -86,7 +86,7 @@ fn beta(a: f64, b: f64, x: f64) -> f64 {
     }
     let front =
         (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // Where it converges quickly; the other side by symmetry.
+    // The side where it converges quickly; the other by symmetry.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * fraction(a, b, x) / a
     } else {
@@ -140,7 +140,7 @@ fn ln_gamma(x: f64) -> f64 {
     0.5 * std::f64::consts::TAU.ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
-/// The t of which a |t| as large or larger has this chance.
+/// The t for which a |t| at least as large has this chance.
 fn critical(chance: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {
@@ -153,20 +153,20 @@ fn critical(chance: f64, df: f64) -> f64 {
     high
 }
 
-/// Which part of the draws lies beyond each end of an interval. Percentiles as they are leave out more than they say
-/// where values are few, as those are never further apart than they happened to be: five of each arm cover the truth
-/// in 88 of 100 cases instead of 95. So the interval is as wide as Student's t has it (Hesterberg's expanded percentile
-/// interval, 2015).
+/// The share of draws beyond each end of an interval. For few values, plain percentiles are too
+/// narrow, because they never exceed the values that occurred: for five values of each arm they
+/// cover the truth in 88 of 100 cases instead of 95. The interval is therefore as wide as Student's
+/// t requires (Hesterberg's expanded percentile interval, 2015).
 fn tail(a: &[f64], b: &[f64]) -> f64 {
     let least = a.len().min(b.len()).max(2) as f64;
     let df = welch(a, b).map_or(1.0, |welch| welch.df).max(1.0);
     let wider = (least / (least - 1.0)).sqrt() * critical(SIGNIFICANT, df);
-    // With so many degrees of freedom it is the normal distribution.
+    // With this many degrees of freedom it is the normal distribution.
     two_sided(wider, 1e7) / 2.0
 }
 
-/// Within what the change from the mean of `a` to that of `b` lies, in 95 of 100 cases, as a part of the mean of `a`:
-/// means of values drawn from the samples again and again. `None` where that mean is 0 or a sample is empty.
+/// The 95 % interval of the change from the mean of `a` to that of `b`, as a share of the mean of
+/// `a`, from means of resampled values. `None` if that mean is 0 or a sample is empty.
 #[must_use]
 pub fn bootstrap(a: &[f64], b: &[f64], seed: u64) -> Option<(f64, f64)> {
     mean(a).filter(|mean| *mean != 0.0)?;
@@ -187,7 +187,8 @@ pub fn bootstrap(a: &[f64], b: &[f64], seed: u64) -> Option<(f64, f64)> {
     Some((at(beyond), at(1.0 - beyond)))
 }
 
-/// Makes chances comparable that are of several tests (Holm): with twenty, one is below 0.05 by chance alone.
+/// Adjusts the chances of several tests (Holm): among twenty tests, one is below 0.05 by chance
+/// alone.
 #[must_use]
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn gamma_is_the_factorial() {
+    fn gamma_matches_factorials() {
         for (x, factorial) in [(1.0, 1.0_f64), (2.0, 1.0), (5.0, 24.0), (11.0, 3_628_800.0)] {
             close(ln_gamma(x), factorial.ln(), "of a whole number");
         }
@@ -223,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_is_that_of_the_tables() {
-        // With 1 and 2 degrees of freedom it has a closed form.
+    fn two_sided_matches_closed_forms() {
+        // With 1 and 2 degrees of freedom there is a closed form.
         for t in [0.0, 0.3, 1.0, 4.0, 40.0] {
             close(
                 two_sided(t, 1.0),
@@ -250,21 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn welch_agrees_with_a_worked_example() {
+    fn welch_matches_a_worked_example() {
         // Means 3 and 6, variances 2.5 and 10: t = 3 / sqrt(2.5), df = 6.25 / 1.0625.
         let found = welch(&[1.0, 2.0, 3.0, 4.0, 5.0], &[2.0, 4.0, 6.0, 8.0, 10.0]).unwrap();
         close(found.t, 3.0 / 2.5_f64.sqrt(), "t");
         close(found.df, 6.25 / 1.0625, "degrees of freedom");
-        // By integrating the density numerically.
+        // From numerical integration of the density.
         assert!((found.p - 0.107_531).abs() < 1e-4, "p: {found:?}");
         let other = welch(&[2.0, 4.0, 6.0, 8.0, 10.0], &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-        close(other.p, found.p, "whichever comes first");
+        close(other.p, found.p, "in either order");
         close(other.t, -found.t, "but for the sign");
     }
 
-    /// What `scipy.stats` 1.17 gives: `ttest_ind(b, a, equal_var=False)` and `2 * t.sf(t, df)`.
+    /// Values of `scipy.stats` 1.17: `ttest_ind(b, a, equal_var=False)` and `2 * t.sf(t, df)`.
     #[test]
-    fn welch_agrees_with_scipy() {
+    fn welch_matches_scipy() {
         let near = |found: f64, wanted: f64, what: &str| {
             let error = (found / wanted - 1.0).abs();
             assert!(error < 1e-9, "{what}: {found:e}, not {wanted:e}");
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_without_variance_leave_no_doubt() {
+    fn welch_is_certain_for_samples_without_variance() {
         let same = welch(&[2.0; 5], &[2.0; 5]).unwrap();
         assert_eq!(same.p, 1.0, "no difference: {same:?}");
         let other = welch(&[2.0; 5], &[3.0; 5]).unwrap();
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bootstrap_finds_the_change_and_how_sure_it_is() {
+    fn bootstrap_interval_contains_the_change() {
         let a = [100.0, 101.0, 99.0, 100.5, 99.5];
         let b = [110.0, 111.0, 109.0, 110.5, 109.5];
         let (low, high) = bootstrap(&a, &b, 1).unwrap();
@@ -378,10 +379,10 @@ mod tests {
     }
 
     #[test]
-    fn the_bootstrap_covers_the_truth_about_as_often_as_it_says() {
+    fn bootstrap_coverage_is_near_95_percent() {
         let mut random = Random::new(7, 0);
         for count in [5, 10, 30] {
-            // Sums of twelve are close to normal.
+            // Sums of twelve uniform numbers are close to normal.
             let mut sample = |mean: f64| -> Vec<f64> {
                 let mut one = || mean + (0..12).map(|_| random.part()).sum::<f64>() - 6.0;
                 (0..count).map(|_| one()).collect()
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn several_tests_are_harder_to_pass_than_one() {
+    fn holm_raises_chances_of_several_tests() {
         let adjusted = holm(&[0.01, 0.04, 0.03]);
         for (found, wanted) in adjusted.into_iter().zip([0.03, 0.06, 0.06]) {
             close(found, wanted, "by hand");
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn variation_is_a_part_of_the_mean() {
+    fn variation_is_relative_to_the_mean() {
         close(
             variation(&[90.0, 100.0, 110.0]).unwrap(),
             0.1,

@@ -1,4 +1,4 @@
-//! [`execute`]: does one run under the settings of its arm, and puts these back.
+//! [`execute`]: runs one trial under the settings of its arm, and restores them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,11 +9,11 @@ use super::contention::Begun;
 use super::{Done, Plan, Trial};
 use crate::{Error, Event, run};
 
-/// Sets what the arm sets, runs the workload, and puts the settings back, whatever came of it. Gives what the run gave,
-/// and what became of the settings.
+/// Applies the arm's settings, runs the workload, and restores the settings in every case. Returns
+/// the results, and the outcome of the restoring.
 ///
 /// # Errors
-/// What setting and running say.
+/// A setting or the run failed.
 pub fn execute(
     plan: &Plan,
     trial: &Trial,
@@ -55,7 +55,7 @@ pub fn execute(
         let summary = run(&workload, watch, cancel)?;
         Ok((summary, begun.end(kernel)))
     });
-    // Before anything is said of the run: what was set is not to stay.
+    // Before the run's result is checked: settings must not stay.
     let restored = journal.restore()?;
     let (summary, contention) = result?;
     let done = Done {

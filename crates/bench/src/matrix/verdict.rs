@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::{Done, Plan, Skipped, stats};
 
-/// What is compared, the one that leads first.
+/// Compared figures, the leading one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes read from devices for each useful byte: repeats within a few per cent.
+    /// Bytes read from devices per useful byte: repeats within a few per cent.
     DeviceBytesPerUsefulByte,
-    /// Useful bytes a second: repeats badly on a machine that does other things too.
+    /// Useful bytes per second: repeats badly on a busy machine.
     UsefulBytesPerSecond,
 }
 
@@ -23,7 +23,7 @@ impl Measure {
         Measure::UsefulBytesPerSecond,
     ];
 
-    /// Its value in a run; `None` where nobody told.
+    /// Its value in a run; `None` if unknown.
     #[must_use]
     pub fn of(self, done: &Done) -> Option<f64> {
         let figures = &done.summary.figures;
@@ -35,7 +35,7 @@ impl Measure {
         }
     }
 
-    /// A value as people read it.
+    /// A value for people.
     #[must_use]
     pub fn shown(self, value: f64) -> String {
         match self {
@@ -61,64 +61,64 @@ pub struct Sample {
     pub workload: String,
     /// The arm.
     pub arm: String,
-    /// What is measured.
+    /// The figure.
     pub measure: Measure,
     /// Each run's value.
     pub values: Vec<f64>,
-    /// Their mean; `null` of none.
+    /// Their mean; `null` without values.
     pub mean: Option<f64>,
-    /// Their standard deviation as a part of it.
+    /// Their standard deviation divided by the mean.
     pub variation_ratio: Option<f64>,
 }
 
-/// An arm beside the first.
+/// An arm compared with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The workload.
     pub workload: String,
     /// The arm.
     pub arm: String,
-    /// What is measured.
+    /// The figure.
     pub measure: Measure,
-    /// The change of the mean, as a part of the first arm's; `null` where that is 0.
+    /// The change of the mean, relative to the baseline's; `null` if that is 0.
     pub change_ratio: Option<f64>,
-    /// Within what it lies in 95 of 100 cases, by the bootstrap.
+    /// The 95 % interval of the change, from the bootstrap.
     pub interval_ratio: Option<(f64, f64)>,
-    /// The chance of such a difference where there is none, by Welch's test.
+    /// The chance of this difference if there is none, from Welch's test.
     pub p: Option<f64>,
-    /// The same, with all comparisons of this measure taken into account (Holm).
+    /// The same, adjusted for all comparisons of this figure (Holm).
     pub p_adjusted: Option<f64>,
-    /// Whether there is a difference.
+    /// Whether the difference is significant.
     pub is_significant: bool,
-    /// In words.
+    /// The verdict for people.
     pub verdict: String,
 }
 
-/// All that a matrix says.
+/// The results of a matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdicts {
-    /// The arm that others are compared with.
+    /// The baseline arm.
     pub baseline: String,
-    /// The seed of order and places.
+    /// The seed of order and offsets.
     pub seed: u64,
-    /// How often everything was to be done.
+    /// Number of repeats.
     pub repeats: u32,
-    /// How many runs there are of how many.
+    /// Number of finished trials.
     pub done: usize,
-    /// Of so many.
+    /// Number of planned trials.
     pub planned: usize,
-    /// Arms that this machine cannot have.
+    /// Arms that this machine does not support.
     pub skipped: Vec<Skipped>,
     /// The runs.
     pub samples: Vec<Sample>,
-    /// The arms beside the first.
+    /// The comparisons with the baseline.
     pub comparisons: Vec<Comparison>,
-    /// What makes all this mean less than it seems to.
+    /// Reasons to trust the results less.
     pub warnings: Vec<String>,
 }
 
 impl Verdicts {
-    /// Compares what there is.
+    /// Compares the finished trials.
     #[must_use]
     pub fn of(plan: &Plan, done: &[Done], skipped: Vec<Skipped>, processors: usize) -> Verdicts {
         let baseline = plan
@@ -178,7 +178,7 @@ impl Verdicts {
         let mut warnings = warnings(done, planned, processors);
         if is_skipped(&baseline) {
             warnings.push(format!(
-                "{baseline:?}, with which others are compared, cannot be had here: nothing is compared; write another arm first"
+                "the first arm, {baseline:?}, is not supported here: nothing is compared; put another arm first"
             ));
         }
         Verdicts {
@@ -195,8 +195,8 @@ impl Verdicts {
     }
 }
 
-/// Says of each whether there is a difference: where Welch's test finds one, with all of them taken into account, and
-/// no change is not among the likely ones.
+/// Decides which comparisons are significant: those where Welch's test, adjusted for all of them,
+/// finds a difference, and the interval excludes 0.
 fn judge(comparisons: &mut [Comparison]) {
     let known: Vec<usize> = (0..comparisons.len())
         .filter(|i| comparisons[*i].p.is_some())
@@ -227,7 +227,7 @@ fn judge(comparisons: &mut [Comparison]) {
     }
 }
 
-/// No chance is 0, however small it is.
+/// A chance is never shown as 0.
 fn chance(p: f64) -> String {
     match p {
         _ if p < 1e-4 => "p < 0.0001".to_owned(),
@@ -266,7 +266,7 @@ fn warnings(done: &[Done], planned: usize, processors: usize) -> Vec<String> {
 }
 
 impl Verdicts {
-    /// What is said of an arm.
+    /// The verdict on an arm.
     #[must_use]
     pub fn verdict(&self, sample: &Sample) -> &str {
         let compared = self.comparisons.iter().find(|one| {
@@ -351,7 +351,7 @@ mod tests {
 
     const RUNS: u32 = 6;
 
-    /// Two arms and a real run of a small file, of which the figures are changed.
+    /// Two arms and a real run of a small file, with made-up figures.
     fn matrix(
         device: impl Fn(&str, u32) -> u64,
         seconds: impl Fn(&str, u32) -> f64,
@@ -393,13 +393,13 @@ mod tests {
         (plan, done)
     }
 
-    /// Noise that is the same for both.
+    /// The same noise for both.
     fn noise(repeat: u32) -> u64 {
         u64::from(repeat * 7 % 5) * 1000
     }
 
     #[test]
-    fn an_arm_beside_itself_has_no_significance() {
+    fn identical_arms_have_no_significance() {
         let (plan, done) = matrix(
             |_, repeat| 1_200_000 + noise(repeat),
             |_, repeat| 1.0 + f64::from(repeat * 3 % 4),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_in_counters_is_found_where_the_speed_tells_none() {
+    fn counters_differ_significantly_while_speed_does_not() {
         let (plan, done) = matrix(
             |arm, repeat| if arm == "b" { 1_320_000 } else { 1_200_000 } + noise(repeat),
             |_, repeat| 1.0 + f64::from(repeat * 3 % 4),
@@ -458,7 +458,7 @@ mod tests {
         );
         let skipped = vec![Skipped {
             arm: "b".to_owned(),
-            reason: "it is not there".to_owned(),
+            reason: "not supported".to_owned(),
         }];
         let without = Verdicts::of(&plan, &done, skipped, 8);
         let without_first = Verdicts::of(
@@ -466,34 +466,34 @@ mod tests {
             &done,
             vec![Skipped {
                 arm: "a".to_owned(),
-                reason: "it is not there".to_owned(),
+                reason: "not supported".to_owned(),
             }],
             8,
         );
         let text = without_first.to_string();
         assert!(
             text.contains("nothing is compared") && !text.contains("baseline"),
-            "others are no baseline: {text}"
+            "no other baseline: {text}"
         );
         assert!(
             without.comparisons.is_empty(),
             "nothing to compare: {without:?}"
         );
         assert!(
-            without.to_string().contains("skipped: b: it is not there"),
+            without.to_string().contains("skipped: b: not supported"),
             "and why"
         );
     }
 
     #[test]
-    fn names_from_a_file_are_text_on_the_page() {
+    fn page_escapes_names() {
         let (mut plan, done) = matrix(|_, _| 1, |_, _| 1.0);
         plan.arms[0].name = "<script>alert(1)</script>".to_owned();
         let page = crate::matrix::page(&Verdicts::of(&plan, &done, Vec::new(), 8), "a & \"b\"");
         assert!(!page.contains("<script"), "nothing is run");
         assert!(
             page.contains("&lt;script&gt;") && page.contains("a &amp; &quot;b&quot;"),
-            "shown as it is"
+            "shown unchanged"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! [`Bloat`]: the process that takes memory, as it is asked for.
+//! [`Bloat`]: settings of the process that takes memory.
 
 use cachewise_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::written::{maybe, one};
 use crate::Error;
 
-/// A process that takes memory, so that there is less for the page cache.
+/// A process that takes memory away from the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Bloat {
-    /// How much it takes in the end.
+    /// Its final size.
     #[serde(with = "one")]
     pub size: Bytes,
-    /// How much of it a second; all at once, and before it is measured, without it.
+    /// Growth per second; without it, all at once before the measurement.
     #[serde(with = "maybe", default)]
     pub rate: Option<Bytes>,
-    /// Takes as much as is read, up to its size, as cache-bench does, which keeps what it reads.
+    /// Grows with the bytes read, up to its size, as cache-bench does, which keeps the data it
+    /// reads.
     #[serde(default)]
     pub as_read: bool,
-    /// Which part of it, from its beginning, is touched again each second, in per cent.
+    /// Share of the memory, from its start, to touch again each second, in per cent.
     #[serde(default)]
     pub touch_pct: u8,
-    /// Its place in the order in which the kernel kills for want of memory.
+    /// Its oom_score_adj.
     #[serde(default = "first_to_go")]
     pub oom_score_adj: i16,
 }
@@ -32,7 +33,7 @@ const fn first_to_go() -> i16 {
 }
 
 impl Bloat {
-    /// So much at once, never touched again, and the first to be killed.
+    /// This much at once, never touched again, and the first OOM victim.
     #[must_use]
     pub const fn of(size: Bytes) -> Bloat {
         Bloat {
@@ -50,19 +51,16 @@ impl Bloat {
             Err(Error::Invalid { what, why })
         };
         if self.size.is_zero() {
-            return wrong("bloat", "it is 0: leave it out, and there is none");
+            return wrong("bloat", "it is 0: leave it out instead");
         }
         if usize::try_from(self.size.0).is_err() || self.size.0 > 1 << 46 {
-            return wrong("bloat", "no process can have so much memory");
+            return wrong("bloat", "no process can have that much memory");
         }
         if self.rate == Some(Bytes::ZERO) {
             return wrong("bloat-rate", "at 0 a second it never begins");
         }
         if self.touch_pct > 100 {
-            return wrong(
-                "bloat-touch",
-                "more than 100 % of it is not there to be touched",
-            );
+            return wrong("bloat-touch", "at most 100 % of it can be touched");
         }
         if !(-1000..=1000).contains(&self.oom_score_adj) {
             return wrong("oom-score-adj", "the kernel takes -1000 to 1000");

@@ -1,4 +1,4 @@
-//! What of a [`Workload`] cannot be, whatever the machine and the file.
+//! Checks of a [`Workload`] that need neither machine nor file.
 
 use std::time::Duration;
 
@@ -7,26 +7,27 @@ use cachewise_units::Bytes;
 use super::{Engine, Fill, Workload};
 use crate::Error;
 
-/// More threads than this only wait for each other.
+/// More threads only wait for each other.
 const MOST_THREADS: usize = 256;
 
-/// More requests than the kernel lets a ring have.
+/// The kernel's maximum for a ring.
 const MOST_DEPTH: u32 = 32_768;
 
-/// A chunk is held in memory, once for each request under way.
+/// A chunk is held in memory, once per request in flight.
 const LARGEST_CHUNK: Bytes = Bytes(1 << 30);
 
-/// Nobody waits for longer, and clocks cannot count much further.
+/// Longer than any useful measurement, and near the limit of clocks.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// What a measurement takes beside its buffers: with less it would be killed, and say nothing.
+/// Memory of a measurement without its buffers: with less the kernel would kill it before it can
+/// report.
 const OWN_MEMORY: Bytes = Bytes(16 << 20);
 
 impl Workload {
-    /// Checks all that can be checked without looking at the file.
+    /// Checks everything that does not depend on the file.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the setting, what is wrong with it, and what to write.
+    /// [`Error::Invalid`] names the setting, the fault, and a valid form.
     pub fn check(&self) -> Result<(), Error> {
         self.check_sizes()?;
         self.check_times()?;
@@ -49,10 +50,7 @@ impl Workload {
 
     fn check_sizes(&self) -> Result<(), Error> {
         if self.chunk.is_zero() {
-            return wrong(
-                "chunk",
-                "it is 0: nothing is read by reading nothing; 64K is usual",
-            );
+            return wrong("chunk", "it is 0: use for example 64K");
         }
         if self.chunk > LARGEST_CHUNK {
             let chunk = self.chunk;
@@ -65,7 +63,7 @@ impl Workload {
             return wrong("size", "a file of no bytes cannot be read");
         }
         if self.bytes == Some(Bytes::ZERO) {
-            return wrong("bytes", "it is 0: there would be nothing to measure");
+            return wrong("bytes", "it is 0: nothing would be measured");
         }
         if self.compress_pct > 100 {
             let pct = self.compress_pct;
@@ -76,12 +74,12 @@ impl Workload {
 
     fn check_times(&self) -> Result<(), Error> {
         if self.time == Some(Duration::ZERO) {
-            return wrong("time", "it is 0: there would be nothing to measure");
+            return wrong("time", "it is 0: nothing would be measured");
         }
         if self.bytes.is_none() && self.time.is_none() {
             return wrong(
                 "bytes",
-                "neither bytes nor time are given: it would never end",
+                "neither bytes nor time are set: it would never end",
             );
         }
         if self.interval.is_zero() {
@@ -114,7 +112,7 @@ impl Workload {
         if depth > 1 && engine != Engine::IoUring {
             return wrong(
                 "depth",
-                format!("only io_uring has several requests under way, not {engine}"),
+                format!("only io_uring has several requests in flight, not {engine}"),
             );
         }
         Ok(())
@@ -141,18 +139,18 @@ impl Workload {
             return wrong(
                 "memory-max",
                 format!(
-                    "{max} is less than the {least} that measuring itself takes: the kernel would kill it before there is a \
+                    "{max} is less than the {least} that the measurement itself needs: the kernel would kill it before there is a \
                      figure"
                 ),
             );
         }
         if self.swappiness.is_some_and(|swappiness| swappiness > 200) {
-            return wrong("swappiness", "it is a whole number from 0 to 200");
+            return wrong("swappiness", "it must be a whole number from 0 to 200");
         }
         Ok(())
     }
 
-    /// What the buffers of all threads take, one for each request under way.
+    /// Memory of all threads' buffers, one per request in flight.
     pub(crate) fn buffers(&self) -> Bytes {
         if self.engine == Engine::MmapTouch {
             return Bytes::ZERO;
@@ -187,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_in_order() {
+    fn default_workload_is_valid() {
         usual().check().unwrap();
     }
 
     #[test]
-    fn each_impossible_setting_is_named() {
+    fn check_names_each_invalid_setting() {
         type Change<'a> = &'a dyn Fn(&mut Workload);
         let bloat = |bloat: Bloat| move |w: &mut Workload| w.bloat = Some(bloat);
         let taken = Bloat::of(Bytes(1));
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_survives_being_written_down() {
+    fn workload_round_trips_through_json() {
         let workload = Workload {
             access: Access::Hot {
                 accesses: 90.0,
@@ -283,16 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_impossible_is_refused() {
+    fn unknown_keys_and_invalid_values_are_refused() {
         for (text, why) in [
             (r#"{"flie":"/data"}"#, "unknown field `flie`"),
             (r#"{"chunk":-1}"#, "negative"),
             (r#"{"chunk":"64KB"}"#, "64KiB"),
             (r#"{"engine":"mmap"}"#, "unknown variant `mmap`"),
             (r#"{"access":"zipf:x"}"#, "zipf"),
-            (r#"{"time":-1.0}"#, "no time in seconds"),
-            (r#"{"time":1e300}"#, "no time in seconds"),
-            (r#"{"bytes":1.5}"#, "1.5 is no size"),
+            (r#"{"time":-1.0}"#, "not a time in seconds"),
+            (r#"{"time":1e300}"#, "not a time in seconds"),
+            (r#"{"bytes":1.5}"#, "1.5 is not a size"),
             (r#"{"bytes":true}"#, "text with a unit"),
         ] {
             let error = serde_json::from_str::<Workload>(text)

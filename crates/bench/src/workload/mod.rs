@@ -1,8 +1,8 @@
-//! [`Workload`]: what is to be done to which file, in values that can be kept and compared.
+//! [`Workload`]: settings of a measurement, as values that can be stored and compared.
 //!
 //! # Layout
 //! - `words`: [`Engine`], [`Fill`], [`Advice`], each a list of words. `bloat`: [`Bloat`].
-//! - `check`: what of it cannot be.
+//! - `check`: invalid combinations.
 //! - `written`: sizes and times in files.
 
 mod bloat;
@@ -22,67 +22,68 @@ use written::{maybe, one};
 pub use bloat::Bloat;
 pub use words::{Advice, Engine, Fill};
 
-/// What is to be measured. [`run`](crate::run()) checks it as a whole.
+/// A workload. [`run`](crate::run()) checks it as a whole.
 ///
-/// Sizes are read as whole numbers of bytes or as text (`"64K"`), times as seconds.
+/// In files, sizes are whole numbers of bytes or text (`"64K"`), times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
-    /// The file, or block device, that is read or written.
+    /// The file, or block device, to read or write.
     pub file: PathBuf,
-    /// Makes the file, of this size, where it is not there; removed again by [`Made`](crate::Made) unless kept.
+    /// Makes the file with this size if it is missing; [`Made`](crate::Made) removes it unless
+    /// kept.
     #[serde(with = "maybe")]
     pub size: Option<Bytes>,
-    /// By which system calls.
+    /// The system calls.
     pub engine: Engine,
-    /// How much at a time.
+    /// Bytes per operation.
     #[serde(with = "one")]
     pub chunk: Bytes,
-    /// Which places.
+    /// The distribution of offsets.
     pub access: Access,
-    /// Whether each operation begins at a multiple of the chunk, as with real programs' blocks; `false` begins it at
-    /// any byte, as cache-bench does, so that 4 KiB are of two pages.
+    /// Whether each operation starts at a multiple of the chunk, like real programs' blocks; with
+    /// `false` it starts at any byte, as in cache-bench, so that 4 KiB touch two pages.
     pub aligned: bool,
-    /// Decides the places: the same ones with the same seed.
+    /// Seed of the offsets.
     pub seed: u64,
-    /// Ends after so many useful bytes, those of all threads together.
+    /// Stops after this many useful bytes, over all threads.
     #[serde(with = "maybe")]
     pub bytes: Option<Bytes>,
-    /// Ends after so long.
+    /// Stops after this time.
     #[serde(with = "maybe")]
     pub time: Option<Duration>,
-    /// Works for so long before it begins to count.
+    /// Runs this long before counting starts.
     #[serde(with = "one")]
     pub warm_up: Duration,
-    /// How many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// With io_uring: how many requests of a thread are under way at a time.
+    /// Requests in flight per thread, with io_uring.
     pub depth: u32,
-    /// What of the file is to be in the page cache when it begins, and how that came there.
+    /// The state of the page cache at the start, and the way to reach it.
     pub fill: Fill,
-    /// What a file that is made holds: so much of it can be compressed away, in per cent.
+    /// Compressible share of the data of a new file, in per cent.
     pub compress_pct: u8,
-    /// What the kernel is told of the places.
+    /// Access advice for the kernel.
     pub advice: Advice,
-    /// Lets [`Engine::Write`] change a file that is there already, whose contents are lost.
+    /// Lets [`Engine::Write`] overwrite an existing file; its contents are lost.
     pub overwrite: bool,
-    /// Runs in a control group of its own with this limit of memory.
+    /// Runs in a temporary control group with this memory limit.
     #[serde(with = "maybe")]
     pub memory_max: Option<Bytes>,
-    /// And this limit of swap beside it.
+    /// Swap limit of that group.
     #[serde(with = "maybe")]
     pub swap_max: Option<Bytes>,
-    /// And reclaims beyond this (`memory.high`; with version 1 a soft limit).
+    /// Memory beyond which that group is reclaimed (`memory.high`; with version 1 a soft limit).
     #[serde(with = "maybe")]
     pub memory_high: Option<Bytes>,
-    /// And swaps this readily, 0 to 200 (`memory.swappiness`, of version 1 only).
+    /// Swappiness of that group, 0 to 200 (`memory.swappiness`, only version 1).
     pub swappiness: Option<u32>,
-    /// A process beside it that takes memory.
+    /// A separate process that takes memory.
     pub bloat: Option<Bloat>,
-    /// From interval to interval.
+    /// Time between intervals.
     #[serde(with = "one")]
     pub interval: Duration,
-    /// Whether the time of each operation is taken.
+    /// Whether to record the latency of each operation.
     pub latency: bool,
 }
 

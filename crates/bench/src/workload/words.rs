@@ -1,11 +1,11 @@
-//! What is chosen by a word: [`Engine`], [`Fill`], [`Advice`].
+//! Settings that are chosen by a word: [`Engine`], [`Fill`], [`Advice`].
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A list of words, each with the value that it stands for.
+/// Defines an enum whose values have words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $noun:literal, { $($(#[$help:meta])* $value:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -15,10 +15,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one, in the order of the documentation.
+            /// All values, in the order of the documentation.
             pub const ALL: &'static [$name] = &[$($name::$value),+];
 
-            /// The word for it.
+            /// The word of the value.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $($name::$value => $word,)+ }
@@ -45,61 +45,62 @@ macro_rules! words {
 }
 
 words! {
-    /// By which system calls the file is read or written.
+    /// System calls that read or write the file.
     Engine, "engine", {
-        /// pread(2), one after the other.
+        /// pread(2).
         Pread = "pread",
-        /// preadv2(2) with `RWF_NOWAIT`, which takes only what is in the page cache; where that is not all, pread(2)
-        /// for the rest. So the kernel says of each operation whether it had to wait. As the first call starts the read of
-        /// what is missing, and a device may be done before the kernel looks again, cachestat(2) is asked before, outside of
-        /// the operation's time, where there is one (Linux 6.5).
+        /// preadv2(2) with `RWF_NOWAIT`, which returns only cached bytes; if they are not all,
+        /// pread(2) for the rest. So the kernel reports whether each operation waited. The first
+        /// call also starts the read of missing pages, and a device may finish before the kernel
+        /// looks again: therefore cachestat(2) (Linux 6.5) runs before it, outside of the
+        /// operation's latency.
         Nowait = "nowait",
-        /// A shared mapping, of which each chunk is copied.
+        /// A shared mapping, from which each chunk is copied.
         MmapCopy = "mmap-copy",
-        /// A shared mapping, of which one byte of each page is read.
+        /// A shared mapping, in which one byte of each page is read.
         MmapTouch = "mmap-touch",
-        /// pread(2) of a file opened with `O_DIRECT`: around the page cache.
+        /// pread(2) of a file opened with `O_DIRECT`: bypasses the page cache.
         Direct = "direct",
         /// pwrite(2) through the page cache.
         Write = "write",
-        /// io_uring: first with `RWF_NOWAIT`, then as it comes; `depth` requests at a time.
+        /// io_uring: first with `RWF_NOWAIT`, then without; `depth` requests in flight.
         IoUring = "io-uring",
     }
 }
 
 words! {
-    /// What of the file is in the page cache when the measurement begins. How it came there decides how large its folios are,
-    /// and by that the speed of what is cached, by a factor of 3.
+    /// State of the page cache at the start. The way to reach it decides the size of the file's
+    /// folios, which changes the speed of cached reads by a factor of 3.
     Fill, "fill", {
-        /// Whatever is there.
+        /// Unchanged.
         AsFound = "as-found",
-        /// Nothing: it is evicted, and looked at whether it went.
+        /// Evicted, and verified.
         Cold = "cold",
-        /// What is there, and then it is read from its beginning to its end, as cache-bench does.
+        /// Unchanged, then read in order, as in cache-bench.
         Preread = "preread",
-        /// Evicted, then read from its beginning to its end: large folios.
+        /// Evicted, then read in order: large folios.
         Sequential = "sequential",
-        /// Evicted, then every page read, in random order, without read-ahead: folios of one page.
+        /// Evicted, then every page read in random order without readahead: folios of one page.
         Random = "random",
-        /// Written anew, so it is what writing left; only of a file that is made by `size`.
+        /// Written anew: the state after writing; only for a file made by `size`.
         Write = "write",
     }
 }
 
 words! {
-    /// What the kernel is told of the places (fadvise and madvise).
+    /// Access advice for the kernel (fadvise and madvise).
     Advice, "advice", {
-        /// Nothing.
+        /// None.
         Normal = "normal",
-        /// That they are random: no read-ahead, nor read-around of page faults.
+        /// Random: no readahead, no read-around of page faults.
         Random = "random",
-        /// That they follow each other: twice the read-ahead.
+        /// Sequential: twice the readahead.
         Sequential = "sequential",
     }
 }
 
 impl Engine {
-    /// Whether it reads through the page cache, so that there are hits and misses.
+    /// Whether it reads through the page cache, with hits and misses.
     #[must_use]
     pub const fn is_cached_read(self) -> bool {
         !matches!(self, Engine::Direct | Engine::Write)

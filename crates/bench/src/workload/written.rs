@@ -1,11 +1,11 @@
-//! Sizes and times in files: numbers where they are written by us, text too (`"64K"`, `"500ms"`) where they are read.
+//! Sizes and times in files: written as numbers, read as numbers or text (`"64K"`, `"500ms"`).
 
 use std::time::Duration;
 
 use cachewise_units::{Bytes, Interval};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// As it stands in a file.
+/// A value in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -17,12 +17,12 @@ pub(super) enum Written {
     Text(String),
 }
 
-/// What is written so.
+/// Conversion between a value and its form in files.
 pub(super) trait Quantity: Sized {
     fn written(&self) -> Written;
 
     /// # Errors
-    /// Says what is wrong with it.
+    /// The fault in the text.
     fn read(written: Written) -> Result<Self, String>;
 }
 
@@ -38,7 +38,7 @@ impl Quantity for Bytes {
                 .map(Bytes)
                 .map_err(|_| format!("{bytes} is negative, and sizes are not")),
             Written::Number(bytes) => Err(format!(
-                "{bytes} is no size: write whole bytes, or text with a unit such as \"1.5G\""
+                "{bytes} is not a size: write whole bytes, or text with a unit, for example \"1.5G\""
             )),
             Written::Text(text) => text.parse().map_err(|error| format!("{error}")),
         }
@@ -63,11 +63,11 @@ impl Quantity for Duration {
             }
         };
         Duration::try_from_secs_f64(seconds)
-            .map_err(|error| format!("{seconds} is no time in seconds: {error}"))
+            .map_err(|error| format!("{seconds} is not a time in seconds: {error}"))
     }
 }
 
-/// For fields that are always there.
+/// For mandatory fields.
 pub(super) mod one {
     use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
     use serde::de::Error as _;
@@ -81,7 +81,7 @@ pub(super) mod one {
     }
 }
 
-/// For fields that may be left out.
+/// For optional fields.
 pub(super) mod maybe {
     use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
     use serde::de::Error as _;

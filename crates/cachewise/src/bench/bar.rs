@@ -1,4 +1,4 @@
-//! [`Bar`]: how far a measurement is, and how long it still takes: on a terminal, and only of what takes a while.
+//! [`Bar`]: progress bar of a measurement, only on a terminal and only for long work.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::progress::on_stderr;
 
-/// What is done sooner is not worth a line.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Work that ends sooner gets no bar.
+const SHOW_AFTER: Duration = Duration::from_millis(500);
 
-/// What a bar is moved by: so many parts are all.
+/// Parts of a bar; all of them mean done.
 const PARTS: u64 = 10_000;
 
-/// A bar, or none where nobody would see it.
+/// A bar, or none without a terminal.
 pub struct Bar {
     bar: Option<ProgressBar>,
     began: Instant,
@@ -40,7 +40,7 @@ impl Bar {
         }
     }
 
-    /// Shows how much of how much is done.
+    /// Shows the share of `total` that is done.
     pub fn show(&mut self, what: &'static str, done: u64, total: u64) {
         let Some(bar) = &self.bar else {
             return;
@@ -50,7 +50,7 @@ impl Bar {
             bar.set_message(what);
             bar.reset();
         }
-        if !self.is_drawn && self.began.elapsed() >= PATIENCE {
+        if !self.is_drawn && self.began.elapsed() >= SHOW_AFTER {
             self.is_drawn = true;
             bar.set_draw_target(on_stderr());
         }
@@ -58,7 +58,7 @@ impl Bar {
         bar.set_position(parts as u64);
     }
 
-    /// Moves it by what happens.
+    /// Advances the bar on an event.
     pub fn event(&mut self, workload: &Workload, event: &Event<'_>) {
         match event {
             Event::Preparing { what, done, total } => self.show(what.word(), done.0, total.0),
@@ -70,7 +70,8 @@ impl Bar {
         }
     }
 
-    /// Moves it by what happens in one of several runs, of which so many are over: it shows how long all still take.
+    /// Advances the bar on an event of one of several runs, `over` of which are done; it shows the
+    /// time that all still need.
     pub fn event_of(&mut self, over: usize, all: usize, workload: &Workload, event: &Event<'_>) {
         if let Some(part) = part(workload, event) {
             let parts = (over as f64 + part) * PARTS as f64;
@@ -78,7 +79,7 @@ impl Bar {
         }
     }
 
-    /// Writes something else to the terminal, with the bar out of its way.
+    /// Writes other text to the terminal, with the bar hidden meanwhile.
     pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) if self.is_drawn => bar.suspend(write),
@@ -86,7 +87,7 @@ impl Bar {
         }
     }
 
-    /// Clears the line, for good.
+    /// Removes the bar.
     pub fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -94,12 +95,12 @@ impl Bar {
     }
 }
 
-/// Which part of a run is over.
+/// Share of a run that is done.
 fn part(workload: &Workload, event: &Event<'_>) -> Option<f64> {
     let (Event::Tick { elapsed, bytes } | Event::Interval { elapsed, bytes, .. }) = event else {
         return None;
     };
-    // Whichever ends it first.
+    // The limit that ends it first.
     let of_time = workload
         .time
         .map_or(0.0, |time| elapsed.as_secs_f64() / time.as_secs_f64());

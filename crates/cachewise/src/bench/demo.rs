@@ -1,7 +1,7 @@
-//! The two demonstrations of the case study: what the page cache does to `dd`, and to a program that goes around it.
+//! Demonstrations of the case study: `dd` through the page cache, and a program with direct I/O.
 //!
-//! Each reads under the probe, so that what the tools of that time showed wrongly (a cold read with 50 % hits, direct
-//! I/O that nobody sees) is shown beside what it really was, with the findings of `run`.
+//! Each reads under the probe, with the findings of `run`. Other tools showed these reads wrongly:
+//! a cold read with 50 % hits, or direct I/O as nothing at all.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,18 +18,18 @@ use crate::cli::{DemoDd, DemoDirect, Run};
 use crate::interrupt::Interrupt;
 use crate::output::{explain, tell};
 
-/// What is made where no file is given.
+/// Prefix of the temporary file's name.
 const MADE: &str = "cachewise-demo";
 
-/// A file read twice: cold, and warm.
+/// Reads a file twice: cold, then warm.
 pub fn dd(demo: &DemoDd) -> Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (path, _made) = file(demo.file.as_deref(), demo.size, &interrupt)?;
     evict_all(&path)?;
     for (title, what) in [
-        ("cold: nothing of the file is in the page cache", "cold"),
+        ("cold: the page cache holds no page of the file", "cold"),
         (
-            "warm: the same again, when the first reading has left it there",
+            "warm: the page cache holds the file since the first read",
             "warm",
         ),
     ] {
@@ -37,7 +37,7 @@ pub fn dd(demo: &DemoDd) -> Result<ExitCode> {
         let mut source = OsString::from("if=");
         source.push(&path);
         let command = vec!["dd".into(), source, "of=/dev/null".into(), "bs=1M".into()];
-        let status = explained(command).with_context(|| format!("the {what} reading"))?;
+        let status = explained(command).with_context(|| format!("the {what} read"))?;
         if interrupt.status().is_some() || status != ExitCode::SUCCESS {
             return Ok(interrupt.status().unwrap_or(status));
         }
@@ -45,14 +45,14 @@ pub fn dd(demo: &DemoDd) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The beginning of a disk or file, read round after round.
+/// Reads the beginning of a disk or file round after round.
 pub fn direct(demo: &DemoDirect) -> Result<ExitCode> {
     let interrupt = Interrupt::catch()?;
     let (path, _made) = file(demo.disk.as_deref(), demo.size, &interrupt)?;
     if demo.unexplained {
         return rounds(demo, &path, &interrupt);
     }
-    // What cannot be read is said before the probe is attached.
+    // An unreadable file is reported before the probe is attached.
     drop(Rounds::open(&path, demo.size, demo.cached)?);
     let program =
         std::env::current_exe().context("cannot find this program to run it under the probe")?;
@@ -75,7 +75,7 @@ pub fn direct(demo: &DemoDirect) -> Result<ExitCode> {
         command.extend(["--rounds".into(), rounds.to_string().into()]);
     }
     let status = explained(command)?;
-    // Who ends what is endless has what he wanted: a report.
+    // Interrupting an endless demonstration is a success: the user gets a report.
     Ok(match interrupt.status() {
         Some(_) if demo.rounds.is_none() => ExitCode::SUCCESS,
         Some(ended) => ended,
@@ -83,7 +83,7 @@ pub fn direct(demo: &DemoDirect) -> Result<ExitCode> {
     })
 }
 
-/// Reads, and says how long it took, as the program of the case study does.
+/// Reads, and prints the time as the program of the case study does.
 fn rounds(demo: &DemoDirect, path: &Path, interrupt: &Interrupt) -> Result<ExitCode> {
     let mut rounds = Rounds::open(path, demo.size, demo.cached)?;
     say(&format!(
@@ -101,7 +101,7 @@ fn rounds(demo: &DemoDirect, path: &Path, interrupt: &Interrupt) -> Result<ExitC
         ))?;
         if done == 0 && bytes < demo.size {
             tell(&format!(
-                "note: it ends after {bytes}: that is what each round reads"
+                "note: the file ends after {bytes}: each round reads that much"
             ));
         }
         done += 1;
@@ -119,7 +119,7 @@ fn explained(command: Vec<OsString>) -> Result<ExitCode> {
     crate::run::run(Run::of(command))
 }
 
-/// The file that is given, or one that is made and goes when it is dropped.
+/// The given file, or a temporary one that is removed on drop.
 fn file(
     given: Option<&Path>,
     size: Bytes,
@@ -128,7 +128,7 @@ fn file(
     if let Some(path) = given {
         return Ok((path.to_owned(), None));
     }
-    // Here, and not where temporary files go: that may be memory.
+    // Not in the directory for temporary files, which may be memory.
     let path = PathBuf::from(format!("{MADE}-{}", std::process::id()));
     let mut bar = Bar::new();
     let mut show = |done: Bytes| bar.show("writing a file to read", done.0, size.0);

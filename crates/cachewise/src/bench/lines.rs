@@ -1,4 +1,4 @@
-//! [`Lines`]: what cache-bench prints, line for line.
+//! [`Lines`]: output in the format of cache-bench, line for line.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use cachewise_units::{Bytes, escaped};
 use super::{Watcher, cannot_write, mebibytes};
 use crate::cli::Measure;
 
-/// Lines to standard output, and to the log.
+/// Writer of lines to standard output and the log.
 pub struct Lines {
     log: Option<Log>,
     file: PathBuf,
     interval: Duration,
-    /// Whether standard output gets them, too.
+    /// Whether lines also go to standard output.
     is_printed: bool,
-    /// When it began to read the file first, and when it last told of that.
+    /// When the first read of the file started, and when its last line was printed.
     preread: Option<(Instant, Instant)>,
 }
 
@@ -37,7 +37,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Lines to the log alone.
+    /// Writes lines only to the log.
     ///
     /// # Errors
     /// The log cannot be written to.
@@ -63,7 +63,7 @@ impl Lines {
         })
     }
 
-    /// `-w` begins.
+    /// Prints the start of `-w`.
     pub fn writing(&mut self, size: Bytes) -> Result<()> {
         self.line("starting cache-bench")?;
         self.line(&format!("  file: {}", escaped(&self.file)))?;
@@ -71,13 +71,14 @@ impl Lines {
         self.line("writing the file...")
     }
 
-    /// It is written; cache-bench says so of two steps, which are one here.
+    /// Prints the end of `-w`; cache-bench prints two steps, which are one here.
     pub fn written(&mut self) -> Result<()> {
         self.line("fsync...")?;
         self.line("OK")
     }
 
-    /// So much of the file is read first: a line each interval, and the last one in any case.
+    /// Prints the progress of reading the file first: a line each interval, and the last one in any
+    /// case.
     fn preread(&mut self, done: Bytes, total: Bytes) -> Result<()> {
         let now = Instant::now();
         let (began, told) = match self.preread {
@@ -102,7 +103,7 @@ impl Lines {
 
     fn line(&mut self, text: &str) -> Result<()> {
         if self.is_printed {
-            // At once: of a process that is killed the lines are to be there.
+            // Flushed at once: the lines must survive a kill of the process.
             let mut out = io::stdout().lock();
             let written = writeln!(out, "{text}").and_then(|()| out.flush());
             cannot_write(written, "standard output")?;
@@ -118,7 +119,7 @@ impl Lines {
     }
 }
 
-/// A speed in mebibytes a second; what took no time has none.
+/// Speed in MiB/s; 0 for no time.
 fn speed(bytes: Bytes, seconds: f64) -> f64 {
     match seconds > 0.0 {
         true => mebibytes(bytes) / seconds,

@@ -1,4 +1,4 @@
-//! `bench matrix` and `bench restore`: settings times workloads, and settings put back.
+//! `bench matrix` and `bench restore`: settings times workloads, and restored settings.
 
 use std::fs;
 use std::io::Write;
@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::bar::Bar;
 use crate::cli::{Matrix, Restore};
-use crate::guard::{directory, recovered, told};
+use crate::guard::{directory, recovered, report_restored};
 use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{self, Sink, Stream, Whole, explain, tell};
 
-/// Does every run that is not done yet, and reports.
+/// Runs every trial that is not done yet, and reports.
 pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let Some(file) = &arguments.file else {
@@ -50,10 +50,10 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
         .with_context(|| format!("cannot use {}", escaped(file)))?;
     let state = directory(arguments.state.as_deref());
     let recovery = recovered(&state, Unsure::Leave)?;
-    // A run that was killed may have left its group, too.
+    // A killed run may have left its group, too.
     for (path, error) in sweep(&kernel, &recovery.ended)?.failed {
         tell(&format!(
-            "note: the group {} of an earlier run stays: {error}",
+            "note: cannot remove the group {} of an earlier run: {error}",
             escaped(&path)
         ));
     }
@@ -101,12 +101,12 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
             interrupt.flag(),
         );
         match result {
-            // Half a run is no run.
+            // An interrupted run does not count.
             Ok((done, _)) if done.summary.interrupted => break,
             Err(cachewise_bench::Error::Interrupted) => break,
             Ok((done, restored)) => {
                 if !restored.left.is_empty() || !restored.failed.is_empty() {
-                    bar.aside(|| told(&restored));
+                    bar.aside(|| report_restored(&restored));
                 }
                 results.add(done)?;
             }
@@ -122,7 +122,9 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                     let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
                     report(sink, html, file, &verdicts)?;
                 }
-                bail!("not all could be measured; mend that, and start it again to go on");
+                bail!(
+                    "some runs failed; fix the cause and start the same command again to continue"
+                );
             }
         }
     }
@@ -132,7 +134,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
-/// The page that was asked for: that it cannot be written is not to be said hours later.
+/// Opens the page of `--html` first, so that an unwritable page is not reported hours later.
 fn page_of(arguments: &Matrix) -> Result<Option<(Whole, &Path)>> {
     let begin = |path: &'_ PathBuf| {
         Whole::begin(path).with_context(|| format!("cannot write {}", escaped(path)))
@@ -142,7 +144,7 @@ fn page_of(arguments: &Matrix) -> Result<Option<(Whole, &Path)>> {
         .transpose()
 }
 
-/// The files of the workloads; none, if somebody wants the end.
+/// Makes the files of the workloads; stops if the user interrupts.
 fn made(plan: &Plan, interrupt: &Interrupt) -> Result<Files> {
     let mut bar = Bar::new();
     let made = Files::make(
@@ -161,7 +163,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What would be done.
+/// Prints the runs without doing them.
 fn dry_run(
     arguments: &Matrix,
     plan: &Plan,
@@ -190,7 +192,7 @@ fn dry_run(
             let reason = skipped.iter().find(|skipped| skipped.arm == arm.name);
             let what = match (reason, settings.is_empty()) {
                 (Some(skipped), _) => format!("skipped: {}", skipped.reason),
-                (None, true) => "nothing is changed".to_owned(),
+                (None, true) => "changes nothing".to_owned(),
                 (None, false) => settings.join(", "),
             };
             writeln!(sink, "arm {}: {what}", escaped(&arm.name))?;
@@ -243,7 +245,7 @@ fn report(
     Ok(())
 }
 
-/// Every setting, with what it may be and what it is.
+/// Lists every setting with its valid values and its current value.
 fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
     let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let name = sink.name().to_owned();
@@ -253,10 +255,10 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
         file: Some(&here),
     };
     let now = |setting: &Setting| match (setting.place, setting.read(target)) {
-        (Place::Group, _) => "of the workload's group".to_owned(),
+        (Place::Group, _) => "set on the workload's group".to_owned(),
         (_, Ok(value)) => value.unwrap_or_else(|| "?".to_owned()),
         (_, Err(cachewise_control::Error::Unsupported { .. })) => {
-            format!("- (with {})", setting.since)
+            format!("- (needs {})", setting.since)
         }
         (_, Err(error)) => format!("? ({error})"),
     };
@@ -271,7 +273,7 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts back what killed runs left, and removes their groups.
+/// Restores the settings that killed runs left, and removes their groups.
 pub fn restore(arguments: &Restore) -> Result<ExitCode> {
     let state = directory(arguments.state.as_deref());
     let unsure = match arguments.force {
@@ -283,7 +285,7 @@ pub fn restore(arguments: &Restore) -> Result<ExitCode> {
     let running = running(&state)?;
     for run in &running {
         tell(&format!(
-            "`cachewise {}` still runs, and puts its settings back when it ends ({})",
+            "`cachewise {}` still runs, and restores its settings when it ends ({})",
             run.by,
             escaped(&run.path)
         ));
@@ -296,10 +298,7 @@ pub fn restore(arguments: &Restore) -> Result<ExitCode> {
     }
     let is_failed = recovery.failed > 0 || !swept.failed.is_empty();
     if !is_failed && running.is_empty() {
-        tell(&format!(
-            "nothing is left to be put back in {}",
-            escaped(&state)
-        ));
+        tell(&format!("no settings to restore in {}", escaped(&state)));
     }
     Ok(output::status(is_failed))
 }

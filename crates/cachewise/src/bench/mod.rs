@@ -1,7 +1,8 @@
-//! `bench`: reading and writing on purpose, and what that cost.
+//! `bench`: measures reads and writes.
 //!
 //! # Layout
-//! - `lines`: the lines of cache-bench; `shown`: tables, JSON and the rest; `bar`: progress on a terminal
+//! - `lines`: the lines of cache-bench; `shown`: tables, JSON and the rest; `bar`: progress on a
+//!   terminal
 //! - `matrix`: settings times workloads
 //! - `demo`: the two demonstrations
 //! - this file: the measurements, one after the other
@@ -25,7 +26,7 @@ use bar::Bar;
 use lines::Lines;
 use shown::Shown;
 
-/// Does what was typed.
+/// Runs the subcommand.
 pub fn bench(arguments: &Bench) -> Result<ExitCode> {
     match &arguments.command {
         Some(BenchCommand::Demo(Demo::Dd(demo))) => demo::dd(demo),
@@ -37,21 +38,21 @@ pub fn bench(arguments: &Bench) -> Result<ExitCode> {
     }
 }
 
-/// What is told of a measurement under way, and of its end.
+/// Receiver of a measurement's events.
 trait Watcher {
-    /// It is about to begin.
+    /// A workload is about to start.
     fn begin(&mut self, workload: &Workload) -> Result<()>;
-    /// Something happens in it.
+    /// An event of the running workload.
     fn event(&mut self, workload: &Workload, event: &Event<'_>) -> Result<()>;
-    /// It is over.
+    /// The workload has ended.
     fn end(&mut self, summary: &Summary) -> Result<()>;
-    /// All are over.
+    /// All workloads have ended.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// `-w`: makes a file, and nothing else.
+/// `-w`: makes a file without measuring.
 fn write(arguments: &Measure) -> Result<ExitCode> {
     let size = arguments.write.unwrap_or_default();
     let path = &arguments.file;
@@ -70,7 +71,7 @@ fn write(arguments: &Measure) -> Result<ExitCode> {
     match made {
         Ok(made) => made.keep(),
         Err(cachewise_bench::Error::Interrupted) => {
-            tell(&format!("interrupted: {} is gone again", escaped(path)));
+            tell(&format!("interrupted: {} was removed", escaped(path)));
             return Ok(interrupt.status().unwrap_or(ExitCode::FAILURE));
         }
         Err(error) => return Err(error.into()),
@@ -79,7 +80,7 @@ fn write(arguments: &Measure) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures all that was asked for, one after the other.
+/// Measures all workloads, one after the other.
 fn measure(arguments: &Measure) -> Result<ExitCode> {
     if arguments.keeps_what_it_reads() && arguments.read.or(arguments.bytes).is_none() {
         bail!(
@@ -88,7 +89,8 @@ fn measure(arguments: &Measure) -> Result<ExitCode> {
         );
     }
     let workloads = arguments.workloads();
-    // All of them before the first begins: an hour is not to be lost to the last one's slip.
+    // All are checked before the first starts, so that a slip in the last one does not cost an
+    // hour.
     for workload in &workloads {
         workload.check().map_err(|error| hinted(error, arguments))?;
     }
@@ -97,7 +99,7 @@ fn measure(arguments: &Measure) -> Result<ExitCode> {
         true => Box::new(Lines::open(arguments)?),
         false => Box::new(Shown::open(arguments, &workloads)?),
     };
-    // Once for all, where there are several.
+    // One file for all workloads.
     let made = file_for_all(arguments, &workloads, &interrupt)?;
     let mut failed = None;
     for workload in &workloads {
@@ -146,14 +148,14 @@ fn measure(arguments: &Measure) -> Result<ExitCode> {
     finished?;
     Ok(match interrupt.status() {
         Some(status) => {
-            tell("interrupted: what was measured until then is above");
+            tell("interrupted: the results so far are above");
             status
         }
         None => ExitCode::SUCCESS,
     })
 }
 
-/// Makes the file that `--size` asks for, unless it is there.
+/// Makes the file of `--size` if it is missing.
 fn file_for_all(
     arguments: &Measure,
     workloads: &[Workload],
@@ -162,7 +164,7 @@ fn file_for_all(
     let Some(size) = arguments.size else {
         return Ok(None);
     };
-    // What writes over the file has it made for itself.
+    // Workloads that overwrite the file make it themselves.
     let is_written = workloads.iter().any(|workload| {
         workload.engine == cachewise_bench::Engine::Write
             || workload.fill == cachewise_bench::Fill::Write
@@ -172,7 +174,7 @@ fn file_for_all(
     }
     if let Some(chunk) = arguments.chunk.iter().find(|chunk| **chunk > size) {
         bail!(
-            "size: {size} is less than one chunk of {chunk}: take a smaller chunk or a larger file"
+            "size: {size} is less than one chunk of {chunk}: use a smaller chunk or a larger file"
         );
     }
     let mut bar = Bar::new();
@@ -187,38 +189,38 @@ fn file_for_all(
     Ok(Some(made?))
 }
 
-/// An error with the options that it is about, as they are typed here.
+/// The error, with the command-line options that fix it.
 fn hinted(error: cachewise_bench::Error, arguments: &Measure) -> anyhow::Error {
     match &error {
         cachewise_bench::Error::Invalid { what: "bytes", .. }
             if arguments.read.is_none() && arguments.bytes.is_none() =>
         {
             anyhow::anyhow!(
-                "how much is to be read? -r MIB or --bytes BYTES, or --seconds TIME; -w MIB writes a file"
+                "no amount to read: use -r MIB, --bytes BYTES or --seconds TIME; -w MIB writes a file"
             )
         }
         cachewise_bench::Error::File { source, path, .. }
             if source.kind() == std::io::ErrorKind::NotFound =>
         {
             anyhow::anyhow!(
-                "{} is not there: name another with -f, write it with -w MIB, or have it made for this with --size",
+                "{} does not exist: name another file with -f, write it with -w MIB, or make it with --size",
                 escaped(path)
             )
         }
         cachewise_bench::Error::Control(_) => {
-            anyhow::Error::from(error).context("--memory-max cannot be had here")
+            anyhow::Error::from(error).context("--memory-max is not possible here")
         }
         _ => error.into(),
     }
 }
 
-/// How many mebibytes, as cache-bench prints them.
+/// Mebibytes, as cache-bench prints them.
 fn mebibytes(bytes: Bytes) -> f64 {
     const MIB: f64 = 1_048_576.0;
     bytes.0 as f64 / MIB
 }
 
-/// An output that cannot be written to.
+/// Adds the output's name to a write error.
 fn cannot_write<T>(result: std::io::Result<T>, name: &str) -> Result<T> {
     result.with_context(|| format!("cannot write to {name}"))
 }

@@ -16,23 +16,24 @@ use crate::columns::fields;
 use crate::machine;
 use crate::output::{Sink, Stream};
 
-/// The header is written again after so many rows, on a terminal.
+/// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 20;
 
-/// Where measurements are shown.
+/// Output of measurements.
 pub struct Shown {
     name: String,
     format: Format,
-    /// For intervals, and with machine formats for sums too; taken away while a table's end is written.
+    /// For intervals, and with machine formats for sums too; taken while the end of a table is
+    /// written.
     writer: Option<RowWriter<Sink>>,
-    /// Columns that were asked for.
+    /// Columns of `--columns`.
     picked: Option<Vec<&'static Field>>,
     options: RowOptions,
     fits: bool,
     totals: Vec<Row>,
-    /// The lines of the log.
+    /// Writer of the log of `-l`.
     log: Lines,
-    /// Whether more than one is measured.
+    /// Whether there is more than one workload.
     are_several: bool,
     has_latency: bool,
 }
@@ -53,7 +54,7 @@ impl Shown {
         let columns: Vec<&'static Field> = match (arguments.fields(), format) {
             (Some(asked), _) => asked.to_vec(),
             (None, Format::Table) => fields(&INTERVAL_COLUMNS),
-            // Whoever reads it by machine picks for himself.
+            // Machine formats contain every field.
             (None, _) => FIELDS
                 .iter()
                 .filter(|field| field.is_of(&whole()))
@@ -87,7 +88,7 @@ impl Shown {
         cannot_write(writer.write(&row), &self.name)
     }
 
-    /// Sums as tables: what it cost, and how long operations took.
+    /// Writes the sums as tables: costs, and latencies.
     fn tables(&mut self, mut sink: Sink) -> Result<()> {
         let mut kinds = vec![fields(&TOTAL_COLUMNS), fields(&LATENCY_COLUMNS)];
         if !self.has_latency {
@@ -120,7 +121,7 @@ impl Shown {
     }
 }
 
-/// A row with every field that measurements have.
+/// A row with every field of measurements.
 fn whole() -> Row {
     Row::of_measurement()
 }
@@ -129,7 +130,7 @@ impl Watcher for Shown {
     fn begin(&mut self, workload: &Workload) -> Result<()> {
         self.log.begin(workload)?;
         if self.format == Format::Table && self.are_several {
-            // Between rows of a table, to the same place.
+            // Progress goes to the same stream as the table's rows.
             crate::output::tell(&format!(
                 "{}, {} at a time, {}, seed {}",
                 workload.engine, workload.chunk, workload.access, workload.seed

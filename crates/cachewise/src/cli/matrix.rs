@@ -9,7 +9,7 @@ use super::output::Output;
 /// `cachewise bench matrix`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A file has arms, each a name and settings, and workloads, each a table of what `bench` takes:\n\n  \
+    after_help = "FILE holds arms, each a name and settings, and workloads, each a table of options of `bench`:\n\n  \
     repeats = 10\n  \
     [[arm]]\n  \
     name = \"no read-ahead\"\n  \
@@ -20,25 +20,25 @@ use super::output::Output;
     bytes = \"512M\"\n  \
     fill = \"cold\"\n  \
     memory-max = \"512M\"\n\n\
-    Every combination is run --repeats times, in random order; arms are compared with the first, or with one that changes nothing. \
-    Each run is appended to the results, so that the same command goes on where it was interrupted. Settings are put back after \
+    Every combination runs `repeats` times, in random order. The baseline is the first arm, or an arm that changes nothing. \
+    Each run is appended to the results, so that the same command continues after an interruption. Settings are restored after \
     each run, after Ctrl-C and a panic, and after kill -9 by the next start or `cachewise bench restore`.\n\n\
-    Exit status: 0 all is done; 2 something could not be done; 128+N ended by signal N, after what is known so far."
+    Exit status: 0 all runs are done; 2 something could not be done; 128+N ended by signal N, after the results so far."
 )]
 pub struct Matrix {
-    /// The file, in TOML.
+    /// Matrix file, in TOML.
     #[arg(required_unless_present = "settings", value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// List every setting that there is, with what it is now, and end.
+    /// List every setting with its current value, and exit.
     #[arg(long, conflicts_with = "file")]
     pub settings: bool,
-    /// Show what would be done, and touch nothing.
+    /// Show the runs without changing anything.
     #[arg(short = 'N', long)]
     pub dry_run: bool,
-    /// Where each run is appended [default: FILE with the ending .results.jsonl].
+    /// File to append each run to [default: FILE with the extension .results.jsonl].
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
-    /// Write the report as one page of HTML with plots, too.
+    /// Also write the report as one HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Directory of state files [default: /run/cachewise, or $XDG_RUNTIME_DIR/cachewise for ordinary users].

@@ -1,4 +1,4 @@
-//! What can be typed. Parsing touches nothing: the second stage, in each command, opens and checks.
+//! The command line. Parsing touches nothing: the second stage, in each command, opens and checks.
 
 mod act;
 mod bench;
@@ -52,7 +52,7 @@ pub use stat::Stat;
 pub use tier::{DevCluster, Get, OnFiles, Tier, TierCommand, TierStat};
 pub use top::Top;
 
-/// See how programs use the page cache, exact to the page.
+/// Measure how programs use the page cache, to the page.
 #[derive(Debug, Parser)]
 #[command(name = "cachewise", version, max_term_width = 100)]
 #[command(
@@ -61,7 +61,7 @@ pub use top::Top;
     `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -71,9 +71,9 @@ pub struct Cli {
 pub enum Command {
     /// Run a program, or follow one, and report how it used the caches.
     Run(Run),
-    /// Show the whole system's page cache at work, a row an interval.
+    /// Show hits and misses of the whole machine, a row per interval.
     Stat(Stat),
-    /// Show who uses the page cache, live: processes, files, control groups, devices.
+    /// Show page-cache use live, by process, file, control group or device.
     Top(Box<Top>),
     /// Tell what this machine offers for looking at its caches, and what is wrong on it.
     Doctor(Doctor),
@@ -95,11 +95,11 @@ pub enum Command {
     Order(OrderFiles),
     /// Write files to standard output, and leave the cache as it was.
     Cat(Cat),
-    /// Keep memory available by reclaiming from chosen control groups.
+    /// Keep memory available by reclaiming from the control groups that you name.
     Guard(Box<Guard>),
-    /// Write dirty pages back, then drop the whole machine's clean page cache.
+    /// Drop the clean page cache of the whole machine, after writing dirty pages back.
     Drop(Drop),
-    /// Read or write a file under memory pressure, and show what that cost.
+    /// Measure reads or writes of a file, with or without memory pressure.
     Bench(Box<Bench>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
@@ -109,31 +109,31 @@ pub enum Command {
     Mount(Box<Mount>),
     /// Use a block cache without a mount, look at it, and try it out.
     Tier(Box<Tier>),
-    /// List every column that there is, with what it means.
+    /// List every column with its meaning.
     Columns,
     /// Print a completion script for a shell.
     Completions {
-        /// Which shell.
+        /// Shell to complete for.
         shell: Shell,
     },
     /// Print the manual's first page, or write all pages into a directory.
     Man {
-        /// Where to write one page for each command; it is made if it is not there.
+        /// Directory for one page per command; it is made if missing [default: print the first page].
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Say which names and options of other tools are understood; or be one of them.
+    /// Run as another tool, or list the supported names and options of other tools.
     Compat(Compat),
 }
 
-/// What clap has to say: help and version as they are, errors with what was typed made printable.
+/// Prints clap's answer: help and version unchanged, errors with escaped user input.
 pub fn answer(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         let text = error.render().to_string();
         let _ = write!(io::stderr(), "{}", printable(&text));
         return ExitCode::from(FAILED);
     }
-    // A reader that has gone wants no more help.
+    // A closed pipe is not an error.
     let _ = error.print();
     ExitCode::SUCCESS
 }

@@ -18,15 +18,15 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::{Sink, Stream, tell};
 
-pub use state::{directory, recovered, told};
+pub use state::{directory, recovered, report_restored};
 
-/// A fifth more than the mark, or half of what is above it where that is less: no machine has more than all.
+/// The default target: a fifth above the mark, or half of the memory above it if that is less.
 fn usual_target(mark: Bytes, total: Bytes) -> Bytes {
     let above = total.saturating_sub(mark);
     Bytes(mark.0 + (mark.0 / 5).min(above.0 / 2))
 }
 
-/// Guards until it is told to end.
+/// Guards until interrupted or the duration is over.
 pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let mut lines = Lines::open(arguments)?;
@@ -61,10 +61,10 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     let groups = groups.collect::<Result<Vec<_>, _>>()?;
     let directory = directory(arguments.state.as_deref());
     if !arguments.dry_run {
-        // Before anything is looked at: a limit that a killed run left would be taken for an administrator's.
+        // Restored first: otherwise the limit of a killed run would count as an administrator's.
         recovered(&directory, Unsure::Leave)?;
     }
-    // Before anything is changed.
+    // Signals are caught before the first change.
     let interrupt = Interrupt::catch()?;
     let journal = Journal::open(&directory, "guard")?;
     let mut guard = Guard::new(&kernel, groups, options, journal)
@@ -93,7 +93,7 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
 
-/// What it writes: text for people, or a JSON document a line.
+/// Output: text for people, or one JSON document per line.
 struct Lines {
     sink: Sink,
     is_json: bool,
@@ -106,7 +106,7 @@ impl Lines {
             Format::Table => false,
             Format::JsonLines => true,
             other => bail!(
-                "guard writes what it does as it happens: as text, or with -o jsonl a JSON document a line; not as {}",
+                "guard writes events as text, or as JSON lines with -o jsonl; not as {}",
                 other.name()
             ),
         };
@@ -162,7 +162,7 @@ impl Lines {
         self.line(&document.to_string())
     }
 
-    /// Each line at once: somebody may wait for it.
+    /// Flushed line by line: another program may wait for it.
     fn line(&mut self, text: &str) -> Result<()> {
         let written = writeln!(self.sink, "{text}").and_then(|()| self.sink.flush());
         written.with_context(|| format!("cannot write to {}", self.sink.name()))
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_target_can_be_reached() {
+    fn usual_target_is_at_most_total_memory() {
         for (mark, total, target) in [(1000, 8000, 1200), (7600, 8000, 7800), (8000, 8000, 8000)] {
             assert_eq!(
                 usual_target(Bytes(mark), Bytes(total)),
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(
             usual_target(Bytes(9000), Bytes(8000)),
             Bytes(9000),
-            "which is refused as it is"
+            "a mark of all memory is refused"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! State files: what runs left that were killed, put back by the next.
+//! State files: settings that killed runs left, restored by the next run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use cachewise_control::{Owner, Restored, Unsure, recover, state_directory};
 
 use crate::output::{explain, tell};
 
-/// Where they are, unless it is said.
+/// Directory of state files: the one of `--state`, or the default.
 pub fn directory(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(state_directory, Path::to_owned)
 }
@@ -15,13 +15,13 @@ pub fn directory(chosen: Option<&Path>) -> PathBuf {
 /// The outcome of reading state files.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// How many settings and state files could not be put back.
+    /// Number of settings and state files that could not be restored.
     pub failed: usize,
-    /// The processes that had left them.
+    /// The ended processes that had left state files.
     pub ended: Vec<Owner>,
 }
 
-/// Puts back what runs left that were killed, and says so.
+/// Restores the settings that killed runs left, and reports them.
 pub fn recovered(directory: &Path, unsure: Unsure) -> Result<Recovery> {
     let mut recovery = Recovery::default();
     let failed = &mut recovery.failed;
@@ -29,11 +29,11 @@ pub fn recovered(directory: &Path, unsure: Unsure) -> Result<Recovery> {
         match found {
             Ok(found) => {
                 tell(&format!(
-                    "an earlier `cachewise {}` was killed before it put back what it had changed: {}",
+                    "an earlier `cachewise {}` was killed before it restored its settings: {}",
                     found.by,
                     number(&found.restored)
                 ));
-                *failed += told(&found.restored);
+                *failed += report_restored(&found.restored);
                 recovery.ended.push(found.owner);
             }
             Err(error) => {
@@ -47,31 +47,31 @@ pub fn recovered(directory: &Path, unsure: Unsure) -> Result<Recovery> {
 
 fn number(restored: &Restored) -> String {
     match restored.restored.len() {
-        0 => "nothing was left to be put back".to_owned(),
-        1 => "1 setting is put back".to_owned(),
-        number => format!("{number} settings are put back"),
+        0 => "no setting to restore".to_owned(),
+        1 => "1 setting restored".to_owned(),
+        number => format!("{number} settings restored"),
     }
 }
 
-/// Says what was put back, and what was not. Gives how many could not be.
-pub fn told(restored: &Restored) -> usize {
+/// Reports restored and failed settings. Returns the number of failed ones.
+pub fn report_restored(restored: &Restored) -> usize {
     for entry in &restored.restored {
         tell(&format!(
-            "put back {}: {}",
+            "restored {}: {}",
             entry.path.display(),
             entry.before
         ));
     }
     for (entry, now) in &restored.left {
         tell(&format!(
-            "left {} alone: somebody else has set it to {now}; it was {}",
+            "left {} alone: another program has set it to {now}; it was {}",
             entry.path.display(),
             entry.before
         ));
     }
     for (entry, error) in &restored.failed {
         tell(&format!(
-            "could not put back {} to {}: {error}; it stays in the state file",
+            "cannot restore {} to {}: {error}; it stays in the state file",
             entry.path.display(),
             entry.before
         ));

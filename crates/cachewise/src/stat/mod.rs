@@ -1,8 +1,8 @@
-//! `stat`: the page cache at work, a row an interval.
+//! `stat`: hits and misses of the machine, a row per interval.
 //!
 //! # Layout
-//! - `watched`: what to watch, from what was typed
-//! - this file: the clock, and what ends it; the numbers are a `Watch`'s
+//! - `watched`: the watch options from the command line
+//! - this file: the clock, and the reasons to stop; a `Watch` does the counting
 
 mod watched;
 
@@ -22,10 +22,10 @@ use crate::signals::{self, Caught};
 use crate::ticks::Ticks;
 use crate::watch::Watch;
 
-/// The header is written again after so many rows, on a terminal.
+/// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 20;
 
-/// Shows rows until the count is reached, the process ends, or the user has seen enough.
+/// Shows rows until the count is reached, the process ends, or the user interrupts.
 pub fn stat(arguments: Stat) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let followed = arguments.pid.map(Followed::open).transpose()?;
@@ -41,7 +41,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
         ..sink.row_options()
     };
     let is_watched = sink.is_terminal && sink.format == Format::Table;
-    // Who asks for columns gets them, however long the lines are.
+    // `--columns` overrides the terminal's width.
     let fits = sink.is_terminal && arguments.columns.is_none();
     let name = sink.name().to_owned();
     let format = sink.format;
@@ -54,7 +54,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     for shown in 1.. {
         let interrupted = ticks.next(arguments.interval.get())?;
         if interrupted && is_watched {
-            // The terminal shows ^C where the row goes, which would not fit behind it.
+            // The terminal shows ^C at the place of the next row, which would not fit behind it.
             let _ = std::io::stdout().write_all(b"\r");
         }
         let stretch = watch.stretch()?;
@@ -65,7 +65,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
             Some(total) => total.append(stretch),
             None => total = Some(stretch),
         }
-        // Terminals change their size.
+        // The size of the terminal may change.
         writer.set_room(if fits { Stream::Stdout.width() } else { None });
         writer.write(&row).with_context(cannot_write)?;
         if over || arguments.count == Some(shown) {
@@ -81,7 +81,7 @@ pub fn stat(arguments: Stat) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was lost, with what was lost before.
+/// Reports lost events, added to those lost before.
 fn tell_lost(so_far: &mut Vec<Lost>, lost: &[Lost]) {
     Lost::add(so_far, lost);
     let is_new = |known: &&Lost| lost.iter().any(|lost| lost.id == known.id);

@@ -1,4 +1,4 @@
-//! What `stat` watches, as typed.
+//! The watch options of `stat`, from the command line.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -12,7 +12,7 @@ use cachewise_units::escaped;
 use crate::cli::Stat;
 use crate::machine;
 
-/// The options of the watch.
+/// The watch options.
 pub fn options(arguments: &Stat, kernel: &Kernel) -> Result<Options> {
     let scope = arguments.pid.map_or(Scope::System, Scope::Process);
     let mut options = Options::new(scope, Detail::Totals);
@@ -34,7 +34,7 @@ fn wanted(path: &Path) -> Result<WantedFile> {
         .with_context(|| format!("cannot watch the file {}", escaped(path)))?;
     if is_on_overlay(path) {
         bail!(
-            "{} is on an overlay, and its pages belong to the file in the layer below: name that one",
+            "{} is on an overlay, and its pages belong to the file in the layer below: name that file",
             escaped(path)
         );
     }
@@ -45,7 +45,7 @@ fn wanted(path: &Path) -> Result<WantedFile> {
         (stat.dev(), stat.ino())
     } else {
         bail!(
-            "{} is neither a file nor a block device: nothing of it is in the page cache",
+            "{} is neither a file nor a block device: it has no page cache",
             escaped(path)
         );
     };

@@ -1,4 +1,4 @@
-//! Rows, interval by interval.
+//! Rows of `top`, interval by interval.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,13 +22,13 @@ use crate::signals::{self, Caught};
 use crate::ticks::Ticks;
 use crate::watch::Watch;
 
-/// The header is written again after so many rows, on a terminal.
+/// Rows between two headers on a terminal.
 const HEADER_EVERY: usize = 40;
 
-/// So many groups have metrics of their own unless --top says otherwise.
+/// Default number of groups with metrics of their own (`--top`).
 const GROUPS: usize = 20;
 
-/// Writes rows until the count is reached, the process ends, or the user has seen enough.
+/// Writes rows until the count is reached, the process ends, or the user interrupts.
 pub fn batch(
     arguments: &Top,
     fields: Vec<&'static Field>,
@@ -45,7 +45,7 @@ pub fn batch(
         tell(&format!("note: {note}"));
     }
     if !watch.backend().exact {
-        tell("note: without the probe nobody knows who did what: `-`, or null, is not 0");
+        tell("note: only the probe counts by process and file: `-` and null mean unknown, not 0");
     }
     let name = sink.name().to_owned();
     let is_terminal = sink.is_terminal;
@@ -66,7 +66,7 @@ pub fn batch(
     let mut lost: Vec<Lost> = Vec::new();
     for shown in 1.. {
         let interrupted = ticks.next(arguments.pace().get())?;
-        // Before the stretch: what it did last belongs to it.
+        // Checked before the interval, which contains the last activity of the process.
         let ended = followed.as_ref().is_some_and(Followed::has_ended);
         let stretch = watch.stretch()?;
         tell_lost(&stretch.lost);
@@ -96,7 +96,7 @@ pub fn batch(
 
 enum Out {
     Rows(Box<RowWriter<Sink>>),
-    /// Everything so far: an exposition comes once, at the end.
+    /// Sum of all intervals: an exposition is written once, at the end.
     Metrics(Sink, Option<Box<Sum>>),
     Done,
 }
@@ -150,7 +150,7 @@ impl Out {
     }
 }
 
-/// Of files that were summed up, and of programs, states of one of them would be misread.
+/// A gauge of one file or program would be misleading in a sum, so sums leave gauges out.
 fn metrics(kind: Kind, fields: &[&'static Field]) -> Vec<&'static Field> {
     let summed = matches!(kind, Kind::Process | Kind::File);
     let fields = fields.iter().copied();
@@ -188,7 +188,7 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
     rows
 }
 
-/// Where nobody counts who did what: no rows would say that nobody did anything.
+/// The row of unknown values without the probe: no rows at all would mean no activity.
 fn unseen(stretch: &Stretch, kind: Kind) -> Option<Row> {
     let missing = stretch.parts_missing()?;
     let is_counted = matches!(kind, Kind::Process | Kind::File);

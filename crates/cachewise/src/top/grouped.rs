@@ -1,4 +1,4 @@
-//! Rows by what there are few of: labels of metrics must not grow without bound.
+//! Rows summed up by labels of low cardinality, for metrics.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,11 +7,11 @@ use cachewise_model::{Measured, Row, escaped};
 use cachewise_tui::Kind;
 use cachewise_view::Labels;
 
-/// What is beyond the largest groups is one group of this name.
+/// Name of the group that sums up all groups beyond the largest.
 const OTHER: &str = "other";
 
-/// Sums the rows up: processes by program, files by file system, groups and devices by their names; of
-/// more groups than `most`, the first, and the rest together.
+/// Sums the rows up: processes by program, files by file system, groups and devices by name. Keeps
+/// the first `most` groups and sums up the rest.
 pub fn grouped(kind: Kind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
     let mut places: HashMap<Option<String>, usize> = HashMap::new();
     let mut groups: Vec<(Labels, Row)> = Vec::new();
@@ -60,7 +60,7 @@ fn labels(kind: Kind, row: &Row) -> Labels {
     vec![(label(kind), escaped(OsStr::new(text)).into_owned())]
 }
 
-/// Adds the counts; what is a state stays that of the first, which no sum would be true of.
+/// Adds the counts; gauges keep the first row's value, because their sum has no meaning.
 fn add(sum: &mut Row, row: &Row) {
     sum.ledger += &row.ledger;
     let (own, other) = (&mut sum.subject, &row.subject);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_few_and_nothing_is_lost() {
+    fn grouped_keeps_largest_and_sums_the_rest() {
         let rows = vec![
             row("a", 8),
             row("b", 4),
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(
             seen,
             [("a", 10), ("b", 4), ("other", 2)],
-            "the first two, and the rest together"
+            "the first two, and the rest summed up"
         );
     }
 }

@@ -1,13 +1,13 @@
-//! `top`: who uses the page cache, on a screen or in rows.
+//! `top`: page-cache use by process, file, group or device, on a screen or in rows.
 //!
 //! # Layout
-//! - `batch`: rows. `rows`: which columns rows of a view have. `grouped`: few enough of them for metrics.
-//! - `hands`: what a screen asks of the machine, and what is done to it from there.
-//! - this file: which of both, and what is watched.
+//! - `batch`: rows. `rows`: columns of a view's rows. `grouped`: rows summed up for metrics.
+//! - `actions`: the screen's queries and operations on the machine.
+//! - this file: the choice between both, and the watch options.
 
+mod actions;
 mod batch;
 mod grouped;
-mod hands;
 mod rows;
 
 pub use rows::kind_of_row;
@@ -26,7 +26,7 @@ use crate::machine::{self, Followed};
 use crate::output::explain;
 use crate::watch::Watch;
 
-/// Shows a screen where there is one, and rows otherwise.
+/// Shows a screen on a terminal, and rows otherwise.
 pub fn top(arguments: Top) -> Result<ExitCode> {
     let kernel = Kernel::new();
     let kind = arguments.view.kind();
@@ -46,7 +46,7 @@ pub fn top(arguments: Top) -> Result<ExitCode> {
     }
 }
 
-/// What there is to watch.
+/// The watch options.
 fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
     let scope = arguments.pid.map_or(Scope::System, Scope::Process);
     let mut options = Options::new(scope, Detail::Rows);
@@ -57,7 +57,7 @@ fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
     Ok(options)
 }
 
-/// A terminal that cannot move its cursor shows nothing but mud.
+/// Refuses a terminal that cannot move its cursor.
 pub fn check_terminal(instead: &str) -> Result<()> {
     let name = std::env::var("TERM").unwrap_or_default();
     if name.is_empty() || name == "dumb" {
@@ -108,13 +108,13 @@ fn screen(
         mouse: !arguments.no_mouse,
         count: arguments.count,
     };
-    match cachewise_tui::live(app, source, hands::Hands::new(kernel), options) {
+    match cachewise_tui::live(app, source, actions::Actions::new(kernel), options) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error).context("cannot show a screen; -b writes rows instead"),
     }
 }
 
-/// What the terminal can show, as far as the environment tells.
+/// Capabilities of the terminal, from the environment.
 pub fn look_of(color: Color, ascii: bool) -> Look {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // The order of setlocale(3).
@@ -141,13 +141,13 @@ fn look(arguments: &Top) -> Look {
 struct Source {
     watch: Watch,
     followed: Option<(Followed, u32)>,
-    /// It has ended: there is nothing more to come.
+    /// The process that has ended: no more intervals follow.
     ended: Option<u32>,
 }
 
 impl cachewise_tui::Source for Source {
     fn stretch(&mut self) -> Result<Stretch, String> {
-        // After the stretch in which it ended: what it did last is in that.
+        // Checked after the interval in which it ended, which contains its last activity.
         if let Some(pid) = self.ended {
             return Err(format!(
                 "process {pid} has ended; these are its last numbers"

@@ -1,4 +1,4 @@
-//! Which columns the rows of a view can have, and which they have.
+//! Columns of a view's rows.
 
 use anyhow::{Result, bail};
 use cachewise_model::{
@@ -9,13 +9,12 @@ use cachewise_tui::Kind;
 
 use crate::cli::Top;
 
-/// A row of this kind in which nothing was measured: it tells which fields such rows have.
+/// A row of this kind without measurements, for its fields.
 pub fn kind_of_row(kind: Kind) -> Row {
     unmeasured(kind, Missing::Unknown("not measured yet"))
 }
 
-/// The row that stands for those of which nobody knows how many there are: nothing in it is known but the
-/// time.
+/// The row that stands for an unknown number of rows: only its time is known.
 pub fn nobody_knows(kind: Kind, stretch: &Stretch, missing: Missing) -> Row {
     let mut row = unmeasured(kind, missing);
     row.elapsed = stretch.elapsed;
@@ -89,8 +88,8 @@ fn unmeasured(kind: Kind, missing: Missing) -> Row {
     row
 }
 
-/// The columns asked for, or those of the screen with the time before them; and whether the column to
-/// sort by is one of such rows.
+/// The columns of `--columns`, or those of the screen with the time before them. Checks that such
+/// rows have the column to sort by.
 pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
     let like = kind_of_row(kind);
     if let Some(sort) = arguments.sort {
@@ -105,7 +104,7 @@ pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
         .map(str::trim)
         .map(|name| match field(name) {
             Some(field) => check(field, &like, kind).map(|()| field),
-            // It knows the names that are near.
+            // It suggests similar names.
             None => match cachewise_model::columns(name, &like) {
                 Ok(_) => bail!("no column `{}`", name.escape_debug()),
                 Err(told) => bail!("--columns: {told}"),

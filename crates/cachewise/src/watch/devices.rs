@@ -1,7 +1,8 @@
-//! Storage devices over time: what was asked of the files on them, and what they read and wrote.
+//! Storage devices over time: pages requested from their files, and device I/O.
 //!
-//! The numbers of a disk have those of its partitions in them. So that nothing is told twice, the row of a
-//! disk with partitions has only what is no partition's, and there is none if that is nothing.
+//! The counters of a disk include those of its partitions. To count nothing twice, the row of a
+//! disk with partitions has only the part that belongs to no partition; if that is empty, the disk
+//! has no row.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ const NO_DEVICE: Missing = Missing::NotOffered("the file system has no block dev
 const NOT_READ: Missing = Missing::Unknown("/proc/diskstats cannot be read");
 const NO_FILES: Missing = Missing::NotOffered("no file on it was used");
 
-/// What devices have done up to the last stretch.
+/// Device counters up to the last interval.
 pub struct Devices {
     then: HashMap<Device, DiskStat>,
-    /// Which disk a partition is on; looked up once.
+    /// The disk of each partition; looked up once.
     disks: HashMap<Device, Option<Device>>,
 }
 
@@ -29,7 +30,7 @@ impl Devices {
         }
     }
 
-    /// Rows of the devices that files were used on, and of those that read or wrote.
+    /// Rows of the devices with used files, and of those that read or wrote.
     pub fn rows(&mut self, kernel: &Kernel, files: &[FileRow]) -> Vec<DeviceRow> {
         let mut rows = of_files(files);
         let Ok(now) = kernel.diskstats() else {
@@ -114,7 +115,7 @@ fn by_number(disks: Vec<DiskStat>) -> HashMap<Device, DiskStat> {
 
 type OfFiles = HashMap<String, (Measured<String>, Ledger, String)>;
 
-/// What was asked of the files of each device.
+/// Pages requested from the files of each device.
 fn of_files(files: &[FileRow]) -> OfFiles {
     let mut rows: OfFiles = HashMap::new();
     for file in files.iter().filter(|file| !file.is_all_others()) {

@@ -1,12 +1,12 @@
-//! Control groups over time: their names, memory and pressure, without reading all of it every second.
+//! Control groups over time: names, memory and pressure, without reading all of it every second.
 //!
-//! A group in which somebody used the page cache, or that has dirty pages, is read each time. Of the others
-//! it is asked every [`ASKED_EVERY`] how much memory they have, which costs little; their statistics are read
-//! when that changed, and in any case every [`READ_EVERY`]. Counters are those since the last reading, so that
-//! no count is missed; gauges of groups that do nothing may be as old as that, and are said to be estimates.
+//! A group with page-cache activity or dirty pages is read at each interval. The memory size of the
+//! others is read every [`ASKED_EVERY`], which costs little; their statistics are read when that
+//! size changed, and at least every [`READ_EVERY`]. Counters cover the time since the last reading,
+//! so that no count is lost. Gauges of idle groups may be that old, and are marked as estimates.
 //!
-//! Files that are read again and again stay open, as long as that leaves descriptors for everybody else: to find
-//! and open one costs more than to read it.
+//! Files that are read repeatedly stay open as long as enough descriptors remain: finding and
+//! opening one costs more than reading it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -23,39 +23,39 @@ use crate::run::account::of_tasks;
 const ASKED_EVERY: Duration = Duration::from_secs(3);
 const READ_EVERY: Duration = Duration::from_secs(30);
 
-/// Names are read again after this long; sooner when a group is met that has none.
+/// Names are read again after this time, or sooner when a group without a name appears.
 const NAMES_LAST: Duration = Duration::from_secs(10);
 const NAMES_LAST_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// Rows for groups that have memory and do nothing: of more than this those with the most memory.
+/// Maximum rows for idle groups with memory; the largest are kept.
 const IDLE_ROWS: usize = 1000;
 
-/// Files of groups that stay open; fewer where the limit on open files is low.
+/// Maximum open files of groups; fewer where the limit on open files is low.
 const OPEN_FILES: u64 = 1024;
 
-const NOT_TOLD: Missing = Missing::NotOffered("this version of control groups does not tell it");
-const OF_VERSION_2: Missing = Missing::NotOffered("only groups of version 2 tell their pressure");
+const NOT_TOLD: Missing = Missing::NotOffered("this version of control groups does not report it");
+const OF_VERSION_2: Missing = Missing::NotOffered("only groups of version 2 report pressure");
 const GONE: Missing = Missing::Unknown("the group is gone");
 const UNREADABLE: Missing = Missing::Unknown("the group's files could not be read");
-const READ_BEFORE: &str = "read up to half a minute ago, the group doing nothing since";
-const OF_THE_MACHINE: Missing = Missing::NotOffered("it is told of the whole machine only");
+const READ_BEFORE: &str = "read up to half a minute ago; the group has been idle since";
+const OF_THE_MACHINE: Missing = Missing::NotOffered("reported for the whole machine only");
 
 /// The groups of the hierarchy that accounts the page cache.
 pub struct Groups {
     hierarchy: Hierarchy,
     names: HashMap<u64, String>,
-    /// By the lower half of their numbers, which is what rows have.
+    /// Groups by the lower half of their ids, which rows contain.
     known: HashMap<u32, Known>,
     named: Instant,
-    /// Numbers without a name when names were read last: groups that were gone by then.
+    /// Ids without a name at the last reading of names: groups that were gone by then.
     nameless: HashSet<u32>,
     descriptors: Descriptors,
 }
 
-/// A group as it was read last.
+/// A group with its last readings.
 struct Known {
     files: CgroupFiles,
-    /// It was gone when it was read last: another may have its name by now.
+    /// It was gone at the last reading: another group may have its name by now.
     is_gone: bool,
     used: Option<Bytes>,
     /// Counters since the group was made.
@@ -66,7 +66,7 @@ struct Known {
 }
 
 impl Groups {
-    /// Reads all of them, so that what they did before is not told of.
+    /// Reads all groups, to exclude their counts before this moment.
     pub fn open(kernel: &Kernel) -> Groups {
         let mut groups = Groups {
             hierarchy: kernel.cgroup_hierarchy().unwrap_or(Hierarchy::None),
@@ -79,9 +79,9 @@ impl Groups {
         groups.read_names(kernel, &HashSet::new());
         let count = groups.known.len().max(1) as u32;
         for (place, group) in groups.known.values_mut().enumerate() {
-            // What cannot be read now is told of when it is read again.
+            // A failure is reported at the next reading.
             let _ = group.read(&groups.hierarchy);
-            // So that their times do not all come at once.
+            // Spreads the readings over time.
             let spread = |every: Duration| every / count * place as u32;
             group.asked = group
                 .asked
@@ -95,7 +95,7 @@ impl Groups {
         groups
     }
 
-    /// The names by number.
+    /// Names by id.
     pub fn names(&self) -> &HashMap<u64, String> {
         &self.names
     }
@@ -146,7 +146,7 @@ impl Groups {
             .collect();
     }
 
-    /// Rows of all groups that did something, with what they did, and of those that have memory.
+    /// Rows of all active groups with their counts, and of the others with memory.
     pub fn rows(&mut self, mut active: HashMap<u32, Ledger>) -> Vec<CgroupRow> {
         let now = Instant::now();
         let mut rows = Vec::with_capacity(self.known.len());
@@ -165,7 +165,7 @@ impl Groups {
             if !is_awake && now.duration_since(group.asked) >= ASKED_EVERY && !group.is_gone {
                 group.asked = now;
                 used = group.files.memory_used(&self.hierarchy).unwrap_or(None);
-                // Its open file knows; by its path another may be found.
+                // The open file is reliable; the path may lead to another group.
                 group.is_gone = group.used.is_some() && used.is_none();
             }
             let is_due = now.duration_since(group.read) >= READ_EVERY;
@@ -188,7 +188,7 @@ impl Groups {
                 idle.push((memory, row));
             }
         }
-        // What was done in groups that are gone, or that were not there when names were read.
+        // Counts of groups that are gone, or that did not exist when names were read.
         for ledger in active.into_values() {
             rows.push(row(None, ledger, System::all_missing(GONE)));
         }
@@ -202,7 +202,7 @@ impl Groups {
 }
 
 impl Known {
-    /// Reads its numbers, or says why there are none.
+    /// Reads the group's numbers, or returns the reason why there are none.
     fn read(&mut self, hierarchy: &Hierarchy) -> Result<(), Missing> {
         let memory = match self.is_gone {
             true => Ok(None),
@@ -216,7 +216,7 @@ impl Known {
         let memory = match memory {
             Ok(memory) => memory,
             Err(missing) => {
-                // When names are read again, one that is gone is taken out.
+                // The next reading of names removes a group that is gone.
                 self.is_gone = missing == GONE;
                 self.used = None;
                 return Err(missing);
@@ -262,8 +262,8 @@ impl Known {
     }
 }
 
-/// How many files of groups may stay open: half of what the limit leaves, as what else the program opens
-/// comes later.
+/// Number of group files that may stay open: half of the remaining limit, because the rest of the
+/// program opens files later.
 fn room_for_files() -> usize {
     let limit = getrlimit(process::Resource::Nofile).current;
     let left = limit.map_or(OPEN_FILES, |limit| limit.saturating_sub(ENOUGH_FILES) / 2);
@@ -280,7 +280,7 @@ fn pressure(system: &mut System) -> [&mut Count; 5] {
     ]
 }
 
-/// A group that was made just now: all that it tells from here on is new.
+/// Zero counters for a new group: all its counts from now on are new.
 fn none_so_far(hierarchy: &Hierarchy) -> System {
     let zero = [Measured::Exact(0); System::IDS.len()];
     let mut system = System::from_numbers(zero);
@@ -307,7 +307,7 @@ fn row(name: Option<&String>, ledger: Ledger, system: System) -> CgroupRow {
     }
 }
 
-/// A group's memory as numbers of the one table.
+/// A group's memory as fields of the system table.
 fn system(memory: &CgroupMemory) -> System {
     let count = |number: Option<u64>| number.map_or(Measured::Missing(NOT_TOLD), Measured::Exact);
     let bytes = |number: Option<Bytes>| count(number.map(|bytes| bytes.0));

@@ -1,8 +1,8 @@
-//! Watching the machine over time: what everybody did since it was last asked. The ground of `top`, `record`
-//! and `serve`, and of `stat` and `doctor`.
+//! Watches the machine over time, an interval at a time. `top`, `record`, `serve`, `stat` and
+//! `doctor` build on it.
 //!
 //! # Layout
-//! - [`Watch`]: the probe and the kernel's own numbers, a [`Stretch`] at a time.
+//! - [`Watch`]: the probe and the kernel's own counters, a [`Stretch`] at a time.
 //! - `groups`: control groups; `devices`: storage devices.
 //! - `unit`: names of services and containers.
 
@@ -26,34 +26,33 @@ mod groups;
 mod tests;
 pub mod unit;
 
-/// Files grow: those used most are asked for their size each time.
+/// Files grow: the size of the most used ones is read each time.
 const SIZES_OF: (Look, usize) = (Look::Size, 200);
 
 const BY_VMSTAT: &str = "the machine's vmstat";
 const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
-const NEEDS_PROBE_FOR_FILES: Missing =
-    Missing::NotOffered("only the probe can tell which files were used");
-const OF_THE_MACHINE: Missing = Missing::NotOffered("it is counted for the whole machine only");
+const NEEDS_PROBE_FOR_FILES: Missing = Missing::NotOffered("only the probe knows the used files");
+const OF_THE_MACHINE: Missing = Missing::NotOffered("counted for the whole machine only");
 
-/// Watches the machine, or a part of it, until it is dropped.
+/// Watches the machine, or a part of it, until dropped.
 pub struct Watch {
     kernel: Kernel,
     probe: Option<Probe>,
     backend: Backend,
-    /// Everybody, and all files.
+    /// All processes and all files.
     is_whole: bool,
     earlier: Moment,
-    /// Who did what is known too.
+    /// State for attribution by process and file.
     parts: Option<Parts>,
 }
 
-/// What is kept for the parts of a stretch.
+/// State for the parts of an interval.
 struct Parts {
     groups: Groups,
     devices: Devices,
 }
 
-/// The kernel's own numbers up to one moment.
+/// The kernel's own counters at one moment.
 struct Moment {
     at: Duration,
     vmstat: VmStat,
@@ -61,11 +60,11 @@ struct Moment {
 }
 
 impl Watch {
-    /// Begins to watch; where programs cannot be loaded into the kernel, with what it counts by itself, if
-    /// that is asked for: that is the whole machine.
+    /// Starts to watch. If programs cannot be loaded into the kernel and the options allow it, uses
+    /// the kernel's own counters, which cover the whole machine.
     ///
     /// # Errors
-    /// If not even that can be read, or a part of the system is asked for.
+    /// If these counters cannot be read either, or the options name a part of the system.
     pub fn open(options: &Options, kernel: Kernel) -> Result<Watch> {
         let is_whole =
             options.scope == Scope::System && options.cgroup.is_none() && options.files.is_empty();
@@ -83,7 +82,7 @@ impl Watch {
                 bail!("process {pid} has ended before it could be watched");
             }
             Err(error) => bail!(
-                "a part of the system can be watched with the probe only, and {}",
+                "only the probe can watch a part of the system, and {}",
                 machine::why_no_probe(error)
             ),
         };
@@ -91,7 +90,7 @@ impl Watch {
             groups: Groups::open(&kernel),
             devices: Devices::open(&kernel),
         });
-        // What was counted while all this was set up belongs to no stretch.
+        // Counts during the setup belong to no interval.
         if let Some(probe) = &mut probe {
             probe.snapshot().context(CANNOT_READ)?;
         }
@@ -106,15 +105,15 @@ impl Watch {
         })
     }
 
-    /// What counts, and how well.
+    /// The back-end, and its exactness.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// What everybody did since the last call, or since the watch began.
+    /// Counts of all processes since the last call, or since the watch started.
     ///
     /// # Errors
-    /// If the kernel does not give out what was counted.
+    /// If the kernel's counters cannot be read.
     pub fn stretch(&mut self) -> Result<Stretch> {
         let time = machine::timestamp();
         let snapshot = self
@@ -153,9 +152,9 @@ impl Watch {
             Some(snapshot) => {
                 stretch.ledger = snapshot.total.clone();
                 stretch.lost = account::lost(snapshot);
-                // Nothing is lost: their bytes are those of the stretch in which they end.
+                // Not lost: their bytes belong to the interval in which they end.
                 stretch.lost.retain(|lost| lost.id != "direct_in_flight");
-                // Rows have it for the files that they name; of the machine vmstat has it.
+                // Rows have it for the files that they name; vmstat has it for the machine.
                 if let Some(pages) = refaults.filter(|_| self.is_whole && self.parts.is_none()) {
                     stretch
                         .ledger
@@ -188,7 +187,7 @@ fn since(now: &VmStat, then: &VmStat, of: fn(&VmStat) -> Option<u64>) -> Option<
     Some(of(now)?.saturating_sub(of(then)?))
 }
 
-/// What vmstat knows of a ledger.
+/// Estimates of the counters from vmstat.
 fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
     let mut ledger = Ledger::all_missing(NEEDS_PROBE);
     let counted = |vmstat: &VmStat| {
@@ -207,7 +206,7 @@ fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
 }
 
 impl Parts {
-    /// Fills in who did what; without a probe, what is known of groups and devices.
+    /// Fills in counts by process and file; without a probe, only those of groups and devices.
     fn fill(&mut self, stretch: &mut Stretch, snapshot: Option<&Snapshot>, kernel: &Kernel) {
         let mut active: HashMap<u32, Ledger> = HashMap::new();
         if let Some(snapshot) = snapshot {
@@ -224,7 +223,7 @@ impl Parts {
         account::heaviest_groups_first(&mut stretch.cgroups, page);
         stretch.devices = self.devices.rows(kernel, &stretch.files);
         if snapshot.is_none() {
-            // What nobody counted is not nothing.
+            // Uncounted does not mean zero.
             for group in &mut stretch.cgroups {
                 group.ledger = Ledger::all_missing(NEEDS_PROBE);
             }
@@ -236,7 +235,7 @@ impl Parts {
     }
 }
 
-/// Fills in the processes and the files, and who used what.
+/// Fills in the processes, the files, and the use of files by processes.
 fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>, kernel: &Kernel) {
     let page = cachewise_sys::page_size();
     let mut file_places: HashMap<Option<FileId>, usize> = HashMap::new();
@@ -254,7 +253,7 @@ fn uses(stretch: &mut Stretch, snapshot: &Snapshot, names: &HashMap<u64, String>
         .rows
         .iter()
         .filter_map(|row| {
-            // What found no room in the table is on the row of all others.
+            // Rows that did not fit into the table are on the row of all others.
             let process = row.process.or(row.file.is_none().then_some(nobody));
             Some(Use {
                 process: process.and_then(|id| process_places.get(&id).copied()),

@@ -1,4 +1,4 @@
-//! Stretches beside the truth: processes of known doings on files of known residency.
+//! Intervals compared with ground truth: scripted processes on files with known residency.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::run::account::of_tasks;
 
 const FILE: u64 = 4 << 20;
 
-/// Why the whole system cannot be watched here, if it cannot.
+/// The reason why the whole system cannot be watched here, if any.
 fn cannot_watch() -> Option<String> {
     match Probe::attach(&Options::new(Scope::System, Detail::Totals)) {
         Ok(_) => None,
@@ -39,7 +39,7 @@ fn watch() -> Watch {
     Watch::open(&options, kernel).unwrap()
 }
 
-/// A file on a disk, all of it in the page cache or nothing.
+/// A file on a disk, all or none of it in the page cache.
 struct Known {
     path: PathBuf,
     file: File,
@@ -79,7 +79,7 @@ impl Known {
         cachewise_sys::cachestat(self.file.as_fd(), None).map_or(0, |stat| stat.cached.0)
     }
 
-    /// What a stretch says of it, by process too.
+    /// The interval's counts for this file, in total and by process.
     fn told(&self, stretch: &Stretch) -> (Ledger, Vec<(u32, Ledger)>) {
         let meta = self.file.metadata().unwrap();
         let device = Device::from_stat(meta.dev()).to_string();
@@ -103,7 +103,7 @@ impl Known {
     }
 }
 
-/// `dd` of a file, which waits for a line before it begins and is reaped with this value.
+/// `dd` of a file, which waits for a line before it starts and is reaped on drop.
 struct Reader(Child);
 
 impl Reader {
@@ -121,7 +121,7 @@ impl Reader {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        // What it reads to get this far is not to be in what is compared.
+        // Its start-up reads must not be part of the comparison.
         let mut said = String::new();
         let out = child.stdout.as_mut().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut said).unwrap();
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-/// A control group of the hierarchy that accounts memory, removed with this value.
+/// A control group of the hierarchy that accounts memory, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -158,13 +158,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group with a zombie in it may stay until that is reaped; an empty one harms nobody.
+        // A group with a zombie may stay until that is reaped; an empty one does no harm.
         let _ = std::fs::remove_dir(&self.0);
     }
 }
 
 #[test]
-fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
+fn per_process_counts_match_ground_truth() {
     if let Some(reason) = cannot_watch() {
         println!("skipped: agreement with the ground truth: {reason}");
         return;
@@ -175,7 +175,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
     let pages = FILE / page;
     let group = Group::new("watch");
     let mut watch = watch();
-    // A host may take pages out of the cache at any time: what was to be a hit is then none.
+    // A host may reclaim pages at any time, and turn an expected hit into a miss.
     for attempt in 0.. {
         let name = |what: &str| format!("{what}-{attempt}");
         let hit = Known::new(directory.path(), &name("hit"), true);
@@ -220,16 +220,16 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
                 hit.inserted_pages()
             ),
             (pages, 0, Measured::Exact(0)),
-            "the file in the cache is hit, page for page"
+            "each page of the cached file is a hit"
         );
         assert_eq!(
             (miss[Counter::ReadRequestedPages], miss.inserted_pages()),
             (pages, Measured::Exact(pages)),
-            "the file on the disk comes in once"
+            "the uncached file is inserted once"
         );
         assert!(
             miss[Counter::ReadMissedPages] > 0,
-            "which its reader waited for"
+            "its reader waited for it"
         );
         assert_eq!(
             (
@@ -238,7 +238,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
                 direct.inserted_pages()
             ),
             (FILE, 0, Measured::Exact(0)),
-            "the third goes around the cache"
+            "the third bypasses the page cache"
         );
         for (pid, by, ledger) in [
             (pids[0], hit_by, &hit),
@@ -246,7 +246,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             (pids[2], direct_by, &direct),
         ] {
             let read = of_tasks(ledger.clone());
-            assert_eq!(by, [(pid, read)], "the reader has the file's numbers");
+            assert_eq!(by, [(pid, read)], "the reader's counts are the file's");
             let row = sum.processes.iter().find(|row| row.pid == pid).unwrap();
             assert_eq!(
                 row.ledger.evicted_pages().missing().map(Missing::reason),
@@ -258,13 +258,13 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             assert_eq!(row.ppid, Measured::Exact(std::process::id()), "its parent");
             assert!(
                 row.ledger[Counter::ReadRequestedPages] >= ledger[Counter::ReadRequestedPages],
-                "the file is a part of what it read"
+                "the file is a part of its reads"
             );
         }
         let miss_row = sum.processes.iter().find(|row| row.pid == pids[1]).unwrap();
         assert!(
             miss_row.device_read_bytes.known() >= Some(FILE),
-            "what missed came from the device: {:?}",
+            "misses were read from the device: {:?}",
             miss_row.device_read_bytes
         );
         if let Some(group) = &group {
@@ -276,7 +276,7 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             let dd = sum.processes.iter().find(|row| row.pid == pids[0]).unwrap();
             assert_eq!(
                 row.ledger, dd.ledger,
-                "what was done in the group is what the one in it did"
+                "the group's counts are those of its only process"
             );
             assert_eq!(dd.cgroup, Measured::Exact(group.name()), "where it ran");
             assert!(
@@ -285,18 +285,18 @@ fn who_hits_who_misses_and_who_goes_around_is_told_to_the_page() {
             );
         }
         let rows: Ledger = sum.uses.iter().map(|used| &used.ledger).sum();
-        // Without the marks: evictions have no process, and the sum of what has none is none.
+        // Without the marks: evictions have no process, so their sum is not offered.
         assert_eq!(
             rows.counts(),
             sum.ledger.counts(),
-            "the whole is the sum of who used what"
+            "the total is the sum over processes and files"
         );
         return;
     }
 }
 
 #[test]
-fn groups_with_memory_have_rows_and_disks_are_told_once() {
+fn rows_list_groups_with_memory_and_each_disk_once() {
     if let Some(reason) = cannot_watch() {
         println!("skipped: groups and devices: {reason}");
         return;
@@ -312,13 +312,13 @@ fn groups_with_memory_have_rows_and_disks_are_told_once() {
         .cgroup_hierarchy()
         .is_ok_and(|found| found.mount().is_some())
     {
-        assert!(!names.is_empty(), "somebody has memory");
+        assert!(!names.is_empty(), "a group has memory");
     }
     for row in &stretch.cgroups {
         let used = row.system.memory_used_bytes.known();
         assert!(
             used > Some(0) || !row.ledger.is_zero(),
-            "with memory or with something done: {:?}",
+            "with memory or activity: {:?}",
             row.path
         );
     }
@@ -329,9 +329,9 @@ fn groups_with_memory_have_rows_and_disks_are_told_once() {
 }
 
 #[test]
-fn a_group_that_is_made_again_is_not_taken_for_the_one_before() {
+fn recreated_group_starts_at_zero() {
     let Some(group) = Group::new("again") else {
-        println!("skipped: a group that is made again: control groups cannot be made here");
+        println!("skipped: a recreated group: control groups cannot be made here");
         return;
     };
     let kernel = Kernel::new();
@@ -345,7 +345,7 @@ fn a_group_that_is_made_again_is_not_taken_for_the_one_before() {
         active.next().unwrap().system.memory_used_bytes
     };
     if used().missing().is_some() {
-        println!("skipped: a group that is made again: its memory is not accounted");
+        println!("skipped: a recreated group: its memory is not accounted");
         return;
     }
     std::fs::remove_dir(&group.0).expect("its open files do not hold it");
@@ -354,7 +354,7 @@ fn a_group_that_is_made_again_is_not_taken_for_the_one_before() {
         assert_eq!(
             used().missing().map(Missing::reason),
             Some("the group is gone"),
-            "what the new one has is not the old one's"
+            "counts of the new group are not those of the old one"
         );
     }
 }

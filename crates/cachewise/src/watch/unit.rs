@@ -1,7 +1,7 @@
 //! Names of services and containers, from the names of their control groups.
 
-/// The service, scope, container or pod that a control group is made for: systemd's and the container
-/// engines' names of groups, the innermost one.
+/// The service, scope, container or pod of a control group, from the group names of systemd and the
+/// container engines; the innermost one.
 pub fn of(group: &str) -> Option<&str> {
     group.rsplit('/').find_map(|name| {
         let container = ["docker-", "crio-", "cri-containerd-", "libpod-"]
@@ -9,7 +9,7 @@ pub fn of(group: &str) -> Option<&str> {
             .find_map(|engine| name.strip_prefix(engine)?.strip_suffix(".scope"))
             .or_else(|| is_container(name).then_some(name));
         match container {
-            // The first twelve digits are what the engines themselves show.
+            // The engines show the first twelve digits.
             Some(id) => Some(id.get(..12).unwrap_or(id)),
             None => [".service", ".scope", ".socket", ".mount"]
                 .iter()
@@ -19,7 +19,7 @@ pub fn of(group: &str) -> Option<&str> {
     })
 }
 
-/// Docker's and Kubernetes' groups without systemd are named by the container's id alone.
+/// Without systemd, Docker and Kubernetes name groups by the container's id alone.
 fn is_container(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_and_containers_are_told_by_their_groups() {
+    fn unit_name_comes_from_group_name() {
         let id = "0123456789abcdef".repeat(4);
         for (group, unit) in [
             ("/system.slice/nginx.service", Some("nginx.service")),

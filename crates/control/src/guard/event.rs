@@ -1,4 +1,4 @@
-//! [`Event`]: what the guard did, for people and for programs.
+//! [`Event`]: an event of the guard, for people and programs.
 
 use std::fmt;
 
@@ -7,67 +7,68 @@ use serde::Serialize;
 
 use super::{Kept, Means};
 
-/// Something that the guard did, or that happened to it.
+/// An action of the guard, or an event that affects it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// What.
+    /// The action.
     #[serde(flatten)]
     pub action: Action,
-    /// What is kept.
+    /// The kind of memory that is kept.
     pub kept: Kept,
-    /// How much of it there was afterwards.
+    /// Its amount afterwards.
     pub kept_bytes: u64,
-    /// How much of it there is to be.
+    /// Its mark.
     pub mark_bytes: u64,
 }
 
-/// What the guard did.
+/// Actions of the guard.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Action {
-    /// It asked a group for memory.
+    /// It reclaimed memory of a group.
     Reclaimed {
         /// The group's name.
         cgroup: String,
-        /// By what.
+        /// The means.
         means: Means,
-        /// How much was wanted.
+        /// The requested amount.
         wanted_bytes: u64,
-        /// How much less is charged to the group.
+        /// The fall of the group's charge.
         reclaimed_bytes: u64,
-        /// By how much what is kept rose.
+        /// The rise of the kept memory.
         gained_bytes: u64,
-        /// Share of the time in which others waited for memory, 0 to 1; `null` where the kernel does not tell.
+        /// Share of the time in which other tasks waited for memory, 0 to 1; `null` if the kernel
+        /// does not report it.
         stall_ratio: Option<f64>,
     },
-    /// It would have, but for the dry run.
+    /// It would reclaim, without the dry run.
     WouldReclaim {
         /// The group's name.
         cgroup: String,
-        /// By what.
+        /// The means.
         means: Means,
-        /// How much was wanted.
+        /// The requested amount.
         wanted_bytes: u64,
     },
-    /// Reclaim does not help, so it waits.
+    /// Reclaim gains little, so it waits.
     BackedOff {
-        /// How long.
+        /// The length of the wait.
         seconds: f64,
-        /// Why, and what would help.
+        /// The reason, and the fix.
         reason: String,
     },
-    /// A limit that it had set is what it was.
+    /// It restored a limit.
     Released {
         /// The file of the limit.
         path: String,
-        /// What it says again.
+        /// The restored value.
         value: String,
     },
-    /// A limit that it had set was changed by somebody else meanwhile, and is theirs.
+    /// Another program changed one of its limits, which is left alone.
     Left {
         /// The file of the limit.
         path: String,
-        /// What it says.
+        /// The current value.
         value: String,
     },
     /// A group is gone.
@@ -110,11 +111,11 @@ impl fmt::Display for Event {
                 write!(f, "would reclaim {wanted} of {cgroup} by {means}")?;
             }
             Action::BackedOff { seconds, reason } => write!(f, "waits {seconds:.0} s: {reason}")?,
-            Action::Released { path, value } => write!(f, "put back {path}: {value}")?,
+            Action::Released { path, value } => write!(f, "restored {path}: {value}")?,
             Action::Left { path, value } => {
                 write!(
                     f,
-                    "left {path} alone: somebody else has set it to {value} meanwhile"
+                    "left {path} alone: another program has set it to {value} meanwhile"
                 )?;
             }
             Action::Gone { cgroup } => write!(f, "{cgroup} is gone")?,

@@ -1,4 +1,4 @@
-//! [`Means`]: what this machine lets a guard do to a group, and doing it.
+//! [`Means`]: means of reclaim of a group, and their use.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -13,25 +13,26 @@ use serde::Serialize;
 use super::{Options, Watched};
 use crate::{Error, Journal, file, reclaim};
 
-/// By what a group's memory is reclaimed.
+/// Means of reclaim of a group's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Means {
-    /// As much as is asked for.
+    /// Reclaims the requested amount.
     #[serde(rename = "memory.reclaim")]
     Reclaim,
-    /// A lower `memory.high`, put back later: lowering it reclaims.
+    /// Lowers `memory.high`, which reclaims, and restores it later.
     #[serde(rename = "memory.high")]
     High,
-    /// All that can be had, stopped when there is enough.
+    /// Reclaims everything, stopped at the target.
     #[serde(rename = "memory.force_empty")]
     ForceEmpty,
-    /// A lower `memory.soft_limit_in_bytes`: the group is the first to be reclaimed when the machine runs out.
+    /// Lowers `memory.soft_limit_in_bytes`: the group is the first to be reclaimed when the machine
+    /// runs out of memory.
     #[serde(rename = "memory.soft_limit_in_bytes")]
     SoftLimit,
 }
 
 impl Means {
-    /// Returns the file that is written to.
+    /// Returns its file.
     #[must_use]
     pub const fn file(self) -> &'static str {
         match self {
@@ -42,16 +43,16 @@ impl Means {
         }
     }
 
-    /// Says whether it is a limit, which has to be put back.
+    /// Whether it is a limit, which must be restored.
     #[must_use]
     pub const fn is_limit(self) -> bool {
         matches!(self, Self::High | Self::SoftLimit)
     }
 
-    /// Finds the best that this group offers.
+    /// Finds the best means of this group.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where there is none, or only a limit that somebody has set.
+    /// [`Error::Unsupported`] if there is none, or only a limit that another program has set.
     pub(crate) fn of(
         hierarchy: &Hierarchy,
         group: &Cgroup,
@@ -72,7 +73,7 @@ impl Means {
                 .is_none()
         {
             return Err(unsupported(
-                "the root group, or one of which is not told how much memory it has: name groups below it, such as \
+                "the root group, or a group whose memory the kernel does not report: name groups below it, for example \
                  system.slice"
                     .to_owned(),
             ));
@@ -82,15 +83,13 @@ impl Means {
             .filter(|means| group.path.join(means.file()).exists());
         if let Some(wanted) = options.means {
             there.find(|means| *means == wanted).ok_or_else(|| {
-                unsupported(format!(
-                    "there is no {wanted} in it; leave the choice to guard"
-                ))
+                unsupported(format!("it has no {wanted}; leave the choice to guard"))
             })?;
         }
         let there = options.means.or_else(|| there.next());
         let Some(means) = there else {
             return Err(unsupported(format!(
-                "there is neither {} nor {} in it: is memory accounted for it? With version 2: echo +memory >{}",
+                "it has neither {} nor {}: is its memory accounted? With version 2: echo +memory >{}",
                 all[0].file(),
                 all[1].file(),
                 group
@@ -102,7 +101,7 @@ impl Means {
         let path = group.path.join(means.file());
         if means.is_limit() && !is_unlimited(&path)? {
             return Err(unsupported(format!(
-                "{} is the means here, and somebody has set it to {}: a limit of an administrator is not \
+                "{} is the only means here, and its value is {}: a limit of an administrator is not \
                  overwritten",
                 path.display(),
                 file::read(&path)?.unwrap_or_default()
@@ -117,10 +116,10 @@ impl Means {
 }
 
 impl Watched {
-    /// The limit that somebody else has set meanwhile, and its file: it is theirs, and not overwritten.
+    /// A limit that another program has set meanwhile, with its file; it is not overwritten.
     ///
     /// # Errors
-    /// What reading says.
+    /// Reading failed.
     pub(crate) fn foreign(&self, journal: &Journal) -> Result<Option<(String, String)>, Error> {
         let path = self.group.path.join(self.means.file());
         if !self.means.is_limit() || journal.holds(&path)? || is_unlimited(&path)? {
@@ -130,8 +129,8 @@ impl Watched {
         Ok(value.map(|value| (path.display().to_string(), value)))
     }
 
-    /// Asks the group for so much; gives how much less is charged to it. Where that can be, it stops early when
-    /// `is_over` says so.
+    /// Reclaims this much of the group; returns the fall of its charge. Stops early when `is_over`
+    /// returns true, if the means can.
     pub(crate) fn take(
         &self,
         hierarchy: &Hierarchy,
@@ -167,21 +166,22 @@ impl fmt::Display for Means {
     }
 }
 
-/// No number of version 1 is larger; it says so rounded down to pages.
+/// Version 1 has no larger number; it reports it rounded down to pages.
 fn is_unlimited(path: &Path) -> Result<bool, Error> {
     let Some(value) = file::read(path)? else {
-        // Gone, which the next look finds out.
+        // A vanished group is found at the next step.
         return Ok(true);
     };
     let number = value.parse::<u64>();
     Ok(value == "max" || number.is_ok_and(|bytes| bytes > i64::MAX as u64 - (1 << 20)))
 }
 
-/// How often it is looked whether there is enough: large folios go at 50 GiB a second, which is 12 MiB.
-const LOOK: Duration = Duration::from_micros(250);
+/// Interval of checks for the target: large folios are reclaimed at 50 GiB a second, which is 12
+/// MiB per interval.
+const CHECK_INTERVAL: Duration = Duration::from_micros(250);
 
-/// Writing to this file takes everything, and returns when nothing is left to take. The kernel stops when the
-/// writer is signalled, so a child writes, which is killed when there is enough.
+/// Writing to this file reclaims everything, and returns at the end. The kernel stops when the
+/// writer gets a signal, so a child writes, which is killed at the target.
 fn force_empty(path: &Path, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
     let failed = |source| Error::io("write 0 to", path, source);
     let mut command = Command::new("/bin/sh");
@@ -195,12 +195,12 @@ fn force_empty(path: &Path, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
     let mut child = command.spawn().map_err(failed)?;
     while child.try_wait().map_err(failed)?.is_none() {
         if is_over() {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = child.kill();
             child.wait().map_err(failed)?;
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     Ok(())
 }

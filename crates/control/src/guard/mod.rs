@@ -1,7 +1,7 @@
 //! [`Guard`]: keeps memory available by reclaiming from chosen groups.
 //!
-//! It takes one step when it is asked to, and never sleeps for longer than that takes: who has the clock and the
-//! signals decides when the next one is.
+//! It makes one step per call and never sleeps longer than a step takes: the caller owns the clock
+//! and the signals, and decides when the next step is due.
 
 mod event;
 mod means;
@@ -19,13 +19,14 @@ use crate::{Error, Journal, Restored};
 pub use event::{Action, Event};
 pub use means::Means;
 
-/// What is kept above the mark.
+/// Kind of memory to keep above the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kept {
-    /// `MemAvailable`: what can be had without swapping. Clean page cache counts, so dropping that changes nothing.
+    /// `MemAvailable`: memory that can be had without swapping. Clean page cache counts, so
+    /// dropping it changes nothing.
     Available,
-    /// `MemFree`: what nobody uses, not even as cache.
+    /// `MemFree`: memory that holds nothing, not even cache.
     Free,
 }
 
@@ -38,37 +39,38 @@ impl fmt::Display for Kept {
     }
 }
 
-/// What a guard is to do.
+/// Options of a guard.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What is kept.
+    /// The kind of memory to keep.
     pub kept: Kept,
-    /// Below this, memory is reclaimed,
+    /// Reclaim starts below this mark,
     pub mark: Bytes,
-    /// until there is so much.
+    /// and stops at this target.
     pub target: Bytes,
-    /// At most so much of a group at a time.
+    /// Maximum to reclaim from a group at a time.
     pub step: Bytes,
-    /// A group that has no more than this is left alone.
+    /// A smaller group is left alone.
     pub leave: Bytes,
-    /// More of the time than this nobody may wait for memory while little comes of it, 0 to 1.
+    /// Maximum share of the time, 0 to 1, in which tasks may wait for memory while reclaim gains
+    /// little.
     pub most_stall: f64,
-    /// By what memory is reclaimed; the best that there is, if it is not said.
+    /// The means of reclaim; `None` for the best of each group.
     pub means: Option<Means>,
-    /// Nothing is written.
+    /// Write nothing.
     pub dry_run: bool,
 }
 
-/// A group, and what can be done to it.
+/// A group with its means of reclaim.
 #[derive(Clone, Debug)]
 pub struct Watched {
     /// The group.
     pub group: Cgroup,
-    /// By what its memory is reclaimed.
+    /// Its means of reclaim.
     pub means: Means,
 }
 
-/// Keeps memory available. Limits that it has set are put back when it is dropped.
+/// Keeps memory available. Restores its limits on drop.
 #[derive(Debug)]
 pub struct Guard {
     kernel: Kernel,
@@ -76,25 +78,25 @@ pub struct Guard {
     options: Options,
     watched: Vec<Watched>,
     journal: Journal,
-    /// How long it waits when reclaim does not help; longer each time.
-    patience: Duration,
+    /// The current wait after a vain reclaim; doubled each time.
+    back_off_time: Duration,
     resting_until: Option<Instant>,
-    /// Since when there has been enough.
+    /// Start of the time above the target.
     enough_since: Option<Instant>,
 }
 
 const SHORTEST_REST: Duration = Duration::from_secs(1);
 const LONGEST_REST: Duration = Duration::from_secs(60);
-/// Limits stay for so long after there is enough, or they would go up and down.
+/// Time to hold limits above the target, so that they do not oscillate.
 const HOLD: Duration = Duration::from_secs(10);
-/// Less than one part in so many of what was wanted is nothing.
+/// A gain below one part in this many of the request counts as nothing.
 const LITTLE: u64 = 8;
 
 impl Guard {
-    /// Looks at what can be done to the groups.
+    /// Finds the means of each group.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for marks that cannot be, [`Error::Unsupported`] for a group to which nothing can be done,
+    /// [`Error::Invalid`] for impossible marks, [`Error::Unsupported`] for a group without means,
     /// with the reason.
     pub fn new(
         kernel: &Kernel,
@@ -115,11 +117,10 @@ impl Guard {
         }
         if options.step.is_zero() || options.mark.is_zero() {
             let what = "a mark or a step of 0".to_owned();
-            return wrong(what, "nothing would ever be done".to_owned());
+            return wrong(what, "guard would never act".to_owned());
         }
         if groups.is_empty() {
-            let problem =
-                "name one from which memory may be taken, such as system.slice".to_owned();
+            let problem = "name a group to reclaim from, for example system.slice".to_owned();
             return wrong("no control group".to_owned(), problem);
         }
         let watched = groups
@@ -135,7 +136,7 @@ impl Guard {
             options,
             watched,
             journal,
-            patience: SHORTEST_REST,
+            back_off_time: SHORTEST_REST,
             resting_until: None,
             enough_since: None,
         };
@@ -143,16 +144,16 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Returns the groups that it may take memory from, and by what.
+    /// Returns the groups with their means of reclaim.
     #[must_use]
     pub fn watched(&self) -> &[Watched] {
         &self.watched
     }
 
-    /// Returns how much there is of what is kept.
+    /// Returns the amount of the kept memory.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the kernel does not tell.
+    /// [`Error::Unsupported`] if the kernel does not report it.
     pub fn kept(&self) -> Result<Bytes, Error> {
         let memory = self.kernel.meminfo()?;
         match self.options.kept {
@@ -165,14 +166,14 @@ impl Guard {
         }
     }
 
-    /// Returns how long nothing can happen that needs a step: the more there is above the mark, the longer.
+    /// Returns the time until the next step is due: longer the more memory there is above the mark.
     ///
     /// # Errors
     /// As [`Guard::kept`].
     pub fn pause(&self) -> Result<Duration, Error> {
         const SHORTEST: Duration = Duration::from_millis(100);
         const LONGEST: Duration = Duration::from_secs(3);
-        /// Nothing takes memory faster than this in a second.
+        /// No load allocates faster than this, in bytes per second.
         const FASTEST: f64 = 4e9;
         if let Some(until) = self.resting_until {
             return Ok(until
@@ -183,10 +184,10 @@ impl Guard {
         Ok(Duration::from_secs_f64(spare.0 as f64 / FASTEST).clamp(SHORTEST, LONGEST))
     }
 
-    /// Looks how much there is, and does what has to be done once. `cancel` ends it early.
+    /// Reads the amount of memory, and makes one step. `cancel` ends it early.
     ///
     /// # Errors
-    /// What reading and writing say. A group that is gone is no error, unless it was the last.
+    /// Reading or writing failed, or the last group is gone.
     pub fn step(&mut self, cancel: &AtomicBool) -> Result<Vec<Event>, Error> {
         let kept = self.kept()?;
         if kept >= self.options.mark {
@@ -203,14 +204,14 @@ impl Guard {
         self.take(kept, cancel)
     }
 
-    /// There is enough: limits that have held for long enough go.
+    /// Above the target: restores limits that have held long enough.
     fn rest(&mut self, kept: Bytes) -> Result<Vec<Event>, Error> {
         self.resting_until = None;
         if kept < self.options.target {
             self.enough_since = None;
             return Ok(Vec::new());
         }
-        self.patience = SHORTEST_REST;
+        self.back_off_time = SHORTEST_REST;
         if self.enough_since.get_or_insert_with(Instant::now).elapsed() < HOLD {
             return Ok(Vec::new());
         }
@@ -226,23 +227,25 @@ impl Guard {
             .min(self.options.step);
         let mut events = Vec::new();
         if self.options.kept == Kept::Available && self.kernel.meminfo()?.swap_free.is_zero() {
-            // What could be taken is clean cache, which is available already: it would be dropped for nothing.
-            let reason = "there is no free swap, so only page cache could be dropped, which counts as available \
+            // Only clean cache could be reclaimed, which is available already: dropping it would
+            // gain nothing.
+            let reason =
+                "no free swap, so only page cache could be dropped, which counts as available \
                           already: add swap, or keep memory that is not even cache (`--of free`)"
-                .to_owned();
+                    .to_owned();
             events.push(self.back_off(reason)?);
             return Ok(events);
         }
         let Some((watched, spare)) = self.richest(&mut events)? else {
             let reason = format!(
-                "no group has more than the {} that it is left",
+                "no group has more than the {} of --leave",
                 self.options.leave
             );
             events.push(self.back_off(reason)?);
             return Ok(events);
         };
         if let Some((path, value)) = watched.foreign(&self.journal)? {
-            self.leave_out(&watched, "has a limit of somebody else's now")?;
+            self.leave_out(&watched, "has a limit that another program has set")?;
             events.push(self.event(Action::Left { path, value })?);
             return Ok(events);
         }
@@ -255,7 +258,7 @@ impl Guard {
                 means,
                 wanted_bytes,
             })?);
-            // Nothing came of it, so it would be said again at once.
+            // A step without gain would repeat at once.
             self.resting_until = Some(Instant::now() + SHORTEST_REST);
             return Ok(events);
         }
@@ -268,7 +271,7 @@ impl Guard {
                 Kept::Free => Some(memory.free),
                 Kept::Available => memory.available,
             });
-            // Who cannot know any more stops.
+            // Without a reading, it stops.
             now.is_none_or(|now| now >= enough) || cancel.load(Ordering::Acquire)
         };
         let reclaimed = watched.take(&self.hierarchy, wanted, &mut self.journal, &is_over);
@@ -297,20 +300,19 @@ impl Guard {
             stall_ratio: stall,
         })?);
         if means == Means::SoftLimit {
-            let reason =
-                "a soft limit is heeded when the whole machine runs out of memory, not before"
-                    .to_owned();
+            let reason = "a soft limit takes effect only when the whole machine runs out of memory"
+                .to_owned();
             events.push(self.back_off(reason)?);
             return Ok(events);
         }
         match self.is_vain(wanted, reclaimed, gained, stall) {
             Some(reason) => events.push(self.back_off(reason)?),
-            None => self.patience = SHORTEST_REST,
+            None => self.back_off_time = SHORTEST_REST,
         }
         Ok(events)
     }
 
-    /// Why more of the same would do harm or nothing; `None` where it helps.
+    /// Reason why more reclaim would do harm or gain nothing; `None` if it helps.
     fn is_vain(
         &self,
         wanted: Bytes,
@@ -320,31 +322,32 @@ impl Guard {
     ) -> Option<String> {
         if stall.is_some_and(|stall| stall > self.options.most_stall) && gained.0 < wanted.0 / 2 {
             return Some(format!(
-                "others waited for memory for {:.0} % of the time, and only {gained} of {wanted} came of it: what is \
+                "other tasks waited for memory {:.0} % of the time for a gain of only {gained} of {wanted}: what is \
                  taken is read in again at once",
                 stall.unwrap_or_default() * 100.0
             ));
         }
         if reclaimed.0 < wanted.0 / LITTLE {
             return Some(format!(
-                "only {reclaimed} of {wanted} could be taken: the rest is in use, locked, or has no swap to go to"
+                "only {reclaimed} of {wanted} could be reclaimed: the rest is in use, locked, or has no swap to go to"
             ));
         }
         if gained.0 < wanted.0 / LITTLE {
             return Some(match self.options.kept {
                 Kept::Available => format!(
-                    "taking {reclaimed} made only {gained} more available: clean page cache counts as available \
+                    "reclaiming {reclaimed} made only {gained} more available: clean page cache counts as available \
                      already (`--of free` keeps memory that is not even cache)"
                 ),
                 Kept::Free => format!(
-                    "taking {reclaimed} made only {gained} more free: others took it at once"
+                    "reclaiming {reclaimed} made only {gained} more free: other programs allocated it at once"
                 ),
             });
         }
         None
     }
 
-    /// The group that has most to give, and how much that is; those that are gone are left out from now on.
+    /// The group with most reclaimable memory, and the amount; groups that are gone are left out
+    /// from now on.
     fn richest(&mut self, events: &mut Vec<Event>) -> Result<Option<(Watched, Bytes)>, Error> {
         let mut best: Option<(Watched, Bytes)> = None;
         for watched in self.watched.clone() {
@@ -367,7 +370,7 @@ impl Guard {
         self.event(Action::Gone { cgroup })
     }
 
-    /// Asks this group for nothing any more.
+    /// Excludes this group from now on.
     fn leave_out(&mut self, watched: &Watched, why: &str) -> Result<(), Error> {
         self.watched
             .retain(|other| other.group.path != watched.group.path);
@@ -375,7 +378,7 @@ impl Guard {
             true => Err(Error::Invalid {
                 what: watched.group.name.clone(),
                 problem: format!(
-                    "the last of the control groups {why}: there is nothing left to take memory from"
+                    "the last of the control groups {why}: no group is left to reclaim from"
                 ),
             }),
             false => Ok(()),
@@ -383,9 +386,9 @@ impl Guard {
     }
 
     fn back_off(&mut self, reason: String) -> Result<Event, Error> {
-        let rest = self.patience;
+        let rest = self.back_off_time;
         self.resting_until = Some(Instant::now() + rest);
-        self.patience = (rest * 2).min(LONGEST_REST);
+        self.back_off_time = (rest * 2).min(LONGEST_REST);
         self.event(Action::BackedOff {
             seconds: rest.as_secs_f64(),
             reason,
@@ -431,10 +434,10 @@ impl Guard {
         }
     }
 
-    /// Puts every limit back that it has set, and says so.
+    /// Restores every limit that it has set, and returns the events.
     ///
     /// # Errors
-    /// The first that could not be put back; it stays in the state file.
+    /// The first limit that could not be restored; it stays in the state file.
     pub fn end(mut self) -> Result<Vec<Event>, Error> {
         let restored = self.journal.restore()?;
         self.told(restored)

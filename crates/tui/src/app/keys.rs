@@ -1,4 +1,4 @@
-//! What a key does, by what lies on top.
+//! The effect of a key, by the topmost pane.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -8,13 +8,14 @@ use crate::filter::Filter;
 use crate::pane::Pane;
 
 impl App {
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, event: KeyEvent) {
         if event.kind == KeyEventKind::Release {
             return;
         }
         if event.modifiers.contains(KeyModifiers::ALT) {
-            // A terminal sends Alt as Esc before the key, so that Esc and a key right after it look the same.
+            // A terminal sends Alt as Esc before the key, so that Esc followed at once by a key
+            // looks the same.
             self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
             let modifiers = event.modifiers - KeyModifiers::ALT;
             return self.key(KeyEvent::new(event.code, modifiers));
@@ -23,7 +24,7 @@ impl App {
         let is_quit =
             event.modifiers.contains(KeyModifiers::CONTROL) && asked == Some(Action::Quit);
         if is_quit || asked == Some(Action::Suspend) {
-            // These hold wherever one is, or a question could not be escaped.
+            // These are valid everywhere, otherwise a question could not be left.
             return self.act(asked.unwrap_or(Action::Quit));
         }
         match self.panes.last() {
@@ -79,16 +80,16 @@ impl App {
         self.try_filter();
     }
 
-    /// Adds what was pasted to the filter that is being typed.
+    /// Adds pasted text to the filter being typed.
     pub(crate) fn paste_filter(&mut self, pasted: &str) {
         if let Some(Pane::Filter { text, .. }) = self.panes.last_mut() {
-            // A new line is no key here.
+            // A pasted newline is not a key.
             push_some(text, pasted.chars().filter(|letter| !letter.is_control()));
             self.try_filter();
         }
     }
 
-    /// Filters by what is typed so far, if it is a filter.
+    /// Applies the text so far, if it is a valid filter.
     fn try_filter(&mut self) {
         let Some(Pane::Filter { text, wrong, .. }) = self.panes.last_mut() else {
             return;
@@ -135,14 +136,14 @@ impl App {
         }
     }
 
-    /// Moves in a pane of text.
+    /// Scrolls a text pane.
     fn in_text(&mut self, asked: Option<Action>) {
         let page = self.areas.body.height.max(1) as usize;
         let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = self.panes.last_mut()
         else {
             return;
         };
-        // How far one can go is known when it is drawn.
+        // The end is known only when drawing.
         match asked {
             Some(Action::Down) => *scroll += 1,
             Some(Action::Up) => *scroll = scroll.saturating_sub(1),
@@ -160,7 +161,7 @@ impl App {
     }
 }
 
-/// Longer than any filter that somebody means; each letter more is looked for in every row.
+/// Longer than any useful filter; each letter more is searched for in every row.
 const LONGEST_FILTER: usize = 1024;
 
 fn push_some(text: &mut String, letters: impl Iterator<Item = char>) {

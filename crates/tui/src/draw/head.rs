@@ -1,4 +1,4 @@
-//! The machine's numbers, and what became of them.
+//! The machine's numbers, and their history.
 
 use cachewise_model::{Count, Exactness, Measured, Value, field};
 use ratatui::layout::Rect;
@@ -10,7 +10,7 @@ use crate::app::{App, Beat};
 use crate::look::{cut_path, width};
 use crate::number::{Scale, bytes, clock, plain, ratio};
 
-/// Draws so many lines.
+/// Draws this many lines.
 pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect, lines: u16) {
     if lines == 0 {
         return;
@@ -34,7 +34,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let program = match &app.setup.recorded {
         Some(recorded) => {
             let name = crate::number::visible(&recorded.name);
-            // A long path leaves room for when and where.
+            // A long path leaves room for scope and time.
             let name = cut_path(&name, usize::from(area.width / 3));
             format!("cachewise report {name}")
         }
@@ -95,7 +95,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// Numbers with their names; what has no room is left out, the least telling first.
+/// Numbers with their names; those that do not fit are omitted, the least important first.
 fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let look = app.setup.look;
     let Some(stretch) = &app.shown else {
@@ -120,7 +120,7 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let hit = part("reuse_ratio");
     let io = part("psi_io_some_ratio");
     let memory = part("psi_memory_some_ratio");
-    // Name, short name, number, rank: the highest goes first.
+    // Name, short name, number, rank: the highest is omitted first.
     let mut parts = vec![
         ("Cached", "Cached", size(stretch.system.cached_bytes), 0),
         ("Buffers", "Buf", size(stretch.system.buffers_bytes), 5),
@@ -167,7 +167,7 @@ fn shown(text: Measured<String>) -> String {
     }
 }
 
-/// What a number was, the latest to the right, in parts of the largest shown.
+/// History of a number, the latest on the right, relative to the largest shown.
 fn trail(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -192,7 +192,7 @@ fn trail(
         None => String::new(),
     };
     canvas.text(area.x, y, end, name, look.dim());
-    // One place for both lines, so that their bars stand under each other.
+    // The same column for both lines, so that their bars align.
     let bars = area.x + 16;
     canvas.right(area.x + 7, y, (bars - 1).min(end), &latest, look.bold());
     let room = usize::from(end.saturating_sub(bars + 13));

@@ -1,4 +1,4 @@
-//! Text over the whole of a view, and menus.
+//! Text panes over the whole view, and menus.
 
 use cachewise_model::{Severity, escaped};
 use cachewise_view::length;
@@ -8,12 +8,12 @@ use ratatui::style::Style;
 use super::Canvas;
 use crate::action::{BINDINGS, Scene};
 use crate::app::App;
-use crate::findings::Found;
+use crate::findings::RecentFindings;
 use crate::look::width;
 use crate::number::Numbers;
 use crate::pane::Pane;
 
-/// Draws a pane of text, and keeps its scroll where there is text.
+/// Draws a text pane, and limits its scroll to the text.
 pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: Rect) {
     let columns = usize::from(area.width);
     let lines = match &app.panes[place] {
@@ -24,7 +24,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
     app.areas.body = area;
     app.areas.columns.clear();
     let is_cut = lines.len() > usize::from(area.height);
-    // The last line says where one is.
+    // The last line shows the position.
     let height = usize::from(area.height) - usize::from(is_cut);
     let Some(Pane::Help { scroll } | Pane::Findings { scroll, .. }) = app.panes.get_mut(place)
     else {
@@ -44,7 +44,7 @@ pub(super) fn text(app: &mut App, place: usize, canvas: &mut Canvas<'_>, area: R
 
 pub(super) type Lines = Vec<(String, Style)>;
 
-/// The table of keys, and of the columns that are here.
+/// The table of keys, and of the visible columns.
 fn help(app: &App, columns: usize) -> Lines {
     let look = app.setup.look;
     let mut lines: Lines = Vec::new();
@@ -53,7 +53,7 @@ fn help(app: &App, columns: usize) -> Lines {
     let mut category = None;
     let here = BINDINGS.iter().filter(|binding| app.offers(binding));
     let mut ordered: Vec<_> = here.collect();
-    // The order of the table serves the search; headings stand together.
+    // The table is ordered for the search; the pane groups it by heading.
     ordered.sort_by_key(|binding| {
         BINDINGS
             .iter()
@@ -91,13 +91,13 @@ fn help(app: &App, columns: usize) -> Lines {
     }
     lines.push((String::new(), look.plain()));
     lines.push((
-        "Mouse: the wheel moves, a click on a heading sorts, on a row goes there".into(),
+        "Mouse: the wheel scrolls, a click on a heading sorts, a click on a row selects it".into(),
         look.plain(),
     ));
     lines
 }
 
-fn findings(app: &App, found: &Found, columns: usize) -> Lines {
+fn findings(app: &App, found: &RecentFindings, columns: usize) -> Lines {
     let look = app.setup.look;
     let over = found.over;
     let title = match (over.is_zero(), app.setup.scene) {
@@ -119,7 +119,7 @@ fn findings(app: &App, found: &Found, columns: usize) -> Lines {
         }
         None if found.findings.is_empty() => {
             lines.push((String::new(), look.plain()));
-            lines.push(("nothing that would be worth a change".into(), look.plain()));
+            lines.push(("no findings".into(), look.plain()));
         }
         None => {}
     }
@@ -143,7 +143,7 @@ fn findings(app: &App, found: &Found, columns: usize) -> Lines {
             .figures
             .iter()
             .map(|(name, value)| {
-                // Pages are told by their name, the rest by their value.
+                // Pages keep the name of their unit, other figures show it in their value.
                 let name = ["_bytes", "_seconds", "_ratio"]
                     .iter()
                     .find_map(|unit| name.strip_suffix(unit))
@@ -185,7 +185,7 @@ fn findings(app: &App, found: &Found, columns: usize) -> Lines {
 
 fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
     use cachewise_model::Measured;
-    // The figures' names say pages.
+    // The figures' names contain "pages".
     let numbers = Numbers {
         scale: crate::number::Scale::Pages,
         ..numbers
@@ -197,7 +197,7 @@ fn figure(numbers: Numbers, value: &cachewise_model::Value) -> String {
     }
 }
 
-/// A text behind its head, on as many lines as it takes, each under the first.
+/// A text behind its heading, wrapped and aligned.
 pub(super) fn push_wrapped(
     lines: &mut Lines,
     head: &str,
@@ -206,7 +206,7 @@ pub(super) fn push_wrapped(
     style: Style,
 ) {
     let indent = match width(head) {
-        // Too narrow for two columns: under each other, then.
+        // Too narrow for two columns: the text goes below its heading.
         wide if wide > 0 && wide + 12 > columns => {
             lines.push((head.trim_end().to_owned(), style));
             4.min(columns / 4)

@@ -1,4 +1,4 @@
-//! A list of rows, with what stands above it.
+//! A list of rows, with the lines above it.
 
 use cachewise_model::{FileRow, ProcessRow};
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use crate::listing::{Kind, Listing};
 use crate::look::{cut, cut_path, width};
 use crate::pane::{Details, Pane};
 
-/// Draws the list that has the keys.
+/// Draws the list with the keyboard focus.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     if area.is_empty() {
         return;
@@ -51,11 +51,11 @@ fn details(app: &App) -> Option<&Details> {
     })
 }
 
-/// The columns that have room, each with where it is: from, to, and its place among all.
+/// The columns that fit, each with its position: start, end, and index among all.
 fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize))> {
     let mut columns = listing.columns.clone();
     if let Some(sorted) = columns.get_mut(listing.sort) {
-        // Its arrow has a place of its own: between two headings it would be anybody's.
+        // The arrow has a column of its own: between two headings it would be ambiguous.
         sorted.width += 1;
     }
     let columns = fitting(&columns, usize::from(area.width));
@@ -80,7 +80,7 @@ fn shown_columns(listing: &Listing, area: Rect) -> Vec<(Column, (u16, u16, usize
         .collect()
 }
 
-/// The views, and how this one is looked at.
+/// The views, and the state of this one.
 fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let look = app.setup.look;
     let end = area.right();
@@ -105,7 +105,7 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         }
     }
     if x + 1 < end {
-        // Half a word says nothing: what has no room goes, the last first.
+        // Omit whole states that do not fit, the last first.
         let room = usize::from(end - x - 1);
         let mut state = state.as_str();
         while let (true, Some(place)) = (width(state) > room, state.rfind("  ")) {
@@ -120,7 +120,7 @@ fn state(app: &App, listing: &Listing, area: Rect) -> String {
     let columns = shown_columns(listing, area);
     let is_seen = columns.iter().any(|(_, span)| span.2 == listing.sort);
     if let (Some(column), false) = (listing.columns.get(listing.sort), is_seen) {
-        // The order of rows is puzzling where nobody sees what it is by.
+        // If the sort column is hidden, the screen names it.
         let arrow = app.setup.look.arrow(listing.reverse);
         parts.push(format!("by {}{arrow}", column.field.header));
     }
@@ -143,7 +143,7 @@ fn state(app: &App, listing: &Listing, area: Rect) -> String {
     parts.join("  ")
 }
 
-/// Title and facts of details; returns how many lines they take.
+/// Title and facts of details; returns their number of lines.
 fn facts(app: &App, details: &Details, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let look = app.setup.look;
     let end = area.right();
@@ -154,7 +154,7 @@ fn facts(app: &App, details: &Details, canvas: &mut Canvas<'_>, area: Rect) -> u
     if x + 1 < end {
         canvas.right(x + 1, area.y, end, &state, look.dim());
     }
-    // A long list has more to tell than facts.
+    // A long list needs the room more than facts.
     let most = area.height.saturating_sub(5).min(3);
     let (mut x, mut y) = (area.x, area.y + 1);
     for (name, fact) in &details.facts {
@@ -253,7 +253,7 @@ fn rows(app: &App, columns: &[(Column, (u16, u16, usize))], canvas: &mut Canvas<
     }
 }
 
-/// The name of a line, with its place in the tree before it.
+/// The name of a line, indented by its depth in the tree.
 fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
     let Some(node) = listing.node(line) else {
         return String::new();
@@ -265,7 +265,7 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
             _ => cut_path(&name, room),
         };
     }
-    // Deep below, the name is worth more than how deep.
+    // At great depth, show the name rather than the indentation.
     let indent = (depth * 2).min(room / 2);
     let mark = match (node.below.is_empty(), listing.is_folded(node)) {
         (true, _) => "  ",
@@ -280,7 +280,7 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
     format!("{}{mark}{name}", " ".repeat(indent))
 }
 
-/// Nothing is no answer: why there is nothing.
+/// The reason for an empty list.
 fn why_empty(app: &App) -> String {
     let listing = app.listing();
     if !listing.items().is_empty() {
@@ -302,22 +302,22 @@ fn why_empty(app: &App) -> String {
     };
     match (&app.setup.recorded, app.setup.backend.exact, details(app)) {
         (Some(recorded), _, Some(details)) => why_not_recorded(app, recorded, &details.of),
-        (None, _, Some(_)) => "nothing in this stretch".into(),
+        (None, _, Some(_)) => "no activity in this interval".into(),
         (Some(_), false, None) => {
-            probe("recorded without the probe, which alone knows who did what")
+            probe("recorded without the probe: no counts by process and file")
         }
-        (None, false, None) => probe("only the probe knows who did what"),
-        (Some(_), true, None) => "nobody used the page cache in this sample".into(),
-        (None, true, None) => "nobody has used the page cache".into(),
+        (None, false, None) => probe("only the probe counts by process and file"),
+        (Some(_), true, None) => "no use of the page cache in this sample".into(),
+        (None, true, None) => "no use of the page cache yet".into(),
     }
 }
 
-/// Why a recording has no parts of a thing: they were never kept, or not by name.
+/// The reason why a recording has no parts of an object: they were not recorded, or not by name.
 fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
     let shown = app.shown.as_deref();
     let (what, has_others) = match of {
-        Key::Process(_) | Key::File { .. } | Key::Nobody => {
-            return "who used which file is not recorded: `cachewise top` shows it live, `cachewise run -- \
+        Key::Process(_) | Key::File { .. } | Key::Unattributed => {
+            return "use of files by process is not recorded: `cachewise top` shows it live, `cachewise run -- \
                     COMMAND` tells it of a command"
                 .into();
         }
@@ -336,6 +336,6 @@ fn why_not_recorded(app: &App, recorded: &Recorded, of: &Key) -> String {
              `cachewise record --top N` keeps more by name",
             recorded.top
         ),
-        false => format!("no {what} of it did anything in this sample"),
+        false => format!("no {what} of it was active in this sample"),
     }
 }

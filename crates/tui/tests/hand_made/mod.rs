@@ -1,4 +1,4 @@
-//! Stretches made by hand, and a screen to look at.
+//! Made-up intervals, and a screen to inspect.
 
 #![allow(dead_code)]
 
@@ -16,7 +16,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use ratatui::style::Color;
 
-/// How the views of the tests begin.
+/// The setup of a live view.
 pub fn setup() -> Setup {
     Setup {
         scene: Scene::Live,
@@ -42,7 +42,7 @@ pub fn setup() -> Setup {
     }
 }
 
-/// How the views of a recording begin.
+/// The setup of a recording's view.
 pub fn recorded(top: u64) -> Setup {
     Setup {
         scene: Scene::Recording,
@@ -55,7 +55,7 @@ pub fn recorded(top: u64) -> Setup {
     }
 }
 
-/// The row of all that have none of their own.
+/// The row of all processes without a row of their own.
 pub fn process_without_a_name() -> ProcessRow {
     ProcessRow {
         command: Measured::not_offered("summed up"),
@@ -64,7 +64,7 @@ pub fn process_without_a_name() -> ProcessRow {
     }
 }
 
-/// A ledger of reads.
+/// Counters of reads.
 pub fn reads(pages: u64, misses: u64) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequestedPages, pages);
@@ -74,7 +74,7 @@ pub fn reads(pages: u64, misses: u64) -> Ledger {
     ledger
 }
 
-/// A process that runs.
+/// A running process.
 pub fn process(pid: u32, ppid: u32, command: &str, cgroup: &str, ledger: Ledger) -> ProcessRow {
     ProcessRow {
         pid,
@@ -90,7 +90,7 @@ pub fn process(pid: u32, ppid: u32, command: &str, cgroup: &str, ledger: Ledger)
     }
 }
 
-/// A file that is there.
+/// An existing file.
 pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
     FileRow {
         path: Measured::Exact(path.into()),
@@ -106,7 +106,7 @@ pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
     }
 }
 
-/// Nobody did anything in a second.
+/// A second without activity.
 pub fn quiet() -> Stretch {
     let gauge = |bytes: u64| Measured::Exact(bytes);
     Stretch {
@@ -133,8 +133,8 @@ pub fn quiet() -> Stretch {
     }
 }
 
-/// `dd` misses 256 of 2,048 pages of b; `cat` hits 8,192 of a and of b; the shell that started both does
-/// nothing.
+/// `dd` misses 256 of 2,048 pages of b; `cat` hits 8,192 of a and of b; their parent, the shell, is
+/// idle.
 pub fn busy(seconds: u64) -> Stretch {
     let mut stretch = quiet();
     stretch.elapsed = Duration::from_secs(seconds);
@@ -196,7 +196,7 @@ pub fn busy(seconds: u64) -> Stretch {
     stretch
 }
 
-/// One process that misses so many pages.
+/// A process that misses this many pages.
 pub fn one_process(name: &str, misses: u64) -> Stretch {
     let mut stretch = quiet();
     stretch.processes = vec![process(7, 1, name, "/", reads(misses, misses))];
@@ -204,7 +204,7 @@ pub fn one_process(name: &str, misses: u64) -> Stretch {
     stretch
 }
 
-/// A file that is read around the cache.
+/// A file read by direct I/O.
 pub fn direct(bytes: u64) -> Stretch {
     let mut stretch = busy(1);
     let mut ledger = Ledger::default();
@@ -216,7 +216,7 @@ pub fn direct(bytes: u64) -> Stretch {
     stretch
 }
 
-/// So many processes, each with a file; the n-th misses n pages.
+/// This many processes, each with a file; the n-th misses n pages.
 pub fn many(count: u32) -> Stretch {
     let mut stretch = quiet();
     for number in 0..count {
@@ -249,7 +249,7 @@ pub fn key(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
     KeyEvent::new(code, modifiers)
 }
 
-/// A view on a screen of its own.
+/// A view with its screen.
 pub struct View {
     pub app: App,
     terminal: Terminal<TestBackend>,
@@ -325,7 +325,7 @@ impl View {
         self.draw()
     }
 
-    /// What was asked of the outside since the last call.
+    /// Requests to the outside since the last call.
     pub fn requests(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.requests)
     }
@@ -356,7 +356,7 @@ impl View {
         self.lines().iter().any(|line| line.contains(text))
     }
 
-    /// The n-th line under the headings.
+    /// The n-th line below the headings.
     pub fn row(&self, number: usize) -> String {
         let lines = self.lines();
         let heads = ["PID", "PATH", "CGROUP", "MISSED"];
@@ -370,7 +370,7 @@ impl View {
             .unwrap_or_default()
     }
 
-    /// Where a text is.
+    /// The position of a text.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, line) in self.lines().iter().enumerate() {
             if let Some(byte) = line.find(text) {
@@ -381,7 +381,7 @@ impl View {
         panic!("{text} is on the screen: {self}");
     }
 
-    /// The colours on the screen once there is something to see.
+    /// The colours of a screen with data.
     pub fn colours(mut self) -> Vec<Color> {
         self.feed(busy(1)).feed(busy(1));
         let cells = self.terminal.backend().buffer().content();

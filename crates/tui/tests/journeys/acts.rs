@@ -1,4 +1,4 @@
-//! Acting on the cache: asked first, said as a command, or refused.
+//! Operations on the cache: confirmed first, shown as a command, or refused.
 
 use cachewise_tui::{Answer, Request, Scene, Verb};
 use ratatui::crossterm::event::KeyCode;
@@ -6,12 +6,12 @@ use ratatui::crossterm::event::KeyCode;
 use crate::hand_made::*;
 
 #[test]
-fn acts_ask_first_and_say_their_command() {
+fn operations_ask_first_and_show_their_command() {
     let mut view = View::new(120, 24);
     view.feed(busy(1)).key('2').key('e');
     assert!(
         view.shows("evict /srv/data/b, 64.0 MiB in all? y/N"),
-        "what would be done: {view}"
+        "the question: {view}"
     );
     assert!(
         view.shows("cachewise evict /srv/data/b"),
@@ -25,14 +25,14 @@ fn acts_ask_first_and_say_their_command() {
     view.key('e').control('y');
     assert!(
         view.requests().is_empty() && view.shows("nothing was done"),
-        "a key beside y is no yes: {view}"
+        "a key other than y means no: {view}"
     );
     view.key('e').key('y');
     let requests = view.requests();
     let [Request::Act(act)] = &requests[..] else {
         panic!("one act: {requests:?}");
     };
-    assert_eq!(act.verb, Verb::Evict, "the one that was asked for");
+    assert_eq!(act.verb, Verb::Evict, "the requested one");
     assert_eq!(
         act.files[0].inode, 12,
         "on the file itself, not only its name"
@@ -44,11 +44,11 @@ fn acts_ask_first_and_say_their_command() {
     assert_eq!(view.requests(), [Request::Cancel], "Esc stops it");
     view.answer(Answer::Acted(
         act.clone(),
-        Ok("64.0 MiB went, 0 B stayed".into()),
+        Ok("64.0 MiB evicted, 0 B stayed".into()),
     ));
     assert!(
-        view.shows("evict: 64.0 MiB went, 0 B stayed   cachewise evict /srv/data/b"),
-        "what came of it, and how to say it in a shell: {view}"
+        view.shows("evict: 64.0 MiB evicted, 0 B stayed   cachewise evict /srv/data/b"),
+        "the result, and the command for a shell: {view}"
     );
     view.answer(Answer::Acted(act.clone(), Err("permission denied".into())));
     assert!(
@@ -58,7 +58,7 @@ fn acts_ask_first_and_say_their_command() {
 }
 
 #[test]
-fn acts_on_a_process_are_on_its_files() {
+fn operation_on_a_process_covers_its_files() {
     let mut view = View::new(120, 24);
     view.feed(busy(1)).key('j').key('w');
     assert!(
@@ -67,18 +67,18 @@ fn acts_on_a_process_are_on_its_files() {
     );
     view.key('n').key('3').key('w');
     assert!(
-        view.shows("choose a file"),
-        "groups cannot be acted on: {view}"
+        view.shows("select a file"),
+        "groups have no operations: {view}"
     );
 }
 
 #[test]
-fn readonly_and_recordings_cannot_act() {
+fn readonly_and_recordings_refuse_operations() {
     let mut view = View::with(120, 24, |setup| setup.readonly = true);
     view.feed(busy(1)).key('2').key('e');
     assert!(
         view.shows("evict is off: started with --readonly"),
-        "it is said: {view}"
+        "the reason is shown: {view}"
     );
     assert!(view.requests().is_empty(), "and nothing is done");
     assert!(!view.shows("w warm"), "nor offered: {view}");
@@ -86,6 +86,6 @@ fn readonly_and_recordings_cannot_act() {
     view.feed(busy(1)).key('2').key('e');
     assert!(
         view.shows("has no meaning here"),
-        "nobody acts on the past: {view}"
+        "a recording has no operations: {view}"
     );
 }

@@ -1,8 +1,8 @@
-//! Journeys: keys, stretches and answers in; what is on the screen and what is asked of the outside, out.
+//! Journeys: keys, intervals and answers go in; the screen and requests to the outside come out.
 //!
 //! # Layout
-//! - `views`, `rows`, `panes`, `acts`, `screens`, `recordings`: what one goes through.
-//! - `hand_made`: stretches, and a screen to look at.
+//! - `views`, `rows`, `panes`, `acts`, `screens`, `recordings`: the journeys.
+//! - `hand_made`: intervals, and a screen to inspect.
 
 mod acts;
 #[path = "../hand_made/mod.rs"]

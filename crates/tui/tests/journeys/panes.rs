@@ -1,4 +1,4 @@
-//! What lies over a view: details, help, findings.
+//! Panes over a view: details, help, findings.
 
 use cachewise_model::{Ledger, Measured, Missing, Residency};
 use cachewise_tui::{Answer, BINDINGS, Request, Scene};
@@ -7,17 +7,17 @@ use ratatui::crossterm::event::KeyCode;
 use crate::hand_made::*;
 
 #[test]
-fn details_of_a_process_are_its_files_with_residency() {
+fn details_of_a_process_list_its_files_with_residency() {
     let mut view = View::new(120, 24);
     view.feed(busy(1)).code(KeyCode::Enter);
-    assert!(view.shows("files of dd (1002)"), "whose: {view}");
+    assert!(view.shows("files of dd (1002)"), "the process: {view}");
     assert!(view.row(0).contains("/srv/data/b"), "which: {view}");
     let asked = view.requests();
     let files = asked.iter().find_map(|request| match request {
         Request::Residency(files) => Some(files.clone()),
         _ => None,
     });
-    let files = files.expect("what is resident is asked for");
+    let files = files.expect("residency is requested");
     let half = Residency {
         file_pages: Measured::Exact(100),
         resident_pages: Measured::Exact(50),
@@ -29,7 +29,7 @@ fn details_of_a_process_are_its_files_with_residency() {
         Request::CommandLines(names) => Some(names[0]),
         _ => None,
     });
-    let process = process.expect("its arguments are asked for");
+    let process = process.expect("its arguments are requested");
     let line = Measured::Exact("dd if=/srv/data/b".to_owned());
     view.answer(Answer::CommandLines(vec![(process, line)]));
     assert!(view.shows("command dd if=/srv/data/b"), "in words: {view}");
@@ -39,13 +39,13 @@ fn details_of_a_process_are_its_files_with_residency() {
         "deeper: {view}"
     );
     assert!(
-        view.row(0).contains("dd") && view.shows("nobody in"),
+        view.row(0).contains("dd") && view.shows("(no single"),
         "by whom: {view}"
     );
     view.feed(quiet());
     assert!(
         view.shows("as it was last"),
-        "what has ended stays to be seen: {view}"
+        "an ended process stays visible: {view}"
     );
     view.code(KeyCode::Esc);
     assert!(
@@ -60,7 +60,7 @@ fn details_of_a_process_are_its_files_with_residency() {
 }
 
 #[test]
-fn details_of_groups_and_devices_are_their_processes_and_files() {
+fn details_of_groups_and_devices_list_processes_and_files() {
     let mut view = View::new(120, 24);
     view.feed(busy(1)).key('3').text("j").code(KeyCode::Enter);
     assert!(view.shows("processes in /"), "of a group: {view}");
@@ -72,7 +72,7 @@ fn details_of_groups_and_devices_are_their_processes_and_files() {
 }
 
 #[test]
-fn help_has_every_key_of_the_table() {
+fn help_lists_every_binding() {
     let mut view = View::new(120, 200);
     view.feed(busy(1)).key('?');
     for binding in BINDINGS
@@ -99,7 +99,7 @@ fn help_has_every_key_of_the_table() {
 }
 
 #[test]
-fn control_c_ends_it_wherever_one_is() {
+fn control_c_quits_in_every_pane() {
     for keys in ["", "/abc", "?", "s", "2e", "f"] {
         let mut view = View::new(80, 24);
         view.feed(busy(1)).text(keys).control('c');
@@ -108,38 +108,35 @@ fn control_c_ends_it_wherever_one_is() {
 }
 
 #[test]
-fn findings_have_figures_and_a_next_step() {
+fn findings_show_figures_and_next_step() {
     let mut view = View::new(100, 30);
     view.feed(direct(2 << 30)).key('f');
     assert!(
         view.shows("O_DIRECT") && view.shows("next:") && view.shows("/srv/data/c"),
-        "who goes around the cache: {view}"
+        "the process that bypasses the cache: {view}"
     );
     view.code(KeyCode::Esc).feed(quiet());
     assert!(view.shows("[1 processes]"), "closed: {view}");
     let mut view = View::new(100, 30);
     view.feed(quiet()).key('f');
-    assert!(
-        view.shows("nothing that would be worth a change"),
-        "or nothing: {view}"
-    );
+    assert!(view.shows("no findings"), "or nothing: {view}");
     let mut view = View::new(100, 30);
     let mut blind = quiet();
     blind.ledger = Ledger::all_missing(Missing::NotOffered("no probe"));
     view.feed(blind);
     assert!(
         view.shows("max ?") && !view.shows("max 0"),
-        "of what nobody counted there is no most: {view}"
+        "uncounted rows have no maximum: {view}"
     );
     view.key('f');
     assert!(
         view.shows("11 of 13 rules could not look: no probe") && !view.shows("nothing that"),
-        "who could not look clears nobody: {view}"
+        "rules without input exclude no cause: {view}"
     );
 }
 
 #[test]
-fn findings_before_the_first_numbers_claim_nothing() {
+fn findings_before_the_first_interval_are_empty() {
     let mut view = View::new(100, 24);
     view.key('f');
     assert!(
@@ -149,23 +146,23 @@ fn findings_before_the_first_numbers_claim_nothing() {
     view.feed(quiet());
     assert!(
         view.shows("Findings over the last 1 s"),
-        "then there is: {view}"
+        "then there are findings: {view}"
     );
 }
 
 #[test]
-fn help_explains_nothing_that_is_off() {
+fn help_omits_disabled_keys() {
     let mut view = View::with(120, 200, |setup| setup.readonly = true);
     view.key('?');
     assert!(
         !view.shows("Acting on the cache") && !view.shows("asks first"),
         "keys that do nothing are not there: {view}"
     );
-    assert!(view.shows("a row down"), "others are: {view}");
+    assert!(view.shows("a row down"), "others are listed: {view}");
 }
 
 #[test]
-fn who_goes_into_something_comes_back_to_it() {
+fn closing_details_returns_to_the_same_row() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).code(KeyCode::Enter);
     let mut turned = busy(1);
@@ -186,7 +183,7 @@ fn who_goes_into_something_comes_back_to_it() {
 }
 
 #[test]
-fn what_came_too_fast_to_be_shown_counts_all_the_same() {
+fn intervals_that_were_not_drawn_count_for_findings() {
     let mut view = View::new(100, 24);
     view.feed(quiet()).key('f');
     assert!(view.shows("over the last 1 s"), "{view}");
@@ -194,6 +191,6 @@ fn what_came_too_fast_to_be_shown_counts_all_the_same() {
     view.feed(quiet());
     assert!(
         view.shows("over the last 3 s") && view.shows("direct read 64.0M,"),
-        "a stretch that nobody saw is among the findings: {view}"
+        "an interval that was not drawn is in the findings: {view}"
     );
 }

@@ -1,4 +1,4 @@
-//! Going through a recording.
+//! Moving through a recording.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn on_screen<H: History>(player: &mut Player<H>) -> String {
 }
 
 #[test]
-fn a_recording_is_gone_through_in_time() {
+fn keys_step_through_a_recording() {
     let app = || App::new(Setup { ..recorded(20) });
     assert!(
         Player::new(app(), Tape(vec![])).is_err(),
@@ -66,19 +66,19 @@ fn a_recording_is_gone_through_in_time() {
     player.tick();
     assert!(
         on_screen(&mut player).contains("sample 2 of 4, plays"),
-        "it goes on by itself"
+        "it plays"
     );
     player.tick();
     assert!(!player.is_playing(), "until it cannot");
     assert!(
         on_screen(&mut player).contains("it is torn"),
-        "and says why"
+        "with the reason"
     );
     let _ = Step::Play;
 }
 
 #[test]
-fn a_recording_says_what_was_never_recorded() {
+fn recording_states_which_parts_were_not_recorded() {
     let view = |stretch: cachewise_model::Stretch, keys: &str| {
         let mut view = View::with(90, 24, |setup| *setup = recorded(2));
         let mut stretch = stretch;
@@ -89,17 +89,20 @@ fn a_recording_says_what_was_never_recorded() {
     let mut ended = busy(1);
     ended.processes[1].exit = cachewise_model::Exit::Code(2);
     let ended = view(ended, "");
-    assert!(ended.shows("ended with 2"), "a status is no state: {ended}");
+    assert!(
+        ended.shows("ended with 2"),
+        "a status is not a state: {ended}"
+    );
     let process = view(busy(1), "");
     assert!(
         process.shows("cachewise report night.rec") && !process.shows("cachewise top  "),
-        "which program and which file it is: {process}"
+        "the program and the file: {process}"
     );
     for keys in ["", "2"] {
         let view = view(busy(1), keys);
         assert!(
-            view.shows("who used which file is not recorded") && view.shows("`cachewise top`"),
-            "not as if nothing had happened: {view}"
+            view.shows("use of files by process is not recorded") && view.shows("`cachewise top`"),
+            "not shown as no activity: {view}"
         );
     }
     let mut others = busy(1);
@@ -108,7 +111,7 @@ fn a_recording_says_what_was_never_recorded() {
     let group = view(others, "3");
     assert!(
         group.shows("2 most active") && group.shows("--top N"),
-        "nor as if the group had had no processes: {group}"
+        "nor as a group without processes: {group}"
     );
     let mut view = View::with(90, 24, |setup| {
         *setup = recorded(20);
@@ -118,12 +121,12 @@ fn a_recording_says_what_was_never_recorded() {
     view.feed(quiet());
     assert!(
         view.shows("recorded without the probe") && view.shows("not root"),
-        "nobody is seen without it: {view}"
+        "no process is visible without it: {view}"
     );
 }
 
 #[test]
-fn findings_of_a_recording_are_over_the_minute_before() {
+fn findings_of_a_recording_cover_the_minute_before() {
     let app = App::new(recorded(20));
     let mut player = Player::new(app, Tape(vec![256; 200])).unwrap();
     player.key(key(KeyCode::Char('f'), KeyModifiers::NONE));
@@ -140,7 +143,7 @@ fn findings_of_a_recording_are_over_the_minute_before() {
     );
 }
 
-/// A tape that counts how often it was read.
+/// A recording that counts its reads.
 struct Counted<'a>(&'a Cell<usize>, Duration);
 
 impl History for Counted<'_> {
@@ -157,7 +160,7 @@ impl History for Counted<'_> {
 }
 
 #[test]
-fn playing_with_findings_open_reads_a_sample_at_a_time_and_not_a_minute() {
+fn playing_with_findings_open_reads_each_sample_once() {
     for (interval, samples) in [(1000, 60), (100, 600)] {
         let reads = Cell::new(0);
         let tape = Counted(&reads, Duration::from_millis(interval));
@@ -179,7 +182,7 @@ fn playing_with_findings_open_reads_a_sample_at_a_time_and_not_a_minute() {
         assert!(past >= samples, "a minute before it: {past}");
         for _ in 0..3 {
             let step = go(&mut player, None);
-            assert_eq!(step, 1, "what is there is not read again");
+            assert_eq!(step, 1, "samples in memory are not read again");
         }
         let text = on_screen(&mut player);
         assert!(text.contains("over 1 min 0 s up to this"), "{text}");

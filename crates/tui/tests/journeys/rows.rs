@@ -1,4 +1,4 @@
-//! Order, filter, and where one is among the rows; by keys and by mouse.
+//! Order, filter, and selection of rows; by keys and by mouse.
 
 use cachewise_tui::{Filter, Kind};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, 
 use crate::hand_made::*;
 
 #[test]
-fn the_order_is_chosen_by_key_menu_and_mouse() {
+fn order_can_be_set_by_key_menu_and_mouse() {
     let mut view = View::new(120, 24);
     view.feed(busy(1));
     view.key('>');
@@ -35,11 +35,11 @@ fn the_order_is_chosen_by_key_menu_and_mouse() {
 }
 
 #[test]
-fn a_filter_is_live_and_escape_clears_it() {
+fn filter_applies_while_typing_and_escape_clears_it() {
     let mut view = View::new(100, 24);
     view.feed(busy(1));
     view.key('/').text("ca");
-    assert!(view.shows("/ca"), "what is typed is seen: {view}");
+    assert!(view.shows("/ca"), "the typed text is visible: {view}");
     assert!(
         view.row(0).contains("cat") && view.shows("1 of 3 rows"),
         "and holds at once: {view}"
@@ -50,8 +50,8 @@ fn a_filter_is_live_and_escape_clears_it() {
     assert!(view.shows("3 rows"), "Esc clears it: {view}");
     view.key('/').text("re:(");
     assert!(
-        view.shows("is no regular expression"),
-        "what is wrong is said: {view}"
+        view.shows("is not a regular expression"),
+        "the fault is shown: {view}"
     );
     view.code(KeyCode::Enter)
         .code(KeyCode::Backspace)
@@ -74,7 +74,7 @@ fn a_filter_is_live_and_escape_clears_it() {
 }
 
 #[test]
-fn one_follows_a_row_and_the_top_follows_nobody() {
+fn selection_follows_its_row_except_at_the_top() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key('j');
     assert!(
@@ -96,7 +96,7 @@ fn one_follows_a_row_and_the_top_follows_nobody() {
 }
 
 #[test]
-fn thousands_of_rows_are_gone_through() {
+fn paging_works_with_thousands_of_rows() {
     let mut view = View::new(80, 24);
     view.feed(many(5000));
     assert!(view.shows("5000 rows"), "all of them: {view}");
@@ -115,12 +115,12 @@ fn thousands_of_rows_are_gone_through() {
     view.mouse(MouseEventKind::ScrollDown, 5, 10);
     assert!(
         view.row(3).starts_with('▸'),
-        "the wheel goes three down: {view}"
+        "the wheel scrolls three rows down: {view}"
     );
 }
 
 #[test]
-fn only_active_rows_if_asked() {
+fn active_key_hides_idle_rows() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key('o');
     assert!(
@@ -130,7 +130,7 @@ fn only_active_rows_if_asked() {
 }
 
 #[test]
-fn a_filter_and_an_order_from_outside() {
+fn setup_sets_filter_and_order() {
     let mut view = View::with(100, 24, |setup| {
         setup.filter = Filter::new("cat").ok();
         setup.sort = Some("pid");
@@ -144,12 +144,12 @@ fn a_filter_and_an_order_from_outside() {
     );
     assert!(
         view.shows("only process 7"),
-        "and so does what is watched: {view}"
+        "and so does the scope: {view}"
     );
 }
 
 #[test]
-fn mouse_events_outside_of_everything_do_nothing() {
+fn mouse_events_outside_of_rows_do_nothing() {
     let mut view = View::new(80, 24);
     view.feed(busy(1));
     for (x, y) in [(0, 0), (79, 23), (500, 500)] {
@@ -163,13 +163,13 @@ fn mouse_events_outside_of_everything_do_nothing() {
     assert!(view.shows("▼MISSED"), "nothing has changed: {view}");
 }
 #[test]
-fn what_is_pasted_does_not_act() {
+fn pasted_text_does_not_act_as_keys() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key('2');
     view.app.paste("ey");
     assert!(
         view.requests().is_empty() && !view.shows("y/N"),
-        "it is no key: {view}"
+        "it is not a key: {view}"
     );
     view.key('/');
     view.app.paste("data/b\n\u{1b}");
@@ -181,7 +181,7 @@ fn what_is_pasted_does_not_act() {
 }
 
 #[test]
-fn the_arrow_is_at_its_heading_at_every_width() {
+fn sort_arrow_is_at_its_heading_at_every_width() {
     for width in (9..100).chain((100..200).step_by(9)) {
         for sort in [
             "read_missed_pages",
@@ -206,13 +206,10 @@ fn the_arrow_is_at_its_heading_at_every_width() {
                     "no other heading touches it at {width}: {view}"
                 ),
                 [] => {
-                    assert!(
-                        !words.contains(&header),
-                        "it has one where it is seen: {view}"
-                    );
+                    assert!(!words.contains(&header), "a visible column has it: {view}");
                     assert!(
                         width < 40 || view.shows(&format!("by {header}▼")),
-                        "or it is said what the order is by at {width}: {view}"
+                        "or the screen names the sort column at {width}: {view}"
                     );
                 }
                 more => panic!("one arrow, not {more:?} at {width}: {view}"),
@@ -222,15 +219,15 @@ fn the_arrow_is_at_its_heading_at_every_width() {
 }
 
 #[test]
-fn a_book_that_is_pasted_is_no_filter() {
+fn long_pasted_text_is_cut() {
     let mut view = View::new(80, 24);
     view.feed(many(1000)).key('/');
     view.app.paste(&"p1 ".repeat(1 << 20));
     view.draw();
     assert!(
         view.shows("none of 1000 rows has p1 p1"),
-        "it is cut, and no wait: {view}"
+        "it is cut, without a wait: {view}"
     );
     view.control('u');
-    assert!(view.shows("1000 rows"), "and can be taken away: {view}");
+    assert!(view.shows("1000 rows"), "and can be cleared: {view}");
 }

@@ -1,4 +1,4 @@
-//! Sizes, characters, colours, and names that would act on a terminal.
+//! Sizes, characters, colours, and names that contain escape sequences.
 
 use cachewise_model::Measured;
 use cachewise_tui::Look;
@@ -7,7 +7,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::hand_made::*;
 
 #[test]
-fn every_size_of_a_terminal_is_drawn() {
+fn every_terminal_size_is_drawn() {
     for (width, height) in [
         (1, 1),
         (1, 50),
@@ -32,7 +32,7 @@ fn every_size_of_a_terminal_is_drawn() {
 }
 
 #[test]
-fn forty_by_ten_is_of_use() {
+fn forty_by_ten_shows_rows_and_help() {
     let mut view = View::new(40, 10);
     view.feed(busy(1));
     assert!(
@@ -43,13 +43,13 @@ fn forty_by_ten_is_of_use() {
         view.row(0).contains("dd") && view.row(1).contains("cat"),
         "rows: {view}"
     );
-    assert!(view.shows("? help"), "and the way to the rest: {view}");
+    assert!(view.shows("? help"), "and the key for help: {view}");
     view.key('2').key('e');
     assert!(view.shows("y/N"), "a question is seen whole: {view}");
 }
 
 #[test]
-fn resizing_keeps_the_chosen_row_in_sight() {
+fn resizing_keeps_the_selected_row_visible() {
     let mut view = View::new(80, 40);
     view.feed(many(1000)).key('G');
     for height in [40, 12, 5, 30] {
@@ -59,7 +59,7 @@ fn resizing_keeps_the_chosen_row_in_sight() {
 }
 
 #[test]
-fn ascii_only_where_nothing_else_can_be_shown() {
+fn ascii_look_draws_only_ascii() {
     let mut view = View::with(100, 30, |setup| {
         setup.look = Look {
             ascii: true,
@@ -77,7 +77,7 @@ fn ascii_only_where_nothing_else_can_be_shown() {
 }
 
 #[test]
-fn without_colour_there_is_none_and_nothing_is_lost() {
+fn screen_without_colour_has_the_same_text() {
     let plain = View::with(100, 30, |setup| setup.look.color = false).colours();
     assert!(plain.is_empty(), "no colour at all: {plain:?}");
     let coloured = View::new(100, 30);
@@ -90,7 +90,7 @@ fn without_colour_there_is_none_and_nothing_is_lost() {
 }
 
 #[test]
-fn names_from_outside_do_not_act_on_the_terminal() {
+fn names_with_escape_sequences_are_escaped() {
     let mut view = View::new(160, 24);
     let mut stretch = busy(1);
     stretch.processes[1].command = Measured::Exact("a\u{1b}[2J\nb\t漢字".into());

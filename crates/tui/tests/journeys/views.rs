@@ -1,4 +1,4 @@
-//! What each view shows: rows, trees, numbers, and how well they are known.
+//! Content of each view: rows, trees, numbers, and their exactness.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::hand_made::*;
 
 #[test]
-fn the_one_who_misses_comes_first_and_rates_are_per_second() {
+fn rows_with_most_misses_come_first_with_rates_per_second() {
     let mut view = View::new(80, 24);
     view.feed(busy(2));
     assert!(view.shows("[1 processes]"), "processes come first: {view}");
@@ -27,12 +27,9 @@ fn the_one_who_misses_comes_first_and_rates_are_per_second() {
     );
     assert!(
         view.shows("PSI mem 5.0%") && view.shows("PSI io 12.5%"),
-        "and what it waits for: {view}"
+        "and its stalls: {view}"
     );
-    assert!(
-        view.shows("every 1s, exact"),
-        "and how well it is known: {view}"
-    );
+    assert!(view.shows("every 1s, exact"), "and its exactness: {view}");
 }
 
 #[test]
@@ -52,11 +49,11 @@ fn every_view_has_its_rows() {
         );
     }
     view.code(KeyCode::Tab);
-    assert!(view.shows("[2 files]"), "Tab goes on: {view}");
+    assert!(view.shows("[2 files]"), "Tab selects the next view: {view}");
 }
 
 #[test]
-fn who_makes_the_disk_work_stands_before_who_reads_from_memory() {
+fn rows_without_misses_are_sorted_by_bytes_fetched() {
     let mut stretch = busy(1);
     let mut around = reads(0, 0);
     around.set(Counter::DirectReadBytes, 4 << 20);
@@ -69,11 +66,11 @@ fn who_makes_the_disk_work_stands_before_who_reads_from_memory() {
     let mut view = View::new(80, 24);
     view.feed(stretch);
     for (row, name, why) in [
-        (0, "dd", "who misses waits for the disk"),
+        (0, "dd", "misses come first"),
         (1, "fio", "4 MiB around the cache are more than 2 ahead"),
         (2, "tar", "2 MiB that were read ahead"),
         (3, "cat", "32 MiB from memory cost the disk nothing"),
-        (4, "sh", "who did nothing"),
+        (4, "sh", "idle processes come last"),
     ] {
         assert!(view.row(row).contains(name), "{why}: {view}");
     }
@@ -84,20 +81,20 @@ fn who_makes_the_disk_work_stands_before_who_reads_from_memory() {
 }
 
 #[test]
-fn files_are_a_tree_of_directories_with_sums() {
+fn file_tree_sums_up_directories() {
     let mut view = View::new(110, 24);
     view.feed(busy(1)).key('2').key('t');
     assert!(
         view.row(0).contains("- srv/data/") || view.row(0).contains("- /srv/data/"),
-        "directories with one entry stand on one line: {view}"
+        "directories with one entry share a line: {view}"
     );
     assert!(
         view.row(0).contains("40.0M"),
-        "the sum of what is below: {view}"
+        "the sum of the rows below: {view}"
     );
     assert!(
         view.row(1).contains("  b"),
-        "then what is in it, by misses: {view}"
+        "then its entries, by misses: {view}"
     );
     view.key('-');
     assert!(
@@ -109,7 +106,7 @@ fn files_are_a_tree_of_directories_with_sums() {
     view.key('j').code(KeyCode::Left);
     assert!(
         view.row(0).starts_with('▸'),
-        "from a leaf one goes up: {view}"
+        "on a leaf the key selects the parent: {view}"
     );
     view.key('3').key('t');
     assert!(
@@ -119,12 +116,12 @@ fn files_are_a_tree_of_directories_with_sums() {
     view.key('4').key('t');
     assert!(
         view.shows("devices have no tree"),
-        "what has none says so: {view}"
+        "a view without a tree says so: {view}"
     );
 }
 
 #[test]
-fn processes_are_a_tree_of_parents() {
+fn process_tree_follows_parents() {
     let mut view = View::new(110, 24);
     view.feed(busy(1)).key('t');
     assert!(
@@ -134,21 +131,21 @@ fn processes_are_a_tree_of_parents() {
 }
 
 #[test]
-fn held_the_screen_stands_and_counting_goes_on() {
+fn frozen_screen_stays_while_counting_continues() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key(' ');
-    assert!(view.shows("[held]"), "it is said: {view}");
+    assert!(view.shows("[held]"), "the state is shown: {view}");
     view.feed(quiet());
-    assert!(view.row(0).contains("dd"), "the rows stand: {view}");
+    assert!(view.row(0).contains("dd"), "the rows stay: {view}");
     view.key(' ');
     assert!(
-        !view.shows("[held]") && view.shows("nobody has used"),
-        "then the latest comes: {view}"
+        !view.shows("[held]") && view.shows("no use of the page cache"),
+        "then the latest interval is shown: {view}"
     );
 }
 
 #[test]
-fn numbers_are_bytes_pages_or_parts() {
+fn units_key_cycles_bytes_pages_and_shares() {
     let mut view = View::new(100, 24);
     view.feed(busy(1));
     assert!(
@@ -168,7 +165,7 @@ fn numbers_are_bytes_pages_or_parts() {
 }
 
 #[test]
-fn the_interval_is_changed_in_steps() {
+fn interval_keys_change_it_in_steps() {
     let mut view = View::new(100, 24);
     view.feed(busy(1)).key('[');
     assert_eq!(
@@ -185,12 +182,12 @@ fn the_interval_is_changed_in_steps() {
     view.text("[[[[[[[[");
     assert!(
         view.shows("no faster than every 100 ms"),
-        "there is an end: {view}"
+        "the range has an end: {view}"
     );
 }
 
 #[test]
-fn unknown_is_not_nothing() {
+fn unknown_values_are_not_shown_as_zero() {
     let mut view = View::new(120, 24);
     let mut stretch = busy(1);
     stretch.processes[1].ledger.set_missing(
@@ -213,12 +210,12 @@ fn unknown_is_not_nothing() {
     );
     assert!(
         view.row(0).contains("cat"),
-        "what is not known is not sorted first: {view}"
+        "unknown values are not sorted first: {view}"
     );
 }
 
 #[test]
-fn without_a_probe_it_says_why_there_is_nobody() {
+fn view_without_probe_states_the_reason() {
     let mut view = View::with(100, 24, |setup| {
         setup.backend.exact = false;
         setup.backend.notes = vec!["not root".into()];
@@ -226,13 +223,13 @@ fn without_a_probe_it_says_why_there_is_nobody() {
     view.feed(quiet());
     assert!(view.shows("estimates"), "in the head: {view}");
     assert!(
-        view.shows("only the probe knows who did what: not root"),
+        view.shows("only the probe counts by process and file: not root"),
         "instead of rows: {view}"
     );
 }
 
 #[test]
-fn lost_events_are_said_once_with_what_to_do() {
+fn losses_are_reported_once_with_the_fix() {
     let mut view = View::new(120, 24);
     let lost = |count| {
         let mut stretch = busy(1);
@@ -245,15 +242,15 @@ fn lost_events_are_said_once_with_what_to_do() {
     };
     view.feed(lost(3));
     assert!(
-        view.shows("incomplete, forgotten (f says what to do): 3 files gave up"),
-        "what, and where to go: {view}"
+        view.shows("incomplete, forgotten (f shows the fix): 3 files gave up"),
+        "the loss, and the key for details: {view}"
     );
     assert!(
         view.shows("every 1s, incomplete (f)"),
         "where it says exact otherwise: {view}"
     );
     view.key('j').feed(lost(4));
-    assert!(!view.shows("gave up"), "nobody is told twice: {view}");
+    assert!(!view.shows("gave up"), "not reported twice: {view}");
     view.feed(busy(1));
     assert!(
         view.shows("incomplete (f)"),
@@ -262,12 +259,12 @@ fn lost_events_are_said_once_with_what_to_do() {
     view.key('f');
     assert!(
         view.shows("incomplete, forgotten: 7 files gave up") && view.shows("next: EVICTED of such"),
-        "all of it, and the next step: {view}"
+        "the total, and the next step: {view}"
     );
 }
 
 #[test]
-fn arguments_are_asked_for_once_and_shown() {
+fn arguments_are_requested_once_and_shown() {
     let mut view = View::new(120, 24);
     view.feed(busy(1)).key('c').draw();
     let names: Vec<_> = view
@@ -288,6 +285,6 @@ fn arguments_are_asked_for_once_and_shown() {
     view.feed(busy(1)).draw();
     assert!(
         view.requests().is_empty(),
-        "known ones are not asked for again"
+        "known ones are not requested again"
     );
 }

@@ -1,4 +1,4 @@
-//! What a screen asks of the machine, and what is done to it from there.
+//! The screen's queries and operations on the machine.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -18,16 +18,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::files::{Found, reason};
 
-const ANOTHER: &str = "another file has its name now";
+const ANOTHER: &str = "another file has replaced it";
 
-/// The machine that is watched.
-pub struct Hands {
+/// The watched machine.
+pub struct Actions {
     kernel: Kernel,
 }
 
-impl Hands {
-    pub fn new(kernel: Kernel) -> Hands {
-        Hands { kernel }
+impl Actions {
+    pub fn new(kernel: Kernel) -> Actions {
+        Actions { kernel }
     }
 
     fn is_it(&self, process: &ProcessName) -> bool {
@@ -35,8 +35,8 @@ impl Hands {
         else {
             return process.started.is_none();
         };
-        // The probe's clock stands still while the machine sleeps, that of /proc does not: a process is
-        // later there by what was slept after, at most all of it.
+        // The probe's clock stops while the machine sleeps, that of /proc does not: in /proc a
+        // process starts later by the time slept since, at most all of it.
         let clock = |id| Duration::try_from(clock_gettime(id)).unwrap_or_default();
         let slept = clock(ClockId::Boottime).saturating_sub(clock(ClockId::Monotonic));
         let started = Duration::from_nanos(started);
@@ -45,7 +45,7 @@ impl Hands {
     }
 }
 
-/// Opens a file, if it still is the one that was meant.
+/// Opens a file if it still is the selected one.
 fn open_it(
     name: &FileName,
     open: fn(&Path) -> Result<File, Error>,
@@ -53,7 +53,7 @@ fn open_it(
     let file = open(&name.path).map_err(|error| error.to_string())?;
     let inode = Inode::of(file.as_fd()).map_err(|error| error.to_string())?;
     let device = format!("{}:{}", inode.device.0, inode.device.1);
-    // A block device has no inode in the ledger.
+    // The counters hold no inode for a block device.
     let is_same = device == name.device && (name.inode == 0 || inode.number == name.inode);
     match is_same {
         true => Ok((file, inode)),
@@ -61,7 +61,7 @@ fn open_it(
     }
 }
 
-impl Machine for Hands {
+impl Machine for Actions {
     fn residency(&mut self, name: &FileName) -> Residency {
         let missing = |why| {
             let count = Measured::Missing(Missing::Unknown(why));
@@ -74,14 +74,14 @@ impl Machine for Hands {
         };
         let Ok((file, inode)) = open_it(name, open) else {
             return missing(
-                "it cannot be opened, is on FUSE (see `cachewise files`), or another file has its name now",
+                "it cannot be opened, is on FUSE (see `cachewise files`), or another file has replaced it",
             );
         };
         let counts = match query(&file, ByteRange::starting_at(0)) {
             Ok(counts) => Ok(counts),
             Err(error) => match error.unknown() {
                 Some(why) => Err(reason(why)),
-                None => return missing("the file could not be looked at"),
+                None => return missing("its residency cannot be read"),
             },
         };
         Found::new(name.path.clone(), inode.size.0, counts)
@@ -127,11 +127,11 @@ impl Machine for Hands {
                 }
             }
         }
-        done.told(act)
+        done.summary(act)
     }
 }
 
-/// What came of it.
+/// Result of an operation.
 #[derive(Default)]
 struct Done {
     files: u64,
@@ -139,7 +139,7 @@ struct Done {
     first_failure: Option<String>,
     went: u64,
     stayed: u64,
-    /// Files of which nobody tells.
+    /// Files with unknown residency.
     unknown: u64,
     read: u64,
     here: u64,
@@ -188,47 +188,49 @@ impl Done {
                 (stayed.only_copy, "in memory only"),
                 (stayed.other + stayed.locked + stayed.mapped, "in use"),
             ];
-            let told = reasons
+            let reasons = reasons
                 .into_iter()
                 .filter(|(pages, _)| *pages > Pages::ZERO);
-            let told: Vec<String> = told.map(|(pages, why)| format!("{pages} {why}")).collect();
-            if self.note.is_none() && !told.is_empty() {
-                self.note = Some(told.join(", "));
+            let reasons: Vec<String> = reasons
+                .map(|(pages, why)| format!("{pages} {why}"))
+                .collect();
+            if self.note.is_none() && !reasons.is_empty() {
+                self.note = Some(reasons.join(", "));
             }
         }
         Ok(())
     }
 
-    fn told(self, act: &Act) -> Result<String, String> {
+    fn summary(self, act: &Act) -> Result<String, String> {
         if self.files == 0 && self.failed > 0 {
             return Err(self.first_failure.unwrap_or_default());
         }
         let size = |pages: u64| Pages(pages).bytes(page_size());
-        let mut told = match act.verb {
+        let mut summary = match act.verb {
             Verb::Warm => format!(
                 "{} read, {} resident now",
                 Bytes(self.read),
                 size(self.here)
             ),
             Verb::Evict => format!(
-                "{} ({} pages) went, {} stayed",
+                "{} ({} pages) evicted, {} stayed",
                 size(self.went),
                 self.went,
                 size(self.stayed)
             ),
         };
         if self.unknown > 0 {
-            told += &format!("; of {} nobody tells", self.unknown);
+            summary += &format!("; {} files: residency unknown", self.unknown);
         }
         if let Some(note) = self.note {
-            told += &format!(" ({note})");
+            summary += &format!(" ({note})");
         }
         if self.cancelled {
-            told += "; stopped";
+            summary += "; stopped";
         }
         if let Some(why) = self.first_failure {
-            told += &format!("; {} failed: {why}", self.failed);
+            summary += &format!("; {} failed: {why}", self.failed);
         }
-        Ok(told)
+        Ok(summary)
     }
 }

@@ -1,4 +1,4 @@
-//! What comes in: stretches, samples and answers; and the rows that are made of them.
+//! Input: intervals, samples and answers; and the rows made of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::listing::Kind;
 use crate::machine::{Answer, FileName, ProcessName, Request};
 use crate::pane::{Details, Pane};
 
-/// What is kept of the past for findings: a minute, unless the rows would take too much memory.
+/// Time kept for findings: a minute, unless the rows take too much memory.
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
 const KEPT_ROWS: usize = 50_000;
 
-/// How much of the past a sparkline can show.
+/// Maximum length of the sparkline.
 const TRAIL: usize = 400;
 
 impl App {
-    /// The next stretch of a machine. While the screen is held it waits.
+    /// Takes the next interval of a machine. It waits while the screen is frozen.
     pub fn feed(&mut self, stretch: Stretch) {
         let stretch = self.take_in(stretch);
         match self.is_held {
@@ -31,35 +31,36 @@ impl App {
         }
     }
 
-    /// A stretch that another one has followed already: nobody would see it, but it counts.
+    /// Takes an interval that is already outdated: it is not shown, but it counts.
     pub fn pass(&mut self, stretch: Stretch) {
         self.take_in(stretch);
     }
 
     fn take_in(&mut self, stretch: Stretch) -> Arc<Stretch> {
         self.push_beat(Beat::of(&stretch));
-        self.tell_lost(&stretch);
+        self.report_losses(&stretch);
         let stretch = Arc::new(stretch);
         self.recent.push_back(Arc::clone(&stretch));
         self.forget_the_old();
         stretch
     }
 
-    /// Says what is lost when it first is: on a busy machine it may be every time. The head keeps a sign.
-    fn tell_lost(&mut self, stretch: &Stretch) {
+    /// Reports each loss once: on a busy machine it may recur in every interval. The head keeps a
+    /// sign.
+    fn report_losses(&mut self, stretch: &Stretch) {
         for lost in &stretch.lost {
-            if self.told_lost.insert(lost.id) && self.message.is_none() {
+            if self.reported_losses.insert(lost.id) && self.message.is_none() {
                 let name = binding(Action::Findings).map_or("", |binding| binding.shown);
                 let (id, count, meaning) = (lost.id, lost.count, lost.meaning);
                 self.say(
-                    format!("incomplete, {id} ({name} says what to do): {count} {meaning}"),
+                    format!("incomplete, {id} ({name} shows the fix): {count} {meaning}"),
                     false,
                 );
             }
         }
     }
 
-    /// How far the numbers of the last minute can be trusted.
+    /// Exactness of the numbers of the last minute.
     pub(crate) fn exactness(&self) -> Exactness {
         let is_exact = self.setup.backend.exact;
         let recent = self.recent.iter().chain(&self.shown);
@@ -69,7 +70,7 @@ impl App {
             .unwrap_or_else(|| Exactness::new(is_exact, &[]))
     }
 
-    /// A sample of a recording, with what came before it for the sparkline.
+    /// Shows a sample of a recording, with the earlier ones for the sparkline.
     pub fn jump(&mut self, stretch: Arc<Stretch>, trail: Vec<Option<Beat>>, position: Position) {
         self.trail = trail.into();
         self.position = Some(position);
@@ -77,13 +78,13 @@ impl App {
         self.show(stretch);
     }
 
-    /// Whether what came before the sample shown is looked at too.
+    /// Whether the samples before the current one are needed.
     pub(crate) fn wants_past(&self) -> bool {
         let mut panes = self.panes.iter();
         panes.any(|pane| matches!(pane, Pane::Findings { .. }))
     }
 
-    /// The samples up to the one shown, that one included.
+    /// Takes the samples up to and including the current one.
     pub(crate) fn remember(&mut self, past: impl Iterator<Item = Arc<Stretch>>) {
         self.recent = past.collect();
         self.forget_the_old();
@@ -110,7 +111,7 @@ impl App {
         }
     }
 
-    pub(super) fn findings(&self) -> findings::Found {
+    pub(super) fn findings(&self) -> findings::RecentFindings {
         findings::of(&self.recent, &self.setup)
     }
 
@@ -123,7 +124,7 @@ impl App {
                 };
                 stretch.processes.iter().any(is_it)
             };
-            // What has ended will not be asked for again.
+            // Drops command lines of ended processes.
             if self.command_lines.len() > 2 * stretch.processes.len() {
                 self.command_lines.retain(|name, _| alive(name));
             }
@@ -131,12 +132,12 @@ impl App {
         self.refill();
     }
 
-    /// Fills the view and the panes from what is shown. Other views wait until one goes there.
+    /// Fills the visible view and the panes. Other views wait until they are visible.
     pub(super) fn refill(&mut self) {
         let Some(stretch) = self.shown.clone() else {
             return;
         };
-        // The old rows first: their memory is what the new ones need.
+        // The old rows first: the new ones need their memory.
         self.listings[self.view].forget();
         let mut items = item::items(Kind::ALL[self.view], &stretch);
         self.adorn(&mut items);
@@ -155,7 +156,7 @@ impl App {
     pub(super) fn fill_details(&mut self, details: &mut Details, stretch: &Stretch) {
         details.facts = crate::facts::facts(&details.of, stretch, &self.command_lines);
         let (_, mut items) = item::parts(&details.of, stretch);
-        // What has ended stays as it was last: it is what one wanted to see.
+        // An ended process keeps its last rows for the user.
         if items.is_empty() && !details.listing.items().is_empty() {
             details.facts.push(("below", "as it was last".into()));
             return;
@@ -174,7 +175,7 @@ impl App {
         }
     }
 
-    /// Adds what answers have told.
+    /// Adds the values from answers.
     fn adorn(&self, items: &mut [item::Item]) {
         for item in items {
             match &item.key {
@@ -194,11 +195,11 @@ impl App {
         }
     }
 
-    /// What the outside found out or did.
+    /// Takes an answer from the outside.
     pub fn answer(&mut self, answer: Answer) {
         match answer {
             Answer::Residency(known) => {
-                // Only of what is looked at: the rest would be old when it is looked at.
+                // Only of the visible files: others would be outdated when they are shown.
                 self.residency = known.into_iter().collect();
             }
             Answer::CommandLines(known) => self.command_lines.extend(known),
@@ -229,7 +230,7 @@ impl App {
         }
     }
 
-    /// Names have come: the rows are as they were.
+    /// Updates names; the rows stay.
     fn refill_names(&mut self) {
         if let (Some(stretch), Kind::Process) = (self.shown.clone(), Kind::ALL[self.view]) {
             let mut items = item::items(Kind::Process, &stretch);

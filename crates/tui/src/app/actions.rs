@@ -1,4 +1,4 @@
-//! What can be done, apart from acting on the cache.
+//! Actions other than operations on the cache.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::listing::{Kind, Listing};
 use crate::machine::{Request, Step, Verb};
 use crate::pane::{Details, Pane};
 
-/// Intervals that `[` and `]` go through, in milliseconds.
+/// Intervals of `[` and `]`, in milliseconds.
 const PACES: [u64; 9] = [100, 250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 impl App {
-    /// Does something.
+    /// Performs an action.
     pub fn act(&mut self, action: Action) {
         let page = isize::try_from(self.areas.body.height.max(1)).unwrap_or(1);
         match action {
@@ -24,7 +24,7 @@ impl App {
                 let found = self.findings();
                 self.panes.push(Pane::Findings { found, scroll: 0 });
                 if self.setup.scene == Scene::Recording {
-                    // One sample is a moment: what is wrong shows over seconds.
+                    // One sample is a moment: findings need several seconds.
                     self.requests.push(Request::Past);
                 }
             }
@@ -109,7 +109,7 @@ impl App {
             self.requests.push(Request::Cancel);
             self.say("stopping", false);
         } else if self.listing().filter.is_some() {
-            // Back among all others one is still where one was.
+            // After clearing the filter, the selection stays.
             self.listing_mut().hold();
             self.set_filter(None);
         } else {
@@ -128,9 +128,9 @@ impl App {
         else {
             return;
         };
-        if key == Key::Nobody {
+        if key == Key::Unattributed {
             return self.say(
-                "that was nobody in particular: there is no more to show",
+                "these events belong to no single process: there are no details",
                 false,
             );
         }
@@ -140,7 +140,7 @@ impl App {
             Key::File { .. } => "readers and writers of",
             Key::Directory(_) => "files under",
             Key::Cgroup(_) => "processes in",
-            Key::Device(_) | Key::Nobody => "files on",
+            Key::Device(_) | Key::Unattributed => "files on",
         };
         let name = match &key {
             Key::Process(process) => format!("{name} ({})", process.pid),
@@ -158,7 +158,7 @@ impl App {
             of: key,
         };
         self.residency.clear();
-        // Who goes into something comes back to it, wherever it is then.
+        // After closing the details, the selection is on the same object.
         self.listing_mut().hold();
         self.fill_details(&mut details, &stretch);
         self.panes.push(Pane::Details(Box::new(details)));
@@ -176,7 +176,7 @@ impl App {
         listing.arrange();
     }
 
-    /// Sorts by a column; by the same again, the other way round.
+    /// Sorts by a column; by the same again, in reverse.
     pub(crate) fn sort_by(&mut self, column: usize) {
         let listing = self.listing_mut();
         if column < listing.columns.len() {
@@ -187,7 +187,7 @@ impl App {
     }
 
     fn sort_beside(&mut self, step: isize) {
-        // Columns that have no room are passed over: nobody could see what happened.
+        // Hidden columns are skipped: their effect would be invisible.
         let shown = self.areas.columns.clone();
         let listing = self.listing_mut();
         let last = listing.columns.len().saturating_sub(1);

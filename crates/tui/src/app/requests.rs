@@ -1,4 +1,4 @@
-//! What is asked of the outside: acts on the cache, after a question, and command lines.
+//! Requests to the outside: operations on the cache after confirmation, and command lines.
 
 use cachewise_model::Measured;
 use cachewise_units::Bytes;
@@ -12,14 +12,14 @@ use crate::machine::{Act, ProcessName, Request, Verb};
 use crate::pane::Pane;
 
 impl App {
-    /// Asks whether something is to be done to the chosen files.
+    /// Asks for confirmation of an operation on the selected files.
     pub(super) fn ask(&mut self, verb: Verb) {
         if self.setup.readonly {
             let text = format!("{} is off: started with --readonly", verb.name());
             return self.say(text, true);
         }
         if self.busy.is_some() {
-            return self.say("one after the other: Esc stops what is at work", true);
+            return self.say("an operation is running: Esc stops it", true);
         }
         let Some(stretch) = self.shown.clone() else {
             return;
@@ -28,10 +28,10 @@ impl App {
         let files: Vec<item::Item> = match (listing.kind, listing.chosen()) {
             (Kind::File, Some(_)) => listing.chosen_items().into_iter().cloned().collect(),
             (Kind::Process, Some(key @ Key::Process(_))) => item::parts(key, &stretch).1,
-            (_, None) => return self.say("there is no row", true),
+            (_, None) => return self.say("no row is selected", true),
             _ => {
                 return self.say(
-                    "choose a file, a directory or a process: groups and devices hold what others use",
+                    "select a file, a directory or a process: groups and devices hold other programs' pages",
                     true,
                 );
             }
@@ -77,7 +77,7 @@ impl App {
         }
     }
 
-    /// Asks for the command lines of what is on the screen, where they are wanted.
+    /// Requests the command lines of the visible rows, if they are shown.
     pub(crate) fn ask_for_command_lines(&mut self, height: usize) {
         let listing = self.listing();
         if !self.with_arguments || listing.kind != Kind::Process || self.setup.scene != Scene::Live
@@ -95,7 +95,7 @@ impl App {
             return;
         }
         for name in &unknown {
-            // Asked once, whatever comes of it.
+            // Requested once, whatever the answer.
             let waiting = Measured::unknown("asked for");
             self.command_lines.insert(*name, waiting);
         }

@@ -1,0 +1,51 @@
+//! [`Cachestat`]: residency of a range before it is read.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use cachewise_units::ByteRange;
+
+use crate::target::Target;
+
+/// Calls cachestat(2). `RWF_NOWAIT` alone reports too many hits: it starts the read of missing
+/// pages, and if the device finishes before the kernel looks again, the read counts as a hit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cachestat<'a> {
+    /// `None` if the kernel does not report residency.
+    fd: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Cachestat<'a> {
+    pub fn new(target: &'a Target) -> Self {
+        Cachestat {
+            fd: target.is_told.then(|| target.fd()),
+        }
+    }
+
+    /// The number of cached bytes among these; all, if unknown.
+    ///
+    /// # Errors
+    /// cachestat(2) worked before, and fails now.
+    #[inline]
+    pub fn at(self, offset: u64, requested: usize) -> io::Result<usize> {
+        let Some(fd) = self.fd else {
+            return Ok(requested);
+        };
+        let range = ByteRange {
+            start: offset,
+            len: requested as u64,
+        };
+        let page = cachewise_sys::page_size();
+        let ask = || cachewise_sys::cachestat_as_told(fd, Some(range)).map_err(io::Error::other);
+        let all = range.pages(page);
+        let mut cached = ask()?.cached;
+        if cached < all {
+            // It sometimes misses pages, but never counts too many.
+            cached = cached.max(ask()?.cached);
+        }
+        Ok(match cached < all {
+            true => requested.min(cached.bytes(page).0 as usize),
+            false => requested,
+        })
+    }
+}
