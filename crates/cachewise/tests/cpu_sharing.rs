@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         "false sharing",
         vec![
             plain("statics::side_by_side_and_apart", statics),
+            plain("statics::moving_work_is_not_denied", moving),
+            plain("statics::byte_of_a_shared_word_is_mixed", byte_of_word),
             plain("heap::side_by_side_and_apart", heap),
             plain("process::is_watched", process),
             plain("refused::bad_input", refused),
@@ -46,6 +48,44 @@ fn line(counter: &AtomicU64) -> usize {
     counter as *const AtomicU64 as usize / 64
 }
 
+/// Two counts that move between two threads every 5 ms, as tasks do.
+fn swap(pair: [&AtomicU64; 2], steps: u64) {
+    let begin = std::time::Instant::now();
+    thread::scope(|scope| {
+        for own in 0..2 {
+            scope.spawn(move || {
+                let mut done = 0;
+                while done < steps {
+                    let turn = begin.elapsed().as_millis() as usize / 5;
+                    for _ in 0..200 {
+                        pair[(turn + own) % 2].fetch_add(1, Ordering::Relaxed);
+                        done += 1;
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// One thread counts in a word; another one reads one byte of it, and counts in a word of its own.
+fn byte(shared: &AtomicU64, own: &AtomicU64, steps: u64) {
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..steps {
+                shared.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(move || {
+            for _ in 0..steps {
+                let first = shared as *const AtomicU64 as *const std::sync::atomic::AtomicU8;
+                // SAFETY: the first byte of a word that lives as long as the program.
+                std::hint::black_box(unsafe { &*first }.load(Ordering::Relaxed));
+                own.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    });
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let steps: u64 = words[2].parse().unwrap();
@@ -57,8 +97,15 @@ fn main() {
         "same" => [&SIDE.0[0], &SIDE.0[0]],
         "apart" => [&APART[0].0, &APART[1].0],
         "heap" => [&heap[first], &heap[first + 1]],
+        "swap" | "byte" => [&SIDE.0[0], &SIDE.0[1]],
         _ => unreachable!(),
     };
+    if words[1] == "swap" {
+        return swap([&SIDE.0[0], &SIDE.0[1]], steps);
+    }
+    if words[1] == "byte" {
+        return byte(&SIDE.0[0], &SIDE.0[1], steps);
+    }
     thread::scope(|scope| {
         for counter in pair {
             scope.spawn(move || {
@@ -158,6 +205,38 @@ fn statics() {
             wanted == "found" || json["verdict"] != "found",
             "{how}: {json}"
         );
+    }
+}
+
+/// The answer of breakpoints on the line of two counters, of which there is one.
+fn watched(how: &str, seconds: &str) -> (String, Value) {
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let program = counters(scratch.path(), &[]).expect("it compiles");
+    let json = sharing(
+        &["--symbol", "SIDE", "--duration", seconds],
+        &program,
+        [how, MORE_STEPS],
+    );
+    let mut answers = answers(&json, "breakpoints");
+    assert_eq!(answers.len(), 1, "one line was watched: {json}");
+    (answers.remove(0), json)
+}
+
+fn moving() {
+    let (answer, json) = watched("swap", "4");
+    match answer.as_str() {
+        "found" => assert_eq!(json["verdict"], "found", "one proof is enough: {json}"),
+        "unknown" => println!("skipped: cpu sharing of moving work: too little was seen"),
+        other => panic!("padding mends it, and it says {other}: {json}"),
+    }
+}
+
+fn byte_of_word() {
+    let (answer, json) = watched("byte", "4");
+    match answer.as_str() {
+        "mixed" => assert_eq!(json["verdict"], "mixed", "a part is padding's: {json}"),
+        "unknown" => println!("skipped: cpu sharing of a byte: too little was seen"),
+        other => panic!("one thread reads what the other writes, and it says {other}: {json}"),
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Seen {
     /// Several did, and who wrote to bytes wrote to those that the others use: true sharing, which padding does not
     /// mend.
     TrueSharing,
+    /// Threads use some bytes together, and others beside them alone: padding mends a part at most.
+    Mixed,
     /// One thread writes to bytes that another one does not touch, and that one uses bytes that the first does not.
     FalseSharing,
 }
@@ -42,6 +44,7 @@ impl Seen {
             Seen::OneThread => "one_thread",
             Seen::OnlyReads => "only_reads",
             Seen::TrueSharing => "true_sharing",
+            Seen::Mixed => "mixed",
             Seen::FalseSharing => "false_sharing",
         }
     }
@@ -101,7 +104,24 @@ pub fn judge(touches: &[Touch]) -> Option<Seen> {
     let is_shared = places
         .values()
         .any(|(threads, writes)| threads.len() > 1 && *writes > 0);
-    (is_shared && !is_open).then_some(Seen::TrueSharing)
+    (is_shared && !is_open && !may_move(&words)).then_some(Seen::TrueSharing)
+}
+
+/// Whether two threads use the same two words, one of which is written to. Each may be one thread's at any moment, as
+/// where tasks move between threads; samples do not say when.
+fn may_move(words: &BTreeMap<(u32, u64), (u64, u64)>) -> bool {
+    let mut of_words: BTreeMap<u64, (BTreeSet<u32>, u64)> = BTreeMap::new();
+    for ((thread, word), (writes, _)) in words {
+        let (threads, all) = of_words.entry(*word).or_default();
+        threads.insert(*thread);
+        *all = all.saturating_add(*writes);
+    }
+    let words: Vec<_> = of_words.into_values().collect();
+    words.iter().enumerate().any(|(number, (threads, writes))| {
+        words.iter().skip(number + 1).any(|(others, theirs)| {
+            threads.intersection(others).count() > 1 && (*writes > 0 || *theirs > 0)
+        })
+    })
 }
 
 #[cfg(test)]
@@ -153,6 +173,21 @@ mod tests {
             judge(&[touch(1, 0, 9, 0), touch(1, 8, 90, 0), touch(2, 8, 0, 9)]),
             Some(Seen::TrueSharing),
             "all that the second one uses is the first one's too"
+        );
+    }
+
+    #[test]
+    fn samples_without_times_do_not_deny_that_work_moves() {
+        let both = [
+            touch(1, 0, 90, 0),
+            touch(1, 8, 90, 0),
+            touch(2, 0, 90, 0),
+            touch(2, 8, 90, 0),
+        ];
+        assert_eq!(
+            judge(&both),
+            None,
+            "each word may be one thread's at a time"
         );
     }
 

@@ -32,6 +32,8 @@ use crate::measure::estimate::Estimate;
 pub enum Answer {
     /// There is some.
     Found,
+    /// There is some beside true sharing, so that padding mends a part at most.
+    Mixed,
     /// None was seen where it looked.
     NotFound,
     /// It cannot tell.
@@ -44,6 +46,7 @@ impl Answer {
     pub const fn id(self) -> &'static str {
         match self {
             Answer::Found => "found",
+            Answer::Mixed => "mixed",
             Answer::NotFound => "not_found",
             Answer::Unknown => "unknown",
         }
@@ -94,6 +97,8 @@ pub fn verdict(proofs: &[Proof]) -> Answer {
     };
     if proofs.iter().any(|proof| proof.answer == Answer::Found) {
         Answer::Found
+    } else if proofs.iter().any(|proof| proof.answer == Answer::Mixed) {
+        Answer::Mixed
     } else if proofs.iter().any(saw_none) {
         Answer::NotFound
     } else {
@@ -124,6 +129,16 @@ mod tests {
             of(&[Answer::Unknown, Answer::NotFound]),
             Answer::NotFound,
             "one looked"
+        );
+        assert_eq!(
+            of(&[Answer::NotFound, Answer::Mixed]),
+            Answer::Mixed,
+            "some of it was seen"
+        );
+        assert_eq!(
+            of(&[Answer::Mixed, Answer::Found]),
+            Answer::Found,
+            "another line has it alone"
         );
         assert_eq!(of(&[Answer::Unknown]), Answer::Unknown, "nobody could look");
         assert_eq!(of(&[]), Answer::Unknown, "nobody looked");

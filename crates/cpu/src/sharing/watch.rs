@@ -3,7 +3,7 @@
 //! Each hit stops the thread for some tens of microseconds, so a line is watched for a few milliseconds at a time, and
 //! what is counted is evidence and no rate. Two pieces are watched at once, each by two of the four registers that
 //! CPUs have: one for writes, one for any access. A piece that several threads use is halved, and looked at anew, until
-//! it is known whether they mean the same bytes.
+//! it is known whether they mean the same bytes: so the width of accesses shows, of which a register says nothing.
 //!
 //! That a thread does not touch a piece is known only if it ran while the piece was watched, which is counted too: on
 //! a busy machine threads are often just not there.
@@ -11,18 +11,21 @@
 //!
 //! # Layout
 //! - `arm`: breakpoints for the threads of a process; `seen`: what the rounds together say
+//! - `pairs`: two pieces at the same moment, for work that moves between threads
 //! - this file: a line, and watching it round by round
 
 mod arm;
+mod pairs;
 mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perf_event::Counter;
 
 pub use arm::NoWatch;
 use arm::{Armed, arm, first_of, threads};
+use pairs::Pair;
 
 /// The largest piece that a register can watch.
 const WORD: u64 = 8;
@@ -32,6 +35,9 @@ const AT_ONCE: usize = 2;
 
 /// How long a piece is watched: several slices of the scheduler.
 const WINDOW: Duration = Duration::from_millis(10);
+
+/// How long threads run between arming and watching.
+const SETTLE: Duration = Duration::from_micros(200);
 
 /// A thread that ran for so long while a piece was watched would have touched it, if it did at all.
 const RAN: Duration = Duration::from_micros(500);
@@ -46,6 +52,12 @@ pub struct Watch {
     pieces: BTreeMap<u64, Piece>,
     /// The rounds in which each thread ran while any piece was watched.
     ran: BTreeMap<u32, BTreeSet<usize>>,
+    /// By the first byte of a word: the rounds in which each thread touched any of it.
+    words: BTreeMap<u64, BTreeMap<u32, BTreeSet<usize>>>,
+    /// By their first bytes: what was seen of two pieces at once.
+    pairs: BTreeMap<(u64, u64), Pair>,
+    /// Where the next moments begin in the list of pairs.
+    next_pair: usize,
     /// How many threads there were beyond those that are watched.
     left_out: usize,
 }
@@ -98,6 +110,9 @@ impl Watch {
             rounds: 0,
             pieces: words.map(piece).collect(),
             ran: BTreeMap::new(),
+            words: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            next_pair: 0,
             left_out: 0,
         }
     }
@@ -114,8 +129,8 @@ impl Watch {
     /// If the process has ended, or breakpoints cannot be had.
     ///
     /// # Cost
-    /// 40 ms for a line of 64 bytes, and 5 ms more for each piece that was halved. The threads that touch it are slowed
-    /// down.
+    /// 40 ms for a line of 64 bytes, 5 ms more for each piece that was halved, and some 20 ms where several threads use the
+    /// same pieces. The threads that touch it are slowed down.
     pub fn round(&mut self) -> Result<(), NoWatch> {
         let pieces: Vec<(u64, u64)> = self
             .pieces
@@ -124,10 +139,10 @@ impl Watch {
             .collect();
         let mut glances = Vec::new();
         for pieces in pieces.chunks(AT_ONCE) {
-            glances.extend(self.window(pieces)?);
+            glances.extend(self.window(pieces, WINDOW)?.0);
         }
         self.add(&glances);
-        Ok(())
+        self.moments()
     }
 
     /// Adds a round, and halves what several threads use.
@@ -148,6 +163,8 @@ impl Watch {
             entry.reads += reads;
             if writes + reads > 0 {
                 entry.touched.insert(self.rounds);
+                let word = self.words.entry(at & !(WORD - 1)).or_default();
+                word.entry(*thread).or_default().insert(self.rounds);
             }
             let all = self.ran.entry(*thread).or_default();
             if *ran {
@@ -174,8 +191,12 @@ impl Watch {
         }
     }
 
-    /// Watches a few pieces for a moment.
-    fn window(&mut self, pieces: &[(u64, u64)]) -> Result<Vec<Glance>, NoWatch> {
+    /// Watches a few pieces for so long, and returns how long that took.
+    fn window(
+        &mut self,
+        pieces: &[(u64, u64)],
+        length: Duration,
+    ) -> Result<(Vec<Glance>, Duration), NoWatch> {
         let mut armed: Vec<Armed> = Vec::new();
         let (threads, left_out) = first_of(threads(self.pid)?);
         self.left_out = self.left_out.max(left_out);
@@ -186,14 +207,18 @@ impl Watch {
                 other => armed.push(other?),
             }
         }
+        // A thread that this one has taken the CPU from goes on with what it does by now.
+        std::thread::sleep(SETTLE);
+        let begun = Instant::now();
         for thread in &mut armed {
             // A thread that has ended in the meantime counts nothing.
             let _ = thread.group.enable();
         }
-        std::thread::sleep(WINDOW);
+        std::thread::sleep(length);
         for thread in &mut armed {
             let _ = thread.group.disable();
         }
+        let took = begun.elapsed();
         let mut glances = Vec::new();
         for Armed {
             thread,
@@ -216,9 +241,10 @@ impl Watch {
                 });
             }
         }
-        Ok(glances)
+        Ok((glances, took))
     }
 }
+
 impl Piece {
     /// Whether one thread writes to it, and another one touches it.
     fn is_shared(&self) -> bool {
@@ -298,6 +324,43 @@ mod tests {
                 places.iter().all(near),
                 "{bytes:?}: in these words: {touched:?}"
             );
+        }
+    }
+
+    #[test]
+    fn work_that_swaps_threads_is_never_called_true_sharing() {
+        let line = Line([const { AtomicU8::new(0) }; 64]);
+        let address = line.0.as_ptr().addr() as u64;
+        let mut watch = Watch::of(std::process::id(), address, 64);
+        let (stop, begin) = (AtomicBool::new(false), std::time::Instant::now());
+        let watched = std::thread::scope(|scope| {
+            for own in 0..2 {
+                let (stop, line) = (&stop, &line);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let turn = begin.elapsed().as_millis() as usize / 5;
+                        for _ in 0..200 {
+                            line.0[(turn + own) % 2 * 8].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            let mut rounds = (0..40).map(|_| watch.round().map(|()| watch.seen()));
+            let told = rounds
+                .find(|seen| !matches!(seen, Ok(Some(Seen::OneThread | Seen::Nothing) | None)));
+            stop.store(true, Ordering::Relaxed);
+            told.transpose()
+        });
+        match watched {
+            Err(reason) => println!("skipped: breakpoints: {reason}"),
+            Ok(None | Some(None)) => {
+                println!(
+                    "skipped: moving work: {}: {:?}",
+                    watch.proof().says,
+                    watch.pairs
+                );
+            }
+            Ok(Some(seen)) => assert_eq!(seen, Some(Seen::FalseSharing), "{watch:?}"),
         }
     }
 

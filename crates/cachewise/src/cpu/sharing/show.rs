@@ -18,7 +18,7 @@ pub const COLUMNS: [SheetColumn; 6] = [
         "answer",
         "ANSWER",
         false,
-        "What that says: found, not_found or unknown",
+        "What that says: found, mixed (with true sharing), not_found or unknown",
     ),
     SheetColumn::new(
         "ratio",
@@ -144,6 +144,7 @@ pub fn proofs(sharing: &Sharing) -> Sheet {
 fn words(answer: Answer) -> &'static str {
     match answer {
         Answer::Found => "found",
+        Answer::Mixed => "mixed",
         Answer::NotFound => "not found",
         Answer::Unknown => "?",
     }
@@ -225,6 +226,10 @@ fn advice(sharing: &Sharing) -> Option<&'static str> {
             "put what one thread writes 128 bytes from what others use: crossbeam's CachePadded, alignas(128), or \
              count in a local variable and write it out once",
         ),
+        Answer::Mixed => Some(
+            "put what only one thread uses 128 bytes from what threads share; what they share costs as before: use it less \
+             often, as by a count for each thread that is added up at the end",
+        ),
         Answer::NotFound | Answer::Unknown
             if costs(&sharing.proofs) && padded(Answer::NotFound) =>
         {
@@ -246,6 +251,7 @@ pub fn text(sharing: &Sharing, style: Style) -> String {
     let mut text = String::new();
     let verdict = match verdict(&sharing.proofs) {
         Answer::Found => "found",
+        Answer::Mixed => "mixed (beside true sharing)",
         Answer::NotFound => "not found",
         Answer::Unknown if costs(&sharing.proofs) => {
             "? (running at the same time costs, and no proof could tell what of)"

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::super::line::{Seen, Touch};
 use super::super::{Answer, BREAKPOINTS, Proof};
 use super::arm::MOST_THREADS;
+use super::pairs::Moments;
 use super::{Piece, Use, WORD, Watch};
 
 /// So many rounds have to show the same.
@@ -21,7 +22,7 @@ impl Touch {
 }
 
 impl Piece {
-    fn touches(&self, at: u64) -> Vec<Touch> {
+    pub(super) fn touches(&self, at: u64) -> Vec<Touch> {
         let users = self
             .threads
             .iter()
@@ -41,6 +42,27 @@ impl Piece {
         (!touched.is_empty()).then_some(touched)
     }
 
+    /// What two threads that both use its word have in common in it.
+    fn common(&self, one: u32, other: u32) -> Common {
+        let touched = |thread| self.touched(thread);
+        let is_known = |thread| touched(thread).is_some() || self.is_left_alone_by(thread);
+        match (touched(one), touched(other)) {
+            (Some(first), Some(second)) => {
+                let writes = [one, other].iter().any(|thread| {
+                    let used = self.threads.get(thread);
+                    used.is_some_and(|used| used.writes > 0)
+                });
+                match self.len == 1 && first.len().min(second.len()) >= FEWEST {
+                    true if writes => Common::Bytes,
+                    true => Common::Nothing,
+                    false => Common::Open,
+                }
+            }
+            _ if is_known(one) && is_known(other) => Common::Nothing,
+            _ => Common::Open,
+        }
+    }
+
     /// Whether a thread had the opportunity, and never touched it.
     fn is_left_alone_by(&self, thread: u32) -> bool {
         self.threads
@@ -49,11 +71,30 @@ impl Piece {
     }
 }
 
+/// What two threads have in common in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Common {
+    /// No byte that one of them writes.
+    Nothing,
+    /// A byte that one of them writes.
+    Bytes,
+    /// A word of which it is not known yet whether they mean the same bytes.
+    Open,
+}
+
+/// In how many rounds two threads had bytes of their own, by what they had in common beside.
+#[derive(Debug, Default)]
+struct Falsely {
+    alone: usize,
+    mixed: usize,
+    open: usize,
+}
+
 impl Watch {
     /// The rounds in which one thread wrote to bytes that another one leaves alone, while that one used others that
     /// the first leaves alone.
-    fn falsely(&self) -> usize {
-        let mut most = 0;
+    fn falsely(&self) -> Falsely {
+        let mut most = Falsely::default();
         for own in self.pieces.values() {
             let writers = own.threads.iter().filter(|(_, one)| one.writes > 0);
             for (writer, writes) in writers {
@@ -66,13 +107,42 @@ impl Watch {
                         .threads
                         .iter()
                         .filter(|(user, _)| own.is_left_alone_by(**user));
-                    let both =
-                        users.map(|(_, uses)| uses.touched.intersection(&writes.touched).count());
-                    most = most.max(both.max().unwrap_or(0));
+                    for (user, uses) in users {
+                        let both = uses.touched.intersection(&writes.touched).count();
+                        let place = match self.common(*writer, *user) {
+                            Common::Nothing => &mut most.alone,
+                            Common::Bytes => &mut most.mixed,
+                            Common::Open => &mut most.open,
+                        };
+                        *place = both.max(*place);
+                    }
                 }
             }
         }
         most
+    }
+
+    /// What two threads have in common. An access may be wider than a byte: a thread that writes a word writes the byte of
+    /// it that the other one reads, whatever else it has alone.
+    fn common(&self, one: u32, other: u32) -> Common {
+        let rarely = FEWEST.max(self.rounds / RARELY);
+        let in_words = self.words.iter().map(|(word, threads)| {
+            let (Some(first), Some(second)) = (threads.get(&one), threads.get(&other)) else {
+                return Common::Nothing;
+            };
+            // A word that one of them looked at once, as at the end of the work, is no reason.
+            if first.len().min(second.len()) < rarely {
+                return Common::Nothing;
+            }
+            let pieces = self.pieces.range(*word..word + WORD);
+            let in_pieces = pieces.map(|(_, piece)| piece.common(one, other));
+            in_pieces.max().unwrap_or(Common::Nothing)
+        });
+        let all: Vec<Common> = in_words.collect();
+        match all.contains(&Common::Bytes) {
+            true => Common::Bytes,
+            false => all.into_iter().max().unwrap_or(Common::Nothing),
+        }
     }
 
     /// Whether nothing that a thread does here can have been missed: of each piece it is known whether it touches it,
@@ -87,10 +157,20 @@ impl Watch {
     /// What all rounds together say; nothing where they are too few, threads ran too rarely, or there are too many.
     #[must_use]
     pub fn seen(&self) -> Option<Seen> {
-        if self.falsely() >= FEWEST {
+        let falsely = self.falsely();
+        let moments = self.judged();
+        if falsely.alone >= FEWEST {
             return Some(Seen::FalseSharing);
         }
-        if self.rounds < FEWEST {
+        match moments {
+            Some(Moments::Apart) => return Some(Seen::FalseSharing),
+            Some(Moments::Mixed) => return Some(Seen::Mixed),
+            _ => {}
+        }
+        if falsely.mixed >= FEWEST {
+            return Some(Seen::Mixed);
+        }
+        if self.rounds < FEWEST || falsely.open > 0 {
             return None;
         }
         let users = |piece: &Piece| -> BTreeSet<u32> {
@@ -116,7 +196,8 @@ impl Watch {
             0 => return Some(Seen::Nothing),
             1 => Seen::OneThread,
             _ if !is_written => Seen::OnlyReads,
-            _ if is_shared => Seen::TrueSharing,
+            // That nothing lies apart is known of moments alone: over a round, work may have moved.
+            _ if is_shared && moments != Some(Moments::Open) => Seen::TrueSharing,
             _ => return None,
         };
         // What one thread alone does is its own affair.
@@ -166,12 +247,26 @@ impl Watch {
     pub fn proof(&self) -> Proof {
         let (line, rounds) = (format!("line {:#x}", self.line), self.rounds);
         let (answer, says) = match self.seen() {
-            Some(Seen::FalseSharing) => (
-                Answer::Found,
+            Some(Seen::FalseSharing) => {
+                let alone = self.falsely().alone;
+                let (apart, windows) = self.apart();
+                let says = match alone >= FEWEST {
+                    true => format!(
+                        "{line}: in {alone} of {rounds} rounds one thread wrote beside what another one used, and neither \
+                         ever touched the other's bytes"
+                    ),
+                    false => format!(
+                        "{line}: work moves between threads; in {apart} of {windows} moments one thread wrote beside what \
+                         another one used, and neither touched the other's bytes"
+                    ),
+                };
+                (Answer::Found, says)
+            }
+            Some(Seen::Mixed) => (
+                Answer::Mixed,
                 format!(
-                    "{line}: in {} of {rounds} rounds one thread wrote beside what another one used, and neither ever \
-                     touched the other's bytes",
-                    self.falsely()
+                    "{line}: threads use the same bytes, and other bytes of it alone: true and false sharing, of which \
+                     padding mends the second alone"
                 ),
             ),
             Some(Seen::TrueSharing) => (
@@ -195,6 +290,13 @@ impl Watch {
                     "{line}: {} threads were not watched, as {MOST_THREADS} are the most: what they do here is not \
                      known",
                     self.left_out
+                ),
+            ),
+            None if self.judged() == Some(Moments::Open) => (
+                Answer::Unknown,
+                format!(
+                    "{line}: threads use the same bytes, and too few moments show whether at the same time: work may move \
+                     between threads"
                 ),
             ),
             None => (
@@ -235,6 +337,111 @@ mod tests {
             watch.add(glances);
         }
         watch
+    }
+
+    /// Moments in which these threads wrote to both pieces of each pair.
+    fn together(watch: &mut Watch, threads: &[u32]) {
+        for (pair, _) in watch.candidates() {
+            let both = |thread: &u32| {
+                [
+                    glance(*thread, pair.0, 5, true),
+                    glance(*thread, pair.1, 5, true),
+                ]
+            };
+            let glances: Vec<Glance> = threads.iter().flat_map(both).collect();
+            for _ in 0..9 {
+                watch.add_moment(pair, &glances);
+            }
+        }
+    }
+
+    /// Rounds in which these threads touch these bytes, by writing or by reading, down to single bytes.
+    fn halved(rounds: usize, uses: &[(u32, std::ops::Range<u64>, bool)]) -> Watch {
+        let mut watch = Watch::of(1, 0, 64);
+        for _ in 0..rounds {
+            let mut glances = Vec::new();
+            for (at, piece) in &watch.pieces {
+                for (thread, bytes, is_write) in uses {
+                    let is_in = bytes.start < at + piece.len && *at < bytes.end;
+                    glances.push(Glance {
+                        thread: *thread,
+                        at: *at,
+                        writes: u64::from(is_in && *is_write),
+                        reads: u64::from(is_in && !*is_write),
+                        ran: true,
+                    });
+                }
+            }
+            // One glance a thread and piece, as windows have it.
+            let mut merged: Vec<Glance> = Vec::new();
+            for glance in glances {
+                match merged
+                    .iter_mut()
+                    .find(|known| (known.thread, known.at) == (glance.thread, glance.at))
+                {
+                    Some(known) => {
+                        known.writes += glance.writes;
+                        known.reads += glance.reads;
+                    }
+                    None => merged.push(glance),
+                }
+            }
+            watch.add(&merged);
+        }
+        watch
+    }
+
+    #[test]
+    fn byte_of_a_word_that_another_thread_writes_is_shared_in_truth() {
+        // One thread writes a word; another one reads a byte of it, and writes a word of its own.
+        let uses = [(1, 0..8, true), (2, 0..1, false), (2, 8..16, true)];
+        for rounds in 2..6 {
+            assert_ne!(
+                halved(rounds, &uses).seen(),
+                Some(Seen::FalseSharing),
+                "never, after {rounds} rounds"
+            );
+        }
+        let watch = halved(12, &uses);
+        assert_eq!(watch.seen(), Some(Seen::Mixed), "{watch:?}");
+        assert_eq!(watch.proof().answer, Answer::Mixed);
+        let apart = [(1, 0..4, true), (2, 4..8, true)];
+        assert_eq!(
+            halved(12, &apart).seen(),
+            Some(Seen::FalseSharing),
+            "halves"
+        );
+    }
+
+    #[test]
+    fn work_that_moves_between_threads_is_not_taken_for_true_sharing() {
+        // Over a round each of two threads uses each of two words.
+        let uses = [
+            (1, 0..8, true),
+            (1, 8..16, true),
+            (2, 0..8, true),
+            (2, 8..16, true),
+        ];
+        let mut watch = halved(12, &uses);
+        assert_eq!(watch.seen(), None, "rounds say nothing of it");
+        assert!(
+            watch.proof().says.contains("may move"),
+            "{:?}",
+            watch.proof()
+        );
+        for _ in 0..9 {
+            watch.add_moment((0, 8), &[glance(1, 0, 5, true), glance(2, 8, 5, true)]);
+            watch.add_moment((0, 8), &[glance(2, 0, 5, true), glance(1, 8, 5, true)]);
+        }
+        assert_eq!(watch.seen(), Some(Seen::FalseSharing), "{watch:?}");
+        assert!(
+            watch.proof().says.contains("18 of 18 moments"),
+            "{:?}",
+            watch.proof()
+        );
+        let mut same = halved(12, &uses);
+        together(&mut same, &[1, 2]);
+        assert_eq!(same.seen(), Some(Seen::TrueSharing), "at the same time");
     }
 
     #[test]
@@ -294,6 +501,8 @@ mod tests {
             let both = |at: &u64| [glance(1, *at, 5, true), glance(2, *at, 5, true)];
             same.add(&all.iter().flat_map(both).collect::<Vec<_>>());
         }
+        assert_eq!(same.seen(), None, "not yet: it may have been in turn");
+        together(&mut same, &[1, 2]);
         assert_eq!(same.seen(), Some(Seen::TrueSharing), "down to the bytes");
         let touches = same.touches();
         assert_eq!(
@@ -344,6 +553,7 @@ mod tests {
                 };
                 watch.add(&all.iter().flat_map(glances).collect::<Vec<_>>());
             }
+            together(&mut watch, &[1, 2]);
             watch
         };
         let known = |ran: &dyn Fn(usize, u64) -> bool| of(20, ran).seen();
