@@ -31,6 +31,8 @@ fn main() -> ExitCode {
             plain machine::lab,
             plain machine::lab_refused,
             plain program::names_the_line_through_inlined_code,
+            plain program::first_touches_miss_wherever_the_program_is_loaded,
+            plain program::simulated_programs_of_go_are_not_interrupted,
             plain program::samples_what_the_kernel_counts,
             plain program::follows_by_samples,
             plain program::samples_refused,

@@ -83,13 +83,77 @@ pub fn names_the_line_through_inlined_code() {
     );
 }
 
+/// Touches each line of 512 KiB once.
+const COLD: &str = r#"
+use std::sync::atomic::{AtomicU8, Ordering};
+static BYTES: [AtomicU8; 1 << 19] = [const { AtomicU8::new(0) }; 1 << 19];
+fn main() {
+    for byte in BYTES.iter().step_by(64) {
+        byte.store(1, Ordering::Relaxed);
+    }
+    std::process::exit(i32::from(BYTES[77].load(Ordering::Relaxed)));
+}
+"#;
+
+pub fn first_touches_miss_wherever_the_program_is_loaded() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: cpu run, simulated: valgrind is not installed");
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a temporary directory can be made");
+    let misses = |name: &str, options: &[&str]| {
+        let program = compiled_with(scratch.path(), name, COLD, options);
+        let mut command = cpu(&["run", "--simulate", "--json", "--", &program]);
+        let ended = Ended::of(&mut command).expect(0, "the program succeeds");
+        let json: Value = serde_json::from_slice(&ended.err).expect("a report");
+        let caches = json["caches"].as_array().expect("a list");
+        let last = caches.iter().find(|cache| cache["cache"] == "LLC");
+        let last = last.unwrap_or_else(|| panic!("there is a last level: {json}"));
+        last["misses"].as_u64().expect("a number")
+    };
+    let moved = misses("pie", &["-C", "relocation-model=pie"]);
+    let fixed = misses("fixed", &["-C", "relocation-model=static"]);
+    assert!(moved.min(fixed) >= 8192, "each line once: {moved}, {fixed}");
+    assert!(
+        moved.abs_diff(fixed) * 33 <= fixed,
+        "the place makes no difference: {moved}, {fixed}"
+    );
+}
+
+pub fn simulated_programs_of_go_are_not_interrupted() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: cpu run, simulated: valgrind is not installed");
+        return;
+    }
+    for (before, expected) in [
+        (None, "asyncpreemptoff=1"),
+        (Some("gctrace=1"), "gctrace=1,asyncpreemptoff=1"),
+        (Some("asyncpreemptoff=0"), "asyncpreemptoff=0"),
+    ] {
+        let mut command = cpu(&["run", "--simulate", "--", "sh", "-c", "echo $GODEBUG"]);
+        match before {
+            Some(before) => command.env("GODEBUG", before),
+            None => command.env_remove("GODEBUG"),
+        };
+        let ended = Ended::of(&mut command).expect(0, "the program succeeds");
+        assert_eq!(ended.out().trim(), expected, "{before:?}");
+        ended.says("asyncpreemptoff", "and a note has it");
+    }
+}
+
 /// Compiles a program of Rust, with lines.
 fn compiled(place: &std::path::Path, name: &str, text: &str) -> String {
+    compiled_with(place, name, text, &[])
+}
+
+fn compiled_with(place: &std::path::Path, name: &str, text: &str, options: &[&str]) -> String {
     let (source, program) = (place.join(format!("{name}.rs")), place.join(name));
     fs::write(&source, text).expect("it is ours");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let compiled = Command::new(compiler)
-        .args(["-O", "-g", "-o"])
+        .args(["-O", "-g"])
+        .args(options)
+        .arg("-o")
         .args([&program, &source])
         .status();
     assert!(

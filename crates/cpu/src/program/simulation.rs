@@ -10,6 +10,11 @@ use std::path::PathBuf;
 use super::Profile;
 use crate::{Cache, CacheKind, Error, Topology};
 
+/// With `--cacheuse=yes` callgrind 3.19 takes an empty entry of a cache for one of tag 0, which addresses below the size of a
+/// way have: the first touch of each line there counts as a hit. It loads position-independent programs at 1 MiB and
+/// 32 KiB, so that no program has memory below 1 MiB.
+const LARGEST_WAY: u64 = 1 << 20;
+
 /// A cache in callgrind's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
@@ -38,6 +43,16 @@ impl Geometry {
             ways,
             line,
         })
+    }
+
+    /// The same size with ways of at most [`LARGEST_WAY`], so that there may be more of them.
+    #[must_use]
+    fn with_small_ways(self) -> Geometry {
+        let mut ways = self.ways;
+        while self.size / ways > LARGEST_WAY {
+            ways *= 2;
+        }
+        Geometry { ways, ..self }
     }
 
     fn option(&self, name: &str) -> OsString {
@@ -78,8 +93,9 @@ impl Simulation {
         };
         let last = topology.caches.iter().filter(|cache| cache.level > 1);
         let last = last.max_by_key(|cache| cache.level).and_then(Geometry::of);
+        let last = last.map(Geometry::with_small_ways);
         let caches = [first(CacheKind::Data), first(CacheKind::Instruction), last];
-        let mut command: Vec<OsString> = vec![valgrind.into()];
+        let mut command: Vec<OsString> = vec!["env".into(), godebug(), valgrind.into()];
         command.extend(
             [
                 "--tool=callgrind",
@@ -171,6 +187,23 @@ impl Simulation {
     }
 }
 
+/// The variable that keeps Go from interrupting its threads by signals, which valgrind 3.19 ends with an assertion; with
+/// what the variable says already. A user's own choice is kept.
+fn godebug() -> OsString {
+    const OFF: &str = "asyncpreemptoff=";
+    let mut text = OsString::from("GODEBUG=");
+    let before = std::env::var_os("GODEBUG").unwrap_or_default();
+    let is_chosen = before.to_string_lossy().contains(OFF);
+    let is_empty = before.is_empty();
+    text.push(before);
+    if !is_chosen {
+        text.push(if is_empty { "" } else { "," });
+        text.push(OFF);
+        text.push("1");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use cachewise_units::Bytes;
@@ -206,5 +239,24 @@ mod tests {
             "{odd:?}"
         );
         assert_eq!(Geometry::of(&cache(0, 8)), None, "nothing is no cache");
+    }
+
+    #[test]
+    fn ways_of_the_last_level_are_at_most_a_mebibyte() {
+        for (size, ways, expected) in [
+            (32 << 20, 16, 32),
+            (30 << 20, 20, 30),
+            (8 << 20, 16, 16),
+            (384 << 20, 16, 384),
+        ] {
+            let plain = Geometry::of(&cache(size, ways)).expect("a cache");
+            let small = plain.with_small_ways();
+            assert_eq!(
+                (small.size, small.ways),
+                (plain.size, expected),
+                "{plain:?}"
+            );
+            assert!(small.size / small.ways <= LARGEST_WAY, "{small:?}");
+        }
     }
 }

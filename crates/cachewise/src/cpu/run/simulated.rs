@@ -64,6 +64,9 @@ pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usag
         "simulated by callgrind: {}; no prefetching, one thread at a time. Misses are told, and no time",
         caches.join(", ")
     ));
+    notes.push(
+        "GODEBUG has asyncpreemptoff=1 in it, as valgrind ends programs of Go without that".into(),
+    );
     if arguments.period.is_some() {
         notes.push("--period has no effect: each miss is simulated".into());
     }
