@@ -50,18 +50,18 @@ fn main() -> ExitCode {
         ),
         Trial::ignorable_test("counters_match_the_kernel_for_random_programs", || {
             if let Some(reason) = needs::missing() {
-                println!("skipped: fuzz: {reason}");
                 return Ok(Completion::ignored_with(reason));
             }
             fuzz().map(|()| Completion::Completed)
         }),
     ];
-    if !arguments.list
-        && needs::missing().is_none()
-        && let Err(problem) = image::enter_own_mount_namespace()
-    {
-        eprintln!("fuzz: {problem}");
-        return ExitCode::FAILURE;
+    if !arguments.list {
+        if let Some(reason) = needs::missing() {
+            println!("skipped: fuzz: {reason}");
+        } else if let Err(problem) = image::enter_own_mount_namespace() {
+            eprintln!("fuzz: {problem}");
+            return ExitCode::FAILURE;
+        }
     }
     // A page of this program that has to be read from the disk in the middle of an operation would be taken for a
     // fault on its file. It is only a safeguard, so it may be refused.

@@ -119,7 +119,7 @@ pub const OPEN: [Gap; 12] = [
         },
     },
     Gap {
-        name: "cold inline data by sendfile, splice or copy_file_range",
+        name: "cold inline data by sendfile, splice, copy_file_range or libaio",
         reason: "the kernel has no event for it, and only the pages of plain reads tell of their request",
         figures: &[
             Counter::ReadRequests,
@@ -140,7 +140,7 @@ pub const OPEN: [Gap; 12] = [
                 && pages.any(|page| !moment.before.has(page))
                 && matches!(
                     moment.operation.call,
-                    Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy
+                    Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy | Call::AioRead
                 )
         },
     },
