@@ -278,6 +278,8 @@ impl Expected {
                 self.direct_write(moment, length);
                 // Those of the others are not told from its own.
                 self.free(&[Counter::WriteNewPages]);
+                // It drops pages that a read in flight beside it has just inserted.
+                self.between(Counter::ReadaheadPages, 0, PASSING);
             }
             (Call::UringRead, _) => {
                 let bytes = |size: u64| offset..(offset + length).min(size).max(offset);
