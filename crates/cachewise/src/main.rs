@@ -38,22 +38,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::Cli;
-
 fn main() -> ExitCode {
-    if let Err(error) = caller::use_rights() {
+    // A file at its size limit (`ulimit -f`) is an error with a message; SIGXFSZ would end the process.
+    if let Err(error) = caller::use_rights().and_then(|()| signals::outlive_size_limit()) {
         output::tell(&output::explain(&error));
         return ExitCode::from(output::FAILED);
     }
-    let cli = match Cli::try_parse_from(compat::typed(std::env::args_os())) {
+    let cli = match cli::Cli::try_parse_from(compat::typed(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return cli::answer(&error),
     };
-    // A file at its size limit (`ulimit -f`) is an error with a message; SIGXFSZ would end the process.
-    if let Err(error) = signals::outlive_size_limit() {
-        output::tell(&output::explain(&error));
-        return ExitCode::from(output::FAILED);
-    }
     dispatch::run(cli.command).unwrap_or_else(|error| {
         if output::is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
