@@ -343,7 +343,7 @@ fn refused() {
         (&["-f", "data", "-w", "1"], "not overwritten"),
         (
             &["-f", "data", "-r", "1", "--memory-max", "4K"],
-            "measuring itself takes",
+            "the measurement itself needs",
         ),
         (&["-f", "data", "-d", "1", "-b", "1"], "say how much"),
         (
