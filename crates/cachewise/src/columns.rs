@@ -1,14 +1,9 @@
 //! `columns`: the table of fields.
 
-use std::io::{self, Write};
-
-use anyhow::Result;
 use cachewise_model::{FIELDS, Field, Row, STAT_COLUMNS};
 
-use crate::{cpu, tier};
-
-/// Prints the table of fields: those of `stat`, those of `files`, and those that only reports have.
-pub fn columns() -> Result<()> {
+/// The table of fields: those of `stat`, those of `files`, and those that only reports have.
+pub fn columns() -> String {
     let (of_stat, others): (Vec<&Field>, Vec<&Field>) = FIELDS
         .iter()
         .partition(|field| field.is_of(&Row::of_system()));
@@ -24,19 +19,17 @@ pub fn columns() -> Result<()> {
         .iter()
         .filter(|field| field.is_of_measurement_only())
         .collect();
-    let text = format!(
+    format!(
         "{}\n* shown by `stat` unless --columns says otherwise, which takes ids and headings\n\n\
          Only of a file or a directory, in `files` and the commands that act on files:\n{}\n\
          Only of a file, a process or a control group, in `top` and the reports of `run`:\n{}\n\
-         Only of a measurement, in `bench`, which has those of `stat` too:\n{}{}",
+         Only of a measurement, in `bench`, which has those of `stat` too:\n{}\n\
+         `cachewise cpu columns` and `cachewise tier columns` list those of the other programs.\n",
         listed(&of_stat),
         listed(&of_files),
         listed(&others),
-        listed(&of_measurements),
-        of_others()
-    );
-    io::stdout().write_all(text.as_bytes())?;
-    Ok(())
+        listed(&of_measurements)
+    )
 }
 
 /// Fields by ids of ours.
@@ -44,23 +37,6 @@ pub fn fields(ids: &[&str]) -> Vec<&'static Field> {
     ids.iter()
         .filter_map(|id| cachewise_model::field(id))
         .collect()
-}
-
-/// The columns of commands that have tables of their own kind.
-fn of_others() -> String {
-    let sheets = cpu::SHEETS
-        .iter()
-        .chain(&tier::SHEETS)
-        .map(|(command, columns)| {
-            let width = columns.iter().map(|column| column.id.len()).max();
-            let width = width.unwrap_or_default();
-            let lines = columns.iter().map(|column| {
-                let (id, header, help) = (column.id, column.header, column.help);
-                format!("  {id:width$}  {header:12}  {help}\n")
-            });
-            format!("\nOnly in `{command}`:\n{}", lines.collect::<String>())
-        });
-    sheets.collect()
 }
 
 /// A line a field.

@@ -1,18 +1,19 @@
 //! From the command that was typed to the module that does it.
 
-use std::io::{self, Write};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use cachewise_cli::sibling;
 use clap::CommandFactory;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Sibling};
 use crate::{
-    act, bench, columns, compat, cpu, doctor, drop, files, guard, man, mount, order, record,
-    report, run, serve, stat, tier, top,
+    act, bench, columns, compat, doctor, drop, files, guard, order, record, report, run, serve,
+    stat, top,
 };
 
-/// Does it.
+/// Runs a command.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(arguments),
@@ -32,19 +33,19 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Drop(arguments) => drop::drop_caches(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(*arguments),
-        Command::Cpu(arguments) => cpu::cpu(&arguments),
-        Command::Mount(arguments) => mount::mount(&arguments),
-        Command::Tier(arguments) => tier::tier(&arguments),
-        Command::Columns => columns::columns().map(|()| ExitCode::SUCCESS),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "cachewise", &mut script);
-            let written = io::stdout().write_all(&script);
-            written
-                .map(|()| ExitCode::SUCCESS)
-                .context("cannot write to standard output")
+        Command::Cpu(sibling) => start("cachewise-cpu", None, &sibling),
+        Command::Mount(sibling) => start("cachewise-tier", Some("mount"), &sibling),
+        Command::Tier(sibling) => start("cachewise-tier", None, &sibling),
+        Command::About(about) => {
+            cachewise_cli::about::about(&about, Cli::command(), &columns::columns())
         }
-        Command::Man { directory } => man::man(directory.as_deref()).map(|()| ExitCode::SUCCESS),
         Command::Compat(arguments) => compat::compat(arguments),
     }
+}
+
+/// Replaces this process with a program of its own, with its subcommand in front of the typed arguments.
+fn start(program: &str, subcommand: Option<&str>, sibling: &Sibling) -> Result<ExitCode> {
+    let subcommand = subcommand.map(OsString::from);
+    let never = sibling::start(program, subcommand.iter().chain(&sibling.arguments))?;
+    match never {}
 }

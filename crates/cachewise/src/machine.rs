@@ -2,19 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::output::explain;
 use anyhow::{Context, Result, bail};
+pub use cachewise_cli::followed::Followed;
+pub use cachewise_cli::host::{hostname, timestamp};
+use cachewise_cli::output::explain;
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
 use cachewise_model::{Backend, Count, Measured, Missing, System};
 use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Error, ErrorKind, Probe};
 use cachewise_units::{Bytes, Pages, escaped};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
+use rustix::process::{Resource, getrlimit};
 
 /// Fewer open files than this and the probe, which has a descriptor for each program, table and hook,
 /// may not get all of them.
@@ -137,46 +137,6 @@ fn may_load_programs() -> bool {
         .is_some_and(|held| held & BOTH == BOTH || held & (1 << CAP_SYS_ADMIN) != 0)
 }
 
-/// A process that is watched from outside.
-pub struct Followed(OwnedFd);
-
-impl Followed {
-    /// Takes hold of it, so that its id cannot come to mean another process.
-    pub fn open(pid: u32) -> Result<Followed> {
-        let cannot = || format!("cannot follow process {pid}");
-        let process = i32::try_from(pid)
-            .ok()
-            .and_then(Pid::from_raw)
-            .with_context(cannot)?;
-        match pidfd_open(process, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Followed(pidfd)),
-            Err(rustix::io::Errno::SRCH) => bail!("process {pid} does not exist"),
-            Err(error) => Err(error).with_context(cannot),
-        }
-    }
-
-    /// Whether it has ended; waiting to be reaped by its parent, it has.
-    pub fn has_ended(&self) -> bool {
-        self.poll(Some(&Timespec::default()))
-    }
-
-    /// Returns when it has ended.
-    pub fn wait(&self) {
-        self.poll(None);
-    }
-
-    fn poll(&self, timeout: Option<&Timespec>) -> bool {
-        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        loop {
-            match poll(&mut fds, timeout) {
-                Err(rustix::io::Errno::INTR) => {}
-                Ok(ready) => return ready > 0,
-                Err(_) => return true,
-            }
-        }
-    }
-}
-
 /// A process by its number, and its name where that can be read.
 pub fn named(pid: u32) -> String {
     match fs::read(format!("/proc/{pid}/comm")) {
@@ -221,16 +181,6 @@ pub fn cgroup_filter(kernel: &Kernel, path: &Path) -> Result<(CgroupFilter, Stri
         level,
     };
     Ok((filter, cgroup.name))
-}
-
-/// Now, in UTC, to the millisecond.
-pub fn timestamp() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
-}
-
-/// The name of the machine.
-pub fn hostname(kernel: &Kernel) -> String {
-    kernel.hostname().unwrap_or_else(|_| "?".into())
 }
 
 /// The release of its kernel.

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// The table that ARCHITECTURE.md draws: a new crate is added in both places.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     Rule {
         folder: "units",
         may_import: &[],
@@ -58,9 +58,10 @@ const RULES: [Rule; 16] = [
         may_import: &["units", "sys"],
         may_be_unsafe: false,
     },
+    // A library, and the program that shows it.
     Rule {
         folder: "cpu",
-        may_import: &["units", "sys"],
+        may_import: &["units", "sys", "kstat", "model", "view", "cli"],
         may_be_unsafe: true,
     },
     Rule {
@@ -99,12 +100,19 @@ const RULES: [Rule; 16] = [
     // have servers that it starts for trying things on end with it.
     Rule {
         folder: "tier",
-        may_import: &["units", "model", "sys", "kstat"],
+        may_import: &["units", "model", "sys", "kstat", "view", "cli"],
+        may_be_unsafe: false,
+    },
+    // What the programs share.
+    Rule {
+        folder: "cli",
+        may_import: &["units", "sys", "kstat", "model", "view"],
         may_be_unsafe: false,
     },
     Rule {
         folder: "cachewise",
         may_import: &[
+            "cli",
             "units",
             "sys",
             "kstat",
@@ -112,20 +120,24 @@ const RULES: [Rule; 16] = [
             "model",
             "probe",
             "residency",
-            "cpu",
             "view",
             "tui",
             "recording",
             "web",
             "bench",
-            "tier",
         ],
         may_be_unsafe: false,
     },
 ];
 
-/// Arguments and errors for people belong to the binary: a library has neither.
-const ONLY_IN_THE_BINARY: [&str; 2] = ["clap", "anyhow"];
+/// Arguments and errors for people belong to the programs: a library has neither.
+const ONLY_IN_PROGRAMS: [&str; 2] = ["clap", "anyhow"];
+
+/// The crates of the programs, and what they share.
+const PROGRAMS: [&str; 4] = ["cli", "cachewise", "cpu", "tier"];
+
+/// The feature of `cpu` and `tier` that adds the program to the library.
+const PROGRAM: &str = "program";
 
 /// The binary is glue: what grows beyond this belongs into a module.
 const LONGEST_MAIN: usize = 60;
@@ -252,6 +264,46 @@ fn crates_import_only_what_the_picture_allows() {
     );
 }
 
+/// The picture of ARCHITECTURE.md: a crate a line, in an order in which imports point upwards.
+fn picture() -> String {
+    let mut drawn: Vec<&Rule> = Vec::new();
+    while drawn.len() < RULES.len() {
+        let next = RULES.iter().find(|rule| {
+            let is_drawn = |folder: &str| drawn.iter().any(|rule| rule.folder == folder);
+            !is_drawn(rule.folder) && rule.may_import.iter().all(|folder| is_drawn(folder))
+        });
+        drawn.push(next.expect("imports have no cycle"));
+    }
+    let lines = drawn.iter().map(|rule| {
+        let line = format!("{:10} <- {}", rule.folder, rule.may_import.join(", "));
+        line.trim_end_matches([' ', '<', '-']).to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_architecture_page_shows_the_rules() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&page).expect("there is a page");
+    let (head, rest) = text
+        .split_once("<!-- imports -->\n")
+        .expect("it has a mark");
+    let (_, tail) = rest
+        .split_once("<!-- end of imports -->")
+        .expect("it has an end");
+    let wanted = format!(
+        "{head}<!-- imports -->\n```\n{}\n```\n<!-- end of imports -->{tail}",
+        picture()
+    );
+    if std::env::var_os("CACHEWISE_WRITE_DOCS").is_some() {
+        std::fs::write(&page, &wanted).expect("the page can be written");
+    }
+    assert!(
+        text == wanted || std::env::var_os("CACHEWISE_WRITE_DOCS").is_some(),
+        "the picture is of other rules: CACHEWISE_WRITE_DOCS=1 writes it anew"
+    );
+}
+
 #[test]
 fn every_rule_is_about_a_crate_that_exists() {
     let folders: BTreeSet<String> = members().into_iter().map(|member| member.folder).collect();
@@ -265,20 +317,43 @@ fn every_rule_is_about_a_crate_that_exists() {
 }
 
 #[test]
-fn arguments_and_free_form_errors_stay_in_the_binary() {
+fn arguments_and_free_form_errors_stay_in_the_programs() {
     for member in members()
         .iter()
-        .filter(|member| member.folder != "cachewise")
+        .filter(|member| !PROGRAMS.contains(&member.folder.as_str()))
     {
         for import in &member.imports {
-            let banned = ONLY_IN_THE_BINARY
+            let banned = ONLY_IN_PROGRAMS
                 .iter()
                 .any(|name| import == name || import.starts_with(&format!("{name}_")));
             assert!(
                 !banned,
-                "{} depends on {import}, which is the binary's: a library returns its own error \
+                "{} depends on {import}, which is the programs': a library returns its own error \
                  type and takes its options as values",
                 member.folder
+            );
+        }
+    }
+}
+
+#[test]
+fn libraries_of_programs_do_without_what_only_the_program_needs() {
+    for folder in ["cpu", "tier"] {
+        let manifest =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{folder}/Cargo.toml"));
+        let manifest = std::fs::read_to_string(manifest).expect("there is a manifest");
+        let manifest: toml::Table = manifest.parse().expect("cargo has parsed it");
+        for import in ONLY_IN_PROGRAMS
+            .iter()
+            .chain(&["cachewise-cli", "cachewise-view"])
+        {
+            let is_optional = manifest["dependencies"][*import]
+                .get("optional")
+                .and_then(toml::Value::as_bool);
+            assert_eq!(
+                is_optional,
+                Some(true),
+                "{folder} has {import} with the feature {PROGRAM} only"
             );
         }
     }
@@ -312,14 +387,54 @@ fn unsafe_is_forbidden_where_it_is_not_needed() {
 }
 
 #[test]
-fn main_is_glue() {
-    let main = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/main.rs");
-    let lines = std::fs::read_to_string(main)
-        .expect("the binary has a main.rs")
-        .lines()
-        .count();
-    assert!(
-        lines < LONGEST_MAIN,
-        "main.rs has {lines} lines, and is to stay under {LONGEST_MAIN}: it only wires things up"
-    );
+fn each_main_is_glue() {
+    for folder in ["cachewise", "cpu", "tier"] {
+        let main = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{folder}/src/main.rs"));
+        let lines = std::fs::read_to_string(main)
+            .expect("the program has a main.rs")
+            .lines()
+            .count();
+        assert!(
+            lines < LONGEST_MAIN,
+            "main.rs of {folder} has {lines} lines, and is to stay under {LONGEST_MAIN}: it only wires things up"
+        );
+    }
+}
+
+/// Crates that the program for the page cache, which runs as root, does without.
+const NOT_IN_CACHEWISE: [&str; 6] = [
+    "rustls",
+    "reqwest",
+    "object_store",
+    "foyer",
+    "fuser",
+    "cachewise-cpu",
+];
+
+#[test]
+fn cachewise_has_no_tls_object_store_or_fuse_server() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "-p",
+            "cachewise",
+            "-e",
+            "normal",
+        ])
+        .args(["--prefix", "none", "--manifest-path"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .output()
+        .expect("cargo, which runs this test, can be run");
+    let tree = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && tree.contains("clap"), "{tree}");
+    for name in NOT_IN_CACHEWISE {
+        assert!(
+            !tree
+                .lines()
+                .any(|line| line.split(' ').next() == Some(name)),
+            "cachewise depends on {name}"
+        );
+    }
 }

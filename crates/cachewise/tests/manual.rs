@@ -4,26 +4,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn cachewise(arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_cachewise"))
-        .args(arguments)
-        .output();
+#[path = "support/siblings.rs"]
+mod siblings;
+
+use siblings::programs;
+
+fn run(program: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(program).args(arguments).output();
     let output = output.expect("the binary can be run");
     assert!(
         output.status.success(),
-        "cachewise {}: {}",
+        "{} {}: {}",
+        program.display(),
         arguments.join(" "),
         String::from_utf8_lossy(&output.stderr)
     );
     output
 }
 
-/// All pages, in a temporary directory.
+/// All pages of all programs, in a temporary directory.
 fn pages() -> (tempfile::TempDir, Vec<PathBuf>) {
     let place = tempfile::tempdir().expect("a temporary directory can be made");
     // The directory is made.
     let below = place.path().join("man/man1");
-    cachewise(&["man", below.to_str().expect("an ordinary name")]);
+    for program in programs() {
+        run(
+            &program,
+            &["man", below.to_str().expect("an ordinary name")],
+        );
+    }
     let entries = fs::read_dir(&below).expect("it was made");
     let mut pages: Vec<PathBuf> = entries
         .map(|entry| entry.expect("it can be read").path())
@@ -139,7 +148,8 @@ fn every_page_contains_the_help_text() {
         let mut words = words_of(&name, &names);
         if !words.is_empty() {
             words.push("--help");
-            let help = cachewise(&words).stdout;
+            // `cachewise cpu` and `cachewise tier` start the sibling.
+            let help = run(&siblings::sibling("cachewise"), &words).stdout;
             let help = String::from_utf8_lossy(&help).into_owned();
             let about = help
                 .lines()
@@ -167,24 +177,27 @@ fn unwritable_directory_is_reported_with_its_path() {
 }
 
 #[test]
-fn shells_accept_their_completions() {
+fn shells_accept_the_completions_of_each_program() {
     let place = tempfile::tempdir().expect("a temporary directory can be made");
-    for (shell, check) in [
-        ("bash", &["-n"][..]),
-        ("zsh", &["-n"][..]),
-        ("fish", &["--no-execute"][..]),
-    ] {
-        let script = place.path().join(shell);
-        let text = cachewise(&["completions", shell]).stdout;
-        assert!(!text.is_empty(), "there is one for {shell}");
-        fs::write(&script, text).expect("the directory is ours");
-        match Command::new(shell).args(check).arg(&script).output() {
-            Ok(output) => assert!(
-                output.status.success() && output.stderr.is_empty(),
-                "{shell} can read it: {}",
-                String::from_utf8_lossy(&output.stderr)
-            ),
-            Err(_) => println!("skipped: completions: `{shell}` is not installed"),
+    for program in programs() {
+        for (shell, check) in [
+            ("bash", &["-n"][..]),
+            ("zsh", &["-n"][..]),
+            ("fish", &["--no-execute"][..]),
+        ] {
+            let name = name_of(&program);
+            let script = place.path().join(format!("{name}.{shell}"));
+            let text = run(&program, &["completions", shell]).stdout;
+            assert!(!text.is_empty(), "{name} has completions for {shell}");
+            fs::write(&script, text).expect("the directory is ours");
+            match Command::new(shell).args(check).arg(&script).output() {
+                Ok(output) => assert!(
+                    output.status.success() && output.stderr.is_empty(),
+                    "{shell} can read it: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                ),
+                Err(_) => println!("skipped: completions: `{shell}` is not installed"),
+            }
         }
     }
     // The completions of bash after `cachewise ev`.
@@ -192,7 +205,7 @@ fn shells_accept_their_completions() {
                   echo \"${COMPREPLY[*]}\"";
     let output = Command::new("bash")
         .args(["-c", script, "bash"])
-        .arg(place.path().join("bash"))
+        .arg(place.path().join("cachewise.bash"))
         .output();
     match output {
         Ok(output) => assert_eq!(

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[path = "support/siblings.rs"]
+mod siblings;
+
 /// Commands of the README that run until interrupted.
 const GO_ON: [&str; 1] = ["serve"];
 /// Seconds before one is interrupted.
@@ -60,9 +63,9 @@ fn needs_root(line: &str) -> bool {
                 .contains(&true))
 }
 
-/// `PATH` with the binary's directory first.
+/// `PATH` with the directory of the programs first.
 fn path() -> OsString {
-    let binary = Path::new(env!("CARGO_BIN_EXE_cachewise"));
+    let [binary, ..] = siblings::programs();
     let mut path = binary
         .parent()
         .expect("it lies in a directory")

@@ -9,6 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[path = "support/siblings.rs"]
+mod siblings;
+
 /// Pages whose commands end by themselves and only need files that they make.
 const PAGES: [&str; 11] = [
     "compat.md",
@@ -130,7 +133,7 @@ fn walk_through(page: &str) {
     assert!(!blocks.is_empty(), "{page} shows commands, in ```sh blocks");
     let place = tempfile::tempdir().expect("a temporary directory can be made");
     let _running = Running(place.path());
-    let binary = Path::new(env!("CARGO_BIN_EXE_cachewise"));
+    let [binary, ..] = siblings::programs();
     let mut path = binary
         .parent()
         .expect("it lies in a directory")

@@ -2,15 +2,12 @@
 
 mod act;
 mod bench;
-mod cache;
 mod compat;
-mod cpu;
 mod doctor;
 mod drop;
 mod files;
 mod guard;
 mod matrix;
-mod mount;
 mod order;
 mod output;
 mod record;
@@ -19,28 +16,21 @@ mod run;
 mod select;
 mod serve;
 mod stat;
-mod tier;
 mod top;
 
-use std::io::{self, Write};
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
-use clap_complete::Shell;
+use cachewise_cli::about::About;
+use clap::{Args, Parser, Subcommand};
 
-use crate::output::{FAILED, printable};
 pub use act::{Evict, Lock, Snapshot, SnapshotCommand, Target, Warm};
 pub use bench::{Bench, BenchCommand, Demo, DemoDd, DemoDirect, Measure};
-pub use cache::CacheFlags;
 pub use compat::{Called, Compat};
-pub use cpu::{Cpu, CpuCommand, CpuLab, CpuRun, CpuSharing, CpuTable, CpuTopology};
 pub use doctor::Doctor;
 pub use drop::Drop;
 pub use files::{Files, SortKey};
 pub use guard::{By, Guard, KeptOf};
 pub use matrix::{Matrix, Restore};
-pub use mount::Mount;
 pub use order::{Cat, OrderFiles, Unit};
 pub use output::{Color, Output};
 pub use record::Record;
@@ -49,7 +39,6 @@ pub use run::Run;
 pub use select::Select;
 pub use serve::{NamedGlob, Serve};
 pub use stat::Stat;
-pub use tier::{DevCluster, Get, OnFiles, Tier, TierCommand, TierStat};
 pub use top::Top;
 
 /// Measure how programs use the page cache, to the page.
@@ -103,37 +92,71 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
-    /// See the CPU's own caches: what they are, what they cost, and how a program uses them.
-    Cpu(Box<Cpu>),
-    /// Show a directory through a block cache: memory, disk, servers that machines share.
-    Mount(Box<Mount>),
-    /// Use a block cache without a mount, look at it, and try it out.
-    Tier(Box<Tier>),
-    /// List every column with its meaning.
-    Columns,
-    /// Print a completion script for a shell.
-    Completions {
-        /// Shell to complete for.
-        shell: Shell,
-    },
-    /// Print the manual's first page, or write all pages into a directory.
-    Man {
-        /// Directory for one page per command; it is made if missing [default: print the first page].
-        #[arg(value_name = "DIR")]
-        directory: Option<PathBuf>,
-    },
+    /// See the CPU's own caches: what they are, what they cost, and how a program uses them (cachewise-cpu).
+    #[command(disable_help_flag = true)]
+    Cpu(Sibling),
+    /// Show a directory through a block cache: memory, disk, servers that machines share (cachewise-tier).
+    #[command(disable_help_flag = true)]
+    Mount(Sibling),
+    /// Use a block cache without a mount, look at it, and try it out (cachewise-tier).
+    #[command(disable_help_flag = true)]
+    Tier(Sibling),
+    #[command(flatten)]
+    About(About),
     /// Run as another tool, or list the supported names and options of other tools.
     Compat(Compat),
 }
 
-/// Prints clap's answer: help and version unchanged, errors with escaped user input.
-pub fn answer(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        let text = error.render().to_string();
-        let _ = write!(io::stderr(), "{}", printable(&text));
-        return ExitCode::from(FAILED);
+/// Arguments of a command that is a program of its own.
+#[derive(Debug, Args)]
+pub struct Sibling {
+    /// Its arguments; --help lists them.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_with_all_of_its_options() {
+        let pages = cachewise_cli::man::pages(Cli::command()).expect("writing into memory works");
+        let first = pages.first().map(|(name, _)| name.as_str());
+        assert_eq!(first, Some("cachewise.1"), "the first is of all commands");
+        let mut root = Cli::command().disable_help_subcommand(true);
+        root.build();
+        let mut waiting = vec![root];
+        let mut seen = 0;
+        while let Some(command) = waiting.pop() {
+            let name = format!(
+                "{}.1",
+                command.get_display_name().unwrap_or(command.get_name())
+            );
+            let page = pages.iter().find(|(page, _)| *page == name);
+            let (_, page) = page.unwrap_or_else(|| panic!("there is no {name}"));
+            let page = String::from_utf8_lossy(page).replace("\\-", "-");
+            for option in command
+                .get_arguments()
+                .filter(|option| !option.is_hide_set())
+            {
+                if let Some(long) = option.get_long() {
+                    assert!(page.contains(&format!("--{long}")), "{name}: --{long}");
+                }
+            }
+            for heading in ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"] {
+                assert!(page.contains(heading), "{name}: {heading}");
+            }
+            seen += 1;
+            let below = command.get_subcommands().cloned();
+            waiting.extend(below.filter(|one| !one.is_disable_help_flag_set()));
+        }
+        assert_eq!(pages.len(), seen, "and there is none beside");
     }
-    // A closed pipe is not an error.
-    let _ = error.print();
-    ExitCode::SUCCESS
 }

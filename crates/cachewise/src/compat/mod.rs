@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::cli::{self, Called, Cli, Compat};
+use crate::cli::{Called, Cli, Compat};
 use crate::dispatch;
 use table::{How, TOOLS, Taken, Tool};
 use translate::{Typed, translate};
@@ -59,7 +59,7 @@ pub fn compat(arguments: Compat) -> Result<ExitCode> {
             let all = std::iter::once(OsString::from("cachewise")).chain(words);
             return match Cli::try_parse_from(all) {
                 Ok(cli) => dispatch::run(cli.command),
-                Err(error) => Ok(cli::answer(&error)),
+                Err(error) => Ok(cachewise_cli::about::answer(&error)),
             };
         }
     }

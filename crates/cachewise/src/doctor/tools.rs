@@ -1,7 +1,6 @@
 //! Other programs that go well with this one.
 
-use std::os::unix::fs::PermissionsExt;
-
+use cachewise_cli::tools::find;
 use cachewise_model::{Check, State};
 
 const TOOLS: [(&str, &str, &str); 5] = [
@@ -44,18 +43,4 @@ pub fn checks() -> Vec<Check> {
                 .by(*step),
         })
         .collect()
-}
-
-/// Where a program is, if it is.
-pub fn find(name: &str) -> Option<std::path::PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    // Tools of the administrator are not in everybody's path.
-    let more = ["/usr/sbin", "/sbin"].map(Into::into);
-    std::env::split_paths(&path)
-        .chain(more)
-        .map(|directory| directory.join(name))
-        .find(|file| {
-            file.metadata()
-                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-        })
 }

@@ -11,9 +11,8 @@ use rustix::process::Pid;
 
 use crate::cli::Record;
 use crate::machine::Followed;
-use crate::run;
-use crate::run::child::{self, Event};
 use crate::signals;
+use cachewise_cli::child::{self, Event};
 
 /// From here to there.
 pub struct Course {
@@ -68,7 +67,7 @@ impl Course {
                 let child = cachewise_sys::spawn_untouched(Command::new(program).args(words));
                 let child = match child {
                     Ok(child) => child,
-                    Err(error) => return Ok(Start::Not(run::not_started(program, &error))),
+                    Err(error) => return Ok(Start::Not(child::not_started(program, &error))),
                 };
                 let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
                 let process = process.context("a process has a positive id")?;
@@ -111,13 +110,13 @@ impl Course {
         loop {
             let ended = child.try_wait();
             if let Some(status) = ended.context("cannot learn how the command ended")? {
-                return Ok(run::status_of(child::exit(status)));
+                return Ok(child::status_of(child::exit(status)));
             }
             match self.events.recv() {
                 Ok(Event::Signal(caught)) => child::pass_on(caught, process),
                 Ok(Event::Ended) | Err(_) => {
                     let status = child.wait().context("cannot learn how the command ended")?;
-                    return Ok(run::status_of(child::exit(status)));
+                    return Ok(child::status_of(child::exit(status)));
                 }
             }
         }

@@ -1,14 +1,12 @@
 //! `run`: a program under the probe, and the report of it.
 //!
 //! # Layout
-//! - `child`: starting the program, or following one, until it ends
 //! - `account`: from what the probe counted to a report
 //! - `estimate`: the same from procfs, where there is no probe
 //! - `room`: kernel memory for the rows, checked beforehand
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod account;
-pub mod child;
 mod estimate;
 mod room;
 mod surroundings;
@@ -16,26 +14,21 @@ mod surroundings;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Exit, Report, diagnose, redact_arguments};
+use cachewise_model::{Report, diagnose, redact_arguments};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
 
-use crate::cli::{self, Run};
+use crate::cli::Run;
 use crate::machine;
-use crate::output::{FAILED, Sink, Stream, explain, is_broken_pipe, tell};
-use crate::signals::BY_SIGNAL;
-use child::StartError;
-
-/// The shell's exit statuses for a command that could not be started.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTABLE: u8 = 126;
+use crate::output::{Sink, Stream, explain, is_broken_pipe, tell};
 
 /// Runs or follows a program and reports.
 pub fn run(arguments: Run) -> Result<ExitCode> {
     if let Err(error) = arguments.check() {
-        return Ok(cli::answer(&error));
+        return Ok(cachewise_cli::about::answer(&error));
     }
     let kernel = Kernel::new();
     let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
@@ -159,35 +152,4 @@ fn exit_status(report: &Report) -> u8 {
         return 0;
     }
     status_of(report.exit)
-}
-
-/// The status with which we end where a command ended so.
-pub fn status_of(exit: Exit) -> u8 {
-    let status = match exit {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => BY_SIGNAL + signal,
-        Exit::Running | Exit::Unknown(_) => FAILED.into(),
-    };
-    // The kernel keeps eight bits of it.
-    (status & 0xff) as u8
-}
-
-/// Says why a command was not started; the status is that of shells.
-pub fn not_started(command: &std::ffi::OsStr, error: &std::io::Error) -> ExitCode {
-    let (status, hint) = match error.kind() {
-        std::io::ErrorKind::NotFound => (NOT_FOUND, "is it in PATH, and its interpreter there?"),
-        std::io::ErrorKind::WouldBlock => (
-            FAILED,
-            "the limit on processes is reached: raise pids.max of the control group or `ulimit -u`",
-        ),
-        _ => (
-            NOT_EXECUTABLE,
-            "is it a program, and executable for this user?",
-        ),
-    };
-    tell(&format!(
-        "cannot run {}: {error}; {hint}",
-        command.to_string_lossy()
-    ));
-    ExitCode::from(status)
 }

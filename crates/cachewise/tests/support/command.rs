@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::disk::Scratch;
+use super::siblings::PROGRAM;
 use super::suite::why_not_root;
 
 /// Far beyond what anything here takes: only a hang reaches it.
@@ -22,9 +23,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How often something that will be there soon is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The binary of this workspace with these arguments.
+/// The program with these arguments.
 pub fn cachewise<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cachewise"));
+    let mut command = Command::new(PROGRAM);
     command
         .args(arguments)
         .env_remove("NO_COLOR")
@@ -35,7 +36,7 @@ pub fn cachewise<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Co
 /// A copy of the binary that every user may run: the target directory may be under /root.
 pub fn copy_for_everyone(directory: &Path) -> PathBuf {
     let copy = directory.join("cachewise");
-    copy_program(Path::new(env!("CARGO_BIN_EXE_cachewise")), &copy);
+    copy_program(Path::new(PROGRAM), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("it is ours");
     copy
 }

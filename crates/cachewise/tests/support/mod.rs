@@ -8,6 +8,7 @@
 //! - `suite`: trials that need root, and those that do not
 //! - `command`: running the binary to its end, or having it run meanwhile
 //! - `terminal`: the binary on a pseudo-terminal, and what is on its screen
+//! - `siblings`: the program of this package, and those beside it
 //! - `disk`: files of known content and residency, loop devices, scratch directories, a full pipe
 //! - `group`: control groups
 //! - `report`: the JSON of a run
@@ -24,6 +25,7 @@ mod disk;
 mod group;
 mod program;
 mod report;
+mod siblings;
 mod suite;
 mod sysctl;
 mod terminal;
@@ -39,6 +41,7 @@ pub use disk::{
 pub use group::Group;
 pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
+pub use siblings::{PROGRAM, programs, sibling};
 pub(crate) use suite::trials;
 pub use suite::{Trial, needs_root, plain, run};
 pub use sysctl::Sysctl;

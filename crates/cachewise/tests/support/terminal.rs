@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 use super::command::until;
+use super::siblings::PROGRAM;
 
 /// A command on a terminal of its own, and what is on the screen.
 pub struct OnTerminal {
@@ -27,7 +28,7 @@ impl OnTerminal {
         let pair = native_pty_system()
             .openpty(size)
             .expect("there are pseudo-terminals");
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_cachewise"));
+        let mut command = CommandBuilder::new(PROGRAM);
         command.args(arguments);
         command.env("TERM", term);
         command.env("LC_ALL", "C.UTF-8");

@@ -1,0 +1,79 @@
+//! Ctrl-C and its kin: the work ends soon after, with what was done until then.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::signals::{self, BY_SIGNAL, Caught};
+
+/// Whether an ending signal came. A second one ends the process at once.
+#[derive(Debug)]
+pub struct Interrupt {
+    flag: Arc<AtomicBool>,
+    signal: Arc<AtomicI32>,
+    raised: Receiver<()>,
+}
+
+impl Interrupt {
+    /// Catches signals from now on.
+    pub fn catch() -> Result<Interrupt> {
+        let (flag, signal) = (Arc::default(), Arc::default());
+        let (sender, caught) = channel::<Caught>();
+        signals::catch_ending(sender)?;
+        let (told, raised) = channel();
+        let interrupt = Interrupt {
+            flag: Arc::clone(&flag),
+            signal: Arc::clone(&signal),
+            raised,
+        };
+        let listen = move || {
+            if let Ok(caught) = caught.recv() {
+                signal.store(caught.signal, Ordering::Relaxed);
+                flag.store(true, Ordering::Release);
+                // The receiver may be gone.
+                let _ = told.send(());
+            }
+        };
+        cachewise_sys::start_thread("interrupt", listen)
+            .context("cannot start the thread that waits for Ctrl-C")?;
+        Ok(interrupt)
+    }
+
+    /// The flag, for work that outlives a borrow of this.
+    #[must_use]
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
+    /// The flag, for those who work.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.flag
+    }
+
+    /// The exit status of what a signal ended, as shells have it; `None` if none did.
+    pub fn status(&self) -> Option<ExitCode> {
+        self.flag.load(Ordering::Acquire).then(|| {
+            let signal = self.signal.load(Ordering::Relaxed);
+            // The output may have failed and raised the flag, and no signal.
+            ExitCode::from(u8::try_from(BY_SIGNAL + signal).unwrap_or(u8::MAX))
+        })
+    }
+
+    /// Waits for a signal.
+    pub fn wait(&self) -> Result<()> {
+        self.raised.recv().context("the thread for signals ended")
+    }
+
+    /// Waits for a signal for so long; says whether one came.
+    pub fn wait_for(&self, time: Duration) -> Result<bool> {
+        match self.raised.recv_timeout(time) {
+            Ok(()) => Ok(true),
+            Err(RecvTimeoutError::Timeout) => Ok(false),
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        }
+    }
+}

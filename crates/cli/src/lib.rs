@@ -1,0 +1,55 @@
+//! What the programs of cachewise share: where output goes, formats, exit statuses, signals.
+//!
+//! # Layout
+//! - `arguments`: options of several commands; `about`: `columns`, `completions`, `man`; `man`: the manual's pages
+//! - `output`: targets of `-o`, messages on standard error, exit statuses; `host`: the head of documents
+//! - `signals`, `interrupt`: Ctrl-C in the middle of work
+//! - `child`: a program that is started and watched; `followed`: a process that runs already
+//! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
+//! - `sibling`: the other programs of cachewise
+
+#![forbid(unsafe_code)]
+
+pub mod about;
+pub mod arguments;
+pub mod caller;
+pub mod child;
+pub mod followed;
+pub mod host;
+pub mod interrupt;
+pub mod man;
+pub mod output;
+pub mod sibling;
+pub mod signals;
+pub mod tools;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Parses a command line and runs it: the `main` of each program.
+///
+/// Errors go to standard error; a reader of the output that has gone is no error.
+pub fn main<Cli: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(Cli) -> Result<ExitCode>,
+) -> ExitCode {
+    // A file at its size limit (`ulimit -f`) is an error with a message; SIGXFSZ would end the process.
+    if let Err(error) = caller::use_rights().and_then(|()| signals::outlive_size_limit()) {
+        output::tell(&output::explain(&error));
+        return ExitCode::from(output::FAILED);
+    }
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return about::answer(&error),
+    };
+    run(cli).unwrap_or_else(|error| {
+        if output::is_broken_pipe(&error) {
+            return ExitCode::SUCCESS;
+        }
+        output::tell(&output::explain(&error));
+        ExitCode::from(output::FAILED)
+    })
+}

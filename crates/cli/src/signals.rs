@@ -1,0 +1,191 @@
+//! Signals: those meant for the program that is run go to it, those that end a measurement end it cleanly.
+//!
+//! Whoever sends a second one has seen enough: it ends everything at once, whatever is being read or
+//! written. The kernel takes the probe away.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+use signal_hook::low_level::siginfo::Cause;
+
+/// Signals that end a measurement.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+/// Signals that a program may be sent through the process that runs it.
+const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
+
+/// Signals closer together than this are one wish: timeout(1) sends each twice, systemd a SIGHUP with
+/// its SIGTERM, and no hand is as fast.
+const APART: Duration = Duration::from_millis(100);
+
+/// Directories that a second ending signal takes away, as nobody else has the time for it.
+static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// A directory for temporary files, as long as somebody keeps it who takes it away by himself.
+#[derive(Debug)]
+pub struct Leftover(PathBuf);
+
+impl Leftover {
+    /// From now on.
+    pub fn at(place: &Path) -> Leftover {
+        let mut all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(place.to_owned());
+        Leftover(place.to_owned())
+    }
+}
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        let mut all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|place| *place != self.0);
+    }
+}
+
+fn remove_leftovers() {
+    let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    for place in all.iter() {
+        // There is nobody left to be told.
+        let _ = fs::remove_dir_all(place);
+    }
+}
+
+/// What is ended by a signal gives this and the signal's number as its status.
+pub const BY_SIGNAL: i32 = 128;
+
+/// A signal, and whether the terminal sent it, in which case the program got it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caught {
+    /// Its number.
+    pub signal: i32,
+    /// Its sender reached the whole foreground group.
+    pub from_terminal: bool,
+}
+
+/// Whose a second ending signal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// Ours: the first has asked for the end.
+    Ours,
+    /// The program's, as long as somebody listens in its place.
+    Programs,
+}
+
+/// Has the first ending signal sent to `sender`; the second ends this process at once.
+pub fn catch_ending<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
+    catch(&ENDING, sender, Second::Ours)
+}
+
+/// Has everything that could be for the program sent to `sender`, as long as that has a receiver.
+/// After that a second ending signal ends this process at once: the first may have been the one that
+/// ended the program.
+pub fn catch_for_program<T: From<Caught> + Send + 'static>(sender: Sender<T>) -> Result<()> {
+    catch(&PASSED_ON, sender, Second::Programs)
+}
+
+/// Signals for a program that are caught, and that no thread waits for.
+#[derive(Debug)]
+pub struct Pending(SignalsInfo<WithOrigin>);
+
+impl Pending {
+    /// Catches everything that could be for the program from now on.
+    pub fn of_program() -> Result<Pending> {
+        let signals = SignalsInfo::new(not_ignored(&PASSED_ON)).context("cannot catch signals")?;
+        Ok(Pending(signals))
+    }
+
+    /// Has them sent to `sender`, as [`catch_for_program`] does; where no thread can be had, they are returned.
+    pub fn listen<T: From<Caught> + Send + 'static>(self, sender: Sender<T>) -> Option<Pending> {
+        // A thread that does not start would take the signals with it.
+        if cachewise_sys::check_threads(1).is_err() {
+            return Some(self);
+        }
+        match listen(self.0, sender, Second::Programs) {
+            Ok(()) => None,
+            Err(_) => Pending::of_program().ok(),
+        }
+    }
+
+    /// Returns those that have come since the last call.
+    pub fn take(&mut self) -> impl Iterator<Item = Caught> {
+        self.0.pending().map(caught)
+    }
+}
+
+fn caught(Origin { signal, cause, .. }: Origin) -> Caught {
+    Caught {
+        signal,
+        from_terminal: matches!(cause, Cause::Kernel),
+    }
+}
+
+/// Those of `signals` that were not ignored when this process was started (nohup, a background job of a shell). They
+/// stay ignored, for us and for the program, which would get the default back if we had a handler.
+fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let ignored = ignored_signals();
+    let signals = signals.iter().copied();
+    signals
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+        .collect()
+}
+
+fn catch<T: From<Caught> + Send + 'static>(
+    signals: &[i32],
+    sender: Sender<T>,
+    second: Second,
+) -> Result<()> {
+    let signals = SignalsInfo::new(not_ignored(signals)).context("cannot catch signals")?;
+    listen(signals, sender, second)
+}
+
+/// Has the signals sent to `sender` by a thread.
+fn listen<T: From<Caught> + Send + 'static>(
+    mut signals: SignalsInfo<WithOrigin>,
+    sender: Sender<T>,
+    second: Second,
+) -> Result<()> {
+    let listen = move || {
+        let mut asked: Option<Instant> = None;
+        for caught in signals.forever().map(caught) {
+            let signal = caught.signal;
+            let heard = sender.send(caught.into()).is_ok();
+            let ending = ENDING.contains(&signal);
+            if !ending {
+                continue;
+            }
+            let again = asked.get_or_insert_with(Instant::now).elapsed() >= APART;
+            if again && (second == Second::Ours || !heard) {
+                remove_leftovers();
+                // Nothing is flushed: the writer may be what hangs.
+                signal_hook::low_level::exit(BY_SIGNAL + signal);
+            }
+        }
+    };
+    cachewise_sys::start_thread("signals", listen).context("cannot wait for signals")?;
+    Ok(())
+}
+
+/// A file at the size that a limit allows (`ulimit -f`) is an error of the write, not the end of this process.
+pub fn outlive_size_limit() -> Result<()> {
+    // A handler, which a program that is started does not inherit. Who had it ignored has that already.
+    if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
+        signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
+    }
+    Ok(())
+}
+
+/// The mask of ignored signals, as the kernel shows it.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,142 @@
+//! `tier dev-cluster`: real servers on this machine, until Ctrl-C.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::SCHEMA_VERSION;
+use cachewise_tier::dev_cluster::{DevCluster, Error, Node, Options, Role, Topology};
+use cachewise_units::escaped;
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use serde_json::json;
+
+use crate::commands::arguments::DevCluster as Arguments;
+use cachewise_cli::host;
+use cachewise_cli::interrupt::Interrupt;
+use cachewise_cli::output::{Sink, Stream, tell};
+
+/// How often servers that ended are looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// One row for each server.
+pub const COLUMNS: [SheetColumn; 4] = [
+    SheetColumn::new("address", "ADDRESS", false, "where the server listens"),
+    SheetColumn::new(
+        "role",
+        "ROLE",
+        false,
+        "master or replica, as it was started",
+    ),
+    SheetColumn::new("of", "OF", false, "the master that a replica copies"),
+    SheetColumn::new("pid", "PID", true, "the server's process"),
+];
+
+/// Runs it until it is told to end.
+pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    if sink.format == Format::OpenMetrics {
+        bail!("dev-cluster has no metrics to scrape: use -o json or -o csv");
+    }
+    let options = Options {
+        nodes: arguments.nodes,
+        replicas: arguments.replicas,
+        topology: match arguments.standalone {
+            true => Topology::Standalone,
+            false => Topology::Cluster,
+        },
+        directory: arguments.dir.clone(),
+        port: arguments.port,
+        memory: arguments.memory,
+        node_timeout: arguments.node_timeout.get(),
+        program: arguments.server.clone(),
+        ..Options::default()
+    };
+    let interrupt = Interrupt::catch()?;
+    let began = Instant::now();
+    let cluster = match DevCluster::start_unless(&options, interrupt.flag()) {
+        Err(Error::Interrupted) => {
+            return Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS));
+        }
+        cluster => cluster.context("cannot start a cluster to try things on")?,
+    };
+    write(sink, &cluster)?;
+    tell(&format!(
+        "{} servers ready after {:.1} s, files in {}; Ctrl-C stops them",
+        cluster.nodes().len(),
+        began.elapsed().as_secs_f64(),
+        escaped(cluster.directory())
+    ));
+    let began = Instant::now();
+    loop {
+        let left = match arguments.duration {
+            None => LOOK,
+            Some(duration) => duration.get().saturating_sub(began.elapsed()).min(LOOK),
+        };
+        if left.is_zero() || interrupt.wait_for(left)? {
+            break;
+        }
+        for (node, how) in cluster.ended() {
+            tell(&format!(
+                "the server on {} (process {}) ended: {how}",
+                node.address, node.pid
+            ));
+        }
+    }
+    Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
+}
+
+fn write(mut sink: Sink, cluster: &DevCluster) -> Result<()> {
+    let nodes = cluster.nodes();
+    let text = match sink.format {
+        Format::Table => format!("{}\n{}", cluster.address(), sheet(nodes).table(sink.style)),
+        Format::Csv => sheet(nodes).csv()?,
+        Format::Json => format!("{:#}\n", document(cluster)),
+        Format::JsonLines => format!("{}\n", document(cluster)),
+        Format::OpenMetrics => bail!("dev-cluster has no metrics"),
+    };
+    let name = sink.name().to_owned();
+    let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+    written.with_context(|| format!("cannot write to {name}"))
+}
+
+fn role(nodes: &[Node], node: &Node) -> (&'static str, Option<String>) {
+    match node.role {
+        Role::Master => ("master", None),
+        Role::ReplicaOf(master) => {
+            let master = nodes.get(master).map(|master| master.address.to_string());
+            ("replica", master)
+        }
+    }
+}
+
+fn sheet(nodes: &[Node]) -> Sheet {
+    let mut sheet = Sheet::new(&COLUMNS);
+    for node in nodes {
+        let (role, master) = role(nodes, node);
+        sheet.rows.push(vec![
+            SheetCell::text(node.address.to_string()),
+            SheetCell::text(role),
+            SheetCell::text(master.unwrap_or_default()),
+            SheetCell::number(node.pid, node.pid.to_string()),
+        ]);
+    }
+    sheet
+}
+
+fn document(cluster: &DevCluster) -> serde_json::Value {
+    let nodes = cluster.nodes().iter().map(|node| {
+        let (role, master) = role(cluster.nodes(), node);
+        json!({"address": node.address.to_string(), "role": role, "of": master, "pid": node.pid})
+    });
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "timestamp": host::timestamp(),
+        "hostname": host::hostname(&Kernel::new()),
+        "page_size_bytes": cachewise_sys::page_size().get(),
+        "engine": cluster.address(),
+        "directory": cluster.directory().to_string_lossy(),
+        "nodes": nodes.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,283 @@
+//! `tier put`, `warm` and `verify`: files and trees of an origin, block by block.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use cachewise_model::Missing;
+use cachewise_tier::{
+    BlockCache, Error, File, Origin, PolicySettings, Table, Totals, Tree, WarmFrom,
+};
+use cachewise_units::{ByteRange, Bytes};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
+use serde_json::Map;
+use tokio::time::{sleep, timeout};
+
+use super::stat;
+use crate::commands::arguments::OnFiles as Arguments;
+use crate::commands::cache;
+use cachewise_cli::host::document;
+use cachewise_cli::interrupt::Interrupt;
+use cachewise_cli::output::{FAILED, Failures, NO, Sink, Stream, tell};
+
+/// What is done with each file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Bring it from the origin to the engine.
+    Put,
+    /// Read it, so that the cache has it.
+    Warm,
+    /// Compare what the cache gives with the origin.
+    Verify,
+}
+
+/// A row a file.
+pub const COLUMNS: [SheetColumn; 6] = [
+    SheetColumn::new("path", "PATH", false, "The file, relative to the origin"),
+    SheetColumn::new("size_bytes", "SIZE", true, "Its size"),
+    SheetColumn::new("blocks", "BLOCKS", true, "How many blocks that is"),
+    SheetColumn::new(
+        "failed_blocks",
+        "FAILED",
+        true,
+        "Blocks that could not be had",
+    ),
+    SheetColumn::new(
+        "different_blocks",
+        "DIFFERENT",
+        true,
+        "Blocks that the cache gives and that are not what the origin has; verify alone looks",
+    ),
+    SheetColumn::new("elapsed_seconds", "SECONDS", true, "How long it took"),
+];
+
+const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
+
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long is waited after Ctrl-C for what is on its way to the disk and to the engine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of one file.
+#[derive(Debug, Default)]
+struct Outcome {
+    blocks: u64,
+    failed: u64,
+    different: u64,
+    why: Option<Error>,
+    /// The other files would fare no better.
+    is_last: bool,
+}
+
+/// Does it.
+pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    if sink.format == Format::OpenMetrics {
+        bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
+    }
+    let wanted = cache::wanted_with(&arguments.cache, |settings| {
+        be_patient(&mut settings.policy)
+    })?;
+    if act == Act::Put && wanted.settings.engine.is_none() {
+        bail!("put brings blocks to an engine, and none is named: add --engine URL");
+    }
+    let interrupt = Interrupt::catch()?;
+    let origin = cache::origin(&arguments.origin, &wanted)?;
+    let runtime = cache::runtime()?;
+    let cache = cache::open(&runtime, &wanted, Arc::clone(&origin))?;
+    let mut failures = Failures::default();
+    let mut sheet = Sheet::new(&COLUMNS);
+    let mut is_different = false;
+    let mut tree = Tree::new(&arguments.paths);
+    loop {
+        let next = runtime.block_on(unless(interrupt.flag(), tree.next(&cache)));
+        let file = match next.flatten() {
+            Some(Ok(file)) => file,
+            Some(Err(error)) => {
+                failures.add(&error.to_string(), tell);
+                continue;
+            }
+            None => break,
+        };
+        let began = Instant::now();
+        let work = one(&cache, &*origin, file, act);
+        let Some((file, outcome)) = runtime.block_on(unless(interrupt.flag(), work)) else {
+            break;
+        };
+        if let Some(why) = &outcome.why {
+            failures.add(&why.to_string(), tell);
+        }
+        is_different |= outcome.different > 0;
+        sheet.rows.push(row(&file, &outcome, act, began));
+        if outcome.is_last {
+            break;
+        }
+    }
+    // Ctrl-C is heard here too. What is not there soon after it is lost to the cache, and to nobody else.
+    match runtime.block_on(unless(interrupt.flag(), cache.close())) {
+        // What was done is shown all the same.
+        Some(Err(error)) => {
+            failures.add(&error.to_string(), tell);
+        }
+        Some(Ok(())) => {}
+        None => {
+            let _ = runtime.block_on(async { timeout(PATIENCE, cache.close()).await });
+        }
+    }
+    let table = cache.table();
+    if act != Act::Verify {
+        for lost in table.totals.lost_since(&Totals::default()) {
+            failures.add(&lost, tell);
+        }
+    }
+    write(sink, &sheet, &table)?;
+    let failed = failures.end(tell);
+    if let Some(status) = interrupt.status() {
+        return Ok(status);
+    }
+    Ok(match (failed, is_different) {
+        (1.., _) => ExitCode::from(FAILED),
+        (0, true) => ExitCode::from(NO),
+        (0, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Nobody waits for a single block here, and each is to arrive: deadlines are for servers that hang, not for busy ones.
+fn be_patient(policy: &mut PolicySettings) {
+    let second = Duration::from_secs(1);
+    policy.connect = policy.connect.max(second);
+    policy.first_byte = policy.first_byte.max(2 * second);
+    policy.whole = policy.whole.max(10 * second);
+    policy.hedge_max = Duration::ZERO;
+}
+
+/// Does it unless the flag is raised before it is done.
+async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T> {
+    let raised = async {
+        while !flag.load(Ordering::Acquire) {
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        // What was asked for before it is begun is not begun.
+        biased;
+        () = raised => None,
+        done = work => Some(done),
+    }
+}
+
+/// Does it with one file, and returns the state that it was done with.
+async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (File, Outcome) {
+    let from = match act {
+        Act::Put => WarmFrom::Origin,
+        Act::Warm => WarmFrom::Nearest,
+        Act::Verify => {
+            return match cache.settled(file.clone()).await {
+                Ok(file) => {
+                    let outcome = compared(cache, origin, &file).await;
+                    (file, outcome)
+                }
+                Err(why) => {
+                    let blocks = file.meta().size.div_ceil(cache.settings().block_size.0);
+                    let outcome = Outcome {
+                        blocks,
+                        failed: blocks,
+                        why: Some(why),
+                        ..Outcome::default()
+                    };
+                    (file, outcome)
+                }
+            };
+        }
+    };
+    let warmed = cache.warm(file, from).await;
+    let outcome = Outcome {
+        blocks: warmed.blocks,
+        failed: warmed.failed_blocks,
+        different: 0,
+        is_last: warmed.is_disk_stuck(),
+        why: warmed.why,
+    };
+    (warmed.file, outcome)
+}
+
+/// Compares a file with the origin, block by block.
+async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outcome {
+    let block = cache.settings().block_size.0;
+    let size = file.meta().size;
+    let mut outcome = Outcome {
+        blocks: size.div_ceil(block),
+        ..Outcome::default()
+    };
+    let mut start = 0;
+    while start < size {
+        let len = block.min(size - start);
+        match differs(cache, origin, file, ByteRange { start, len }).await {
+            Ok(differs) => outcome.different += u64::from(differs),
+            Err(error) => {
+                outcome.failed += 1;
+                outcome.why.get_or_insert(error);
+            }
+        }
+        start = start.saturating_add(block);
+    }
+    outcome
+}
+
+async fn differs(
+    cache: &BlockCache,
+    origin: &dyn Origin,
+    file: &File,
+    range: ByteRange,
+) -> Result<bool, Error> {
+    let given = cache.get(file, range).await?;
+    let within = cache.settings().deadline;
+    let read = origin.read(file.path(), file.meta(), range);
+    let true_bytes = timeout(within, read).await.map_err(|_| Error::Deadline {
+        path: file.path().to_owned(),
+        after: within,
+        waiting_for: "the origin",
+    })??;
+    Ok(given != true_bytes)
+}
+
+fn row(file: &File, outcome: &Outcome, act: Act, began: Instant) -> Vec<SheetCell> {
+    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let elapsed = began.elapsed().as_secs_f64();
+    let size = Bytes(file.meta().size);
+    vec![
+        SheetCell::text(file.path().to_string_lossy()),
+        SheetCell::number(size.0, size.to_string()),
+        number(outcome.blocks),
+        number(outcome.failed),
+        match act {
+            Act::Verify => number(outcome.different),
+            _ => SheetCell::missing(NOT_COMPARED),
+        },
+        SheetCell::number(elapsed, format!("{elapsed:.3}")),
+    ]
+}
+
+fn write(sink: Sink, sheet: &Sheet, table: &Table) -> Result<()> {
+    let members = || {
+        let mut members = Map::new();
+        members.insert("files".into(), sheet.json());
+        members.extend(stat::cache_json(table));
+        members
+    };
+    let text = match sink.format {
+        Format::Table => format!(
+            "{}\n{}",
+            sheet.table(sink.style),
+            stat::cache_text(table, sink.style)
+        ),
+        Format::Csv => sheet.csv()?,
+        Format::Json => format!("{:#}\n", document(members())),
+        Format::JsonLines => format!("{}\n", document(members())),
+        Format::OpenMetrics => bail!("nothing to scrape"),
+    };
+    super::write(sink, &text)
+}

@@ -1,0 +1,61 @@
+//! The commands of `cachewise-tier`: a block cache that many machines share.
+//!
+//! # Layout
+//! - `get`: bytes to standard output; `files`: put, warm and verify, file by file
+//! - `stat`: what a mount was asked, and what came from where; `totals`: the same over all tiers
+//! - `mount`: an origin as a directory; `cache`: a cache from its settings
+//! - `dev_cluster`: servers to try it on
+
+mod arguments;
+mod cache;
+mod dev_cluster;
+mod files;
+mod get;
+mod mount;
+mod stat;
+mod totals;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use cachewise_view::SheetColumn;
+
+use cachewise_cli::about::sheets;
+use cachewise_cli::output::Sink;
+use clap::CommandFactory;
+
+pub use arguments::Cli;
+use arguments::Command;
+
+/// Runs a command.
+pub fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Get(arguments) => get::get(arguments),
+        Command::Put(arguments) => files::on_files(arguments, files::Act::Put),
+        Command::Warm(arguments) => files::on_files(arguments, files::Act::Warm),
+        Command::Verify(arguments) => files::on_files(arguments, files::Act::Verify),
+        Command::Stat(arguments) => stat::stat(arguments),
+        Command::DevCluster(arguments) => dev_cluster::dev_cluster(arguments),
+        Command::Mount(arguments) => mount::mount(arguments),
+        Command::About(about) => {
+            cachewise_cli::about::about(about, Cli::command(), &sheets(&SHEETS))
+        }
+    }
+}
+
+/// The columns of each command's rows, for the list of all columns.
+const SHEETS: [(&str, &[SheetColumn]); 4] = [
+    ("tier put, warm, verify", &files::COLUMNS),
+    ("tier stat", &stat::COLUMNS),
+    ("tier stat, over all tiers", &totals::COLUMNS),
+    ("tier dev-cluster", &dev_cluster::COLUMNS),
+];
+
+/// Writes a whole text.
+fn write(mut sink: Sink, text: &str) -> Result<()> {
+    let name = sink.name().to_owned();
+    sink.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write to {name}"))?;
+    sink.keep()
+}

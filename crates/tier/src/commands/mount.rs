@@ -1,0 +1,102 @@
+//! `mount`: an origin as a directory, read through the cache.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cachewise_tier::mount::{self, Mount, Options};
+use cachewise_units::{Interval, escaped};
+
+use crate::commands::arguments::Mount as Arguments;
+use crate::commands::cache;
+use cachewise_cli::interrupt::Interrupt;
+use cachewise_cli::output::tell;
+
+/// How long readers may go on after the end was asked for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether somebody else has unmounted it.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Mounts it until it is told to end.
+pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
+    let wanted = cache::wanted(&arguments.cache)?;
+    let revalidate = revalidate(&arguments.revalidate)?;
+    let origin = cache::origin(&arguments.origin, &wanted)?;
+    refuse_itself(&arguments.origin, &arguments.directory)?;
+    if let Some(name) = mount::left_behind(&arguments.directory)? {
+        tell(&format!(
+            "{}: the mount of {name} has lost its process; it is taken away",
+            escaped(&arguments.directory)
+        ));
+    }
+    // Before anything is there to be undone.
+    let interrupt = Interrupt::catch()?;
+    let runtime = cache::runtime()?;
+    if let Some(lacks) = runtime.block_on(origin.check())? {
+        tell(&format!("warning: {lacks}"));
+    }
+    let cache = cache::open(&runtime, &wanted, origin)?;
+    let options = Options {
+        name: arguments.origin.clone(),
+        revalidate,
+        allow_other: arguments.allow_other,
+        threads: arguments.threads.into(),
+    };
+    let mount = Mount::start(
+        cache.clone(),
+        runtime.handle().clone(),
+        &arguments.directory,
+        &options,
+    )?;
+    tell(&format!(
+        "{} is mounted on {}, to be read: {}; Ctrl-C unmounts it",
+        escaped(&arguments.origin),
+        escaped(mount.directory()),
+        cache::described(&wanted.settings)
+    ));
+    while !interrupt.wait_for(LOOK)? {
+        if mount.is_over() {
+            break;
+        }
+    }
+    let directory = mount.directory().to_owned();
+    let is_clean = mount.unmount(PATIENCE)?;
+    if !is_clean {
+        tell(&format!(
+            "{}: some program still has files open there; its next read fails",
+            escaped(&directory)
+        ));
+    }
+    // A second Ctrl-C ends the program at once, wherever it is.
+    runtime
+        .block_on(cache.close())
+        .context("cannot write what waits to be written to the disk")?;
+    runtime.end_within(PATIENCE);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A time, or 0, which an interval cannot be.
+fn revalidate(text: &str) -> Result<Duration> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let interval: Interval = text.parse().context("--revalidate")?;
+    Ok(interval.get())
+}
+
+/// A mount that reads through itself would wait for itself.
+fn refuse_itself(origin: &str, directory: &Path) -> Result<()> {
+    let (Ok(origin), Ok(directory)) = (Path::new(origin).canonicalize(), directory.canonicalize())
+    else {
+        return Ok(());
+    };
+    anyhow::ensure!(
+        !directory.starts_with(&origin),
+        "{} is in the origin {}, so that the mount would read through itself: name a directory outside of it",
+        escaped(&directory),
+        escaped(&origin)
+    );
+    Ok(())
+}

@@ -1,0 +1,335 @@
+//! `tier stat`: what a mount was asked, and what came from where; a row an operation, a tier and a node.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_model::Missing;
+use cachewise_tier::mount::{REPORT, Report};
+use cachewise_tier::{BreakerState, Latency, Table, Totals};
+use cachewise_units::{Bytes, escaped, shell_quoted};
+use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
+use serde_json::{Map, Value as Json};
+
+use super::totals;
+use crate::commands::arguments::TierStat as Arguments;
+use cachewise_cli::host::document;
+use cachewise_cli::output::{Sink, Stream};
+
+/// A row for each operation of the kernel, each tier and each node.
+pub const COLUMNS: [SheetColumn; 19] = [
+    SheetColumn::new(
+        "of",
+        "OF",
+        false,
+        "An operation of the kernel, a tier, or a node of the engine",
+    ),
+    SheetColumn::new("name", "NAME", false, "Which"),
+    SheetColumn::new("calls_total", "CALLS", true, "How often it was asked"),
+    SheetColumn::new("hits_total", "HITS", true, "How often it had the block"),
+    SheetColumn::new("misses_total", "MISSES", true, "How often it had not"),
+    SheetColumn::new(
+        "errors_total",
+        "ERRORS",
+        true,
+        "How often there was no answer, or one that is an error",
+    ),
+    SheetColumn::new(
+        "corrupt_total",
+        "CORRUPT",
+        true,
+        "Blocks that came broken, and were thrown away",
+    ),
+    SheetColumn::new("read_bytes_total", "BYTES", true, "Bytes that it gave"),
+    SheetColumn::new(
+        "mean_seconds",
+        "MEAN ms",
+        true,
+        "How long answers took, on the average",
+    ),
+    SheetColumn::new(
+        "p50_seconds",
+        "P50 ms",
+        true,
+        "Half of the answers took at most this",
+    ),
+    SheetColumn::new("p99_seconds", "P99 ms", true, "99 % of them did"),
+    SheetColumn::new("max_seconds", "MAX ms", true, "All of them did"),
+    SheetColumn::new(
+        "hedges_total",
+        "HEDGES",
+        true,
+        "How often a node was asked because another took long",
+    ),
+    SheetColumn::new(
+        "deadline_misses_total",
+        "LATE",
+        true,
+        "How often a node's time was up",
+    ),
+    SheetColumn::new(
+        "breaker",
+        "BREAKER",
+        false,
+        "Whether a node is asked: closed is yes",
+    ),
+    SheetColumn::new(
+        "breaker_opened_total",
+        "",
+        true,
+        "How often a node's breaker opened",
+    ),
+    SheetColumn::new(
+        "probes_total",
+        "",
+        true,
+        "How often a node was asked to see whether it answers again",
+    ),
+    SheetColumn::new("connections", "", true, "Connections to a node"),
+    SheetColumn::new(
+        "origin_calls_total",
+        "",
+        true,
+        "How often the origin was asked to answer an operation, blocks apart",
+    ),
+];
+
+/// How many columns only nodes have.
+const OF_NODES: usize = 6;
+
+const NO_BLOCKS: Missing = Missing::NotOffered(
+    "an operation is answered with blocks of tiers, which have rows of their own",
+);
+const NOT_A_NODE: Missing = Missing::NotOffered("only nodes of the engine have it");
+const NOT_A_TIER: Missing = Missing::NotOffered("only tiers have it");
+const NOT_AN_OPERATION: Missing = Missing::NotOffered("only operations have it");
+const NEVER_ASKED: Missing = Missing::NotOffered("it was not asked, or never answered");
+
+/// Shows it.
+pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let report = read(&arguments.directory)?;
+    let sheet = sheet(Some(&report), &report.cache);
+    let members = || {
+        let mut members = Map::new();
+        members.insert("origin".into(), report.origin.clone().into());
+        let directory = report.directory.to_string_lossy();
+        members.insert("directory".into(), directory.into_owned().into());
+        members.insert("pid".into(), report.pid.into());
+        members.insert("uptime_seconds".into(), report.uptime_seconds.into());
+        members.extend(json_of(&sheet, &report.cache.totals));
+        members
+    };
+    let text = match sink.format {
+        Format::Table => format!(
+            "{} on {}, process {}, for {:.0} s\n{}{}",
+            escaped(&report.origin),
+            escaped(&report.directory),
+            report.pid,
+            report.uptime_seconds,
+            sheet.table(sink.style),
+            totals::text(&report.cache.totals)
+        ),
+        Format::Csv => sheet.csv()?,
+        Format::Json => format!("{:#}\n", document(members())),
+        Format::JsonLines => format!("{}\n", document(members())),
+        Format::OpenMetrics => open_metrics(&sheet, &report.cache.totals)?,
+    };
+    super::write(sink, &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(directory: &Path) -> Result<Report> {
+    let path = directory.join(REPORT);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+            "{}: not a mount of `cachewise mount`; `findmnt -t fuse` lists mounts",
+            escaped(directory)
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => bail!(
+            "{}: the mount has lost its process: fusermount3 -u {}, or mount again",
+            escaped(directory),
+            shell_quoted(directory)
+        ),
+        Err(error) => return Err(error).with_context(|| format!("read {}", escaped(&path))),
+    };
+    serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "{}: written by another version of cachewise",
+            escaped(&path)
+        )
+    })
+}
+
+/// Tiers and nodes, for those who have no mount.
+pub fn cache_text(table: &Table, style: Style) -> String {
+    format!(
+        "{}{}",
+        sheet(None, table).table(style),
+        totals::text(&table.totals)
+    )
+}
+
+/// Tiers, nodes and totals as members of a document, for those who have no mount.
+pub fn cache_json(table: &Table) -> Map<String, Json> {
+    json_of(&sheet(None, table), &table.totals)
+}
+
+fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
+    let members = [
+        ("rows".to_owned(), sheet.json()),
+        ("totals".to_owned(), totals::json(all)),
+    ];
+    members.into_iter().collect()
+}
+
+fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
+    let number = |number: u64| SheetCell::number(number, number.to_string());
+    let missing = SheetCell::missing;
+    let mut sheet = Sheet::new(&COLUMNS);
+    for row in report.into_iter().flat_map(|report| &report.operations) {
+        let mut cells = vec![
+            SheetCell::text("operation"),
+            SheetCell::text(row.operation.name()),
+            number(row.calls),
+            missing(NO_BLOCKS),
+            missing(NO_BLOCKS),
+            number(row.errors),
+            missing(NO_BLOCKS),
+            missing(NO_BLOCKS),
+        ];
+        cells.extend(latency(row.latency));
+        cells.extend([NOT_A_NODE; OF_NODES].map(missing));
+        cells.push(number(row.origin_calls));
+        sheet.rows.push(cells);
+    }
+    for row in &table.tiers {
+        let mut cells = vec![
+            SheetCell::text("tier"),
+            SheetCell::text(row.tier.name()),
+            number(row.calls),
+            number(row.hits),
+            number(row.misses),
+            number(row.errors),
+            number(row.corrupt),
+            SheetCell::number(row.bytes, Bytes(row.bytes).to_string()),
+        ];
+        cells.extend(latency(row.latency));
+        cells.extend([NOT_A_NODE; OF_NODES].map(missing));
+        cells.push(missing(NOT_AN_OPERATION));
+        sheet.rows.push(cells);
+    }
+    for row in &table.nodes {
+        let mut cells = vec![
+            SheetCell::text("node"),
+            SheetCell::text(&*row.node),
+            number(row.calls),
+            number(row.hits),
+            number(row.misses),
+            number(row.errors),
+            missing(NOT_A_TIER),
+            missing(NOT_A_TIER),
+        ];
+        cells.extend(latency(row.latency));
+        cells.extend([
+            number(row.hedges),
+            number(row.deadline_misses),
+            SheetCell::text(match row.breaker {
+                BreakerState::Closed => "closed",
+                BreakerState::Open => "open",
+                BreakerState::Probing => "probing",
+            }),
+            number(row.opened),
+            number(row.probes),
+            number(row.connections),
+            missing(NOT_AN_OPERATION),
+        ]);
+        sheet.rows.push(cells);
+    }
+    sheet
+}
+
+fn latency(latency: Option<Latency>) -> [SheetCell; 4] {
+    let all = latency.map(|latency| {
+        [
+            latency.mean_seconds,
+            latency.p50_seconds,
+            latency.p99_seconds,
+            latency.max_seconds,
+        ]
+    });
+    match all {
+        Some(all) => all.map(|seconds| SheetCell::number(seconds, format!("{:.3}", seconds * 1e3))),
+        None => [NEVER_ASKED; 4].map(SheetCell::missing),
+    }
+}
+
+/// As the value of a label is written: an engine says what its nodes are called.
+fn in_quotes(value: &str) -> String {
+    let value = value.replace('\\', r"\\").replace('"', r#"\""#);
+    value.replace('\n', r"\n")
+}
+
+/// A family for each column that is a number, a sample for each row that has it.
+fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
+    let rows = sheet.json();
+    let rows = rows.as_array().context("rows are a list")?;
+    let mut text = String::new();
+    for column in COLUMNS.iter().filter(|column| column.is_number) {
+        family(&mut text, "cachewise_tier", column);
+        for row in rows {
+            let (Some(of), Some(name)) = (row["of"].as_str(), row["name"].as_str()) else {
+                continue;
+            };
+            let (of, name) = (in_quotes(of), in_quotes(name));
+            if let Json::Number(value) = &row[column.id] {
+                let _ = writeln!(
+                    text,
+                    "cachewise_tier_{}{{of=\"{of}\",name=\"{name}\"}} {value}",
+                    column.id
+                );
+            }
+        }
+    }
+    let all = totals::json(all);
+    for column in &totals::COLUMNS {
+        family(&mut text, "cachewise_tier_all", column);
+        if let Json::Number(value) = &all[column.id] {
+            let _ = writeln!(text, "cachewise_tier_all_{} {value}", column.id);
+        }
+    }
+    text.push_str("# EOF\n");
+    Ok(text)
+}
+
+/// What stands before the samples of a column.
+fn family(text: &mut String, prefix: &str, column: &SheetColumn) {
+    let (family, kind) = match column.id.strip_suffix("_total") {
+        Some(family) => (family, "counter"),
+        None => (column.id, "gauge"),
+    };
+    let unit = ["bytes", "seconds"]
+        .into_iter()
+        .find(|unit| family.ends_with(&format!("_{unit}")));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# TYPE {prefix}_{family} {kind}");
+    if let Some(unit) = unit {
+        let _ = writeln!(text, "# UNIT {prefix}_{family} {unit}");
+    }
+    let _ = writeln!(text, "# HELP {prefix}_{family} {}.", column.help);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_s_name_ends_no_label() {
+        assert_eq!(in_quotes("10.0.0.1:6379"), "10.0.0.1:6379");
+        assert_eq!(in_quotes("a\"} 1\n\\"), r#"a\"} 1\n\\"#);
+    }
+}

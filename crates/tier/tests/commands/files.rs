@@ -1,0 +1,378 @@
+//! `tier get`, `put`, `warm` and `verify`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::dev_cluster::{has_redis, servers as start_servers};
+use crate::mounted::{Mounted, bytes_of, has_fuse, number_of, origin, write};
+use crate::support::*;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        plain("files::get_writes_what_was_asked_for", get),
+        plain("files::put_and_warm_and_verify", put_warm_verify),
+        plain(
+            "files::machines_with_other_paths_share_by_identity",
+            identity,
+        ),
+        plain(
+            "files::what_was_written_a_moment_ago_is_brought_too",
+            just_written,
+        ),
+        plain("files::links_to_what_they_are_in_end", links),
+        plain("files::an_origin_that_hangs_ends_in_an_error", origin_hangs),
+        plain("files::a_small_disk_keeps_what_warm_brought", small_disk),
+        plain("files::a_large_disk_is_many_open_files", many_open_files),
+        needs_root("files::warm_fails_where_the_disk_is_full", full_disk),
+        plain("files::a_poisoned_engine_gives_no_wrong_bytes", poisoned),
+    ]
+}
+
+fn tier(command: &str, arguments: &[&str], origin: &Path, paths: &[&str]) -> Ended {
+    let mut line = cachewise([command]);
+    line.args(arguments).arg(origin).args(paths);
+    Ended::of(&mut line)
+}
+
+fn get() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 300_000);
+    let whole = tier("get", &[], &origin, &["f/0"]).expect(0, "it is there");
+    assert!(whole.out == bytes_of(0, 300_000), "all of it");
+    let arguments = ["--offset", "100000", "--length", "1000"];
+    let part = tier("get", &arguments, &origin, &["f/0"]).expect(0, "it is there");
+    assert!(part.out == bytes_of(0, 300_000)[100_000..101_000], "a part");
+    let behind = tier("get", &["--offset", "1M"], &origin, &["f/0"]).expect(0, "behind its end");
+    assert!(behind.out.is_empty(), "nothing");
+    tier("get", &[], &origin, &["f/none"])
+        .expect(2, "there is none")
+        .says("f/none: not at the origin", "which");
+    tier("get", &[], &origin, &["f"])
+        .expect(2, "a directory")
+        .says("not a file", "why");
+    tier("get", &[], &origin, &["../x"]).expect(2, "outside of the origin");
+}
+
+fn many_open_files() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1_000);
+    let warm = |limits: &str, disk: &str| {
+        let disk = scratch.directory().join(disk);
+        let arguments = ["warm", "--disk-size", "20G", "--disk"].map(OsStr::new);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("{limits}; exec \"$@\""), "sh"])
+            .arg(PROGRAM)
+            .args(arguments)
+            .args([&disk, &origin]);
+        Ended::of(&mut command)
+    };
+    // The usual limit, under another one that may be raised to.
+    warm("ulimit -Sn 1024", "raised").expect(0, "the limit is raised");
+    warm("ulimit -Sn 1024; ulimit -Hn 1200", "refused")
+        .expect(2, "it cannot be raised so far")
+        .says("1200: raise its hard limit", "what to do");
+}
+
+fn small_disk() {
+    let of_json = |ended: &Ended| -> Value { serde_json::from_slice(&ended.out).expect("JSON") };
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 6, 4 << 20);
+    let disk = scratch.directory().join("disk");
+    let disk = disk.to_str().expect("ours");
+    let with = [
+        "--disk",
+        disk,
+        "--disk-size",
+        "64M",
+        "--memory",
+        "1M",
+        "-o",
+        "json",
+    ];
+    let warmed = tier("warm", &with, &origin, &[]).expect(0, "all of it");
+    assert_eq!(number_of(&of_json(&warmed), "origin", "hits_total"), 6 * 32);
+    for _ in 0..5 {
+        let read = tier("verify", &with, &origin, &[]).expect(0, "it is the same");
+        assert_eq!(number_of(&of_json(&read), "disk", "hits_total"), 6 * 32);
+    }
+}
+
+/// A file system of 2 MiB; unmounted when this is dropped.
+struct Small<'a>(&'a str);
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", self.0]).status();
+    }
+}
+
+fn full_disk() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 4 << 20);
+    let disk = scratch.directory().join("disk");
+    fs::create_dir(&disk).expect("made");
+    let disk = disk.to_str().expect("ours");
+    let tmpfs = ["-t", "tmpfs", "-o", "size=2m", "cachewise-test", disk];
+    let mounted = Command::new("mount").args(tmpfs).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: warm on a full disk: tmpfs cannot be mounted");
+        return;
+    }
+    let _small = Small(disk);
+    let with = ["--disk", disk, "--disk-size", "64M"];
+    tier("warm", &with, &origin, &[])
+        .expect(2, "the disk has not what was asked for")
+        .says("has room for", "a warning before")
+        .says("32 blocks did not reach the disk", "how many");
+    let whole = tier("get", &with, &origin, &["f/0"]).expect(0, "it can be read");
+    assert!(whole.out == bytes_of(0, 4 << 20), "all of it");
+}
+
+fn put_warm_verify() {
+    if !has_redis("files brought to an engine") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 4, 300_000);
+    let (_servers, document) = start_servers(&["--nodes", "3"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json"];
+    let of = |command: &str, paths: &[&str], code: i32| -> Value {
+        let ended = tier(command, &with, &origin, paths).expect(code, command);
+        serde_json::from_slice(&ended.out).expect("JSON")
+    };
+    let put = of("put", &["f/0"], 0);
+    assert_eq!(put["totals"]["fills_total"], 3, "three blocks: {put}");
+    let verified = of("verify", &["f/0"], 0);
+    assert_eq!(
+        number_of(&verified, "remote", "hits_total"),
+        3,
+        "they are there: {verified}"
+    );
+    assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    // In no hurry, unless that is typed; a settings file is for `mount` too.
+    let settings = scratch.path("settings.toml");
+    fs::write(&settings, "deadline = \"30ms\"\nhedge = \"9ms\"\n").expect("a settings file");
+    let settings = settings.to_str().expect("plain");
+    for (more, deadline, hedge) in [
+        (&["--settings", settings][..], 2.0, Value::Null),
+        (
+            &["--deadline", "50ms", "--hedge", "7ms"],
+            0.05,
+            0.007.into(),
+        ),
+    ] {
+        let ended = tier("verify", &[&with, more].concat(), &origin, &["f/0"]).expect(0, "verify");
+        let said: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(
+            said["totals"]["deadline_seconds"], deadline,
+            "{more:?}: {said}"
+        );
+        assert_eq!(
+            said["totals"]["hedge_after_seconds"], hedge,
+            "{more:?}: {said}"
+        );
+    }
+    let warmed = of("warm", &[], 0);
+    assert_eq!(
+        warmed["files"].as_array().expect("files").len(),
+        4,
+        "the whole tree"
+    );
+    assert_eq!(
+        number_of(&warmed, "remote", "hits_total"),
+        3,
+        "what was there is not read again: {warmed}"
+    );
+    assert_eq!(number_of(&warmed, "origin", "calls_total"), 9, "{warmed}");
+    assert!(
+        warmed["files"][0]["different_blocks"].is_null(),
+        "not compared is not zero"
+    );
+    let again = of("warm", &[], 0);
+    assert_eq!(
+        number_of(&again, "origin", "calls_total"),
+        0,
+        "all of it is there: {again}"
+    );
+    fs::remove_file(origin.join("f/3")).expect("ours");
+    let ended = tier("warm", &with, &origin, &["f/3", "f/2"]).expect(2, "one is gone");
+    let part: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    assert_eq!(
+        part["files"].as_array().expect("files").len(),
+        1,
+        "the other is done"
+    );
+    tier("put", &[], &origin, &[])
+        .expect(2, "no engine")
+        .says("--engine URL", "what is missing");
+}
+
+/// Another machine's path: the same files, as a network's file system has them, under another name.
+fn identity() {
+    if !has_redis("an origin at two paths") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let here = origin(&scratch, 2, 100_000);
+    let (_servers, document) = start_servers(&["--nodes", "3"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json", "--identity"];
+    let of = |origin: &Path, identity: &str, more: &[&str]| -> Value {
+        let arguments = [&with[..], &[identity], more].concat();
+        let ended = tier("warm", &arguments, origin, &[]).expect(0, "warm");
+        serde_json::from_slice(&ended.out).expect("JSON")
+    };
+    of(&here, "ours", &[]);
+    let there = scratch.directory().join("there");
+    fs::rename(&here, &there).expect("ours");
+    let shared = of(&there, "ours", &[]);
+    assert_eq!(number_of(&shared, "origin", "calls_total"), 0, "{shared}");
+    for (identity, more) in [("another", &[][..]), ("ours", &["--block", "64K"])] {
+        let alone = of(&there, identity, more);
+        assert_eq!(number_of(&alone, "remote", "hits_total"), 0, "{alone}");
+    }
+}
+
+fn just_written() {
+    if !has_redis("a new file brought to an engine") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1000);
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", &engine, "-o", "json"];
+    for (number, command) in ["put", "warm"].into_iter().enumerate() {
+        let name = format!("f/new{number}");
+        write(&origin.join(&name), &bytes_of(number, 300_000));
+        let ended = tier(command, &with, &origin, &[&name]).expect(0, "it is waited for");
+        let brought: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(brought["totals"]["fills_total"], 3, "{brought}");
+        let ended = tier("verify", &with, &origin, &[&name]).expect(0, "it is right");
+        let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        assert_eq!(
+            number_of(&verified, "remote", "hits_total"),
+            3,
+            "{verified}"
+        );
+    }
+}
+
+fn links() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 1000);
+    for (to, name) in [(".", "x"), (".", "y"), ("..", "f/up"), ("../f", "f/same")] {
+        std::os::unix::fs::symlink(to, origin.join(name)).expect("made");
+    }
+    for (paths, expected) in [(&[][..], "f/0"), (&["f/up/x"][..], "f/up/x/f/0")] {
+        let ended = tier("warm", &["-o", "json"], &origin, paths).expect(0, "it ends");
+        let warmed: Value = serde_json::from_slice(&ended.out).expect("JSON");
+        let files = warmed["files"].as_array().expect("files");
+        let files: Vec<&Value> = files.iter().map(|file| &file["path"]).collect();
+        assert_eq!(files, [expected], "once: {warmed}");
+    }
+}
+
+/// The process under a mount is stopped: whoever reads there waits for it.
+fn origin_hangs() {
+    if !has_fuse("an origin that hangs") {
+        return;
+    }
+    const SIZE: usize = 16 << 20;
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, SIZE);
+    let mounted = Mounted::new(&scratch, &origin, &[]);
+    let mut get = cachewise(["get", "--identity", "a", "--read-deadline", "1"]);
+    let mut get = get
+        .args([mounted.directory.as_os_str(), "f/0".as_ref()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut out = get.stdout.take().expect("piped");
+    let mut first = [0];
+    out.read_exact(&mut first).expect("it has begun");
+    // The pipe is full, and nobody asks the mount any more: what is read ahead ends.
+    let mut reads = 0;
+    until("nothing is under way", || {
+        let before = std::mem::replace(&mut reads, mounted.of_operation("read", "calls"));
+        (before == reads).then_some(())
+    });
+    let pid = mounted.started.as_ref().expect("it runs").pid();
+    signal(pid, Signal::STOP);
+    let mut rest = Vec::new();
+    // Ends with the process, or with the mount's that it waits for.
+    let reader = std::thread::spawn(move || out.read_to_end(&mut rest).map(|_| rest));
+    let end = Instant::now() + Duration::from_secs(30);
+    let ended = loop {
+        match get.try_wait().expect("ours") {
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            ended => break ended,
+        }
+    };
+    signal(pid, Signal::CONT);
+    let status = get.wait().expect("ours");
+    let rest = reader.join().expect("it reads").expect("a pipe");
+    let mut said = String::new();
+    let mut err = get.stderr.take().expect("piped");
+    err.read_to_string(&mut said).expect("text");
+    assert!(ended.is_some(), "it waited for the origin: {said}");
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("no answer within 1000 ms"), "{said}");
+    let got = 1 + rest.len();
+    assert!(got < SIZE, "{got} bytes");
+    assert!(
+        [&first[..], &rest].concat() == bytes_of(0, got),
+        "what it gave was right"
+    );
+}
+
+/// Whoever can write to the servers can write what they like: it is not believed.
+fn poisoned() {
+    if !has_redis("an engine with wrong bytes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 300_000);
+    let (_servers, document) = start_servers(&["--nodes", "1", "--standalone"]);
+    let engine = document["engine"].as_str().expect("an address").to_owned();
+    let with = ["--engine", engine.as_str(), "-o", "json"];
+    tier("put", &with, &origin, &[]).expect(0, "brought there");
+    let address = document["nodes"][0]["address"]
+        .as_str()
+        .expect("an address");
+    let (host, port) = address.split_once(':').expect("host and port");
+    let script = "for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('SETRANGE', key, 5000, 'wrong') end \
+        return redis.call('DBSIZE')";
+    let said = std::process::Command::new("redis-cli")
+        .args(["-h", host, "-p", port, "EVAL", script, "0"])
+        .output()
+        .expect("redis-cli comes with the server");
+    assert_eq!(
+        String::from_utf8_lossy(&said.stdout).trim(),
+        "3",
+        "all of them: {said:?}"
+    );
+    let ended = tier("verify", &with, &origin, &[]).expect(0, "what is wrong is a miss");
+    let verified: Value = serde_json::from_slice(&ended.out).expect("JSON");
+    assert_eq!(verified["files"][0]["different_blocks"], 0, "{verified}");
+    assert_eq!(
+        number_of(&verified, "remote", "corrupt_total"),
+        3,
+        "and counted: {verified}"
+    );
+    assert_eq!(
+        number_of(&verified, "origin", "hits_total"),
+        3,
+        "{verified}"
+    );
+}

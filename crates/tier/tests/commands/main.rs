@@ -1,0 +1,45 @@
+//! `tier` and `mount`, with real servers and real mounts.
+
+#[path = "../support/certificate.rs"]
+mod certificate;
+#[path = "../support/http.rs"]
+mod http;
+#[path = "../../../cachewise/tests/support/mod.rs"]
+mod support;
+
+mod dev_cluster;
+mod faults;
+mod files;
+mod growing;
+mod http_origin;
+mod identity;
+mod mount;
+mod mounted;
+mod ordinary_user;
+mod permissions;
+mod reader;
+mod s3_origin;
+mod s3_server;
+mod walkthrough;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = reader::be_one() {
+        return code;
+    }
+    let trials = [
+        dev_cluster::trials(),
+        files::trials(),
+        http_origin::trials(),
+        s3_origin::trials(),
+        mount::trials(),
+        faults::trials(),
+        growing::trials(),
+        ordinary_user::trials(),
+        identity::trials(),
+        permissions::trials(),
+        walkthrough::trials(),
+    ];
+    support::run("tier", trials.into_iter().flatten().collect())
+}
