@@ -1,4 +1,4 @@
-//! What each program says about itself: columns, completions, manual, and errors in its command line.
+//! The commands that describe a program: columns, completions, manual; and errors in a command line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

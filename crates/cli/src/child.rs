@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(5);
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// What became of the program, beside the probe's account of it.
+/// The outcome of a program, except for the counts of the probe.
 #[derive(Debug)]
 pub struct Course {
     /// From its start, or from when it was followed, to its end.
@@ -38,9 +38,9 @@ pub struct Course {
     pub exit: Exit,
     /// The most dirty memory that the machine was seen to have.
     pub peak_dirty: Bytes,
-    /// What its tree used, as far as it was waited for.
+    /// Resources of its process tree, of the processes that were waited for.
     pub usage: Option<Usage>,
-    /// What the process itself did by system calls; asked for where there is no probe.
+    /// System-call I/O of the process itself, for runs without a probe.
     pub io: Option<ProcessIo>,
 }
 
@@ -53,12 +53,12 @@ pub enum StartError {
     Other(anyhow::Error),
 }
 
-/// What happens meanwhile.
+/// Events while a program runs.
 #[derive(Debug)]
 pub enum Event {
-    /// Somebody sent us a signal.
+    /// This process received a signal.
     Signal(Caught),
-    /// What was waited for has ended.
+    /// The program has ended.
     Ended,
 }
 
@@ -159,7 +159,7 @@ pub fn pass_on(caught: Caught, process: Pid) {
     if !caught.from_terminal
         && let Some(signal) = Signal::from_named_raw(caught.signal)
     {
-        // It may have ended this moment; then there is nobody to tell.
+        // It may have ended already.
         let _ = kill_process(process, signal);
     }
 }
@@ -210,8 +210,8 @@ enum Flow {
     Stop,
 }
 
-/// Waits for the end, and looks at the machine meanwhile; returns the most dirty memory seen. Nobody
-/// listens to signals any more when it returns.
+/// Waits for the end and samples the machine; returns the most dirty memory seen. The receiver of signals
+/// is gone when it returns.
 fn until_end(
     kernel: &Kernel,
     events: Receiver<Event>,

@@ -1,4 +1,4 @@
-//! What the programs of cachewise share: where output goes, formats, exit statuses, signals.
+//! The parts that the programs of cachewise share: output targets, formats, exit statuses, signals.
 //!
 //! # Layout
 //! - `arguments`: options of several commands; `about`: `columns`, `completions`, `man`; `man`: the manual's pages

@@ -141,7 +141,7 @@ fn page(command: Command, above: Option<&str>) -> Result<Vec<u8>> {
     Ok(page)
 }
 
-/// What is said after the options and is neither examples nor the exit status: it belongs to the description.
+/// Text after the options that is neither examples nor the exit status belongs to the description.
 fn write_paragraphs(page: &mut Vec<u8>, after: &str) -> io::Result<()> {
     let mut roff = Roff::new();
     for paragraph in after.split("\n\n") {

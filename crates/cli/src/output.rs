@@ -16,7 +16,7 @@ use rustix::termios::tcgetwinsize;
 use crate::arguments::{Color, Output};
 use crate::host;
 
-/// The exit status where the answer is no: less is resident than was asked for, or nothing was to be dropped.
+/// The exit status where the answer is no: less is resident than required, or nothing was to be dropped.
 pub const NO: u8 = 1;
 
 /// The exit status for what could not be done, or is not known.
@@ -137,8 +137,8 @@ impl Stream {
         }
     }
 
-    /// How many columns its terminal has now; nothing if it is none. `COLUMNS` comes first, as
-    /// whoever exports it means it.
+    /// Columns of its terminal; `None` if it is none. `COLUMNS` takes precedence over the terminal's own
+    /// size.
     pub fn width(self) -> Option<usize> {
         let (is_terminal, size) = match self {
             Stream::Stdout => (io::stdout().is_terminal(), tcgetwinsize(io::stdout())),
@@ -162,7 +162,7 @@ pub struct Sink {
     pub format: Format,
     /// How it may look.
     pub style: Style,
-    /// Whether somebody watches.
+    /// Whether it is a terminal.
     pub is_terminal: bool,
     name: String,
     writer: Box<dyn Write>,
@@ -186,7 +186,7 @@ impl Replaced {
     /// pipe, a symbolic link, another's file, one with several names, or one in a directory where nothing can be
     /// made.
     fn begin(path: &Path) -> io::Result<Option<Replaced>> {
-        // What a descriptor of ours leads to has a place in it, too.
+        // Descriptors of this process too: writing continues at their position.
         if path.starts_with("/dev") || directory(path).ends_with("fd") {
             return Ok(None);
         }
@@ -206,7 +206,7 @@ impl Replaced {
             if !found.is_file() || found.nlink() > 1 || !is_ours {
                 return Ok(None);
             }
-            // Who may not write to it may not replace it either.
+            // A caller without permission to write must not replace it.
             File::options().write(true).open(&path)?;
             permissions = Some(found.permissions());
         }
@@ -225,7 +225,7 @@ impl Replaced {
             // As any new file: the umask takes from it.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory(&self.path))
-            // Without the name of the one that was tried, which nobody gave.
+            // Without the temporary name, which the caller does not know.
             .map_err(|error| io::Error::from(error.kind()))?;
         self.draft.rewind()?;
         io::copy(&mut self.draft, &mut file)?;
@@ -310,7 +310,7 @@ impl Sink {
         })
     }
 
-    /// What was written is complete.
+    /// Marks the output as complete.
     pub fn keep(mut self) -> Result<()> {
         let kept = self.writer.flush().and_then(|()| match self.replaced {
             Some(replaced) => replaced.finish(),
@@ -391,7 +391,7 @@ impl Sink {
         }
     }
 
-    /// What is written to, for an error's text.
+    /// The name of the target, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -417,21 +417,21 @@ impl Write for Sink {
     }
 }
 
-/// Tells the user something on standard error. Names in it come from outside: control characters are
-/// shown, not sent. If standard error is gone or full, there is nobody to tell.
+/// Writes a message to standard error. Names in it come from outside: control characters are escaped.
+/// A closed or full standard error is ignored.
 pub fn tell(message: &str) {
     let _ = writeln!(io::stderr(), "cachewise: {}", printable(message));
 }
 
-/// Failures that are told one by one; of the rest only their number.
+/// Failures that are printed one by one; the rest are counted.
 const TOLD: u64 = 10;
 
-/// How many failures there were, of which the first few are told.
+/// The number of failures; the first few are printed.
 #[derive(Debug, Default)]
 pub struct Failures(u64);
 
 impl Failures {
-    /// Takes one in, and has it told if it is one of the first.
+    /// Counts one, and prints it if it is one of the first.
     pub fn add(&mut self, error: &str, tell: impl FnOnce(&str)) {
         self.0 += 1;
         if self.0 <= TOLD {

@@ -1,7 +1,7 @@
 //! Signals: those meant for the program that is run go to it, those that end a measurement end it cleanly.
 //!
-//! Whoever sends a second one has seen enough: it ends everything at once, whatever is being read or
-//! written. The kernel takes the probe away.
+//! A second ending signal ends the process at once, in the middle of any read or write. The kernel removes
+//! the probe.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ const PASSED_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]
 /// its SIGTERM, and no hand is as fast.
 const APART: Duration = Duration::from_millis(100);
 
-/// Directories that a second ending signal takes away, as nobody else has the time for it.
+/// Directories that a second ending signal removes, because their owners no longer run.
 static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A directory for temporary files, as long as somebody keeps it who takes it away by himself.
+/// A directory for temporary files that its owner removes, unless a second signal comes first.
 #[derive(Debug)]
 pub struct Leftover(PathBuf);
 
@@ -51,12 +51,12 @@ impl Drop for Leftover {
 fn remove_leftovers() {
     let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
     for place in all.iter() {
-        // There is nobody left to be told.
+        // The process ends; a failure cannot be reported.
         let _ = fs::remove_dir_all(place);
     }
 }
 
-/// What is ended by a signal gives this and the signal's number as its status.
+/// A process that a signal ended has this plus the signal's number as its status.
 pub const BY_SIGNAL: i32 = 128;
 
 /// A signal, and whether the terminal sent it, in which case the program got it too.
@@ -68,12 +68,12 @@ pub struct Caught {
     pub from_terminal: bool,
 }
 
-/// Whose a second ending signal is.
+/// The addressee of a second ending signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Second {
-    /// Ours: the first has asked for the end.
+    /// This process: the first signal requested the end.
     Ours,
-    /// The program's, as long as somebody listens in its place.
+    /// The program, while this process passes signals on.
     Programs,
 }
 
@@ -173,7 +173,7 @@ fn listen<T: From<Caught> + Send + 'static>(
 
 /// A file at the size that a limit allows (`ulimit -f`) is an error of the write, not the end of this process.
 pub fn outlive_size_limit() -> Result<()> {
-    // A handler, which a program that is started does not inherit. Who had it ignored has that already.
+    // A handler, which a started program does not inherit. An ignored signal needs none.
     if ignored_signals() >> (SIGXFSZ - 1) & 1 == 0 {
         signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
     }
