@@ -128,12 +128,14 @@ impl Uring {
     ) -> Result<Vec<Option<i32>>> {
         let count = entries.len();
         let mut results = vec![None; count];
+        // Published at once: a polling kernel thread ends a chain where the entries that it sees end.
+        let mut queue = self.ring.submission();
         for (number, entry) in entries.into_iter().enumerate() {
             let entry = entry.user_data(number as u64);
             // SAFETY: by the caller.
-            unsafe { self.ring.submission().push(&entry) }
-                .context("the submission queue is full")?;
+            unsafe { queue.push(&entry) }.context("the submission queue is full")?;
         }
+        drop(queue);
         self.ring.submit().context("io_uring_enter")?;
         let mut left = count - silent;
         while left > 0 {
