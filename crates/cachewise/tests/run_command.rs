@@ -503,6 +503,12 @@ fn outlives_its_parent() {
         row["exit_status"], "running",
         "it is said to run still: {row}"
     );
+    let notes = report.json["backend"]["notes"].to_string();
+    assert!(
+        notes.contains("1 process of this run is still running")
+            && notes.contains(&pid.to_string()),
+        "a note says that its later reads are not counted: {notes}"
+    );
     assert!(
         Path::new(&format!("/proc/{pid}")).exists(),
         "which it does: nobody killed it"

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_cli::child::{self, StartError, not_started, status_of};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Report, diagnose, redact_arguments};
+use cachewise_model::{Exit, Report, diagnose, redact_arguments};
 use cachewise_probe::{Detail, Options, Probe, Scope};
 use cachewise_units::Interval;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -107,7 +107,10 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     report.exit = course.exit;
     match &mut probe {
         Some(probe) => match probe.snapshot() {
-            Ok(snapshot) => account::fill(&mut report, &snapshot, &course, &kernel),
+            Ok(snapshot) => {
+                account::fill(&mut report, &snapshot, &course, &kernel);
+                report.backend.notes.extend(left_running(&report));
+            }
             Err(error) => {
                 // The command has run: its exit status is not to be lost with the counts.
                 let error = explain(&anyhow::Error::from(error));
@@ -123,6 +126,31 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     drop(probe);
     report.findings = diagnose(&report);
     finish(sink, &report, arguments.top)
+}
+
+/// A note on processes that outlive the command: the report ends before their later reads and writes.
+fn left_running(report: &Report) -> Option<String> {
+    if report.followed.is_some() {
+        return None;
+    }
+    let running = report.processes.iter().filter(|process| {
+        // The row of all others has no process of its own.
+        process.exit == Exit::Running && process.pid != 0
+    });
+    let pids: Vec<String> = running.map(|process| process.pid.to_string()).collect();
+    let first = pids.first()?;
+    let subject = match pids.len() {
+        1 => "1 process of this run is".to_owned(),
+        many => format!("{many} processes of this run are"),
+    };
+    /// As many are named.
+    const NAMED: usize = 3;
+    let more = if pids.len() > NAMED { ", ..." } else { "" };
+    Some(format!(
+        "{subject} still running (pid {}{more}): reads and writes after the end of the command are not counted; \
+         cachewise run -p {first} follows it",
+        pids[..pids.len().min(NAMED)].join(", ")
+    ))
 }
 
 /// Writes the report; the command's own exit status is ours.
