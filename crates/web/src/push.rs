@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::gather::{Gatherer, sample};
     use crate::metrics::{Collector, Format, scrape};
-    use crate::{CacheTree, Cost, FileSet, Server, Survey, Surveying, Watching};
+    use crate::{CacheTree, Cost, Endpoint, FileSet, Server, Survey, Surveying, Watching};
 
     /// Each stretch has 7 pages more.
     struct Watch;
@@ -223,8 +223,8 @@ mod tests {
         let (machine, options) = (Arc::new(sample::machine()), Arc::new(options));
         let (gatherer, asking) = Gatherer::new(machine.clone(), options.clone());
         let survey = Survey::start(|| Nothing).expect("there can be a thread");
-        let bind = "127.0.0.1:0".parse().expect("an address");
-        let server = Server::bind(bind, &options.limits).expect("there is a free port");
+        let bind = Endpoint::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let server = Server::bind(&bind, &options.limits).expect("there is a free port");
         let server = server.pushing(otlp);
         let (end, ending) = tokio::sync::watch::channel(false);
         let (its_asking, its_survey) = (asking.clone(), survey.clone());
