@@ -131,6 +131,9 @@ fn serve_survives_mutated_requests() {
     use std::os::unix::net::UnixStream;
     use std::process::{Command, Stdio};
 
+    /// Far more than any answer takes: only a hang reaches it.
+    const ANSWER: std::time::Duration = std::time::Duration::from_secs(60);
+
     let directory = tempfile::tempdir().expect("made");
     let socket = directory.path().join("socket");
     let errors = directory.path().join("stderr");
@@ -151,11 +154,21 @@ fn serve_survives_mutated_requests() {
     drop(connect().expect("it listens"));
     each("http", 150, |bytes| {
         let mut stream = UnixStream::connect(&socket).expect("it still listens");
+        stream
+            .set_read_timeout(Some(ANSWER))
+            .expect("a socket has a limit");
         // It may refuse the head before it has all of it.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         // An answer, or an end; of a stream of events the head.
-        let _ = stream.read(&mut [0; 512]);
+        if let Err(error) = stream.read(&mut [0; 512]) {
+            assert_ne!(
+                error.kind(),
+                std::io::ErrorKind::WouldBlock,
+                "no answer to {:?}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
     });
     let mut stream = UnixStream::connect(&socket).expect("it still listens");
     let healthy = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -125,7 +125,7 @@ pub fn journal_gets_no_token() {
         command
             .args([
                 "-c",
-                r#"JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec timeout --preserve-status 2 "$0" "$@""#,
+                r#"JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$0" "$@""#,
             ])
             .arg(env!("CARGO_BIN_EXE_cachewise"))
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -137,7 +137,12 @@ pub fn journal_gets_no_token() {
     let refused = Ended::of(&mut run(&[])).expect(2, "the journal would keep the token");
     assert!(!refused.err().contains("token="), "{}", refused.err());
     refused.says("--token-file", "it says what to do instead");
-    Ended::of(run(&[]).env("CACHEWISE_TOKEN", TOKEN)).expect(0, "with a token it serves");
+    let mut served = Started::of(run(&[]).env("CACHEWISE_TOKEN", TOKEN));
+    let line = served.line().expect("it says where it listens");
+    let line = String::from_utf8_lossy(&line).into_owned();
+    assert!(line.contains("http://127.0.0.1:"), "it serves: {line}");
+    served.signal(Signal::TERM);
+    served.wait().expect(0, "with a token it serves");
 }
 
 pub fn socket_is_for_its_group() {
