@@ -31,7 +31,6 @@ use std::process::ExitCode;
 use cachewise_cli::{output, signals};
 
 fn main() -> ExitCode {
-    cachewise_cli::main(compat::typed(std::env::args_os()), |cli: cli::Cli| {
-        dispatch::run(cli.command)
-    })
+    let typed = cli::help_of_siblings(compat::typed(std::env::args_os()));
+    cachewise_cli::main(typed, |cli: cli::Cli| dispatch::run(cli.command))
 }

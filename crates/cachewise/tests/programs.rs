@@ -22,9 +22,7 @@ fn output(command: &mut Command) -> (Option<i32>, String) {
 
 #[test]
 fn arguments_and_exit_status_are_the_siblings() {
-    sibling("cachewise-cpu");
-    sibling("cachewise-tier");
-    let cachewise = sibling("cachewise");
+    let [cachewise, ..] = siblings::programs();
     for (command, usage) in [
         ("cpu", "Usage: cachewise-cpu"),
         ("tier", "Usage: cachewise-tier"),
@@ -33,6 +31,16 @@ fn arguments_and_exit_status_are_the_siblings() {
         let (code, said) = output(Command::new(&cachewise).args([command, "--no-such-option"]));
         assert_eq!(code, Some(2), "{command}: {said}");
         assert!(said.contains(usage), "{command}: {said}");
+    }
+    for (words, first) in [
+        (&["help", "cpu"][..], "Usage: cachewise-cpu <COMMAND>"),
+        (&["help", "cpu", "run"], "Usage: cachewise-cpu run"),
+        (&["help", "tier", "get"], "Usage: cachewise-tier get"),
+        (&["help", "mount"], "Usage: cachewise-tier mount"),
+    ] {
+        let help = Command::new(&cachewise).args(words).output();
+        let help = String::from_utf8_lossy(&help.expect("it can be run").stdout).into_owned();
+        assert!(help.contains(first), "{words:?}: {help}");
     }
     // Names need not be UTF-8, and are shown escaped.
     let name = OsStr::from_bytes(b"/no/such\xff");

@@ -123,7 +123,9 @@ pub enum Stream {
 }
 
 impl Stream {
-    fn name(self) -> &'static str {
+    /// Its name in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Stream::Stdout => "standard output",
             Stream::Stderr => "standard error",

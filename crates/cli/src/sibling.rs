@@ -1,7 +1,6 @@
 //! The other programs of cachewise, started by `cachewise NAME`.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +17,7 @@ pub fn start<'a>(
     arguments: impl IntoIterator<Item = &'a OsString>,
 ) -> Result<std::convert::Infallible> {
     let path = beside(program).unwrap_or_else(|| PathBuf::from(program));
-    let error = Command::new(&path).args(arguments).exec();
+    let error = cachewise_sys::exec_untouched(Command::new(&path).args(arguments));
     Err(match error.kind() {
         std::io::ErrorKind::NotFound => anyhow!(
             "cannot start {program}: it is neither beside this program nor in PATH; the package {program} has it \

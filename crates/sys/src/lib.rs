@@ -37,7 +37,7 @@
 //! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`], [`FileKind`]; `fuse`: [`opening_drops_pages`],
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
-//! - `spawn`: [`spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
+//! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
 //! - `threads`: [`start_thread`], [`start_thread_in`], [`check_threads`]: threads that may not be had.
 //! - `counters`: [`try_counter`]: whether perf_event_open(2) lets this process count.
 //! - `usage`: [`thread_usage`], [`process_usage`], [`children_usage`].
@@ -88,7 +88,9 @@ pub use page::page_size;
 pub use private::{Distrust, PrivateDirectory, check_private};
 pub use region::{fadvise_dont_need_range, fadvise_will_need_range, write_back_range};
 pub use secure::{give_up_rights_over_files, has_rights_of_its_own};
-pub use spawn::{die_with_spawner, fixed_addresses, join_before_exec, spawn_untouched};
+pub use spawn::{
+    die_with_spawner, exec_untouched, fixed_addresses, join_before_exec, spawn_untouched,
+};
 pub use threads::{
     check_threads, start_thread, start_thread_in, threads_of_process, until_released,
 };

@@ -42,11 +42,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Spawns the command with SIGPIPE and SIGCHLD as this process was given them.
-///
-/// # Errors
-/// As [`Command::spawn`].
-pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
+/// Has the command start with SIGPIPE and SIGCHLD as this process was given them.
+fn leave_signals(command: &mut Command) {
     let ignored = [
         (libc::SIGPIPE, SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed)),
         (libc::SIGCHLD, SIGCHLD_WAS_IGNORED.load(Ordering::Relaxed)),
@@ -62,6 +59,22 @@ pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
             });
         }
     }
+}
+
+/// Replaces this process with the command, with SIGPIPE and SIGCHLD as this process was given them.
+///
+/// It returns only if that fails, with the reason.
+pub fn exec_untouched(command: &mut Command) -> io::Error {
+    leave_signals(command);
+    command.exec()
+}
+
+/// Spawns the command with SIGPIPE and SIGCHLD as this process was given them.
+///
+/// # Errors
+/// As [`Command::spawn`].
+pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
+    leave_signals(command);
     match command.spawn() {
         // A seccomp filter that forbids clone3(2) forbids posix_spawn(3), and not fork(2).
         Err(error)

@@ -107,6 +107,19 @@ pub enum Command {
     Compat(Compat),
 }
 
+/// `help NAME ...` of a command that is a program of its own: its own help shows more than this program's table.
+pub fn help_of_siblings(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_str()).collect();
+    match words[..] {
+        [_, Some("help"), Some("mount"), ..] => {
+            arguments.splice(1.., ["mount", "--help"].map(OsString::from));
+        }
+        [_, Some("help"), Some("cpu" | "tier"), ..] => arguments.swap(1, 2),
+        _ => {}
+    }
+    arguments
+}
+
 /// Arguments of a command that is a program of its own.
 #[derive(Debug, Args)]
 pub struct Sibling {

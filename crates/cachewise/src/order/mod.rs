@@ -44,6 +44,10 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     }
     let is_failed = counting.finish().failed > 0;
     if let Some(memory) = arguments.simulate {
+        if let Some(status) = interrupt.status() {
+            tell("interrupted: not all files were looked at, so nothing was simulated");
+            return Ok(status);
+        }
         // By their sizes, whatever is resident.
         simulated::show(arguments, &survey, memory)?;
         return Ok(status(is_failed));
@@ -65,8 +69,13 @@ pub fn order(arguments: &OrderFiles) -> Result<ExitCode> {
     }
     .with_context(|| format!("cannot write to {name}"))?;
     if let Some(status) = interrupt.status() {
+        let kept = match arguments.output.output {
+            // A file takes its place when it is complete.
+            Some(_) if name != Stream::Stdout.name() => format!("; {name} was not written"),
+            _ => String::new(),
+        };
         tell(&format!(
-            "interrupted: the order is that of {} files of {}, which were looked at until then",
+            "interrupted: the order is that of {} files of {}, which were looked at until then{kept}",
             survey.paths.len(),
             paths.len()
         ));

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use cachewise_units::{escaped, shell_quoted};
 use cachewise_web::{Endpoint, Token};
-use rustix::fs::fstat;
+use rustix::fs::{FileType, fstat};
 
 use crate::cli::Serve;
 use crate::output::tell;
@@ -42,7 +42,7 @@ impl Access {
                  one is made"
             ),
             Endpoint::Tcp(_) if stderr_is_a_log() => bail!(
-                "a token is needed, and one made here would be printed into the journal: name a file with \
+                "a token is needed, and one made here would be printed into a log: name a file with \
                  --token-file, set the variable {TOKEN}, or use --socket"
             ),
             Endpoint::Tcp(_) => Token::random()
@@ -85,11 +85,14 @@ impl Access {
     }
 }
 
-/// Whether standard error is the journal of systemd, which keeps what it gets and shows it to others.
+/// Whether standard error is kept where others can read it: the journal of systemd, or a file that is not private.
 fn stderr_is_a_log() -> bool {
     let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
-    fstat(io::stderr().as_fd())
-        .is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+    fstat(io::stderr().as_fd()).is_ok_and(|stat| {
+        let is_open_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_mode & 0o077 != 0;
+        is_open_file || stream == format!("{}:{}", stat.st_dev, stat.st_ino)
+    })
 }
 
 pub(super) fn endpoint(arguments: &Serve) -> Result<Endpoint> {

@@ -15,7 +15,8 @@ use crate::support::{Ended, Scratch, Started, cachewise};
 fn into_file(file: &std::path::Path, arguments: &[&str]) -> Started {
     let mut command = Command::new("sh");
     command
-        .args(["-c", r#"exec "$@" 2>"$0""#])
+        // For this user alone: a token is made for no other file.
+        .args(["-c", r#"umask 077; exec "$@" 2>"$0""#])
         .arg(file)
         .arg(env!("CARGO_BIN_EXE_cachewise"))
         .args(arguments)
@@ -137,6 +138,21 @@ pub fn journal_gets_no_token() {
     let refused = Ended::of(&mut run(&[])).expect(2, "the journal would keep the token");
     assert!(!refused.err().contains("token="), "{}", refused.err());
     refused.says("--token-file", "it says what to do instead");
+    let scratch = Scratch::new();
+    let log = scratch.path("log");
+    let mut to_log = Command::new("sh");
+    to_log
+        .args(["-c", r#"umask 022; exec "$@" 2>"$0""#])
+        .arg(&log)
+        .arg(env!("CARGO_BIN_EXE_cachewise"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .env_remove("CACHEWISE_TOKEN");
+    Ended::of(&mut to_log).expect(2, "others can read that file");
+    let said = std::fs::read_to_string(&log).expect("it is there");
+    assert!(
+        said.contains("--token-file") && !said.contains("token="),
+        "{said}"
+    );
     let mut served = Started::of(run(&[]).env("CACHEWISE_TOKEN", TOKEN));
     let line = served.line().expect("it says where it listens");
     let line = String::from_utf8_lossy(&line).into_owned();

@@ -164,8 +164,9 @@ impl Stand {
                         expected: (0, most),
                         counted: reclaimed,
                     });
+                } else {
+                    spoiled = true;
                 }
-                spoiled = true;
             }
             let came = work.seen[number].count() as i64 - work.first[number].count() as i64;
             counted.push(in_words(number, &ledger));
