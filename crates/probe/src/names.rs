@@ -394,7 +394,8 @@ fn parse(bytes: &[u8]) -> Result<Record, Error> {
         let of = |names| path_of(names, true).unwrap_or_else(|| PathBuf::from("/"));
         let file_system = raw.text(offset_of!(types::file_record, r#type));
         let mount = SeenMount {
-            device: id.device(),
+            // The file system's own: on btrfs each subvolume has a device of its own.
+            device: Device::from_kernel(raw.u32(offset_of!(types::file_record, super_dev))),
             root: of(root),
             mount_point: of(mount_point),
             file_system,

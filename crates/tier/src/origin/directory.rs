@@ -274,7 +274,10 @@ impl Inner {
     /// Whether an object has an access control list. Where that cannot be found out it is taken to have one.
     fn has_acl(&self, file: &File) -> bool {
         const ACL: &str = "system.posix_acl_access";
-        if !self.has_acls.load(Ordering::Relaxed) {
+        // Another file system below the origin may have them.
+        let is_of_root =
+            || look(file, Path::new("")).is_ok_and(|found| device_of(&found) == self.device);
+        if !self.has_acls.load(Ordering::Relaxed) && is_of_root() {
             return false;
         }
         // Attributes of a descriptor of O_PATH are read by its name.
@@ -283,9 +286,7 @@ impl Inner {
             Ok(_) => true,
             Err(rustix::io::Errno::NODATA) => false,
             Err(rustix::io::Errno::OPNOTSUPP) => {
-                let is_of_root =
-                    look(file, Path::new("")).is_ok_and(|found| device_of(&found) == self.device);
-                if is_of_root {
+                if is_of_root() {
                     self.has_acls.store(false, Ordering::Relaxed);
                 }
                 false
