@@ -34,7 +34,7 @@ fn arguments_and_exit_status_are_the_siblings() {
     }
     for (words, first) in [
         (&["help", "cpu"][..], "Usage: cachewise-cpu <COMMAND>"),
-        (&["help", "cpu", "run"], "Usage: cachewise-cpu run"),
+        (&["help", "cpu", "run"], "Usage: cachewise cpu run"),
         (&["help", "tier", "get"], "Usage: cachewise-tier get"),
         (&["help", "mount"], "Usage: cachewise-tier mount"),
     ] {
