@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use cachewise_tier::{Directory, ErrorKind, Origin};
+use cachewise_tier::{Directory, DirectoryOptions, ErrorKind, Origin};
 use cachewise_units::ByteRange;
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation,
@@ -131,7 +131,13 @@ async fn what_is_rewritten_at_the_server_is_another_state_at_once() {
         println!("skipped: an origin on FUSE: nothing can be mounted here (not root?)");
         return;
     };
-    let origin = Directory::open(mounted.directory.path()).expect("it is mounted");
+    let named = DirectoryOptions {
+        identity: Some("a server".to_owned()),
+        ..DirectoryOptions::default()
+    };
+    let unnamed = Directory::open(mounted.directory.path()).expect_err("times of FUSE may lie");
+    assert_eq!(unnamed.kind(), ErrorKind::Invalid, "{unnamed}");
+    let origin = Directory::open_with(mounted.directory.path(), &named).expect("it is mounted");
     let path = Path::new("file");
     let whole = ByteRange {
         start: 0,

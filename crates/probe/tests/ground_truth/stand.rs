@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{Counter, Ledger};
-use cachewise_probe::{BackEnd, Detail, Options, Probe, Scope, Snapshot};
+use cachewise_probe::{BackEnd, Detail, Options, Probe, Row, Scope, Snapshot};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::image::{Device, FileSystem, Mounted, NotMounted, Workshop};
@@ -52,6 +52,28 @@ pub struct Measured<E> {
     pub gone: u64,
     /// The counters before, and after, for what is not about one file.
     pub snapshots: (Snapshot, Snapshot),
+}
+
+/// The counts of a file between two snapshots, row by row: a row that has not changed belongs to an earlier file with
+/// this inode number, whose marks are not of this one.
+fn counted(before: &Snapshot, after: &Snapshot, id: (u32, u32, u64)) -> Ledger {
+    let is_of_file = |row: &&Row| {
+        row.file
+            .as_ref()
+            .is_some_and(|file| (file.major, file.minor, file.inode) == id)
+    };
+    let changed = after.rows.iter().filter(is_of_file).filter_map(|row| {
+        let is_same = |earlier: &&Row| {
+            (&earlier.process, &earlier.file, earlier.cgroup)
+                == (&row.process, &row.file, row.cgroup)
+        };
+        match before.rows.iter().find(is_same) {
+            Some(earlier) if earlier.ledger == row.ledger => None,
+            Some(earlier) => Some(row.ledger.since(&earlier.ledger)),
+            None => Some(row.ledger.clone()),
+        }
+    });
+    changed.sum()
 }
 
 /// See the module. Fields are dropped in this order: mounts before the directory that they are in.
@@ -148,9 +170,7 @@ impl Stand {
             let expected = work(prepared, &mut self.tools)?;
             let resident = subject.residency()?.cached;
             let after = self.snapshot()?;
-            let ledger = after
-                .file(major, minor, inode)
-                .since(&before.file(major, minor, inode));
+            let ledger = counted(&before, &after, subject.id());
             let reclaimed = ledger[Counter::EvictedReclaimPages];
             let evicted = reclaimed + ledger[Counter::EvictedOtherPages];
             let spoiled = match evictions {
