@@ -30,7 +30,7 @@ mount=$!
 for _ in $(seq 600); do grep -q 'is mounted' said && break; kill -0 $mount || break; sleep 0.1; done
 cat said
 $as_nobody cat mnt/f/0 | cmp - "$2/f/0" && echo 'the bytes are right'
-$as_nobody "$3" tier stat mnt | grep -c '^tier' | sed 's/^/tiers: /'
+$as_nobody "$3" stat mnt | grep -c '^tier' | sed 's/^/tiers: /'
 cat mnt/f/0 2>/dev/null | head -c 1 | wc -c | sed 's/^/bytes for root: /'
 kill -TERM $mount
 wait $mount; echo "ended: $?"
