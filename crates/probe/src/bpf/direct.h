@@ -173,7 +173,7 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 	struct row_key key = {};
 	struct file *file;
 	struct inode *inode;
-	bool write, again, spliced;
+	bool write, again, pinned;
 	u64 serial;
 	u32 nr;
 
@@ -183,11 +183,10 @@ int BPF_PROG(on_bio, struct bio *raw_bio)
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
 	nr = syscall_nr(task, regs);
-	spliced = nr == NR_splice || nr == NR_sendfile;
-	if ((!spliced && !(READ(bio, bi_flags) & 1 << BIO_PAGE_PINNED)) || !(state = state_of(trusted)))
+	pinned = READ(bio, bi_flags) & 1 << BIO_PAGE_PINNED;
+	if ((!pinned && nr != NR_splice && nr != NR_sendfile) || !(state = state_of(trusted)))
 		return 0;
-	/* before 6.5 their pages are pinned too, and a call has several chunks */
-	if (spliced)
+	if (!pinned)
 		return spliced_bio(bio, state, regs, nr);
 	write = READ(bio, bi_opf) & 1;
 	if (call_kind(nr) & (CALL_READ | CALL_WRITE)) {
