@@ -213,7 +213,7 @@ impl Figures {
         (self.useful_bytes > 0).then(|| read as f64 / self.useful_bytes as f64)
     }
 
-    /// As a row of a table, with the workload's settings.
+    /// The row of a table, with the workload's settings.
     #[must_use]
     pub fn row(&self, workload: &Workload) -> Row {
         self.row_of(workload, "interval")
@@ -292,7 +292,7 @@ impl Figures {
 }
 
 impl Summary {
-    /// As a row of a table.
+    /// The row of a table.
     #[must_use]
     pub fn row(&self) -> Row {
         let mut row = self.figures.row_of(&self.workload, "total");

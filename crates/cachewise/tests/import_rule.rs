@@ -103,7 +103,7 @@ const RULES: [Rule; 17] = [
         may_import: &["units", "model", "sys", "kstat", "view", "cli"],
         may_be_unsafe: false,
     },
-    // What the programs share.
+    // The parts that the programs share.
     Rule {
         folder: "cli",
         may_import: &["units", "sys", "kstat", "model", "view"],

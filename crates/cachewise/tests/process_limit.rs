@@ -180,7 +180,7 @@ fn starts_without_clone3() {
 fn without_clone3(errno: &str) -> ExitCode {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
     use std::os::unix::process::CommandExt;
-    /// Of every architecture.
+    /// The number is the same on every architecture.
     const CLONE3: i64 = 435;
     let filter = SeccompFilter::new(
         [(CLONE3, vec![])].into(),

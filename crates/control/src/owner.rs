@@ -78,7 +78,7 @@ impl Owner {
 }
 
 fn start_of(pid: u32) -> Result<u64, Error> {
-    // Of this machine, wherever the changed files are.
+    // The state directory is this machine's, wherever the changed files are.
     let start = Kernel::new().process_start(pid)?;
     Ok((start.as_millis() / TICK.as_millis()) as u64)
 }

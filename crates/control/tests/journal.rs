@@ -363,7 +363,7 @@ fn a_run_that_cannot_be_seen_to_have_ended_is_restored_on_demand_only() {
     let file = machine.state().join("state-orphan.json");
     let own = cachewise_control::Owner::current().unwrap().to_string();
     let namespace = own.rsplit('-').next().unwrap();
-    // As version 1 has left it, which held no lock.
+    // A state file of version 1, which held no lock.
     let text = fs::read_to_string(&file).unwrap();
     let text = text
         .replace(&format!("-{namespace}\""), "-1\"")

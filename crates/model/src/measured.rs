@@ -37,7 +37,7 @@ impl Missing {
 /// A value with its quality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Measured<T> {
-    /// As counted by the kernel.
+    /// A count by the kernel.
     Exact(T),
     /// From a fallback that can be wrong; the text names the method. Prints with `~`.
     Estimated(T, &'static str),

@@ -338,7 +338,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Of the limits on control groups, the one that cost most: pages were reclaimed and refaulted.
+    /// The limit on a control group that cost most: pages were reclaimed and refaulted.
     fn of_stretch(stretch: &Stretch) -> Surroundings {
         let system = &stretch.system;
         let in_the_way = stretch

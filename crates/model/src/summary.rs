@@ -116,7 +116,7 @@ pub struct Stall {
     pub kind: &'static str,
     /// The total.
     pub seconds: Measured<f64>,
-    /// As a share of the whole time, 0 to 1.
+    /// The share of the whole time, 0 to 1.
     pub ratio: Measured<f64>,
     /// The maximum share in one sample.
     pub worst_ratio: Measured<f64>,

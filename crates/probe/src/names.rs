@@ -37,7 +37,7 @@ type FileSystemId = (Device, u32);
 /// A record as it came.
 #[derive(Debug, Clone)]
 struct FileRecord {
-    /// Of the inode, in the kernel's memory.
+    /// The address of the inode in the kernel's memory.
     address: u64,
     size: u64,
     resident: u64,
@@ -51,7 +51,7 @@ struct FileRecord {
 /// A file that has been named.
 struct Known {
     info: FileInfo,
-    /// Of the inode, as long as its name is none or one for the time being.
+    /// The address of the inode, while it has no name or a temporary one.
     nameless: Option<u64>,
     /// The stretch in which it was used last.
     used: u64,

@@ -58,7 +58,7 @@ pub enum FileKind {
 /// What is known of a file beside the counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// As it is seen from this process's mount namespace, if any mount there shows it; of a file system that is
+    /// The path in this process's mount namespace, if any mount there shows it; of a file system that is
     /// unmounted since, as it was seen when it was first used.
     pub path: Option<PathBuf>,
     /// From the root of its file system. Where that is more than 256 levels or 4,096 bytes away it is a

@@ -13,7 +13,7 @@ use crate::has_rights_of_its_own;
 /// server. A program with rights that its caller does not have is checked by its real user and group.
 ///
 /// # Errors
-/// What the file system answers but `EACCES` and `EPERM`.
+/// The error of the file system, except `EACCES` and `EPERM`.
 ///
 /// # Kernel
 /// `faccessat2(2)` of Linux 5.8.

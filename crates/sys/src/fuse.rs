@@ -26,7 +26,7 @@ const OVERLAY: u32 = 0x794c_7630;
 /// layer that no path leads to from here (another mount namespace) counts as one that is not on FUSE.
 ///
 /// # Errors
-/// What `fstatfs(2)` says.
+/// The error of `fstatfs(2)`.
 ///
 /// # Cost
 /// One system call. On an overlay a second one, and a look at `/proc/self/mountinfo` for each mount, once.

@@ -66,7 +66,7 @@ impl OverlayMount {
     }
 
     /// All directories that it consists of.
-    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.layers.iter().chain(&self.data).map(PathBuf::as_path)
     }
 

@@ -69,7 +69,7 @@ impl PrivateDirectory {
     /// its mode.
     ///
     /// # Errors
-    /// What the kernel returns; [`Distrust`], as the source of the error, where another user owns the directory or can
+    /// The error of the kernel; [`Distrust`], as the source of the error, where another user owns the directory or can
     /// write to it.
     pub fn open(path: &Path, known: impl Fn(&OsStr) -> bool) -> io::Result<Self> {
         let path: PathBuf = path.components().collect();
@@ -93,7 +93,7 @@ impl PrivateDirectory {
     /// Opens a directory in this one, or makes it; its mode is 0700 afterwards.
     ///
     /// # Errors
-    /// As [`open`](Self::open); a symbolic link is refused.
+    /// The errors of [`open`](Self::open); a symbolic link is refused.
     pub fn directory(&self, name: &str) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -117,7 +117,7 @@ impl PrivateDirectory {
     /// Opens a regular file in this directory for reading and writing, or makes it; its mode is 0600 afterwards.
     ///
     /// # Errors
-    /// What the kernel returns; [`Distrust`] for a symbolic link, a file of another user, one with several names, and
+    /// The error of the kernel; [`Distrust`] for a symbolic link, a file of another user, one with several names, and
     /// whatever is not a regular file.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR
@@ -138,7 +138,7 @@ impl PrivateDirectory {
     /// Checks a name as [`file`](Self::file) does, without opening it. No file of this name is fine.
     ///
     /// # Errors
-    /// As [`file`](Self::file).
+    /// The errors of [`file`](Self::file).
     pub fn check_file(&self, name: &str) -> io::Result<()> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => check_file(&found).map_err(distrusted),

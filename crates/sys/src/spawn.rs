@@ -72,7 +72,7 @@ pub fn exec_untouched(command: &mut Command) -> io::Error {
 /// Spawns the command with SIGPIPE and SIGCHLD as this process was given them.
 ///
 /// # Errors
-/// As [`Command::spawn`].
+/// The errors of [`Command::spawn`].
 pub fn spawn_untouched(command: &mut Command) -> io::Result<Child> {
     leave_signals(command);
     match command.spawn() {

@@ -23,7 +23,7 @@ pub fn start_thread<T: Send + 'static>(
 /// Starts a thread that ends within a scope, as [`start_thread`] does.
 ///
 /// # Errors
-/// As [`start_thread`].
+/// The errors of [`start_thread`].
 pub fn start_thread_in<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -39,7 +39,7 @@ pub fn start_thread_in<'scope, T: Send + 'scope>(
 /// Starts this many threads and ends them again: for libraries that panic where they cannot start theirs.
 ///
 /// # Errors
-/// As [`start_thread`].
+/// The errors of [`start_thread`].
 pub fn check_threads(count: usize) -> io::Result<()> {
     let before = threads_of_process();
     let mut started = Vec::with_capacity(count);

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::ioctl;
 
-/// What `FS_IOC_GETFSUUID` fills in (`struct fsuuid2`).
+/// The structure that `FS_IOC_GETFSUUID` fills in (`struct fsuuid2`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct FsUuid {

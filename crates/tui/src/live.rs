@@ -193,7 +193,7 @@ fn serve(
     let events = queue.clone();
     events::spawn("hands", queue, move || {
         while let Ok(first) = requests.recv() {
-            // Of several residency requests, only the last is still of interest.
+            // Only the last of several residency requests is still of interest.
             let mut all: Vec<Request> = std::iter::once(first).chain(requests.try_iter()).collect();
             let last = all
                 .iter()

@@ -149,7 +149,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     format!("{}{DOTS}", head.trim_end())
 }
 
-/// As many characters as fit into this width.
+/// The characters that fit into this width.
 fn fitting(chars: impl Iterator<Item = char>, columns: usize) -> String {
     let mut used = 0;
     chars

@@ -24,7 +24,7 @@ pub struct Machine {
     pub started: String,
 }
 
-/// What the server takes for itself.
+/// Resources that the server uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// CPU time of its process so far.
@@ -41,7 +41,7 @@ pub trait Watching {
     /// Why it cannot be had, for people.
     fn stretch(&mut self) -> Result<Stretch, String>;
 
-    /// What watching costs.
+    /// Resources that watching uses.
     fn cost(&self) -> Cost;
 }
 

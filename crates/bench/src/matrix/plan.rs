@@ -260,7 +260,7 @@ impl Plan {
     /// Checks that files without `size` exist: before any change, and not hours later.
     ///
     /// # Errors
-    /// As for a run, with the workload's name.
+    /// The label of a run, with the workload's name.
     pub fn check_files(&self) -> Result<(), Error> {
         for (name, workload) in &self.workloads {
             if workload.size.is_some() && !workload.file.exists() {

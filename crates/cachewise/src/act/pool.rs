@@ -28,7 +28,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// That of a command, which in a dry run looks only.
+    /// The purpose of a command; a dry run only looks.
     pub fn of(dry_run: bool) -> Purpose {
         match dry_run {
             true => Purpose::Look,

@@ -143,7 +143,7 @@ fn left_running(report: &Report) -> Option<String> {
         1 => "1 process of this run is".to_owned(),
         many => format!("{many} processes of this run are"),
     };
-    /// As many are named.
+    /// Process ids that the note lists.
     const NAMED: usize = 3;
     let more = if pids.len() > NAMED { ", ..." } else { "" };
     Some(format!(

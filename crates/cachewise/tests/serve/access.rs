@@ -122,7 +122,7 @@ pub fn public_metrics_open_that_page_alone() {
 pub fn journal_gets_no_token() {
     let run = |more: &[&str]| {
         let mut command = Command::new("sh");
-        // As systemd sets it: the device and inode of standard error.
+        // The value that systemd sets: the device and inode of standard error.
         command
             .args([
                 "-c",

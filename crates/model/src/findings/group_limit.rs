@@ -11,7 +11,7 @@ pub(super) const ID: &str = "group_limit";
 
 /// Filling a group hits its limit once; working at the limit hits it all the time.
 const WORTH_TIMES: u64 = 10;
-/// As for `working_set`: fewer refaults are chance.
+/// The bound of `working_set`: fewer refaults are chance.
 const WORTH_REFAULTS: Bytes = Bytes(4 << 20);
 
 pub(super) fn check(report: &Report) -> Vec<Finding> {

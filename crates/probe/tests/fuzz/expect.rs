@@ -125,7 +125,7 @@ pub struct Moment<'p> {
     pub faults: u64,
     /// The file system.
     pub kind: FileSystem,
-    /// Of a copy: its other end is the same file.
+    /// A copy whose other end is the same file.
     pub inside: bool,
 }
 
@@ -137,7 +137,7 @@ impl Moment<'_> {
             .any(|error| self.outcome == -i64::from(*error))
     }
 
-    /// Of a read: it moved less than there is.
+    /// A read that moved less than there is.
     pub fn ends_short(&self) -> bool {
         let offset = self.operation.get(Argument::Offset);
         let end = (offset + self.operation.length()).min(self.before.size);
@@ -362,7 +362,7 @@ impl Expected {
         let size = bytes.end - bytes.start;
         self.add(Counter::ReadRequests, 1);
         if matches!(moment.operation.call, Call::SendSocket | Call::Copy) && got < size {
-            // Of its chunks those that were begun are requested.
+            // The chunks that were begun are requested.
             self.between(Counter::ReadRequestedPages, requested - unserved, requested);
             self.between(Counter::ReadUnservedPages, 0, unserved);
             self.between(Counter::ReadRequestedBytes, got, size);
@@ -450,7 +450,7 @@ impl Expected {
         }
     }
 
-    /// Of splice(2) from a pipe and copy_file_range(2), whose pieces are writes of their own.
+    /// Writes by splice(2) from a pipe and copy_file_range(2), whose pieces are writes of their own.
     fn spliced_in(&mut self, moment: &Moment, offset: u64, length: u64) {
         self.write(moment, offset, length);
         self.free(&[

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Of many programs the text says all.
+/// The seed and the number name a program completely.
 fn round_trip() -> Result<()> {
     for number in 0..500 {
         let place = generate::PLACES[number as usize % generate::PLACES.len()];

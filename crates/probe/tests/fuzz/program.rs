@@ -127,7 +127,7 @@ impl Call {
 pub struct Operation {
     /// Its kind.
     pub call: Call,
-    /// As many as [`Call::arguments`].
+    /// Their number is that of [`Call::arguments`].
     pub numbers: Vec<u64>,
 }
 

@@ -154,7 +154,7 @@ impl Stand {
                 .since(&before.file(major, minor, inode));
             let reclaimed = ledger[Counter::EvictedReclaimPages];
             if reclaimed > 0 {
-                // That pages were reclaimed is the probe's word, which is what is tested.
+                // Only the probe says that pages were reclaimed, and the probe is under test.
                 let most = file.subject().taken_since(taken[number])?;
                 let rewritten = ledger[Counter::WriteNewPages];
                 if most.saturating_add(rewritten) < reclaimed {

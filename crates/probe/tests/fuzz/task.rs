@@ -146,7 +146,7 @@ impl Task {
                     result(libc::preadv(file, vector.as_ptr(), vector.len() as i32, at))
                 }
                 Call::NoWait | Call::DontCache => {
-                    /// As in linux/fs.h, of Linux 6.14.
+                    /// The value in linux/fs.h of Linux 6.14.
                     const RWF_DONTCACHE: libc::c_int = 0x80;
                     let one = vector(memory, length, 1);
                     let flags = if operation.call == Call::NoWait {

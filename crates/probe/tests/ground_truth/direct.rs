@@ -32,7 +32,7 @@ use crate::table::{Comparison, DIRECT, FAULTS, Label, READS, WRITES, known};
 
 const FILE_BYTES: u64 = 8 << 20;
 
-/// What a pipe takes.
+/// The capacity of a pipe.
 const PIPE_BYTES: u64 = 64 << 10;
 
 const SIZES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];

@@ -1,4 +1,4 @@
-//! Which file: file systems that have the same device number one after the other, that are unmounted before the
+//! The identity of files: file systems that have the same device number one after the other, that are unmounted before the
 //! report, and files that get their names later.
 
 use std::collections::{BTreeMap, HashSet};
@@ -53,7 +53,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What an image is of.
+/// The content of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Image {
     Squashfs,

@@ -15,7 +15,7 @@ pub const PREADV: u16 = 7;
 /// The most requests of one call.
 pub const IN_FLIGHT: usize = 8;
 
-/// As in linux/aio_abi.h.
+/// The layout in linux/aio_abi.h.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Iocb {
@@ -31,7 +31,7 @@ struct Iocb {
     reserved: [u64; 2],
 }
 
-/// As in linux/aio_abi.h.
+/// The layout in linux/aio_abi.h.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct Event {

@@ -119,7 +119,7 @@ impl Uring {
     /// completed. A request that does not report its success has the result `None`.
     ///
     /// # Safety
-    /// What the entries point to must live until this returns; all of it has completed then, unless it returns an
+    /// The memory that the entries point to must live until this returns; all of it has completed then, unless it returns an
     /// error, after which the ring is not to be used any more.
     pub unsafe fn run(
         &mut self,

@@ -261,7 +261,7 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
                 add(chunk.range, After::Keep);
             }
             None => {
-                // Of a piece over many chunks those are kept that fit.
+                // A piece over many chunks keeps the chunks that fit.
                 let fits = match chunk.class {
                     Class::Miss => allowance.0 / snapshot.chunk.0.max(1) * snapshot.chunk.0,
                     _ => 0,

@@ -195,7 +195,7 @@ pub struct Scan<'s> {
     scanner: &'s mut Scanner,
     survey: Survey,
     plan: Plan,
-    /// Of each piece of the plan.
+    /// One entry for each piece of the plan.
     fetches: Vec<Fetch>,
     /// The step that comes next.
     next: Cursor,

@@ -73,7 +73,7 @@ pub struct DirectoryOptions {
     /// where they give the same name. On a file system that does not keep the time of last change it stands for the state
     /// of all files too: a new state needs a new name.
     pub identity: Option<String>,
-    /// What stands for this machine where there is no `identity`; by default the machine ID of systemd or D-Bus, else
+    /// The identity of this machine where there is no `identity`; by default the machine ID of systemd or D-Bus, else
     /// the boot ID.
     pub machine: Option<String>,
 }
@@ -92,7 +92,7 @@ impl Directory {
     /// Opens the directory under a name or for a machine.
     ///
     /// # Errors
-    /// As [`Self::open`]; [`Error::Unversioned`] never with a name.
+    /// The errors of [`Self::open`]; [`Error::Unversioned`] never with a name.
     pub fn open_with(path: &Path, options: &DirectoryOptions) -> Result<Self, Error> {
         let failed = |error: rustix::io::Errno| Error::of_origin(path, "open", error.into());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -381,7 +381,7 @@ fn device_of(found: &Statx) -> u64 {
     rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor)
 }
 
-/// What one look says of an object, apart from who may read it.
+/// The state of an object, except for who may read it.
 fn meta(found: &Statx) -> Meta {
     let modified = time(&found.stx_mtime);
     // The time of the last change of any kind is in it too: it is the one that nobody can set

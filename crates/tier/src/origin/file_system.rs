@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use cachewise_kstat::{Kernel, Mount};
-use cachewise_sys::file_system_uuid;
+use cachewise_sys::{OverlayMount, file_system_uuid};
 use rustix::fs::{AtFlags, StatFs, StatxFlags, fstatfs, fstatvfs, statfs, statx};
 
 /// The type of FUSE, whose server may check permissions when a file is opened and not before.
@@ -64,7 +64,7 @@ impl FileSystem {
     /// Looks at the file system of an open file or directory, which is not open as `O_PATH`.
     ///
     /// # Errors
-    /// As `fstatfs(2)`.
+    /// The errors of `fstatfs(2)`.
     pub(super) fn of(file: &File) -> rustix::io::Result<Self> {
         let found = fstatfs(file)?;
         let kind = kind_of(&found);
@@ -84,11 +84,11 @@ impl FileSystem {
             name.unwrap_or_else(|| format!("a file system of type {kind:#x}"))
         });
         if kind == OVERLAY
-            && let Some(mount) = mount
+            && let Some(overlay) = OverlayMount::of(file.as_fd())
         {
-            let layers = layers(&mount.options);
+            let layers: Vec<&Path> = overlay.directories().collect();
             identity.push_str(&format!(" layers {layers:?}"));
-            if layers.iter().any(|layer| forgets(Path::new(layer))) {
+            if layers.into_iter().any(forgets) {
                 forgets_changes = Some("overlay over a file system".to_owned());
             }
         }
@@ -109,10 +109,21 @@ fn keeps_change_time(kind: u64) -> bool {
     KEEPS_CHANGE_TIME.contains(&kind)
 }
 
-/// Whether a directory is on a file system that does not keep the time of last change. A layer of an overlay that another
-/// mount namespace has is not seen from here.
-fn forgets(directory: &Path) -> bool {
-    statfs(directory).is_ok_and(|found| !keeps_change_time(kind_of(&found)))
+/// Whether a layer of an overlay is on a file system that does not keep the time of last change. A layer may be an overlay
+/// itself; one that another mount namespace has, or that was named relative to a directory, is not seen from here.
+fn forgets(layer: &Path) -> bool {
+    let Ok(found) = statfs(layer) else {
+        return false;
+    };
+    let of_its_own = || {
+        let directory = File::open(layer).ok()?;
+        FileSystem::of(&directory).ok()?.forgets_changes
+    };
+    layer.is_absolute()
+        && match kind_of(&found) {
+            OVERLAY => of_its_own().is_some(),
+            kind => !keeps_change_time(kind),
+        }
 }
 
 /// The mount that a file was opened through, where /proc shows it.
@@ -123,31 +134,9 @@ fn mount_of(file: &File) -> Option<Mount> {
     mounts.into_iter().find(|mount| mount.id == id).cloned()
 }
 
-/// The directories that an overlay shows, of its options.
-fn layers(options: &str) -> Vec<String> {
-    let values = options.split(',').filter_map(|option| {
-        let (name, value) = option.split_once('=')?;
-        let is_layer = ["lowerdir", "lowerdir+", "datadir+", "upperdir"].contains(&name);
-        is_layer.then_some(value)
-    });
-    values
-        .flat_map(|value| value.split(':'))
-        .filter(|layer| !layer.is_empty())
-        .map(str::to_owned)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overlay_options_name_its_layers() {
-        let options = "rw,lowerdir=/a:/b::/c,upperdir=/u,workdir=/w,uuid=on";
-        assert_eq!(layers(options), ["/a", "/b", "/c", "/u"]);
-        assert_eq!(layers("ro,lowerdir+=/a,datadir+=/d"), ["/a", "/d"]);
-        assert!(layers("rw,size=10k").is_empty(), "no overlay");
-    }
 
     #[test]
     fn procfs_is_not_trusted_with_times() {

@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
             "identity::an_image_below_the_origin_is_refused",
             image_below,
         ),
+        needs_root("identity::overlays_of_an_image_are_refused", overlays),
         plain("identity::fuse_without_a_name_is_refused", fuse),
     ]
 }
@@ -135,6 +136,63 @@ fn image_below() {
     let named = tier("get", &disk, &["--identity", "all"], &origin, "below/data");
     let named = named.expect(0, "the name stands for all of it");
     assert!(named.out == bytes_of(1, 200_000), "its bytes");
+}
+
+/// An overlay that is only read; unmounted when this is dropped.
+struct Overlay<'a>(&'a Path);
+
+impl<'a> Overlay<'a> {
+    fn new(lower: &str, at: &'a Path) -> Option<Self> {
+        fs::create_dir_all(at).expect("made");
+        let mounted = Command::new("mount")
+            .args(["-t", "overlay", "none", "-o", lower])
+            .arg(at)
+            .output();
+        mounted
+            .is_ok_and(|output| output.status.success())
+            .then_some(Self(at))
+    }
+}
+
+impl Drop for Overlay<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+fn overlays() {
+    let scratch = Scratch::new();
+    let Some(image) = image(&scratch, 1) else {
+        println!("skipped: an overlay of an image: mksquashfs is not installed");
+        return;
+    };
+    let directory = scratch.directory();
+    // A name that is escaped among the options of a mount.
+    let (layer, empty) = (directory.join("im:age"), directory.join("empty"));
+    fs::create_dir(&empty).expect("made");
+    let Some(_image) = OfImage::new(&image, &layer) else {
+        println!("skipped: an overlay of an image: squashfs cannot be mounted");
+        return;
+    };
+    let empty = empty.display().to_string();
+    let escaped = layer.display().to_string().replace(':', "\\:");
+    let (inner, outer) = (directory.join("inner"), directory.join("outer"));
+    let Some(_inner) = Overlay::new(&format!("lowerdir={empty}:{escaped}"), &inner) else {
+        println!("skipped: an overlay of an image: overlayfs cannot be mounted");
+        return;
+    };
+    let nested = format!("lowerdir={empty}:{}", inner.display());
+    let Some(_outer) = Overlay::new(&nested, &outer) else {
+        println!("skipped: an overlay of an overlay cannot be mounted");
+        return;
+    };
+    let disk = directory.join("disk");
+    for origin in [&inner, &outer] {
+        tier("get", &disk, &[], origin, "data")
+            .expect(2, "nothing tells its states apart")
+            .says("overlay over a file system", "why")
+            .says("--identity NAME", "what to do");
+    }
 }
 
 fn fuse() {

@@ -29,7 +29,7 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
             .collect();
         let cells = values.iter().map(|(_, value)| csv_text::cell(value));
         let mut reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
-        // Of the whole run: there is no row that is about all files.
+        // The sums of the whole run: no row is about all files.
         for lost in report.lost.iter().filter(|lost| lost.count > 0) {
             let mark = if reasons.is_empty() { "" } else { "; " };
             reasons += &format!("{mark}{}", lost_text(lost));

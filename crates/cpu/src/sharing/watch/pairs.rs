@@ -29,7 +29,7 @@ const EXCEPTION: usize = 5;
 /// A word that was touched in fewer than one of so many rounds plays no part.
 const RARELY: usize = 10;
 
-/// What windows saw of two pieces.
+/// Observations of two pieces in windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Pair {
     /// All windows.
@@ -42,7 +42,7 @@ pub(super) struct Pair {
     whole: usize,
 }
 
-/// What is known of a pair.
+/// The verdict on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// At any moment each piece is one thread's.
@@ -71,7 +71,7 @@ impl Pair {
     }
 
     fn add(&mut self, glances: &[Glance], (one, other): (u64, u64)) {
-        // Of each thread what it did to the first and to the second piece: touches, and how many wrote.
+        // For each thread, its touches of the first and of the second piece, and how many of them wrote.
         let mut threads: BTreeMap<u32, [(u64, u64); 2]> = BTreeMap::new();
         for glance in glances {
             let place = match glance.at {
@@ -104,12 +104,12 @@ impl Pair {
     }
 }
 
-/// What all pairs together say.
+/// The verdict of all pairs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moments {
     /// Each variable was one thread's at any moment, and the line several threads'.
     Apart,
-    /// Of some pairs that, and of others that threads use the same bytes at the same time.
+    /// Some pairs are apart; in others threads use the same bytes at the same time.
     Mixed,
     /// Nothing lies apart.
     Together,
@@ -188,7 +188,7 @@ impl Watch {
         pairs
     }
 
-    /// What they say; nothing where no pair had to be looked at.
+    /// Their verdict; `None` where no pair had to be watched.
     pub(super) fn judged(&self) -> Option<Moments> {
         let wanted = self.candidates();
         if wanted.is_empty() {

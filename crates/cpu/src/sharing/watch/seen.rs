@@ -42,7 +42,7 @@ impl Piece {
         (!touched.is_empty()).then_some(touched)
     }
 
-    /// What two threads that both use its word have in common in it.
+    /// The bytes that two threads which both use its word have in common in it.
     fn common(&self, one: u32, other: u32) -> Common {
         let touched = |thread| self.touched(thread);
         let is_known = |thread| touched(thread).is_some() || self.is_left_alone_by(thread);
@@ -71,7 +71,7 @@ impl Piece {
     }
 }
 
-/// What two threads have in common in a line.
+/// The kind of overlap of two threads in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Common {
     /// No byte that one of them writes.
@@ -122,7 +122,7 @@ impl Watch {
         most
     }
 
-    /// What two threads have in common. An access may be wider than a byte: a thread that writes a word writes the byte of
+    /// The overlap of two threads. An access may be wider than a byte: a thread that writes a word writes the byte of
     /// it that the other one reads, whatever else it has alone.
     fn common(&self, one: u32, other: u32) -> Common {
         let rarely = FEWEST.max(self.rounds / RARELY);
@@ -196,7 +196,7 @@ impl Watch {
             0 => return Some(Seen::Nothing),
             1 => Seen::OneThread,
             _ if !is_written => Seen::OnlyReads,
-            // That nothing lies apart is known of moments alone: over a round, work may have moved.
+            // Only moments show that nothing lies apart: over a round, work may have moved.
             _ if is_shared && moments != Some(Moments::Open) => Seen::TrueSharing,
             _ => return None,
         };

@@ -19,7 +19,7 @@ pub(super) use single::SingleRedis;
 /// See [`crate::fuzzing`].
 pub(super) fn fuzz(data: &bytes::Bytes) -> bool {
     use super::wire::Frame;
-    /// That of a block of 16 MiB.
+    /// The length of a block of 16 MiB.
     const LONGEST: usize = 16 << 20;
     let mut rest = data.clone();
     while !rest.is_empty() {
