@@ -230,8 +230,21 @@ static __always_inline bool book_page(struct task_struct *task, struct address_s
 	struct cpu *cpu = this_cpu();
 	struct slot *slot;
 
-	if (!cpu || cpu->busy || config.detail == DETAIL_TOTALS)
+	if (!cpu || cpu->busy)
 		return false;
+	if (config.detail == DETAIL_TOTALS) {
+		if (config.file_filter)
+			return false;
+		cpu->busy = 1;
+		barrier();
+		cpu->requests++;
+		cpu->pages++;
+		cpu->bytes += bytes;
+		cpu->hits++;
+		barrier();
+		cpu->busy = 0;
+		return true;
+	}
 	slot = slot_of(cpu, task, inode);
 	if (!is_slot_of(slot, task, inode))
 		return false;
