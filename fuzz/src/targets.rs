@@ -1,6 +1,6 @@
 //! Fuzz targets: each takes bytes from outside and must neither panic nor run for long.
 //!
-//! `fuzz_targets/` gives them to libFuzzer; `crates/cachewise/tests/fuzz.rs` to seeded mutations of the corpus.
+//! `fuzz_targets/` gives them to libFuzzer; `crates/cachewise/tests/project/fuzz.rs` to seeded mutations of the corpus.
 
 use std::io::Write;
 

@@ -43,6 +43,6 @@ pub use program::{Busy, Reader, program};
 pub use report::{Report, number, report_of};
 pub use siblings::{PROGRAM, programs, sibling};
 pub(crate) use suite::trials;
-pub use suite::{Trial, needs_root, plain, run};
+pub use suite::{Trial, needs_root, part, plain, run};
 pub use sysctl::Sysctl;
 pub use terminal::OnTerminal;

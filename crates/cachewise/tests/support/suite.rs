@@ -2,13 +2,30 @@
 
 use std::fs;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
-pub use libtest_mimic::Trial;
 use libtest_mimic::{Arguments, Completion};
+use memchr::memmem;
 
 use super::program;
 
-/// Runs a test file's trials. Two at once would disturb each other's residency, so they go in turn.
+/// A test of the binary.
+#[derive(Clone)]
+pub struct Trial {
+    name: String,
+    needs_root: bool,
+    test: fn(),
+}
+
+/// The trials of a module, below its name.
+pub fn part(module: &str, mut trials: Vec<Trial>) -> Vec<Trial> {
+    for trial in &mut trials {
+        trial.name = format!("{module}::{}", trial.name);
+    }
+    trials
+}
+
+/// Runs the trials one after the other: two at once in one process would each see what the other has open.
 pub fn run(what: &str, trials: Vec<Trial>) -> ExitCode {
     if let Some(code) = program::be_one() {
         return code;
@@ -20,6 +37,7 @@ pub fn run(what: &str, trials: Vec<Trial>) -> ExitCode {
     {
         println!("skipped: {what}: {reason}");
     }
+    let trials = trials.into_iter().map(Trial::for_libtest).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -36,25 +54,45 @@ pub(crate) use trials;
 
 /// A trial that anybody may run.
 pub fn plain(name: &str, test: fn()) -> Trial {
-    Trial::test(name, move || {
-        test();
-        Ok(())
-    })
+    Trial {
+        name: name.to_owned(),
+        needs_root: false,
+        test,
+    }
 }
 
 /// A trial that is ignored, with the reason, where the probe cannot be had.
 pub fn needs_root(name: &str, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || match why_not_root() {
-        Some(reason) => Ok(Completion::ignored_with(reason)),
-        None => {
+    Trial {
+        needs_root: true,
+        ..plain(name, test)
+    }
+}
+
+impl Trial {
+    fn for_libtest(self) -> libtest_mimic::Trial {
+        let Trial {
+            name,
+            needs_root,
+            test,
+        } = self;
+        libtest_mimic::Trial::ignorable_test(name, move || {
+            if needs_root && let Some(reason) = why_not_root() {
+                return Ok(Completion::ignored_with(reason));
+            }
             test();
             Ok(Completion::Completed)
-        }
-    })
+        })
+    }
 }
 
 /// Why exact numbers, loop devices and other users cannot be had here, if they cannot.
 pub fn why_not_root() -> Option<String> {
+    static WHY: OnceLock<Option<String>> = OnceLock::new();
+    WHY.get_or_init(missing).clone()
+}
+
+fn missing() -> Option<String> {
     /// By their numbers in linux/capability.h.
     const NEEDED: [(u32, &str); 4] = [
         (7, "CAP_SETUID"),
@@ -77,8 +115,9 @@ pub fn why_not_root() -> Option<String> {
         return Some(format!("needs root ({})", missing.join(", ")));
     }
     let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    let hook = b"btf_trace_mm_filemap_get_pages";
-    (!types.windows(hook.len()).any(|window| window == hook)).then(|| {
-        "needs the tracepoint mm_filemap_get_pages, Linux 6.12 or later, and BTF".to_owned()
-    })
+    memmem::find(&types, b"btf_trace_mm_filemap_get_pages")
+        .is_none()
+        .then(|| {
+            "needs the tracepoint mm_filemap_get_pages, Linux 6.12 or later, and BTF".to_owned()
+        })
 }

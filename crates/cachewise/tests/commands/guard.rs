@@ -1,0 +1,335 @@
+//! `guard` on the machine that runs the tests: memory is kept, and what was changed is put back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cachewise_kstat::{CgroupFiles, Hierarchy, Kernel};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::*;
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        needs_root("kept::free_memory_is_held", free_memory_is_held),
+        needs_root("dry_run::nothing_is_written", nothing_is_written),
+        needs_root("restored::after_a_signal", a_limit_is_back_after_a_signal),
+        needs_root("restored::after_kill_9", a_limit_is_back_after_kill_9),
+        needs_root(
+            "refused::a_limit_of_somebody_else",
+            a_limit_of_somebody_else,
+        ),
+        needs_root("refused::what_cannot_be", what_cannot_be),
+    ]
+}
+
+const MIB: u64 = 1 << 20;
+const FILE: u64 = 512 * MIB;
+
+/// A group whose members have filled memory with the pages of a file.
+struct Filled {
+    group: Group,
+    scratch: Scratch,
+}
+
+impl Filled {
+    fn new(bytes: u64) -> Option<Filled> {
+        let Some(group) = Group::new() else {
+            println!("skipped: guard: no control group can be made here");
+            return None;
+        };
+        let scratch = Scratch::new();
+        let file = scratch.file("file", bytes);
+        let filled = Filled { group, scratch };
+        // What a reclaimer of the machine takes meanwhile is read again: the tests begin with a full group.
+        for _ in 0..5 {
+            // A page belongs to whoever brought it in.
+            evict(&file);
+            filled.read(&file);
+            if filled.used() > bytes * 9 / 10 {
+                break;
+            }
+        }
+        Some(filled)
+    }
+
+    /// Has a member of the group read a file.
+    fn read(&self, file: &Path) {
+        let script = "echo $$ >\"$1\"/cgroup.procs && exec cat \"$2\"";
+        let read = Command::new("sh")
+            .args(["-c", script, "sh", text(self.group.path()), text(file)])
+            .stdout(Stdio::null())
+            .status();
+        assert!(read.expect("sh runs").success(), "it reads all of it");
+    }
+
+    fn used(&self) -> u64 {
+        let kernel = Kernel::new();
+        let hierarchy = kernel.cgroup_hierarchy().expect("there is one");
+        let used = CgroupFiles::once(self.group.path()).memory_used(&hierarchy);
+        used.expect("it can be read").expect("it is there").0
+    }
+
+    fn state(&self) -> PathBuf {
+        self.scratch.directory().join("state")
+    }
+
+    fn guard(&self, arguments: &[&str]) -> Command {
+        let mut command = cachewise(["guard", "--state", text(&self.state())]);
+        command.args(arguments).arg(self.group.path());
+        command
+    }
+
+    /// The limit that can be lowered here, with what it says.
+    fn limit(&self) -> (&'static str, PathBuf, String) {
+        let (by, file) = match Kernel::new().cgroup_hierarchy() {
+            Ok(Hierarchy::V1Memory { .. }) => ("soft-limit", "memory.soft_limit_in_bytes"),
+            _ => ("high", "memory.high"),
+        };
+        let path = self.group.path().join(file);
+        let value = value(&path);
+        (by, path, value)
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("an ordinary name")
+}
+
+fn value(path: &Path) -> String {
+    fs::read_to_string(path)
+        .expect("it can be read")
+        .trim()
+        .to_owned()
+}
+
+fn free() -> u64 {
+    Kernel::new().meminfo().expect("it can be read").free.0
+}
+
+fn lines(ended: &Ended) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&ended.out);
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON in each line"))
+        .collect()
+}
+
+/// Free memory of the machine and what a group has, at one time.
+struct Memory {
+    free: u64,
+    used: u64,
+}
+
+impl Memory {
+    fn now(filled: &Filled) -> Memory {
+        let (free, used) = (free(), filled.used());
+        Memory { free, used }
+    }
+
+    /// How much was freed since, or taken, by others than the group.
+    fn by_others(&self, since: &Memory) -> i64 {
+        (self.free as i64 - since.free as i64) - (since.used as i64 - self.used as i64)
+    }
+}
+
+/// A reclaimer of the machine frees hundreds of MiB at a stroke, every few seconds, and then there is nothing left for
+/// a guard to do. By how much it did is measured, so that such an attempt is told from a guard that does nothing.
+const ATTEMPTS: u32 = 12;
+const NOISE: u64 = 32 * MIB;
+
+fn free_memory_is_held() {
+    for _ in 0..ATTEMPTS {
+        let Some(filled) = Filled::new(FILE) else {
+            return;
+        };
+        let before = Memory::now(&filled);
+        assert!(
+            before.used > FILE * 9 / 10,
+            "all of it is charged to the group: {}",
+            before.used
+        );
+        // More than there is now, by less than the group has: only from there it can come.
+        let mark = before.free + 128 * MIB;
+        let (keep, target) = (mark.to_string(), (mark + 64 * MIB).to_string());
+        let arguments = [
+            "--of", "free", "--keep", &keep, "--target", &target, "-d", "1", "-o", "jsonl",
+        ];
+        let ended = Ended::of(&mut filled.guard(&arguments));
+        let after = Memory::now(&filled);
+        let ended = ended.expect(0, "the time is over");
+        let events = lines(&ended);
+        assert_eq!(events[0]["event"], "started", "{events:?}");
+        let others = after.by_others(&before);
+        if others.unsigned_abs() > NOISE {
+            println!(
+                "others freed {} MiB meanwhile: once more",
+                others / MIB as i64
+            );
+            continue;
+        }
+        held(&events, mark, before.used - after.used);
+        return;
+    }
+    panic!("the free memory of this machine changed by itself in each of {ATTEMPTS} attempts");
+}
+
+/// What a guard said that took `taken` bytes of its group.
+fn held(events: &[Value], mark: u64, taken: u64) {
+    let last = events.last().expect("it did something");
+    let reclaimed: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["event"] == "reclaimed")
+        .collect();
+    assert!(
+        !reclaimed.is_empty(),
+        "memory was taken from the group: {events:?}"
+    );
+    let sum: u64 = reclaimed
+        .iter()
+        .filter_map(|event| event["reclaimed_bytes"].as_u64())
+        .sum();
+    assert!(
+        taken > 100 * MIB && sum > 100 * MIB,
+        "about as much as was missing: {taken}, said {sum}: {events:?}"
+    );
+    let reached = events
+        .iter()
+        .any(|event| event["kept_bytes"].as_u64() >= Some(mark));
+    assert!(reached, "and it is free: {last}");
+}
+
+/// More than is ever free: the groups of these tests alone have more pages than that leaves.
+fn out_of_reach() -> String {
+    let memory = Kernel::new().meminfo().expect("it can be read");
+    (memory.total.0 - 32 * MIB).to_string()
+}
+
+fn nothing_is_written() {
+    let mut left = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let Some(filled) = Filled::new(64 * MIB) else {
+            return;
+        };
+        let before = filled.used();
+        let keep = out_of_reach();
+        let arguments = ["--of", "free", "--keep", &keep, "-d", "0.2", "--dry-run"];
+        let ended = Ended::of(&mut filled.guard(&arguments));
+        let after = filled.used();
+        let ended = ended.expect(0, "a dry run");
+        let said = String::from_utf8_lossy(&ended.out).into_owned();
+        assert!(
+            said.contains("would reclaim"),
+            "it says what it would do: {said}"
+        );
+        // A guard would take all of it, each time; a reclaimer comes every few seconds.
+        left.push((before, after));
+        if after > before - 4 * MIB {
+            return;
+        }
+    }
+    panic!("and does not: {left:?}");
+}
+
+/// A guard that has lowered the limit of its group.
+fn lowering(filled: &Filled) -> Started {
+    let (by, path, before) = filled.limit();
+    let keep = out_of_reach();
+    let started = Started::of(&mut filled.guard(&["--of", "free", "--keep", &keep, "--by", by]));
+    until("the limit is lowered", || {
+        (value(&path) != before).then_some(())
+    });
+    started
+}
+
+fn a_limit_is_back_after_a_signal() {
+    let Some(filled) = Filled::new(64 * MIB) else {
+        return;
+    };
+    let (_, path, before) = filled.limit();
+    for (which, number) in [(Signal::TERM, 15), (Signal::QUIT, 3)] {
+        let started = lowering(&filled);
+        signal(started.pid(), which);
+        let ended = started.wait();
+        assert_eq!(ended.code(), 128 + number, "as shells have it: {ended:?}");
+        assert_eq!(value(&path), before, "as before");
+        let said = String::from_utf8_lossy(&ended.out).into_owned();
+        assert!(said.contains("restored"), "and it says so: {said}");
+    }
+}
+
+fn a_limit_is_back_after_kill_9() {
+    let Some(filled) = Filled::new(64 * MIB) else {
+        return;
+    };
+    let (_, path, before) = filled.limit();
+    let started = lowering(&filled);
+    signal(started.pid(), Signal::KILL);
+    started.wait();
+    assert_ne!(value(&path), before, "nobody has put it back");
+    // What is asked for is there already: this one has nothing else to do.
+    let ended = Ended::of(&mut filled.guard(&["--keep", "1M", "-d", "0.1"]));
+    let ended = ended.expect(0, "the next start");
+    assert_eq!(value(&path), before, "as before");
+    let said = String::from_utf8_lossy(&ended.err).into_owned();
+    assert!(
+        said.contains("was killed") && said.contains(text(&path)),
+        "what happened: {said}"
+    );
+    let left = fs::read_dir(filled.state()).expect("it is there").count();
+    assert_eq!(left, 0, "no state file is left");
+}
+
+fn a_limit_of_somebody_else() {
+    let Some(filled) = Filled::new(MIB) else {
+        return;
+    };
+    let (by, path, _) = filled.limit();
+    fs::write(&path, (512 * MIB).to_string()).expect("root may limit its own group");
+    let keep = out_of_reach();
+    let ended = Ended::of(&mut filled.guard(&["--of", "free", "--keep", &keep, "--by", by]));
+    let ended = ended.expect(2, "it is refused");
+    let said = String::from_utf8_lossy(&ended.err).into_owned();
+    assert!(
+        said.contains(text(&path)) && said.contains("not overwritten"),
+        "why: {said}"
+    );
+    assert_eq!(value(&path), (512 * MIB).to_string(), "untouched");
+}
+
+fn what_cannot_be() {
+    let Some(filled) = Filled::new(MIB) else {
+        return;
+    };
+    for (arguments, why) in [
+        (&["--keep", "100%"][..], "the machine has"),
+        (&["--keep", "5%", "--target", "4%"], "below the mark"),
+        (&["--keep", "0"], "never act"),
+        (&["--keep", "lots"], "is not a size"),
+        (&["-o", "csv"], "-o jsonl"),
+        (&["--most-stall", "0"], "1..=100"),
+        (&["/no/such/group"], "no control group"),
+        (&["/"], "root"),
+    ] {
+        let ended = Ended::of(&mut filled.guard(&[arguments, &["-d", "0.1"]].concat()));
+        let ended = ended.expect(2, why);
+        let said = String::from_utf8_lossy(&ended.err).into_owned();
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+    let nobody = Ended::of(cachewise_as_nobody(&filled.scratch).args([
+        "guard",
+        "--state",
+        "/tmp/cachewise-guard-of-nobody",
+        "--keep",
+        "1M",
+        "-d",
+        "0.1",
+        text(filled.group.path()),
+    ]));
+    let _ = fs::remove_dir(Path::new("/tmp/cachewise-guard-of-nobody"));
+    let nobody = nobody.expect(2, "it takes root");
+    let said = String::from_utf8_lossy(&nobody.err).into_owned();
+    assert!(said.contains("it takes root"), "what next: {said}");
+}

@@ -1,0 +1,85 @@
+//! The commands of the binary, as they are typed.
+//!
+//! One program for all of them: what it is linked from is far more than the tests. Each module names its tests, and
+//! `cargo test -p cachewise --test commands acts::usage::ranges` runs one.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod acts;
+mod acts_lock;
+mod acts_snapshot;
+mod bench;
+mod case_studies;
+mod cgroup_limit;
+mod compat;
+mod doctor;
+mod drop;
+mod files;
+mod guard;
+mod layers;
+mod map_full;
+mod matrix;
+mod nothing_left;
+mod order;
+mod output;
+mod pid_namespace;
+mod process_limit;
+mod record;
+mod run_command;
+mod run_follow;
+mod serve;
+mod stat;
+mod top;
+mod unprivileged;
+
+use std::process::ExitCode;
+
+/// The tests of these modules, below their names.
+macro_rules! parts {
+    ($($part:ident),+ $(,)?) => {
+        [$(support::part(stringify!($part), $part::trials())),+].concat()
+    };
+}
+
+fn main() -> ExitCode {
+    let roles = [
+        process_limit::be_without_clone3,
+        unprivileged::be_without_bpf,
+    ];
+    if let Some(code) = roles.iter().find_map(|role| role()) {
+        return code;
+    }
+    let trials = parts![
+        acts,
+        acts_lock,
+        acts_snapshot,
+        bench,
+        case_studies,
+        cgroup_limit,
+        compat,
+        doctor,
+        drop,
+        files,
+        guard,
+        layers,
+        map_full,
+        matrix,
+        nothing_left,
+        order,
+        output,
+        pid_namespace,
+        process_limit,
+        record,
+        run_command,
+        run_follow,
+        serve,
+        stat,
+        top,
+        unprivileged,
+    ];
+    support::run(
+        "exact counts, other users, other file systems and the whole machine",
+        trials,
+    )
+}

@@ -1,0 +1,70 @@
+//! `cachewise serve`: what it counts, who may ask, what clients can do to it, and the page in a real browser.
+//!
+//! # Layout
+//! - `site`: a server of our own; `http`: requests to it, well-formed or not
+//! - `counted`: metrics and JSON against what was read; promtool, and a real Prometheus
+//! - `agreement`: `top -b` and `record` beside it, on the same load
+//! - `blind`: without the probe, what is not known is not 0
+//! - `access`: the token that a server makes, the cookie for it, the Unix socket, the packaged service
+//! - `losses`: counts that are lost, on every face of `serve`, recordings and `top -b`
+//! - `refused`: tokens, names of files, garbage, too many and too slow clients, ports that are taken
+//! - `browser`, `chromium`: the page
+//! - `written`: what docs/ and dashboards/ say of all that
+
+mod access;
+mod agreement;
+mod blind;
+mod browser;
+mod chromium;
+mod counted;
+mod http;
+mod losses;
+mod refused;
+mod site;
+mod written;
+
+use crate::support::{Trial, trials};
+
+/// The tests.
+pub fn trials() -> Vec<Trial> {
+    trials![
+        plain written::metrics,
+        plain written::openapi,
+        plain written::dashboards,
+        plain written::rules,
+        plain counted::promtool,
+        plain counted::formats,
+        plain counted::collectors,
+        plain counted::filesets,
+        plain counted::json_is_as_described,
+        needs_root counted::by_group_to_the_page,
+        needs_root agreement::to_the_page,
+        needs_root counted::by_prometheus,
+        plain counted::before_the_first_tick,
+        plain blind::metrics,
+        plain blind::lists,
+        plain blind::events,
+        plain access::made_token_is_shown_once_and_needed,
+        plain access::cookie_replaces_the_token_until_the_server_ends,
+        plain access::public_metrics_open_that_page_alone,
+        plain access::journal_gets_no_token,
+        plain access::socket_is_for_its_group,
+        plain access::packaged_service_makes_a_private_token_and_needs_it,
+        plain refused::token,
+        plain refused::other_hosts,
+        plain refused::garbage,
+        plain refused::port_taken,
+        plain refused::arguments,
+        plain refused::many_connections,
+        plain refused::slow_clients,
+        plain refused::slow_readers,
+        plain refused::many_streams,
+        plain refused::ends_at_once,
+        needs_root refused::names,
+        needs_root losses::of_serve,
+        needs_root losses::of_recordings,
+        needs_root losses::of_top,
+        plain browser::without_scripts,
+        needs_root browser::journey,
+    ]
+}

@@ -1,0 +1,139 @@
+//! What docs/ and dashboards/ say, against the tables that it is made from. With `CACHEWISE_WRITE_DOCS` set the
+//! generated parts are written anew.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use cachewise_web::{FAMILIES, markdown};
+use serde_json::Value;
+
+use super::counted::has;
+
+const BEGIN: &str = "<!-- the table: made by the test `written::metrics` -->\n";
+const END: &str = "<!-- end of the table -->\n";
+
+fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(2)
+        .expect("the crate lies two below")
+        .to_owned()
+}
+
+fn compare(path: &str, is: &str, wanted: &str) {
+    if is == wanted {
+        return;
+    }
+    if std::env::var_os("CACHEWISE_WRITE_DOCS").is_some() {
+        fs::write(root().join(path), wanted).expect("it can be written");
+        return;
+    }
+    panic!(
+        "{path} is not what the table gives: CACHEWISE_WRITE_DOCS=1 cargo test -p cachewise --test commands serve::written"
+    );
+}
+
+pub fn metrics() {
+    let path = "docs/metrics.md";
+    let text = fs::read_to_string(root().join(path)).expect("the page is there");
+    let (before, rest) = text
+        .split_once(BEGIN)
+        .expect("it has a place for the table");
+    let (_, after) = rest.split_once(END).expect("with an end");
+    let wanted = format!("{before}{BEGIN}\n{}{END}{after}", markdown());
+    compare(path, &text, &wanted);
+}
+
+pub fn openapi() {
+    let path = "docs/openapi.json";
+    let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+    compare(path, &text, &format!("{:#}\n", cachewise_web::openapi()));
+}
+
+/// The names of our metrics in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c: char| !is_part(c));
+    let ours = words.filter(|word| word.starts_with("cachewise_"));
+    ours.map(str::to_owned).collect()
+}
+
+fn check_names(what: &str, text: &str) {
+    let known: BTreeSet<String> = FAMILIES.iter().map(|family| family.full_name()).collect();
+    let names = named(text);
+    assert!(!names.is_empty(), "{what} shows something");
+    let unknown: Vec<_> = names.difference(&known).collect();
+    assert!(
+        unknown.is_empty(),
+        "{what} names metrics that are not there: {unknown:?}"
+    );
+}
+
+/// The expressions of a dashboard.
+fn expressions(json: &Value, found: &mut Vec<String>) {
+    match json {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member) {
+                    ("expr", Value::String(text)) => found.push(text.clone()),
+                    _ => expressions(member, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| expressions(item, found)),
+        _ => {}
+    }
+}
+
+pub fn dashboards() {
+    let directory = root().join("dashboards");
+    let mut seen = 0;
+    for entry in fs::read_dir(directory).expect("it is there").flatten() {
+        if entry
+            .path()
+            .extension()
+            .is_none_or(|ending| ending != "json")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(entry.path()).expect("it can be read");
+        let json: Value = serde_json::from_str(&text).expect("it is JSON");
+        let mut found = Vec::new();
+        expressions(&json, &mut found);
+        assert!(found.len() > 5, "{:?} has panels", entry.path());
+        for expression in found {
+            check_names(&expression, &expression);
+        }
+        seen += 1;
+    }
+    assert!(seen > 0, "there is a dashboard");
+}
+
+pub fn rules() {
+    let path = root().join("dashboards/alerts.yml");
+    let text = fs::read_to_string(&path).expect("the rules are there");
+    let uses: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .collect();
+    check_names("dashboards/alerts.yml", &uses);
+    if !has("promtool", "alert rules as promtool sees them") {
+        return;
+    }
+    let cases = root().join("crates/cachewise/tests/commands/serve/alerts.yml");
+    for (verb, file) in [("check", &path), ("test", &cases)] {
+        let output = Command::new("promtool")
+            .args([verb, "rules"])
+            .arg(file)
+            .output()
+            .expect("promtool runs");
+        assert!(
+            output.status.success(),
+            "promtool accepts the rules, and each fires when it should: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}

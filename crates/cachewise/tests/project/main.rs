@@ -1,0 +1,12 @@
+//! The project around the binary: its pages and their commands, its manual, its packages and how they hang together.
+
+#[path = "../support/siblings.rs"]
+mod siblings;
+
+mod fuzz;
+mod import_rule;
+mod manual;
+mod programs;
+mod python;
+mod readme;
+mod walkthroughs;
