@@ -65,14 +65,7 @@ pub fn recover(directory: &Path, unsure: Unsure) -> Result<Vec<Result<Recovered,
     };
     let mut recovered = Vec::new();
     for found in documents(directory)? {
-        let result = found.and_then(|(path, document)| {
-            let owner: Owner = document.owner.parse()?;
-            match life(&path, &document, &owner)? {
-                Life::Runs => Ok(None),
-                Life::Unknown if unsure == Unsure::Leave => Err(unknown(&path, &document)),
-                Life::Ended | Life::Unknown => Ok(Some((path, document, owner))),
-            }
-        });
+        let result = found.and_then(|(path, document)| ended(path, document, unsure));
         match result {
             Ok(None) => {}
             Ok(Some((path, document, owner))) => {
@@ -105,6 +98,26 @@ pub fn running(directory: &Path) -> Result<Vec<Running>, Error> {
         }
     }
     Ok(running)
+}
+
+/// Returns the owner of a state file with it, if that has ended; nothing if it runs or if the file is gone: its run has
+/// ended since the file was read, and has restored everything.
+fn ended(
+    path: PathBuf,
+    document: Document,
+    unsure: Unsure,
+) -> Result<Option<(PathBuf, Document, Owner)>, Error> {
+    let owner: Owner = document.owner.parse()?;
+    let is_gone = |error: &Error| {
+        error.kind() == ErrorKind::NotFound && matches!(path.try_exists(), Ok(false))
+    };
+    match life(&path, &document, &owner) {
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+        Ok(Life::Runs) => Ok(None),
+        Ok(Life::Unknown) if unsure == Unsure::Leave => Err(unknown(&path, &document)),
+        Ok(Life::Ended | Life::Unknown) => Ok(Some((path, document, owner))),
+    }
 }
 
 fn life(path: &Path, document: &Document, owner: &Owner) -> Result<Life, Error> {
@@ -151,8 +164,12 @@ fn put_back_all(path: PathBuf, document: Document, owner: Owner) -> Result<Recov
         false => Restored::default(),
     };
     if restored.failed.is_empty() {
-        fs::remove_file(&path)
-            .map_err(|source| Error::io("remove the state file", &path, source))?;
+        match fs::remove_file(&path) {
+            Ok(()) => {}
+            // Its run was ending, and has removed it itself.
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Error::io("remove the state file", &path, source)),
+        }
     }
     Ok(Recovered {
         path,
@@ -217,5 +234,41 @@ fn read(path: &Path) -> Result<Document, Error> {
         other => Err(wrong(format!(
             "it has version {other}, and this program knows {SCHEMA_VERSION}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state file's contents, of a process in a PID namespace that does not exist.
+    fn document() -> Document {
+        let text = serde_json::json!({
+            "schema_version": SCHEMA_VERSION,
+            "owner": "1-2-3",
+            "by": "bench matrix",
+            "boot": boot().unwrap(),
+            "entries": [],
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_state_file_that_its_run_removed_meanwhile_is_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state-1.json");
+        for unsure in [Unsure::Leave, Unsure::PutBack] {
+            let found = ended(path.clone(), document(), unsure);
+            assert!(matches!(found, Ok(None)), "{found:?}");
+        }
+        fs::write(&path, "{}").unwrap();
+        let found = ended(path.clone(), document(), Unsure::Leave);
+        assert!(
+            matches!(found, Ok(Some(_))),
+            "the same, not removed: {found:?}"
+        );
+        let owner: Owner = document().owner.parse().unwrap();
+        let absent = directory.path().join("state-2.json");
+        assert!(put_back_all(absent, document(), owner).is_ok());
     }
 }

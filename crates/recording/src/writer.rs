@@ -320,7 +320,13 @@ fn begin(
 }
 
 fn locked(path: &Path) -> Result<File, ErrorKind> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    // With O_CREAT the kernel refuses files that other users have put into a directory for all (fs.protected_regular).
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
     lock(&file)?;
     Ok(file)
 }

@@ -5,8 +5,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, chmod, chownat, fchmod, fstat, lstat, open};
+use rustix::fs::{
+    AtFlags, FlockOperation, Gid, Mode, OFlags, chmod, chownat, fchmod, flock, fstat, lstat, open,
+};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
@@ -27,6 +31,7 @@ pub(super) struct Name {
 /// # Errors
 /// `AddrInUse` if a server listens there, `AlreadyExists` if the name belongs to something else; those of the kernel.
 pub(super) fn take(path: &Path, group: Option<u32>) -> io::Result<(UnixListener, Name)> {
+    let _alone = alone_at(path)?;
     remove_stale(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -63,6 +68,38 @@ pub(super) fn take(path: &Path, group: Option<u32>) -> io::Result<(UnixListener,
     )?;
     listen(&socket, WAITING)?;
     Ok((socket.into(), name))
+}
+
+/// Attempts to lock the directory, and the pause between two: another server takes its socket within milliseconds.
+const ATTEMPTS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Locks the directory of the socket, until the result is dropped: a socket that another server has bound and does not
+/// listen on so far looks like one that was left behind. Nothing is locked where the directory cannot be read, or
+/// where its file system has no locks.
+///
+/// # Errors
+/// `AddrInUse` if the lock is held by another process all the time.
+fn alone_at(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = match open(directory, flags, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(Errno::ACCESS) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    for _ in 0..ATTEMPTS {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(directory)),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ErrorKind::AddrInUse.into())
 }
 
 fn remove_stale(path: &Path) -> io::Result<()> {
@@ -114,6 +151,34 @@ mod tests {
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
         drop((listener, name));
         assert!(!path.exists(), "the name is gone");
+    }
+
+    #[test]
+    fn one_of_two_servers_that_start_at_once_has_the_socket() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("socket");
+        for round in 0..200 {
+            // As after kill -9: both find it, and may remove it.
+            drop(UnixListener::bind(&path).expect("it can be made"));
+            let start = std::sync::Barrier::new(2);
+            let taken: Vec<_> = std::thread::scope(|scope| {
+                let servers = [(); 2].map(|()| {
+                    scope.spawn(|| {
+                        start.wait();
+                        take(&path, None)
+                    })
+                });
+                let ended = servers.map(|server| server.join().expect("it does not panic"));
+                ended.into_iter().collect()
+            });
+            let kinds: Vec<_> = taken
+                .iter()
+                .filter_map(|taken| taken.as_ref().err())
+                .collect();
+            assert_eq!(kinds.len(), 1, "round {round}: {kinds:?}");
+            assert_eq!(kinds[0].kind(), ErrorKind::AddrInUse, "round {round}");
+            UnixStream::connect(&path).expect("the other one listens");
+        }
     }
 
     #[test]

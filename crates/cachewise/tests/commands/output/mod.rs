@@ -2,12 +2,13 @@
 //!
 //! # Layout
 //! - `target`: files, by their endings, and formats; `lost`: full disks and closed pipes
-//! - `planted`: links and files of other users where output goes
+//! - `planted`, `planted_recording`: links, files and recordings of other users where output goes
 //! - `terminal`: widths and colours; `names`: of files and commands, as whoever made them liked
 
 mod lost;
 mod names;
 mod planted;
+mod planted_recording;
 mod target;
 mod terminal;
 
@@ -44,6 +45,10 @@ pub fn trials() -> Vec<Trial> {
         needs_root("planted::symbolic_links", planted::symbolic_links),
         needs_root("planted::hard_links", planted::hard_links),
         needs_root("planted::files", planted::files),
+        needs_root(
+            "planted::recording",
+            planted_recording::record_appends_to_a_planted_recording_only_where_the_kernel_allows_it,
+        ),
         plain("names::in_messages", names::names_in_messages),
         plain("names::of_the_command", names::name_of_the_command),
         needs_root("names::control_characters", names::control_characters),
