@@ -9,6 +9,8 @@ pub enum Exactness {
     Exact,
     /// The back-end is exact, but events were lost: `lost` names the affected numbers.
     Incomplete,
+    /// The back-end is exact and nothing was lost, but independent counts disagree.
+    Contradicted,
     /// The back-end estimates.
     Estimated,
 }
@@ -24,12 +26,13 @@ impl Exactness {
         }
     }
 
-    /// The name in machine formats: `exact`, `incomplete` or `estimated`.
+    /// The name in machine formats: `exact`, `incomplete`, `contradicted` or `estimated`.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
             Exactness::Exact => "exact",
             Exactness::Incomplete => "incomplete",
+            Exactness::Contradicted => "contradicted",
             Exactness::Estimated => "estimated",
         }
     }
@@ -40,6 +43,9 @@ impl Exactness {
         match self {
             Exactness::Exact => "exact to the page",
             Exactness::Incomplete => "NOT exact: counts were lost, see \"lost\"",
+            Exactness::Contradicted => {
+                "NOT exact: independent counts disagree, see \"DOES NOT ADD UP\""
+            }
             Exactness::Estimated => "NOT exact: ~ marks estimates, - what cannot be had this way",
         }
     }

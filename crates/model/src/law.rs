@@ -1,22 +1,122 @@
-//! The laws that the numbers of a report obey, checked on the numbers themselves.
-//!
-//! They are printed with every report: a tool that counts exactly can show that it adds up, and one
-//! whose sums are off should be the first to say so.
+//! A law of the numbers: two sums of independent counts that must agree.
 
-use crate::counter::Counter;
-use crate::ledger::Ledger;
-use crate::measured::{Count, Measured};
-use crate::report::Report;
+use crate::measured::{Count, Measured, Missing};
+use crate::unit::Unit;
 
-/// Parts that must sum up to a whole.
+/// A sum of counts, each with its name.
+pub type Side = Vec<(&'static str, Count)>;
+
+/// Two sums, from independent counts, that must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Law {
     /// The name in machine formats.
     pub id: &'static str,
-    /// The parts, each with its name.
-    pub parts: Vec<(&'static str, Count)>,
-    /// What they must sum up to, and its name.
-    pub whole: (&'static str, Count),
+    /// The rows that it is about.
+    pub scope: LawScope,
+    /// The row, where it is about one.
+    pub subject: Option<String>,
+    /// One side.
+    pub left: Side,
+    /// How the left side compares with the right one.
+    pub relation: Relation,
+    /// The other side.
+    pub right: Side,
+    /// The unit of all counts.
+    pub unit: Unit,
+    /// Why it is not checked, whatever the counts are.
+    pub unchecked: Option<Unchecked>,
+}
+
+/// The rows that a law is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LawScope {
+    /// The sums of a report.
+    Total,
+    /// A file.
+    File,
+    /// A process.
+    Process,
+    /// A control group.
+    Cgroup,
+}
+
+impl LawScope {
+    /// The name in machine formats, which is also the singular for people.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            LawScope::Total => "total",
+            LawScope::File => "file",
+            LawScope::Process => "process",
+            LawScope::Cgroup => "cgroup",
+        }
+    }
+}
+
+/// How two sides compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// Both are equal.
+    Equal,
+    /// The left side is at most the right one.
+    AtMost,
+}
+
+impl Relation {
+    /// The sign, for people and in machine formats.
+    #[must_use]
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Relation::Equal => "=",
+            Relation::AtMost => "<=",
+        }
+    }
+
+    const fn holds(self, left: u64, right: u64) -> bool {
+        match self {
+            Relation::Equal => left == right,
+            Relation::AtMost => left <= right,
+        }
+    }
+}
+
+macro_rules! unchecked {
+    ($($variant:ident, $code:literal, $text:literal;)+) => {
+        /// Why a law of a row is not checked although its counts are known.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Unchecked {
+            $(#[doc = $text] $variant,)+
+        }
+
+        impl Unchecked {
+            /// Every reason.
+            pub const ALL: &'static [Unchecked] = &[$(Unchecked::$variant),+];
+
+            /// The code in machine formats.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Unchecked::$variant => $code,)+ }
+            }
+
+            /// The reason in words.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self { $(Unchecked::$variant => $text,)+ }
+            }
+        }
+    };
+}
+
+unchecked! {
+    Lost, "lost_events", "events were lost";
+    Running, "still_running", "a process that used it still runs";
+    Busy, "used_meanwhile", "its pages changed while they were counted";
+    FirstUse, "concurrent_first_use", "several threads used it at once when it was first used";
+    NotOnDevice, "not_on_device", "no bytes were fetched from files that are known to be on a device byte by byte";
+    OwnBuffers, "own_buffers", "a mounted file system can read more from its device than it puts into the page cache";
+    Swap, "swap", "pages were swapped in";
+    Followed, "followed", "the process ran before it was followed";
+    Failed, "failed_requests", "direct reads failed, and the device may have read some of their bytes";
 }
 
 /// Whether a law holds.
@@ -31,263 +131,59 @@ pub enum Verdict {
 }
 
 impl Law {
-    /// Adds up the parts and compares.
+    /// Adds up both sides and compares.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        let sum = self
-            .parts
-            .iter()
-            .fold(Measured::Exact(0), |sum, (_, part)| part.plus(sum));
-        match sum.zip(self.whole.1, |sum, whole| sum == whole) {
+        if let Some(unchecked) = self.unchecked {
+            return Verdict::Unknown(unchecked.text());
+        }
+        match self.comparison() {
             Measured::Exact(true) => Verdict::Holds,
             Measured::Exact(false) => Verdict::Broken,
             Measured::Estimated(_, how) => Verdict::Unknown(how),
             Measured::Missing(missing) => Verdict::Unknown(missing.reason()),
         }
     }
-}
 
-/// The reason behind the numbers of a row whose two sides contradict each other.
-pub const CONTRADICTION: &str = "requested pages (from system calls) and hits, misses and unserved pages (from the page cache) contradict each other";
-
-/// The counters of a row that have to agree with each other.
-const OF_READS: [Counter; 5] = [
-    Counter::ReadRequestedPages,
-    Counter::ReadHitPages,
-    Counter::ReadMissedPages,
-    Counter::ReadUnservedPages,
-    Counter::ReadaheadHitPages,
-];
-
-/// Whether a row contradicts itself: requested pages are counted from system calls, hits and misses from the
-/// page cache's events, and unserved pages from results. Requested pages are the sum of the other three, and
-/// readahead hits are a part of the hits. A row of which one is not offered contradicts nothing.
-#[must_use]
-pub fn contradicts_itself(ledger: &Ledger) -> bool {
-    if !OF_READS.iter().all(|counter| ledger.is_offered(*counter)) {
-        return false;
-    }
-    let hits = ledger[Counter::ReadHitPages];
-    let sum = hits
-        .saturating_add(ledger[Counter::ReadMissedPages])
-        .saturating_add(ledger[Counter::ReadUnservedPages]);
-    sum != ledger[Counter::ReadRequestedPages] || ledger[Counter::ReadaheadHitPages] > hits
-}
-
-/// Marks the read counters of a row that contradicts itself as estimates; returns whether it does.
-pub fn mark_contradiction(ledger: &mut Ledger) -> bool {
-    let found = contradicts_itself(ledger);
-    if found {
-        for counter in OF_READS {
-            ledger.set_estimated(counter, ledger[counter], CONTRADICTION);
+    /// The code of the reason where it is not checked: that of [`Unchecked`], or the quality of its counts.
+    #[must_use]
+    pub fn reason_code(&self) -> Option<&'static str> {
+        if let Some(unchecked) = self.unchecked {
+            return Some(unchecked.code());
         }
-    }
-    found
-}
-
-/// The laws of a report, in the order in which they are printed.
-#[must_use]
-pub fn laws(report: &Report) -> Vec<Law> {
-    let totals = &report.totals;
-    let misses = totals.get(Counter::ReadMissedPages);
-    let asked = totals.get(Counter::ReadRequestedPages);
-    let first_uses = totals.get(Counter::ReadaheadHitPages);
-    let mut parts = vec![("hits", totals.hits()), ("misses", misses)];
-    let unserved = totals.get(Counter::ReadUnservedPages);
-    if unserved != Measured::Exact(0) {
-        parts.push(("unserved", unserved));
-    }
-    let mut laws = vec![
-        Law {
-            id: "hits_and_misses",
-            parts,
-            whole: ("pages asked for", asked),
-        },
-        Law {
-            id: "reuse_and_readahead",
-            parts: vec![
-                ("reused", totals.read_cached_pages()),
-                ("just read ahead", first_uses),
-            ],
-            whole: ("hits", totals.hits()),
-        },
-    ];
-    let rows = report.files.iter().map(|file| &file.ledger);
-    let rows: Vec<&Ledger> = rows
-        .chain(report.processes.iter().map(|process| &process.ledger))
-        .chain(report.cgroups.iter().map(|group| &group.ledger))
-        .collect();
-    let sound = rows.iter().filter(|row| !contradicts_itself(row)).count();
-    // Said only where it is broken: of rows that all add up there is nothing to see.
-    if sound < rows.len() {
-        laws.push(Law {
-            id: "rows",
-            parts: vec![(
-                "rows without a contradiction",
-                Measured::Exact(sound as u64),
-            )],
-            whole: ("rows", Measured::Exact(rows.len() as u64)),
-        });
-    }
-    if !report.files.is_empty() {
-        let sum = report.files.iter().map(|file| &file.ledger).sum();
-        laws.push(sum_law("files", "in all files", &sum, asked));
-    }
-    if !report.processes.is_empty() {
-        let sum = report.processes.iter().map(|process| &process.ledger).sum();
-        laws.push(sum_law("processes", "in all processes", &sum, asked));
-    }
-    laws
-}
-
-fn sum_law(id: &'static str, name: &'static str, sum: &Ledger, asked: Count) -> Law {
-    Law {
-        id,
-        parts: vec![(name, sum.get(Counter::ReadRequestedPages))],
-        whole: ("pages asked for", asked),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::findings::sample;
-    use crate::measured::Missing;
-
-    fn verdict(report: &Report, id: &str) -> Verdict {
-        laws(report)
-            .iter()
-            .find(|law| law.id == id)
-            .unwrap()
-            .verdict()
-    }
-
-    #[test]
-    fn a_cold_read_obeys_all_laws() {
-        let mut report = sample::report();
-        let mut file = sample::file("/data", 512 << 20);
-        file.ledger.set(Counter::ReadRequestedPages, 131_072);
-        file.ledger.set(Counter::ReadMissedPages, 512);
-        file.ledger.set(Counter::ReadHitPages, 130_560);
-        file.ledger.set(Counter::ReadaheadHitPages, 130_560);
-        report.totals = file.ledger.clone();
-        report.files.push(file);
-        assert_eq!(laws(&report).len(), 3, "no processes, no law about them");
-        for law in laws(&report) {
-            assert_eq!(law.verdict(), Verdict::Holds, "{} holds", law.id);
+        match self.comparison() {
+            Measured::Exact(_) => None,
+            Measured::Estimated(..) => Some("estimated"),
+            Measured::Missing(Missing::Unknown(_)) => Some("unknown"),
+            Measured::Missing(Missing::NotOffered(_)) => Some("not_offered"),
         }
     }
 
-    #[test]
-    fn more_misses_than_pages_show() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 1);
-        report.totals.set(Counter::ReadMissedPages, 2);
-        assert_eq!(
-            verdict(&report, "hits_and_misses"),
-            Verdict::Broken,
-            "a subtraction that stops at zero must not hide the fault"
-        );
-    }
-
-    #[test]
-    fn unserved_pages_are_a_part_of_the_requested_ones() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 64);
-        report.totals.set(Counter::ReadHitPages, 30);
-        report.totals.set(Counter::ReadMissedPages, 2);
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Broken);
-        assert!(contradicts_itself(&report.totals));
-        report.totals.set(Counter::ReadUnservedPages, 32);
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
-        assert!(!contradicts_itself(&report.totals));
-    }
-
-    #[test]
-    fn a_wrong_count_of_either_side_marks_its_row_and_no_other() {
-        let right = || {
-            let mut file = sample::file("/right", 4096 * 9);
-            file.ledger.set(Counter::ReadRequestedPages, 9);
-            file.ledger.set(Counter::ReadHitPages, 5);
-            file.ledger.set(Counter::ReadMissedPages, 3);
-            file.ledger.set(Counter::ReadUnservedPages, 1);
-            file.ledger.set(Counter::ReadaheadHitPages, 2);
-            file
+    /// The sum of the left side, and that of the right one.
+    #[must_use]
+    pub fn sums(&self) -> (Count, Count) {
+        let sum = |side: &Side| {
+            side.iter()
+                .fold(Measured::Exact(0), |sum, (_, part)| part.plus(sum))
         };
-        assert!(!contradicts_itself(&right().ledger));
-        for counter in OF_READS {
-            for wrong in [right().ledger[counter] + 7, 0] {
-                let mut file = right();
-                file.ledger.set(counter, wrong);
-                if counter == Counter::ReadaheadHitPages && wrong == 0 {
-                    continue; // none of the hits is a first read
-                }
-                let mut report = sample::report();
-                report.files = vec![file, right()];
-                report.totals = report.files.iter().map(|file| &file.ledger).sum();
-                assert_eq!(
-                    verdict(&report, "rows"),
-                    Verdict::Broken,
-                    "{}",
-                    counter.id()
-                );
-                assert!(mark_contradiction(&mut report.files[0].ledger));
-                assert!(!mark_contradiction(&mut report.files[1].ledger));
-                assert_eq!(
-                    report.files[0].ledger.get(counter),
-                    Measured::Estimated(wrong, CONTRADICTION),
-                    "the number stays, with its mark"
-                );
-                assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
-            }
+        (sum(&self.left), sum(&self.right))
+    }
+
+    fn comparison(&self) -> Measured<bool> {
+        let (left, right) = self.sums();
+        left.zip(right, |left, right| self.relation.holds(left, right))
+    }
+
+    pub(crate) fn of_totals(id: &'static str, left: Side, right: (&'static str, Count)) -> Law {
+        Law {
+            id,
+            scope: LawScope::Total,
+            subject: None,
+            left,
+            relation: Relation::Equal,
+            right: vec![right],
+            unit: Unit::Pages,
+            unchecked: None,
         }
-    }
-
-    #[test]
-    fn rows_whose_errors_cancel_out_in_the_sum_are_found() {
-        let mut report = sample::report();
-        let mut wrong = sample::file("/wrong", 4096);
-        wrong.ledger.set(Counter::ReadRequestedPages, 1);
-        wrong.ledger.set(Counter::ReadMissedPages, 4);
-        let mut other = sample::file("/other", 4096 * 9);
-        other.ledger.set(Counter::ReadRequestedPages, 9);
-        other.ledger.set(Counter::ReadHitPages, 6);
-        report.totals = [&wrong.ledger, &other.ledger].into_iter().sum();
-        report.files = vec![wrong, other];
-        assert_eq!(verdict(&report, "hits_and_misses"), Verdict::Holds);
-        assert_eq!(verdict(&report, "rows"), Verdict::Broken);
-    }
-
-    #[test]
-    fn a_lost_row_shows() {
-        let mut report = sample::report();
-        report.totals.set(Counter::ReadRequestedPages, 5);
-        report.files.push(sample::file("/data", 4096));
-        assert_eq!(
-            verdict(&report, "files"),
-            Verdict::Broken,
-            "5 pages are not in any file"
-        );
-    }
-
-    #[test]
-    fn what_is_not_exact_is_not_proven() {
-        let mut report = sample::report();
-        report
-            .totals
-            .set_missing(Counter::ReadMissedPages, Missing::NotOffered("no BPF"));
-        assert_eq!(
-            verdict(&report, "hits_and_misses"),
-            Verdict::Unknown("no BPF"),
-            "neither true nor false without the misses"
-        );
-        report
-            .totals
-            .set_estimated(Counter::ReadMissedPages, 0, "from vmstat");
-        assert_eq!(
-            verdict(&report, "hits_and_misses"),
-            Verdict::Unknown("from vmstat"),
-            "an estimate proves nothing either"
-        );
     }
 }

@@ -26,7 +26,8 @@
 //! - `system`: numbers of the machine or a control group.
 //! - `stretch`: activity in one interval, for live views and recordings.
 //! - `summary`: statistics of a recording.
-//! - `report`, `parts`, `exit`, `law`: results of a run, and the checks of its sums.
+//! - `report`, `parts`, `exit`: results of a run.
+//! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
 //! - `checkup`: capabilities and findings of a machine.
@@ -46,6 +47,7 @@ mod fields;
 mod finding;
 mod findings;
 mod law;
+mod laws;
 mod ledger;
 mod lookup;
 mod measure;
@@ -55,6 +57,7 @@ mod redact;
 mod report;
 mod residency;
 mod row;
+mod row_laws;
 mod seldom;
 mod shown;
 mod stretch;
@@ -71,7 +74,8 @@ pub use exit::Exit;
 pub use field::{FIELDS, Field, Kind};
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, RULES, Rule, blind, diagnose};
-pub use law::{CONTRADICTION, Law, Verdict, contradicts_itself, laws, mark_contradiction};
+pub use law::{Law, LawScope, Relation, Side, Unchecked, Verdict};
+pub use laws::{CONTRADICTION, contradicts_itself, laws, mark_contradiction};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
@@ -81,6 +85,10 @@ pub use redact::redact_arguments;
 pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, NOT_HERE, Row, Subject};
+pub use row_laws::{
+    DeviceUse, FileUse, NOT_FROM_DEVICE, NOT_RESIDENT, device_laws, group_residency_law,
+    mark_device, mark_residency, residency_law,
+};
 pub use seldom::{Group, Seldom};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};
 pub use stretch::{Stretch, Sum, Use};

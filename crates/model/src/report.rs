@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use cachewise_units::PageSize;
 
-use crate::exactness::Exactness;
 use crate::exit::Exit;
 use crate::finding::Finding;
+use crate::law::Law;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
@@ -75,6 +75,8 @@ pub struct Report {
     pub system: System,
     /// An interval of the whole machine instead of a run.
     pub is_of_machine: bool,
+    /// Checks of rows against independent counts; empty where they were not requested.
+    pub row_laws: Vec<Law>,
     /// Findings; made from the rest by [`crate::diagnose`].
     pub findings: Vec<Finding>,
 }
@@ -107,6 +109,7 @@ impl Report {
             surroundings: Surroundings::default(),
             system: System::all_missing(NOT_MEASURED),
             is_of_machine: false,
+            row_laws: Vec::new(),
             findings: Vec::new(),
         }
     }
@@ -131,12 +134,6 @@ impl Report {
         self.surroundings = Surroundings::of_stretch(stretch);
         self.findings = crate::diagnose(&self);
         self
-    }
-
-    /// Exactness of its numbers.
-    #[must_use]
-    pub fn exactness(&self) -> Exactness {
-        Exactness::new(self.backend.exact, &self.lost)
     }
 
     /// The row of a part, with the page size.
@@ -259,7 +256,7 @@ impl Lost {
         ),
         (
             "contradictions",
-            "rows with more missed pages than requested ones: their numbers of reads are marked ~",
+            "rows whose counts contradict each other: the numbers concerned are marked ~",
         ),
     ];
 

@@ -1,6 +1,6 @@
 //! The files' records: the kernel sends one for each file when it is first seen, through a ring buffer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{PipeReader, PipeWriter};
 use std::mem::{offset_of, size_of};
 use std::os::fd::BorrowedFd;
@@ -45,12 +45,14 @@ struct FileRecord {
     super_device: Device,
     mode: u32,
     unlinked: bool,
+    alone: bool,
     path: Option<PathBuf>,
 }
 
 /// A file that has been named.
 struct Known {
     info: FileInfo,
+    file_system: FileSystemId,
     /// The address of the inode, while it has no name or a temporary one.
     nameless: Option<u64>,
     /// The stretch in which it was used last.
@@ -72,9 +74,12 @@ struct Arrivals {
 #[derive(Default)]
 struct Records {
     files: HashMap<FileId, Known>,
-    mounted: HashMap<FileSystemId, SeenMount>,
+    /// Each with the round of naming that its record came in.
+    mounted: HashMap<FileSystemId, (SeenMount, u64)>,
     /// Stretches so far.
     stretch: u64,
+    /// Rounds of naming so far.
+    round: u64,
 }
 
 impl Arrivals {
@@ -102,7 +107,8 @@ impl Records {
         for (id, record) in arrived {
             let address = record.address;
             let is_temporary = record.is_temporary();
-            let seen = self.mounted.get(&(record.super_device, id.volume));
+            let file_system = (record.super_device, id.volume);
+            let seen = self.mounted.get(&file_system).map(|(seen, _)| seen);
             let mut info = record.resolve(id, &kernel, mounts.as_ref(), seen, writes_seen);
             if let Some(known) = self.files.get_mut(&id) {
                 if info.path_in_file_system.is_none() {
@@ -112,15 +118,28 @@ impl Records {
                 }
                 // Names change; what was there before the first event does not.
                 info.resident_before = known.info.resident_before;
+                info.first_used_alone = known.info.first_used_alone;
             }
             let known = Known {
                 info,
+                file_system,
                 nameless: is_temporary.then_some(address),
                 used: self.stretch,
                 is_forgotten: false,
             };
             self.files.insert(id, known);
         }
+    }
+
+    /// Begins a round of naming, in which file systems in use send a record again. Forgets those without files whose
+    /// last record is older than the round before: its files may be on their way.
+    fn next_round(&mut self) {
+        self.round += 1;
+        let used: HashSet<FileSystemId> =
+            self.files.values().map(|known| known.file_system).collect();
+        let round = self.round;
+        self.mounted
+            .retain(|id, (_, sent)| *sent + 1 >= round || used.contains(id));
     }
 }
 
@@ -171,6 +190,7 @@ impl FileRecord {
             },
             size: Bytes(self.size),
             resident_before: Pages(self.resident),
+            first_used_alone: self.alone,
             writes_are_seen: writes_seen.contains(&self.magic),
         }
     }
@@ -240,9 +260,16 @@ impl Names {
             let arrived = std::mem::take(&mut arrivals.arrived);
             (arrived, mounted, arrivals.unreadable)
         };
+        let round = self.records.round;
+        let mounted = mounted.into_iter().map(|(id, seen)| (id, (seen, round)));
         self.records.mounted.extend(mounted);
         self.records.resolve(arrived, writes_seen);
         Ok(unreadable)
+    }
+
+    /// Begins a round of naming: file systems that no known file is on are forgotten, one round later.
+    pub(crate) fn next_round(&mut self) {
+        self.records.next_round();
     }
 
     /// The addresses of the inodes, in the kernel's memory, of files that had no name or a temporary one when they were
@@ -410,6 +437,7 @@ fn parse(bytes: &[u8]) -> Result<Record, Error> {
         super_device: Device::from_kernel(raw.u32(offset_of!(types::file_record, super_dev))),
         mode: raw.u32(offset_of!(types::file_record, mode)),
         unlinked: raw.u32(offset_of!(types::file_record, unlinked)) != 0,
+        alone: raw.u32(offset_of!(types::file_record, alone)) != 0,
         path: path_of(names, raw.u32(offset_of!(types::file_record, whole)) != 0),
     };
     Ok(Record::File(id, record))
@@ -454,6 +482,55 @@ mod tests {
             b"/\xff\n",
             "names are bytes, not text"
         );
+    }
+
+    #[test]
+    fn file_systems_without_files_are_forgotten_after_a_round() {
+        let device = |minor| Device { major: 7, minor };
+        let seen = |minor| SeenMount {
+            device: device(minor),
+            root: "/".into(),
+            mount_point: "/mnt".into(),
+            file_system: "ext4".into(),
+        };
+        let id = |minor| FileId {
+            major: 7,
+            minor,
+            inode: 12,
+            generation: 1,
+            volume: 5,
+        };
+        let record = FileRecord {
+            address: 1,
+            size: 1,
+            resident: 0,
+            magic: 0,
+            super_device: device(1),
+            mode: 0o100_644,
+            unlinked: false,
+            alone: true,
+            path: Some("/file".into()),
+        };
+        let mut records = Records::default();
+        for minor in 1..100 {
+            let round = records.round;
+            records
+                .mounted
+                .insert((device(minor), 5), (seen(minor), round));
+        }
+        records.resolve(HashMap::from([(id(1), record)]), &[]);
+        records.next_round();
+        assert_eq!(records.mounted.len(), 99, "their files may be on their way");
+        let round = records.round;
+        records.mounted.insert((device(2), 5), (seen(2), round));
+        records.next_round();
+        let mut left: Vec<u32> = records
+            .mounted
+            .keys()
+            .map(|(device, _)| device.minor)
+            .collect();
+        left.sort_unstable();
+        assert_eq!(left, [1, 2], "that of a known file, and the one just seen");
     }
 
     #[test]

@@ -546,6 +546,10 @@ fn configure(
                 let other = if options.stretches { most } else { 1 };
                 maps.rows_other.set_max_entries(other)
             })
+            .and_then(|()| {
+                let outside = if options.outside { most } else { 1 };
+                maps.outside.set_max_entries(outside)
+            })
     } else {
         [
             &mut maps.rows,
@@ -585,6 +589,7 @@ fn configure(
     let by_sys_exit = |chosen: &Chosen| chosen.means.back_end == BackEnd::SysExit;
     config.by_sys_exit = chosen.iter().any(by_sys_exit).into();
     config.stretches = (rows && options.stretches).into();
+    config.outside = (rows && options.outside).into();
     config.file_filter = (!options.files.is_empty()).into();
     Ok(())
 }

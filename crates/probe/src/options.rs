@@ -68,6 +68,9 @@ pub struct Options {
     /// are emptied each time, so that they have room for as long as the watch goes on; it takes twice
     /// the memory.
     pub stretches: bool,
+    /// Counts the pages as well that tasks out of scope insert into files that have a row
+    /// ([`Snapshot::outside`](crate::Snapshot::outside)): a file's residency follows from all inserts.
+    pub outside: bool,
     /// The ways to count that may be used; those before others in [`BackEnd::ALL`] are preferred.
     pub back_ends: Vec<BackEnd>,
 }
@@ -88,7 +91,11 @@ impl Options {
         let rows = table_bytes::<types::row_key, types::ledger>(self.max_rows);
         let files = table_bytes::<types::file_id, u32>(self.max_rows);
         let tables_of_rows = if self.stretches { 2 } else { 1 };
-        Bytes(rows * tables_of_rows + files)
+        let outside = match self.outside {
+            true => table_bytes::<types::file_id, u64>(self.max_rows),
+            false => 0,
+        };
+        Bytes(rows * tables_of_rows + files + outside)
     }
 
     /// Returns the kernel memory that each task takes that uses files, beside that of maps and programs.
@@ -109,6 +116,7 @@ impl Options {
             mounted_only: false,
             max_rows: Options::MAX_ROWS,
             stretches: false,
+            outside: false,
             back_ends: BackEnd::ALL.into(),
         }
     }

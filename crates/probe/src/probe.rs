@@ -6,6 +6,7 @@ use std::mem::{offset_of, size_of};
 use std::time::Duration;
 
 use cachewise_model::{Counter, Ledger, Missing};
+use cachewise_units::Pages;
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
 use crate::back_end::BackEnd;
@@ -231,6 +232,7 @@ impl Probe {
             rows: Vec::new(),
             files: HashMap::new(),
             processes: Vec::new(),
+            outside: HashMap::new(),
             direct_in_flight: 0,
             lost,
         })
@@ -247,6 +249,13 @@ impl Probe {
         processes.sort_by_key(|process| (process.id.start, process.id.tgid));
         let stuck = self.flush()?;
         let rows = self.take_rows()?;
+        let mut outside = HashMap::new();
+        each(&self.programs.skeleton().maps.outside, |key, value| {
+            let key = Raw::new(key, "file", size_of::<types::file_id>())?;
+            let pages = Raw::new(value, "pages of others", size_of::<u64>())?;
+            outside.insert(record::file_id(key, 0), Pages(pages.u64(0)));
+            Ok(())
+        })?;
         let mut direct_in_flight = 0;
         each(&self.programs.skeleton().maps.direct_requests, |_, _| {
             direct_in_flight += 1;
@@ -281,10 +290,16 @@ impl Probe {
             processes = stretches.processes(&maps.processes, processes, with_rows)?;
             lost.forgotten = stretches.forgotten;
             lost = lost.since(&std::mem::replace(&mut stretches.lost, lost));
-            if stretches.names_are_old()
-                && let Some(bss) = self.programs.skeleton_mut().maps.bss_data.as_deref_mut()
-            {
-                bss.naming_round = bss.naming_round.wrapping_add(1);
+            if stretches.names_are_old() {
+                let skeleton = self.programs.skeleton_mut();
+                if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
+                    bss.naming_round = bss.naming_round.wrapping_add(1);
+                    let round = bss.naming_round;
+                    Stretches::forget_file_systems(&skeleton.maps.file_systems, round)?;
+                }
+                if let Some(names) = &mut self.names {
+                    names.next_round();
+                }
             }
         }
         Ok(Snapshot {
@@ -292,6 +307,7 @@ impl Probe {
             rows,
             files,
             processes,
+            outside,
             direct_in_flight,
             lost,
         })

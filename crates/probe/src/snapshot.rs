@@ -74,6 +74,9 @@ pub struct FileInfo {
     pub size: Bytes,
     /// In the page cache just before the first event that this probe counted for it.
     pub resident_before: Pages,
+    /// The process of that event had one thread. Where it had more, another thread may have been between an insert and
+    /// its event: the page is in `resident_before` and is counted as inserted.
+    pub first_used_alone: bool,
     /// The file system reports buffered writes, so that write counts are complete.
     pub writes_are_seen: bool,
 }
@@ -213,6 +216,8 @@ pub struct Snapshot {
     /// Processes that were followed; of the whole system those that have had a row since the start. In
     /// stretches one that has ended is told of once.
     pub processes: Vec<ProcessInfo>,
+    /// Pages that tasks out of scope inserted into these files, with [`outside`](crate::Options::outside).
+    pub outside: HashMap<FileId, Pages>,
     /// Direct requests that have begun and not been seen to end.
     pub direct_in_flight: u64,
     /// What could not be counted.

@@ -13,8 +13,9 @@ use cachewise_kstat::Kernel;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 
 use crate::error::Error;
-use crate::record::{self, Booked, file_key, process_key};
+use crate::record::{self, Booked, Raw, file_key, process_key};
 use crate::snapshot::{FileId, Lost, ProcessId, ProcessInfo};
+use crate::table::each;
 
 /// Files in use are asked for their names again after this long: logs are rotated, and new files renamed
 /// to the old one's name.
@@ -131,6 +132,23 @@ impl Stretches {
         });
     }
 
+    /// Takes file systems out of the table that have had no file in this round of naming and the one before.
+    pub(crate) fn forget_file_systems(table: &impl MapCore, round: u32) -> Result<(), Error> {
+        let mut old: Vec<Vec<u8>> = Vec::new();
+        each(table, |key, sent| {
+            let sent = Raw::new(sent, "round of naming", size_of::<u32>())?.u32(0);
+            if is_old(sent, round) {
+                old.push(key.to_owned());
+            }
+            Ok(())
+        })?;
+        for key in old {
+            // One that sends its record at this moment sends it again with its next file.
+            let _ = table.delete(&key);
+        }
+        Ok(())
+    }
+
     /// Takes files out of the table of those known.
     pub(crate) fn forget(&mut self, table: &impl MapCore, files: &[FileId]) {
         for file in files {
@@ -139,6 +157,11 @@ impl Stretches {
         }
         self.forgotten += files.len() as u64;
     }
+}
+
+/// Whether a round of naming lies before the one before `round`; the kernel's number of it wraps around.
+const fn is_old(sent: u32, round: u32) -> bool {
+    round.wrapping_sub(sent) >= 2
 }
 
 /// A way to wait until every program has ended that runs now: the kernel does so before it comes back from
@@ -180,5 +203,47 @@ impl Grace {
                 operation: "wait for running programs",
                 source,
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_this_round_and_the_one_before_stay() {
+        for round in [5, 1, 0, u32::MAX] {
+            assert!(!is_old(round, round));
+            assert!(!is_old(round.wrapping_sub(1), round));
+            assert!(is_old(round.wrapping_sub(2), round));
+            assert!(is_old(round.wrapping_sub(1000), round));
+        }
+    }
+
+    /// The table itself, where a map can be made.
+    #[test]
+    fn table_of_file_systems_keeps_those_in_use() {
+        let opts = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let table = match MapHandle::create(MapType::Hash, Some("test"), 8, 4, 100, &opts) {
+            Ok(table) => table,
+            Err(error) => return println!("skipped: a table of the kernel: {error}"),
+        };
+        for sent in 0..50u32 {
+            let key = u64::from(sent).to_ne_bytes();
+            table
+                .update(&key, &sent.to_ne_bytes(), MapFlags::ANY)
+                .unwrap();
+        }
+        Stretches::forget_file_systems(&table, 50).unwrap();
+        let mut left = Vec::new();
+        each(&table, |key, _| {
+            left.push(Raw::new(key, "key", 8)?.u64(0));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(left, [49], "the one of the round before");
     }
 }

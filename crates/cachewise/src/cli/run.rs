@@ -46,6 +46,9 @@ pub struct Run {
     /// reported.
     #[arg(long, value_name = "N", default_value_t = Options::MAX_ROWS, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     pub max_rows: u32,
+    /// Check each file, process and control group against independent counts, and show the checks.
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Keep the arguments of the command out of the report: they may hold secrets.
     #[arg(long)]
     pub redact_args: bool,
@@ -61,6 +64,7 @@ impl Run {
             top: 10,
             output: Output::usual(),
             max_rows: Options::MAX_ROWS,
+            verbose: false,
             redact_args: false,
         }
     }

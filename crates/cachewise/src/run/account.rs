@@ -35,31 +35,41 @@ pub enum Look {
     Residency,
 }
 
+/// The probe's own names for the rows of a report, in their order.
+pub struct Identities {
+    pub files: Vec<Option<FileId>>,
+    pub processes: Vec<ProcessId>,
+}
+
 /// Fills the report with what the probe counted.
-pub fn fill(report: &mut Report, snapshot: &Snapshot, course: &Course, kernel: &Kernel) {
+pub fn fill(
+    report: &mut Report,
+    snapshot: &Snapshot,
+    course: &Course,
+    kernel: &Kernel,
+) -> Identities {
     (report.cpu_user_seconds, report.cpu_system_seconds) = cpu_seconds(snapshot, course);
     let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
     report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
     report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
     report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
-    report.files = file_rows(
+    let files: Vec<Option<FileId>>;
+    let processes: Vec<ProcessId>;
+    (files, report.files) = file_rows(
         snapshot,
         report.page_size,
         kernel,
         (Look::Residency, RESIDENCY_OF),
     )
-    .map(|(_, row)| row)
-    .collect();
+    .unzip();
     report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
     let cgroup_names = kernel.cgroup_names().unwrap_or_default();
-    report.processes = process_rows(snapshot, &cgroup_names)
-        .into_iter()
-        .map(|(_, row)| row)
-        .collect();
+    (processes, report.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
     report.cgroups = cgroup_rows(snapshot, &cgroup_names, report.page_size);
     report.lost = lost(snapshot);
     let contradictions = contradictions(report);
     report.lost.extend(contradictions);
+    Identities { files, processes }
 }
 
 /// Marks the rows that contradict themselves, and says how many there are.
@@ -462,6 +472,7 @@ mod tests {
             rows: Vec::new(),
             files: HashMap::new(),
             processes: Vec::new(),
+            outside: HashMap::new(),
             direct_in_flight: 1,
             // All of them by name: a new one is to be added here and to the list of kinds.
             lost: cachewise_probe::Lost {
@@ -502,6 +513,7 @@ mod tests {
             deleted: true,
             size: Bytes(0),
             resident_before: Pages(0),
+            first_used_alone: true,
             writes_are_seen: true,
         };
         let size = |info: &FileInfo| Now::without(Measured::unknown("gone"), info).size;

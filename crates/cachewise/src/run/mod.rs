@@ -2,11 +2,13 @@
 //!
 //! # Layout
 //! - `account`: from what the probe counted to a report
+//! - `checks`: rows against independent counts, with -v
 //! - `estimate`: the same from procfs, where there is no probe
 //! - `room`: kernel memory for the rows, checked beforehand
 //! - `surroundings`: the machine and its limits, for the findings
 
 pub mod account;
+mod checks;
 mod estimate;
 mod room;
 mod surroundings;
@@ -41,6 +43,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
         cgroup_v1: machine::uses_cgroup_v1(&kernel),
         max_rows: arguments.max_rows,
         mounted_only: true,
+        outside: arguments.verbose,
         ..Options::new(scope, Detail::Rows)
     };
     room::check(&options, &kernel)?;
@@ -74,6 +77,7 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
             None
         }
     };
+    let before = checks::Before::now(&kernel);
     let course = match arguments.pid {
         None => {
             report.command = arguments
@@ -108,8 +112,16 @@ pub fn run(arguments: Run) -> Result<ExitCode> {
     match &mut probe {
         Some(probe) => match probe.snapshot() {
             Ok(snapshot) => {
-                account::fill(&mut report, &snapshot, &course, &kernel);
+                let rows = account::fill(&mut report, &snapshot, &course, &kernel);
                 report.backend.notes.extend(left_running(&report));
+                if arguments.verbose {
+                    let counted = checks::Counted {
+                        rows,
+                        first: snapshot,
+                        later: probe.snapshot().ok(),
+                    };
+                    checks::fill(&mut report, &counted, &before, &kernel);
+                }
             }
             Err(error) => {
                 // The command has run: its exit status is not to be lost with the counts.

@@ -166,6 +166,10 @@ impl Watch {
         if let Some(parts) = &mut self.parts {
             parts.fill(&mut stretch, snapshot.as_ref(), &self.kernel);
         }
+        // Sums alone are read while programs add to them: a request can be half in this interval.
+        if self.parts.is_some() {
+            stretch.mark_contradictions();
+        }
         Ok(stretch)
     }
 }

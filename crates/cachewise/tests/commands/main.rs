@@ -17,6 +17,7 @@ mod doctor;
 mod drop;
 mod files;
 mod guard;
+mod laws;
 mod layers;
 mod map_full;
 mod matrix;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         drop,
         files,
         guard,
+        laws,
         layers,
         map_full,
         matrix,

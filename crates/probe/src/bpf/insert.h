@@ -202,6 +202,27 @@ ONCE int book_insert(struct task_state *state)
 	return 1;
 }
 
+/* Counts pages that a task out of scope inserted into a file that has had a row. */
+ONCE int insert_outside(struct subject *subject)
+{
+	static const u64 none;
+	struct file_id id;
+	u64 *pages;
+
+	if (!subject)
+		return 0;
+	file_of(PLAIN(inode, (void *)subject->inode), &id);
+	if (!bpf_map_lookup_elem(&files, &id))
+		return 0;
+	bpf_map_update_elem(&outside, &id, &none, BPF_NOEXIST);
+	pages = bpf_map_lookup_elem(&outside, &id);
+	if (pages)
+		__sync_fetch_and_add(pages, subject->just_added);
+	else
+		__sync_fetch_and_add(&lost.names, 1);
+	return 0;
+}
+
 SEC("raw_tp/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_insert, struct folio *raw_folio)
 {
@@ -217,7 +238,15 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	/* several CPUs may be at it, so that not each of them finds its pages alone */
 	if (config.detail == DETAIL_ROWS && READ(mapping, nrpages) <= 8 * pages)
 		begun[watch_slot(READ(mapping, host, i_ino))]++;
-	if (!in_scope(task) || folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
+	if (!in_scope(task)) {
+		if (config.outside && !folio_is_shmem(folio)) {
+			struct subject subject = { (u64)READ(mapping, host), pages };
+
+			insert_outside(&subject);
+		}
+		return 0;
+	}
+	if (folio_is_shmem(folio) || !(state = state_at_request(trusted, task)))
 		return 0;
 	insert = &state->insert;
 	insert->target.mapping = m;

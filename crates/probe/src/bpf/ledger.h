@@ -110,6 +110,7 @@ struct file_record {
 	u32 whole;		     /* names go up to the root: there was room for all */
 	u32 length;		     /* bytes used of names; 0: the inode has no name */
 	u32 kind;
+	u32 alone; /* the first event came from a process with one thread */
 	u32 root_length; /* of a mount: so many bytes are of the directory in the file system that it shows */
 	char type[16];	 /* of a mount: of the file system, as in mountinfo */
 	char names[NAMES_MAX + 256]; /* the file's name, its directory's, ..., each ended by NUL */
@@ -131,7 +132,7 @@ struct config {
 	u32 stretches;	 /* rows are in one of two tables by turns: the other is read and emptied */
 	u32 probe_reads; /* no bpf_rdonly_cast (6.2): kernel memory is read by a helper */
 	u32 by_sys_exit; /* reads are counted at the end of system calls */
-	u32 padding;
+	u32 outside;	 /* pages that other tasks insert into the files that have a row are counted too */
 	u64 cgroup_id;
 };
 

@@ -77,6 +77,14 @@ struct {
 	__type(value, u32);
 } files SEC(".maps");
 
+/* Pages that tasks out of scope inserted into files that have had a row. Empty unless config.outside. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct file_id);
+	__type(value, u64);
+} outside SEC(".maps");
+
 /* File systems, as device and volume, that have had a record; with the round of naming that it was sent in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -200,6 +200,7 @@ static long alias_step(u32 i, void *context)
 /* Tells user space of a file: its name as the dentries have it, and what it had in the cache. 1: its mount is new. */
 ONCE int announce(struct subject *subject, struct file_id *file)
 {
+	CURRENT(trusted, task);
 	struct cpu *cpu = this_cpu();
 	struct name_walk walk = {};
 	struct alias_walk aliases = {};
@@ -238,6 +239,7 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	walk.record->super_dev = READ(inode, i_sb, s_dev);
 	walk.record->mode = READ(inode, i_mode);
 	walk.record->unlinked = !READ(inode, i_nlink);
+	walk.record->alone = task->signal->live.counter == 1;
 	walk.record->whole = walk.record->length = 0;
 	aliases.next = READ(inode, i_dentry.first);
 	if (aliases.next && !S_ISBLK(walk.record->mode)) {

@@ -73,6 +73,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
             let how = match app.exactness() {
                 Exactness::Exact => "",
                 Exactness::Incomplete => ", incomplete (f)",
+                Exactness::Contradicted => ", contradicted",
                 Exactness::Estimated => ", estimates",
             };
             format!(
@@ -85,6 +86,7 @@ fn title(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
             let how = match app.exactness() {
                 Exactness::Exact => "exact",
                 Exactness::Incomplete => "incomplete (f)",
+                Exactness::Contradicted => "contradicted",
                 Exactness::Estimated => "estimates",
             };
             format!("every {:?}, {how}", app.setup.interval)

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use cachewise_model::{
-    Blind, Count, Finding, Law, Lost, Report, Severity, Value, Verdict, escaped, laws,
+    Blind, Count, Finding, Law, LawScope, Lost, Report, Severity, Side, Unit, Value, Verdict,
+    escaped, laws,
 };
 
 use cachewise_units::Bytes;
@@ -82,7 +83,8 @@ pub fn finding_figure(name: &str, value: &Value) -> String {
 /// The result of each check of the sums.
 pub(super) fn checks(report: &Report, style: Style) -> String {
     let mut text = String::new();
-    for law in laws(report) {
+    let of_totals = |law: &Law| law.scope == LawScope::Total;
+    for law in laws(report).into_iter().filter(of_totals) {
         let sum = equation(&law);
         let line = match law.verdict() {
             Verdict::Holds => format!("adds up: {sum}"),
@@ -97,10 +99,15 @@ pub(super) fn checks(report: &Report, style: Style) -> String {
 }
 
 /// `130,560 hits + 512 misses = 131,072 pages asked for`
-fn equation(law: &Law) -> String {
-    let named = |(name, count): &(&str, Count)| format!("{} {name}", cell(&count.pages()));
-    let parts: Vec<String> = law.parts.iter().map(named).collect();
-    format!("{} = {}", parts.join(" + "), named(&law.whole))
+pub(super) fn equation(law: &Law) -> String {
+    let value = |count: Count| match law.unit {
+        Unit::Bytes => count.bytes(),
+        _ => count.pages(),
+    };
+    let named = |(name, count): &(&str, Count)| format!("{} {name}", cell(&value(*count)));
+    let side = |side: &Side| side.iter().map(named).collect::<Vec<_>>().join(" + ");
+    let (left, right) = (side(&law.left), side(&law.right));
+    format!("{left} {} {right}", law.relation.sign())
 }
 
 /// Lost or imprecise counts, if any.

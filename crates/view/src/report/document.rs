@@ -1,8 +1,8 @@
 //! A report as one complete JSON document.
 
 use cachewise_model::{
-    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Report, Row, Value,
-    Verdict, blind, laws,
+    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Report, Row, Side, Unit,
+    Value, Verdict, blind, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -116,12 +116,33 @@ pub fn lost_json(lost: &[Lost]) -> Json {
 }
 
 fn law(law: &Law) -> Json {
-    let (holds, reason) = match law.verdict() {
-        Verdict::Holds => (Some(true), None),
-        Verdict::Broken => (Some(false), None),
-        Verdict::Unknown(reason) => (None, Some(reason)),
+    let (holds, status, reason) = match law.verdict() {
+        Verdict::Holds => (Some(true), "ok", None),
+        Verdict::Broken => (Some(false), "violated", None),
+        Verdict::Unknown(reason) => (None, "not_checked", Some(reason)),
     };
-    json!({ "id": law.id, "holds": holds, "reason": reason })
+    let side = |side: &Side| -> Json {
+        let named = side.iter();
+        named
+            .map(|(name, count)| json!({ "name": name, "value": count.known() }))
+            .collect()
+    };
+    json!({
+        "id": law.id,
+        "scope": law.scope.id(),
+        "subject": law.subject,
+        "left": side(&law.left),
+        "relation": law.relation.sign(),
+        "right": side(&law.right),
+        "unit": match law.unit {
+            Unit::Bytes => "bytes",
+            _ => "pages",
+        },
+        "status": status,
+        "holds": holds,
+        "reason": reason,
+        "reason_code": law.reason_code(),
+    })
 }
 
 /// Findings as members of a document: null with the reason if there are none and the rules had no

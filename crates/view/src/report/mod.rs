@@ -3,7 +3,7 @@
 //! # Layout
 //! - [`write_report`], [`ReportOptions`]: the entry point.
 //! - `text`: the parts for people in their order. `classes`: requests by class. `tables`, `ranked`,
-//!   `grid`: files, processes, control groups. `closing`: findings, checks, losses, notes.
+//!   `grid`: files, processes, control groups. `closing`: findings, checks, losses, notes. `row_checks`: checks of rows.
 //! - `document`: JSON. `records`: CSV and OpenMetrics.
 
 use std::io::{self, Write};
@@ -20,6 +20,7 @@ pub(crate) mod document;
 pub(crate) mod grid;
 mod ranked;
 mod records;
+mod row_checks;
 pub(crate) mod tables;
 mod text;
 

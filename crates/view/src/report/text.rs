@@ -2,7 +2,7 @@
 
 use cachewise_model::{Exactness, Exit, Place, Report, Value, blind, escaped, shell_quoted};
 
-use super::{ReportOptions, classes, closing, tables};
+use super::{ReportOptions, classes, closing, row_checks, tables};
 use crate::cell::{cell, wrapped};
 
 /// The whole report.
@@ -17,6 +17,7 @@ pub(super) fn report(report: &Report, options: ReportOptions) -> String {
         closing::findings(&report.findings, blind(report).as_ref(), style),
         [
             closing::checks(report, style),
+            row_checks::text(report, options),
             closing::lost(report, style),
             closing::notes(report),
             closing::price(report),
