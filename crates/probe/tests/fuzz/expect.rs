@@ -3,48 +3,16 @@
 //! The definitions are those of docs/counting.md. An operation is judged by its arguments, its result, and the
 //! pages that were in the cache before it and after it; the probe has no say.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cachewise_model::{Counter, Ledger, contradicts_itself};
 
+use crate::bounds::{COMPARED, Difference, Figures, Tally};
+use crate::call::{Argument, Call};
 use crate::image::FileSystem;
-use crate::open::{OPEN, met};
+use crate::moment::Moment;
+use crate::open::{OF_RESULTS, OPEN, met};
 use crate::oracle::pages_of;
-use crate::program::{Argument, Call, Operation};
-use crate::task::Outcome;
-use crate::watch::Seen;
-
-/// The counters that are compared, file by file.
-const COMPARED: [Counter; 27] = [
-    Counter::ReadRequests,
-    Counter::ReadRequestedPages,
-    Counter::ReadRequestedBytes,
-    Counter::ReadHitPages,
-    Counter::ReadMissedPages,
-    Counter::ReadaheadPages,
-    Counter::ReadaheadHitPages,
-    Counter::ReadUnservedPages,
-    Counter::ReadUnservedBytes,
-    Counter::ReadFailedRequests,
-    Counter::PrefetchPages,
-    Counter::FaultRequests,
-    Counter::FaultMissPages,
-    Counter::FaultReadaheadPages,
-    Counter::WriteRequests,
-    Counter::WritePages,
-    Counter::WriteBytes,
-    Counter::WriteNewPages,
-    Counter::WriteUnservedBytes,
-    Counter::WriteFailedRequests,
-    Counter::DirectReadRequests,
-    Counter::DirectReadBytes,
-    Counter::DirectReadFailedRequests,
-    Counter::DirectWriteRequests,
-    Counter::DirectWriteBytes,
-    Counter::DirectWriteFailedRequests,
-    Counter::EvictedOtherPages,
-];
 
 /// Pages that sendfile(2) and copy_file_range(2) move at once.
 const CHUNK_PAGES: u64 = 16;
@@ -52,45 +20,8 @@ const CHUNK_PAGES: u64 = 16;
 /// How often ext4 tries to find space for a write.
 const ATTEMPTS: u64 = 4;
 
-/// Bounds that are not compared stay so.
-const FREE: Bounds = (0, u64::MAX);
-
 /// Pages of the folios in which a range begins and ends that the kernel reads for an operation and drops again.
 const PASSING: u64 = 64;
-
-/// Smallest and largest figure that is right.
-type Bounds = (u64, u64);
-
-/// One figure that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// The file's number in the program.
-    pub file: usize,
-    /// The counter, or the invariant.
-    pub what: &'static str,
-    /// The smallest and the largest right number.
-    pub expected: Bounds,
-    /// The probe's number.
-    pub counted: u64,
-}
-
-impl std::fmt::Display for Difference {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Difference {
-            file,
-            what,
-            expected: (low, high),
-            counted,
-        } = self;
-        write!(formatter, "file {file}: {what}: expected {low}")?;
-        match *high {
-            high if high == *low => {}
-            u64::MAX => write!(formatter, " or more")?,
-            high => write!(formatter, " to {high}")?,
-        }
-        write!(formatter, ", counted {counted}")
-    }
-}
 
 /// Whether a page came in by readahead and was not read since.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -105,72 +36,12 @@ enum Ahead {
 /// The figures of a file.
 #[derive(Debug, Default, Clone)]
 pub struct Expected {
-    bounds: BTreeMap<Counter, Bounds>,
+    figures: Figures,
     /// Pages that are in the cache because of readahead, and that nothing has read.
     ahead: Vec<Ahead>,
 }
 
-/// An operation on a file, with all that is known of it.
-#[derive(Debug)]
-pub struct Moment<'p> {
-    /// The operation.
-    pub operation: &'p Operation,
-    /// Its result.
-    pub outcome: Outcome,
-    /// The file right before.
-    pub before: &'p Seen,
-    /// The file right after.
-    pub after: &'p Seen,
-    /// Page faults meanwhile.
-    pub faults: u64,
-    /// The file system.
-    pub kind: FileSystem,
-    /// A copy whose other end is the same file.
-    pub inside: bool,
-}
-
-impl Moment<'_> {
-    /// The kernel refused it before it reached the file.
-    fn is_refused(&self) -> bool {
-        [libc::EINVAL, libc::EOPNOTSUPP, libc::EBADF, libc::EFBIG]
-            .iter()
-            .any(|error| self.outcome == -i64::from(*error))
-    }
-
-    /// A read that moved less than there is.
-    pub fn ends_short(&self) -> bool {
-        let offset = self.operation.get(Argument::Offset);
-        let end = (offset + self.operation.length()).min(self.before.size);
-        self.outcome < end.saturating_sub(offset) as i64
-    }
-
-    fn new_pages(&self) -> u64 {
-        self.after.new_since(self.before).count() as u64
-    }
-}
-
 impl Expected {
-    /// Expects `number` more.
-    pub fn add(&mut self, counter: Counter, number: u64) {
-        self.between(counter, number, number);
-    }
-
-    /// Expects `low` to `high` more.
-    pub fn between(&mut self, counter: Counter, low: u64, high: u64) {
-        let bounds = self.bounds.entry(counter).or_default();
-        if *bounds == FREE {
-            return;
-        }
-        *bounds = (bounds.0 + low, bounds.1.saturating_add(high));
-    }
-
-    /// Any number.
-    pub fn free(&mut self, counters: &[Counter]) {
-        for counter in counters {
-            self.bounds.insert(*counter, FREE);
-        }
-    }
-
     fn ahead(&mut self, page: u64) -> &mut Ahead {
         let page = page as usize;
         if self.ahead.len() <= page {
@@ -201,7 +72,8 @@ impl Expected {
         // Truncated, evicted by advice, invalidated.
         let gone: Vec<u64> = moment.before.new_since(moment.after).collect();
         if !(moment.inside && second) {
-            self.add(Counter::EvictedOtherPages, gone.len() as u64);
+            self.figures
+                .add(Counter::EvictedOtherPages, gone.len() as u64);
         }
         match operation.call {
             Call::Copy if second => self.spliced_in(moment, offset, length),
@@ -233,12 +105,12 @@ impl Expected {
                     .faults
                     .min(new)
                     .min(u64::from(!moment.before.has(operation.get(Argument::Page))));
-                self.add(Counter::FaultRequests, moment.faults);
-                self.add(Counter::FaultMissPages, missed);
-                self.add(Counter::FaultReadaheadPages, new - missed);
+                self.figures.add(Counter::FaultRequests, moment.faults);
+                self.figures.add(Counter::FaultMissPages, missed);
+                self.figures.add(Counter::FaultReadaheadPages, new - missed);
             }
             Call::Madvise | Call::WillNeed | Call::Readahead => {
-                self.add(Counter::PrefetchPages, new);
+                self.figures.add(Counter::PrefetchPages, new);
                 self.came_ahead(moment.after.new_since(moment.before));
             }
             // The page that is cut, whose rest is zeroed.
@@ -254,8 +126,8 @@ impl Expected {
     /// Pages that an operation other than a read may have inserted: those of `new`, and up to `most` more that are gone
     /// again.
     fn passing(&mut self, new: u64, most: u64) {
-        self.between(Counter::WriteNewPages, 0, new + most);
-        self.between(Counter::EvictedOtherPages, 0, most);
+        self.figures.between(Counter::WriteNewPages, 0, new + most);
+        self.figures.between(Counter::EvictedOtherPages, 0, most);
         for ahead in self.ahead.iter_mut().filter(|ahead| **ahead == Ahead::Yes) {
             *ahead = Ahead::Maybe;
         }
@@ -277,9 +149,9 @@ impl Expected {
             (_, true) => {
                 self.direct_write(moment, length);
                 // Those of the others are not told from its own.
-                self.free(&[Counter::WriteNewPages]);
+                self.figures.free(&[Counter::WriteNewPages]);
                 // It drops pages that a read in flight beside it has just inserted.
-                self.between(Counter::ReadaheadPages, 0, PASSING);
+                self.figures.between(Counter::ReadaheadPages, 0, PASSING);
             }
             (Call::UringRead, _) => {
                 let bytes = |size: u64| offset..(offset + length).min(size).max(offset);
@@ -289,35 +161,40 @@ impl Expected {
                 );
                 let pages = |bytes: &Range<u64>| pages_of(bytes).end - pages_of(bytes).start;
                 let sure = u64::from(counted);
-                self.between(Counter::ReadRequests, sure, u64::from(!largest.is_empty()));
-                self.between(
+                self.figures
+                    .between(Counter::ReadRequests, sure, u64::from(!largest.is_empty()));
+                self.figures.between(
                     Counter::ReadRequestedPages,
                     sure * pages(&(offset..offset + got)),
                     pages(&largest),
                 );
-                self.between(
+                self.figures.between(
                     Counter::ReadRequestedBytes,
                     sure * (least.end - least.start).min(got),
                     largest.end - largest.start,
                 );
-                self.between(Counter::ReadUnservedPages, 0, most);
-                self.between(Counter::ReadUnservedBytes, 0, length - got);
-                self.between(Counter::ReadFailedRequests, 0, u64::from(!counted));
-                self.between(Counter::ReadHitPages, 0, most);
-                self.between(Counter::ReadMissedPages, 0, most);
-                self.between(Counter::ReadaheadHitPages, 0, most);
+                self.figures.between(Counter::ReadUnservedPages, 0, most);
+                self.figures
+                    .between(Counter::ReadUnservedBytes, 0, length - got);
+                self.figures
+                    .between(Counter::ReadFailedRequests, 0, u64::from(!counted));
+                self.figures.between(Counter::ReadHitPages, 0, most);
+                self.figures.between(Counter::ReadMissedPages, 0, most);
+                self.figures.between(Counter::ReadaheadHitPages, 0, most);
             }
             _ => {
                 let sure = u64::from(counted);
-                self.between(Counter::WriteRequests, sure, u64::from(length > 0));
-                self.add(Counter::WriteBytes, got);
-                self.between(Counter::WritePages, 0, most);
-                self.between(
+                self.figures
+                    .between(Counter::WriteRequests, sure, u64::from(length > 0));
+                self.figures.add(Counter::WriteBytes, got);
+                self.figures.between(Counter::WritePages, 0, most);
+                self.figures.between(
                     Counter::WriteUnservedBytes,
                     sure * (length - got),
                     length - got,
                 );
-                self.between(Counter::WriteFailedRequests, 0, u64::from(!counted));
+                self.figures
+                    .between(Counter::WriteFailedRequests, 0, u64::from(!counted));
             }
         }
         self.gaps(moment)
@@ -327,8 +204,9 @@ impl Expected {
     pub fn note_several(&mut self, moment: &Moment) {
         let new: Vec<u64> = moment.after.new_since(moment.before).collect();
         let gone = moment.before.new_since(moment.after).count() as u64;
-        self.between(Counter::ReadaheadPages, 0, new.len() as u64);
-        self.between(Counter::EvictedOtherPages, gone, gone);
+        self.figures
+            .between(Counter::ReadaheadPages, 0, new.len() as u64);
+        self.figures.between(Counter::EvictedOtherPages, gone, gone);
         self.passing(new.len() as u64, PASSING);
         for page in new {
             *self.ahead(page) = Ahead::Maybe;
@@ -338,7 +216,7 @@ impl Expected {
     fn gaps(&mut self, moment: &Moment) -> Vec<usize> {
         let met: Vec<usize> = met(moment).collect();
         for gap in &met {
-            self.free(OPEN[*gap].figures);
+            self.figures.free(OPEN[*gap].figures);
         }
         met
     }
@@ -360,13 +238,16 @@ impl Expected {
         let requested = pages.end - pages.start;
         let unserved = requested - (reached.end - reached.start);
         let size = bytes.end - bytes.start;
-        self.add(Counter::ReadRequests, 1);
+        self.figures.add(Counter::ReadRequests, 1);
         if matches!(moment.operation.call, Call::SendSocket | Call::Copy) && got < size {
             // The chunks that were begun are requested.
-            self.between(Counter::ReadRequestedPages, requested - unserved, requested);
-            self.between(Counter::ReadUnservedPages, 0, unserved);
-            self.between(Counter::ReadRequestedBytes, got, size);
-            self.between(Counter::ReadUnservedBytes, 0, size - got);
+            self.figures
+                .between(Counter::ReadRequestedPages, requested - unserved, requested);
+            self.figures
+                .between(Counter::ReadUnservedPages, 0, unserved);
+            self.figures.between(Counter::ReadRequestedBytes, got, size);
+            self.figures
+                .between(Counter::ReadUnservedBytes, 0, size - got);
             // Its last chunk was read as far as the pipe, and no further.
             for page in reached.end..pages.end.min(reached.end + CHUNK_PAGES) {
                 let ahead = self.ahead(page);
@@ -375,18 +256,19 @@ impl Expected {
                 }
             }
         } else {
-            self.add(Counter::ReadRequestedPages, requested);
-            self.add(Counter::ReadUnservedPages, unserved);
-            self.add(Counter::ReadRequestedBytes, size);
-            self.add(Counter::ReadUnservedBytes, size - got);
+            self.figures.add(Counter::ReadRequestedPages, requested);
+            self.figures.add(Counter::ReadUnservedPages, unserved);
+            self.figures.add(Counter::ReadRequestedBytes, size);
+            self.figures.add(Counter::ReadUnservedBytes, size - got);
         }
-        self.add(Counter::ReadFailedRequests, u64::from(got == 0));
+        self.figures
+            .add(Counter::ReadFailedRequests, u64::from(got == 0));
         let hits: Vec<u64> = reached
             .clone()
             .filter(|page| moment.before.has(*page))
             .collect();
-        self.add(Counter::ReadHitPages, hits.len() as u64);
-        self.add(
+        self.figures.add(Counter::ReadHitPages, hits.len() as u64);
+        self.figures.add(
             Counter::ReadMissedPages,
             reached.end - reached.start - hits.len() as u64,
         );
@@ -394,7 +276,8 @@ impl Expected {
             let ahead = std::mem::take(self.ahead(page));
             if moment.before.has(page) {
                 let (sure, most) = (ahead == Ahead::Yes, ahead != Ahead::No);
-                self.between(Counter::ReadaheadHitPages, sure.into(), most.into());
+                self.figures
+                    .between(Counter::ReadaheadHitPages, sure.into(), most.into());
             }
         }
         let ahead: Vec<u64> = (new.into_iter())
@@ -402,18 +285,21 @@ impl Expected {
             .collect();
         if moment.inside {
             // Some of them the copy may have written.
-            self.between(Counter::ReadaheadPages, 0, ahead.len() as u64);
-            self.free(&[Counter::ReadaheadHitPages]);
+            self.figures
+                .between(Counter::ReadaheadPages, 0, ahead.len() as u64);
+            self.figures.free(&[Counter::ReadaheadHitPages]);
         } else {
-            self.add(Counter::ReadaheadPages, ahead.len() as u64);
+            self.figures
+                .add(Counter::ReadaheadPages, ahead.len() as u64);
             self.came_ahead(ahead);
         }
         if moment.operation.call == Call::DontCache {
             // Pages that it inserted are gone again, those around it too.
             let here = |page: &u64| moment.after.has(*page);
             let dropped = reached.filter(|page| !moment.before.has(*page) && !here(page));
-            self.between(Counter::EvictedOtherPages, dropped.count() as u64, u64::MAX);
-            self.free(&[Counter::ReadaheadPages]);
+            self.figures
+                .between(Counter::EvictedOtherPages, dropped.count() as u64, u64::MAX);
+            self.figures.free(&[Counter::ReadaheadPages]);
         }
     }
 
@@ -430,19 +316,20 @@ impl Expected {
         };
         if got == 0 {
             // It may have been refused before it reached the file.
-            self.between(Counter::WriteRequests, 0, 1);
-            self.between(Counter::WriteFailedRequests, 0, 1);
-            self.between(Counter::WriteUnservedBytes, 0, length);
+            self.figures.between(Counter::WriteRequests, 0, 1);
+            self.figures.between(Counter::WriteFailedRequests, 0, 1);
+            self.figures.between(Counter::WriteUnservedBytes, 0, length);
         } else {
-            self.add(Counter::WriteRequests, 1);
-            self.add(Counter::WriteBytes, got);
-            self.add(Counter::WritePages, pages(offset..offset + got));
-            self.add(Counter::WriteUnservedBytes, length - got);
+            self.figures.add(Counter::WriteRequests, 1);
+            self.figures.add(Counter::WriteBytes, got);
+            self.figures
+                .add(Counter::WritePages, pages(offset..offset + got));
+            self.figures.add(Counter::WriteUnservedBytes, length - got);
         }
         if moment.inside {
-            self.between(Counter::WriteNewPages, 0, new);
+            self.figures.between(Counter::WriteNewPages, 0, new);
         } else if got == length && moment.kind != FileSystem::Ext4Tiny {
-            self.add(Counter::WriteNewPages, new);
+            self.figures.add(Counter::WriteNewPages, new);
         } else {
             // Pages that it inserted behind its end can be gone again; so can those of a first attempt that found no
             // space.
@@ -453,7 +340,7 @@ impl Expected {
     /// Writes by splice(2) from a pipe and copy_file_range(2), whose pieces are writes of their own.
     fn spliced_in(&mut self, moment: &Moment, offset: u64, length: u64) {
         self.write(moment, offset, length);
-        self.free(&[
+        self.figures.free(&[
             Counter::WriteRequests,
             Counter::WritePages,
             Counter::WriteUnservedBytes,
@@ -466,12 +353,13 @@ impl Expected {
         if length == 0 || offset >= moment.before.size {
             return;
         }
-        self.add(Counter::DirectReadBytes, got);
+        self.figures.add(Counter::DirectReadBytes, got);
         if got > 0 {
-            self.add(Counter::DirectReadRequests, 1);
+            self.figures.add(Counter::DirectReadRequests, 1);
         } else {
-            self.between(Counter::DirectReadRequests, 0, 1);
-            self.between(Counter::DirectReadFailedRequests, 0, 1);
+            self.figures.between(Counter::DirectReadRequests, 0, 1);
+            self.figures
+                .between(Counter::DirectReadFailedRequests, 0, 1);
         }
     }
 
@@ -480,54 +368,52 @@ impl Expected {
         if length == 0 {
             return;
         }
-        self.add(Counter::DirectWriteBytes, got);
+        self.figures.add(Counter::DirectWriteBytes, got);
         if got > 0 {
-            self.add(Counter::DirectWriteRequests, 1);
-            self.add(Counter::WriteNewPages, moment.new_pages());
+            self.figures.add(Counter::DirectWriteRequests, 1);
+            self.figures.add(Counter::WriteNewPages, moment.new_pages());
         } else {
             self.passing(moment.new_pages(), PASSING);
-            self.between(Counter::DirectWriteRequests, 0, 1);
-            self.between(Counter::DirectWriteFailedRequests, 0, 1);
+            self.figures.between(Counter::DirectWriteRequests, 0, 1);
+            self.figures
+                .between(Counter::DirectWriteFailedRequests, 0, 1);
         }
     }
 
+    /// Frees the figures of a read whose result a later one hides.
+    pub fn hide_results(&mut self) {
+        self.figures.free(OF_RESULTS);
+    }
+
     /// The wrong figures among a file's counters. `came`: its residency at the end less that at the beginning.
-    pub fn compare(&self, file: usize, ledger: &Ledger, came: i64) -> Vec<Difference> {
-        let mut differences = Vec::new();
-        for counter in COMPARED {
-            // A figure that says that it is inexact, or not known, is no lie.
-            let Some(counted) = ledger.get(counter).exact() else {
-                continue;
-            };
-            let expected = self.bounds.get(&counter).copied().unwrap_or_default();
-            if !(expected.0..=expected.1).contains(&counted) {
-                differences.push(Difference {
-                    file,
-                    what: counter.id(),
-                    expected,
-                    counted,
-                });
-            }
-        }
-        let gone = ledger[Counter::EvictedOtherPages] + ledger[Counter::EvictedReclaimPages];
-        let inserted = ledger.inserted_pages().known().unwrap_or(u64::MAX);
-        let must = u64::try_from(came + gone as i64).unwrap_or(0);
-        if inserted != must {
-            differences.push(Difference {
-                file,
-                what: "inserted pages, by residency and evictions",
-                expected: (must, must),
-                counted: inserted,
-            });
-        }
-        if contradicts_itself(ledger) {
-            differences.push(Difference {
-                file,
-                what: "rows that contradict themselves",
-                expected: (0, 0),
-                counted: 1,
-            });
-        }
+    pub fn compare(
+        &self,
+        of: &str,
+        ledger: &Ledger,
+        came: i64,
+        tally: &mut Tally,
+    ) -> Vec<Difference> {
+        let mut differences = self.figures.compare(of, ledger, &COMPARED, tally);
+        differences.extend(conserved(of, ledger, came, 0));
+        differences.extend(contradiction(of, ledger));
         differences
     }
+}
+
+/// Whether the pages that a file's row says were inserted are not those that came and went, and `slack` more at most.
+pub fn conserved(of: &str, ledger: &Ledger, came: i64, slack: u64) -> Option<Difference> {
+    let gone = ledger[Counter::EvictedOtherPages] + ledger[Counter::EvictedReclaimPages];
+    let inserted = ledger.inserted_pages().known().unwrap_or(u64::MAX);
+    let must = u64::try_from(came + gone as i64).unwrap_or(0);
+    let what = "inserted pages, by residency and evictions";
+    Difference::find(of, what, (must, must + slack), inserted)
+}
+
+/// The name of that invariant.
+pub const CONTRADICTION: &str = "rows that contradict themselves";
+
+/// Whether hits, misses and unserved pages of a row are not the requested ones.
+pub fn contradiction(of: &str, ledger: &Ledger) -> Option<Difference> {
+    let found = u64::from(contradicts_itself(ledger));
+    Difference::find(of, CONTRADICTION, (0, 0), found)
 }

@@ -1,26 +1,45 @@
 //! Differential fuzzer: random I/O programs, what the probe counts of them, and what the kernel says by other means.
 //!
-//! Each program is run by this process, which the probe watches. Around each operation cachestat(2) tells which pages
-//! of its files are in the cache; with the operation's result that says what must be counted.
+//! The probe watches this process and those that it starts. There are three kinds of programs:
+//! - `alone`: one thread of this process. Around each operation cachestat(2) tells which pages of its files are in the
+//!   cache; with the operation's result that says what must be counted, to the page.
+//! - `together`: several threads and processes that begin at once, on shared and on own files. Exact are the bytes and
+//!   pages that the calls requested and returned, per process and file, the change of residency, and the accounts in
+//!   /proc and of the device; not which task inserted a page.
+//! - `within`: the same in a memory group so small that their pages are reclaimed.
 //!
 //! `CACHEWISE_FUZZ_SECONDS` bounds the time (60), `CACHEWISE_FUZZ_SEED` names the programs,
 //! `CACHEWISE_FUZZ_PROGRAM=FILE` runs the program in a file instead. A program that fails is shortened as long as it
 //! fails the same way, and printed. Without root nothing is run, and one line says so.
 //!
 //! # Layout
-//! - `program`: programs as text; `generate`: random ones; `shrink`: short ones.
-//! - `task`: how an operation is done; `watch`: what is seen of a file.
-//! - `expect`: what must be counted; `stand`: runs a program and compares.
+//! - `program` and `call`: programs as text; `generate`: random ones; `shrink`: short ones.
+//! - `task` and `ring`: how an operation is done; `worker`: a process of several tasks.
+//! - `watch`: what is seen of a file; `account`: what the kernel has of a task and of a device; `group`: memory groups.
+//! - `moment`, `expect` and `open`: what must be counted of one thread; `request` and `sums`: of several; `bounds`: how it is compared.
+//! - `stand`: the probe and the file systems; `alone` and `together` run a program on it; `statistics`: of a whole run.
 //! - `kit`, shared with the other tests: file systems, cachestat(2), memory that ends.
 
+mod account;
+mod alone;
+mod bounds;
+mod call;
 mod expect;
 mod generate;
+mod group;
+mod moment;
 mod open;
 mod program;
+mod request;
+mod ring;
 mod shrink;
 mod stand;
+mod statistics;
+mod sums;
 mod task;
+mod together;
 mod watch;
+mod worker;
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -32,14 +51,24 @@ use std::time::{Duration, Instant};
 use kit::{image, libaio, needs, oracle, partial, problem, random, reader};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use problem::{Context, Problem, Result};
-use program::Program;
+use program::{Kind, Program};
 use random::Random;
 use stand::Stand;
+use statistics::Sums;
 
 /// Failures to shorten and show before the run ends.
 const FAILURES: usize = 12;
 
+/// How often a candidate of several tasks is run while it does not fail.
+const RACES: usize = 4;
+
+/// How often a shortened program is run again, to say how often it fails.
+const AGAIN: u32 = 10;
+
 fn main() -> ExitCode {
+    if let Some(code) = worker::be_a_worker() {
+        return code;
+    }
     let mut arguments = Arguments::from_args();
     // The probe counts by process.
     arguments.test_threads = Some(1);
@@ -73,7 +102,7 @@ fn main() -> ExitCode {
 fn round_trip() -> Result<()> {
     for number in 0..500 {
         let place = generate::PLACES[number as usize % generate::PLACES.len()];
-        let program = generate::program(place, &mut random_of(1, number));
+        let program = generate::program(place, true, &mut random_of(1, number));
         let parsed = Program::parse(&program.to_string())?;
         if parsed != program {
             return Err(Problem::new(format!("{program}is parsed as\n{parsed}")));
@@ -97,7 +126,7 @@ fn setting(name: &str, default: u64) -> Result<u64> {
 const SEED: u64 = 20;
 
 /// How a program fails: by these figures.
-fn signature(differences: &[expect::Difference]) -> BTreeSet<&'static str> {
+fn signature(differences: &[bounds::Difference]) -> BTreeSet<&'static str> {
     differences.iter().map(|one| one.what).collect()
 }
 
@@ -117,40 +146,32 @@ fn fuzz() -> std::result::Result<(), Failed> {
     let seconds = setting("CACHEWISE_FUZZ_SECONDS", 60)?;
     println!("\nfuzz: seed {seed}, {seconds} s");
     let end = Instant::now() + Duration::from_secs(seconds);
-    let (mut programs, mut operations, mut repeats) = (0, 0, 0);
-    let mut met = [0; open::OPEN.len()];
+    let mut sums = Sums::default();
     let mut failures: Vec<String> = Vec::new();
     let mut known = BTreeSet::new();
-    while Instant::now() < end && failures.len() < FAILURES {
-        let mut random = random_of(seed, programs);
-        let place = places[(programs % places.len() as u64) as usize];
-        let program = generate::program(place, &mut random);
+    for number in 0.. {
+        if Instant::now() >= end || failures.len() >= FAILURES {
+            break;
+        }
+        let mut random = random_of(seed, number);
+        let place = places[(number % places.len() as u64) as usize];
+        let program = generate::program(place, stand.has_group(), &mut random);
         let verdict = stand
             .run(&program)
-            .map_err(|problem| format!("program {programs}: {problem}\n{program}"))?;
-        programs += 1;
-        operations += program.operations.len();
-        repeats += verdict.repeats;
-        for (sum, times) in met.iter_mut().zip(verdict.met) {
-            *sum += times;
+            .map_err(|problem| format!("program {number}: {problem}\n{program}"))?;
+        sums.add(&program, &verdict);
+        for row in &verdict.contradictions {
+            println!("fuzz: program {number}: a row contradicts itself: {row}");
         }
         if !verdict.differences.is_empty() {
             let wrong = signature(&verdict.differences);
-            if known.insert((place.name(), wrong.clone())) {
-                failures.push(report(&mut stand, program, programs - 1, &wrong, &verdict));
+            if known.insert((place.name(), program.kind.number(), wrong.clone())) {
+                failures.push(report(&mut stand, program, number, &wrong, &verdict));
             }
         }
     }
-    for (gap, times) in open::OPEN.iter().zip(met).filter(|(_, times)| *times > 0) {
-        println!(
-            "fuzz: not compared {times} times: {}: {}",
-            gap.name, gap.reason
-        );
-    }
-    println!(
-        "fuzz: seed {seed}, {programs} programs, {operations} operations, {repeats} repeated, {} failures",
-        failures.len()
-    );
+    sums.print(seed, failures.len());
+    failures.extend(sums.too_many_marked());
     if failures.is_empty() {
         Ok(())
     } else {
@@ -166,31 +187,46 @@ fn report(
     wrong: &BTreeSet<&'static str>,
     verdict: &stand::Verdict,
 ) -> String {
-    let lines = |differences: &[expect::Difference]| -> String {
+    let lines = |differences: &[bounds::Difference]| -> String {
         differences
             .iter()
             .map(|one| format!("    {one}\n"))
             .collect()
     };
+    // Where tasks race, one run proves little.
+    let runs = match program.kind {
+        Kind::Alone => 1,
+        _ => RACES,
+    };
     let mut last = None;
     let short = shrink::shrink(program.clone(), |candidate| {
-        let Ok(verdict) = stand.run(candidate) else {
-            return false;
-        };
-        let same = !signature(&verdict.differences).is_disjoint(wrong);
-        if same {
-            last = Some(verdict.differences);
+        for _ in 0..runs {
+            let Ok(verdict) = stand.run(candidate) else {
+                return false;
+            };
+            if !signature(&verdict.differences).is_disjoint(wrong) {
+                last = Some(verdict);
+                return true;
+            }
         }
-        same
+        false
     });
-    let (short, differences) = match last {
-        Some(differences) => (short, lines(&differences)),
-        None => (
-            program,
-            format!("{}    (once)\n", lines(&verdict.differences)),
-        ),
-    };
-    format!("program {number}:\n{short}{differences}")
+    let short = if last.is_some() { short } else { program };
+    let stand::Verdict {
+        differences,
+        counted,
+        ..
+    } = last.as_ref().unwrap_or(verdict);
+    let mut failed = 0;
+    for _ in 0..AGAIN {
+        let verdict = stand.run(&short);
+        failed += u32::from(verdict.is_ok_and(|one| !one.differences.is_empty()));
+    }
+    let rows: String = counted.iter().map(|row| format!("    # {row}\n")).collect();
+    format!(
+        "program {number}, failed {failed} of {AGAIN} times when run again:\n{short}{}{rows}",
+        lines(differences)
+    )
 }
 
 /// Runs the program in a file: once, or for the time that is set, until it fails.

@@ -2,10 +2,10 @@
 
 use cachewise_model::Counter;
 
-use crate::expect::Moment;
+use crate::call::{Argument, Call};
 use crate::image::FileSystem;
+use crate::moment::Moment;
 use crate::oracle::pages_of;
-use crate::program::{Argument, Call};
 
 /// A documented gap.
 #[derive(Debug)]
@@ -22,8 +22,22 @@ pub struct Gap {
     applies: fn(&Moment) -> bool,
 }
 
+/// Bytes of the smallest huge page: those of a page table full of pages.
+pub const HUGE_BYTES: u64 = 2 << 20;
+
 /// All of them.
-pub const OPEN: [Gap; 12] = [
+pub const OPEN: [Gap; 13] = [
+    Gap {
+        name: "a fault that maps a huge page",
+        reason: "the kernel has no event for it",
+        figures: &[Counter::FaultRequests],
+        hides: false,
+        applies: |moment| {
+            moment.operation.call == Call::Touch
+                && moment.before.size >= HUGE_BYTES
+                && moment.before.has(moment.operation.get(Argument::Page))
+        },
+    },
     Gap {
         name: "reads by libaio on xfs with blocks larger than a page",
         reason: "the kernel rounds the end of a request up to its last folio, and so it is found by no request",
@@ -211,10 +225,7 @@ pub const OPEN: [Gap; 12] = [
             Counter::DirectWriteFailedRequests,
         ],
         hides: false,
-        applies: |moment| {
-            matches!(moment.kind, FileSystem::Btrfs | FileSystem::Ext4Inline)
-                && moment.operation.is_direct()
-        },
+        applies: |moment| !moment.kind.bypasses_cache() && moment.operation.is_direct(),
     },
     Gap {
         name: "splice into a file, and copy_file_range that ends short",

@@ -1,177 +1,25 @@
-//! Programs of the fuzzer: a place, some files, and operations, one a line, that can be printed and parsed.
+//! Programs of the fuzzer: a file system, files, tasks and their operations, one a line, that can be printed and parsed.
 //!
 //! ```text
 //! on xfs
+//! run together 0 0 1
 //! file 300000 cold
+//! task 0
 //! pread 0 4096 100000
+//! task 1
 //! pwrite 0 8192 100
+//! task 2
+//! fsync 0
 //! ```
-//! Files are numbered in the order of their lines. One thread does the operations in their order. `#` begins a remark.
+//! Files and tasks are numbered in the order of their lines. `run` has the kind and, for each task, the number of its
+//! process: here tasks 0 and 1 are threads of one process, and task 2 is in another. `run alone` is one thread, also
+//! without that line; `run within 2097152 0 1` runs two processes in a memory group of 2 MiB. A task does its
+//! operations in their order. `#` begins a remark.
 
 use std::fmt;
 
-use crate::partial::HALF_BYTES;
+use crate::call::{Call, Operation};
 use crate::problem::{Problem, Result};
-use crate::task::flags;
-
-/// The kinds of arguments, for making and shrinking them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Argument {
-    /// Number of a file.
-    File,
-    /// Byte in a file.
-    Offset,
-    /// Bytes of a request.
-    Length,
-    /// Bytes of the request for which there is memory, or room.
-    Good,
-    /// Pieces of memory.
-    Pieces,
-    /// Number of a page of a file.
-    Page,
-    /// Bits, see [`crate::task`].
-    Flags,
-    /// Size of a file.
-    Size,
-}
-
-macro_rules! calls {
-    ($($variant:ident $name:literal [$($argument:ident)*] $help:literal;)+) => {
-        /// An operation's kind.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Call {
-            $(#[doc = $help] $variant,)+
-        }
-
-        impl Call {
-            /// All of them.
-            pub const ALL: &'static [Call] = &[$(Call::$variant),+];
-
-            /// The word in a program's text.
-            pub fn name(self) -> &'static str {
-                match self { $(Call::$variant => $name,)+ }
-            }
-
-            /// The arguments that follow it.
-            pub fn arguments(self) -> &'static [Argument] {
-                match self { $(Call::$variant => &[$(Argument::$argument),*],)+ }
-            }
-        }
-    };
-}
-
-calls! {
-    Read "read" [File Offset Length] "lseek(2) and read(2).";
-    Pread "pread" [File Offset Length] "pread(2).";
-    Preadv "preadv" [File Offset Length Pieces] "preadv(2) into pieces of equal length, together `Length`.";
-    NoWait "preadv2-nowait" [File Offset Length] "preadv2(2) with RWF_NOWAIT.";
-    DontCache "preadv2-dontcache" [File Offset Length] "preadv2(2) with RWF_DONTCACHE.";
-    BadRead "pread-bad" [File Offset Length Good] "pread(2) into memory that ends after `Good` bytes.";
-    Sendfile "sendfile" [File Offset Length] "sendfile(2) to /dev/null.";
-    SendSocket "sendfile-socket" [File Offset Length] "sendfile(2) to a socket that nothing is read from.";
-    Splice "splice" [File Offset Length] "splice(2) into a pipe.";
-    Write "write" [File Offset Length] "lseek(2) and write(2).";
-    Pwrite "pwrite" [File Offset Length] "pwrite(2).";
-    Pwritev "pwritev" [File Offset Length Pieces] "pwritev(2) from pieces of memory that was not touched before.";
-    Append "append" [File Length] "write(2) with O_APPEND.";
-    BadWrite "pwrite-bad" [File Offset Length Good] "pwrite(2) from memory that ends after `Good` bytes.";
-    LimitedWrite "pwrite-limited" [File Offset Length Good] "pwrite(2) with RLIMIT_FSIZE `Good` bytes behind its offset.";
-    SpliceIn "splice-in" [File Offset Length] "splice(2) from a pipe into the file.";
-    Copy "copy" [File Offset Length File Offset] "copy_file_range(2), from the first file into the second.";
-    Touch "touch" [File Page] "Reads a byte of a page of a new mapping.";
-    Store "store" [File Page] "Writes a byte of a page of a new, shared mapping.";
-    Madvise "madvise" [File Offset Length] "madvise(2) WILLNEED on a new mapping.";
-    WillNeed "fadvise-willneed" [File Offset Length] "posix_fadvise(2) WILLNEED.";
-    DontNeed "fadvise-dontneed" [File Offset Length] "posix_fadvise(2) DONTNEED.";
-    Random "fadvise-random" [File] "posix_fadvise(2) RANDOM: no readahead from here on.";
-    Normal "fadvise-normal" [File] "posix_fadvise(2) NORMAL.";
-    Readahead "readahead" [File Offset Length] "readahead(2).";
-    DirectRead "direct-read" [File Offset Length] "pread(2) with O_DIRECT.";
-    DirectWrite "direct-write" [File Offset Length] "pwrite(2) with O_DIRECT.";
-    AioRead "aio-read" [File Offset Length] "io_submit(2) of a read.";
-    AioWrite "aio-write" [File Offset Length] "io_submit(2) of a write.";
-    UringRead "uring-read" [File Offset Length Flags] "An io_uring read, put in the queue.";
-    UringWrite "uring-write" [File Offset Length Flags] "An io_uring write, put in the queue.";
-    UringEnter "uring-enter" [] "Submits the queue and waits for all of it.";
-    Truncate "truncate" [File Size] "ftruncate(2).";
-    Punch "punch" [File Offset Length] "fallocate(2) PUNCH_HOLE.";
-    Allocate "allocate" [File Offset Length] "fallocate(2), the size kept.";
-    Fsync "fsync" [File] "fsync(2).";
-    Unlink "unlink" [File] "unlink(2): the file stays open.";
-    Rename "rename" [File] "rename(2).";
-    Fill "fill" [Size] "Fills the file system but for so many bytes.";
-}
-
-impl Call {
-    /// Whether it reads through the cache.
-    pub fn is_read(self) -> bool {
-        matches!(
-            self,
-            Call::Read
-                | Call::Pread
-                | Call::Preadv
-                | Call::NoWait
-                | Call::DontCache
-                | Call::BadRead
-                | Call::Sendfile
-                | Call::SendSocket
-                | Call::Splice
-                | Call::AioRead
-                | Call::Copy
-        )
-    }
-}
-
-/// One operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operation {
-    /// Its kind.
-    pub call: Call,
-    /// Their number is that of [`Call::arguments`].
-    pub numbers: Vec<u64>,
-}
-
-impl Operation {
-    /// The first argument of a kind; 0 if it has none.
-    pub fn get(&self, wanted: Argument) -> u64 {
-        self.all(wanted).next().unwrap_or(0)
-    }
-
-    /// The arguments of a kind.
-    pub fn all(&self, wanted: Argument) -> impl Iterator<Item = u64> {
-        let arguments = self.call.arguments().iter().zip(&self.numbers);
-        arguments.filter_map(move |(argument, number)| (*argument == wanted).then_some(*number))
-    }
-
-    /// The bytes that it asks for: no more than a task has memory for.
-    pub fn length(&self) -> u64 {
-        let most = match self.call {
-            Call::UringRead | Call::UringWrite => crate::task::SLOT_BYTES,
-            _ => HALF_BYTES,
-        };
-        self.get(Argument::Length).min(most)
-    }
-
-    /// With O_DIRECT.
-    pub fn is_direct(&self) -> bool {
-        matches!(self.call, Call::DirectRead | Call::DirectWrite)
-            || self.get(Argument::Flags) & flags::DIRECT != 0
-    }
-
-    /// The files that it works on, by their numbers.
-    pub fn files(&self) -> impl Iterator<Item = usize> {
-        self.all(Argument::File).map(|number| number as usize)
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.call.name())?;
-        self.numbers
-            .iter()
-            .try_for_each(|number| write!(formatter, " {number}"))
-    }
-}
 
 /// How a file is when the program begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,15 +54,58 @@ pub struct Made {
     pub initial: Initial,
 }
 
+impl Made {
+    /// Whether its pages are read from storage.
+    pub fn is_on_disk(self) -> bool {
+        self.initial != Initial::Hole
+    }
+}
+
+/// How the tasks of a program run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One thread: each operation is compared.
+    Alone,
+    /// Several threads and processes at once: sums are compared.
+    Together,
+    /// The same in a memory group with a limit in bytes.
+    Within(u64),
+}
+
+impl Kind {
+    /// The names, in the order of [`Kind::number`].
+    pub const NAMES: [&'static str; 3] = ["alone", "together", "within"];
+
+    /// The kind's place in [`Kind::NAMES`].
+    pub fn number(self) -> usize {
+        match self {
+            Kind::Alone => 0,
+            Kind::Together => 1,
+            Kind::Within(_) => 2,
+        }
+    }
+}
+
+/// A task of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// The number of its process; tasks of one process are threads.
+    pub process: u64,
+    /// Its operations.
+    pub operations: Vec<Operation>,
+}
+
 /// A program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The name of the place that it runs on.
+    /// The name of the file system that it runs on.
     pub place: String,
+    /// How it runs.
+    pub kind: Kind,
     /// Its files.
     pub files: Vec<Made>,
-    /// Its operations.
-    pub operations: Vec<Operation>,
+    /// Its tasks, at least one.
+    pub tasks: Vec<Sequence>,
 }
 
 impl Program {
@@ -222,9 +113,11 @@ impl Program {
     pub fn parse(text: &str) -> Result<Program> {
         let mut program = Program {
             place: String::new(),
+            kind: Kind::Alone,
             files: Vec::new(),
-            operations: Vec::new(),
+            tasks: vec![Sequence::default()],
         };
+        let mut task = 0;
         for (at, line) in text.lines().enumerate() {
             let words: Vec<&str> = line
                 .split('#')
@@ -234,13 +127,13 @@ impl Program {
                 .collect();
             if let [head, rest @ ..] = words.as_slice() {
                 program
-                    .line(head, rest)
+                    .line(head, rest, &mut task)
                     .ok_or_else(|| Problem::new(format!("line {} is none: {line}", at + 1)))?;
             }
         }
         let files = program.files.len();
         let known = |operation: &Operation| operation.files().all(|file| file < files);
-        if program.place.is_empty() || !program.operations.iter().all(known) {
+        if program.place.is_empty() || !program.operations().all(known) {
             return Err(Problem::new(
                 "a program names its place and all its files first",
             ));
@@ -248,35 +141,92 @@ impl Program {
         Ok(program)
     }
 
-    fn line(&mut self, head: &str, rest: &[&str]) -> Option<()> {
+    fn line(&mut self, head: &str, rest: &[&str], task: &mut usize) -> Option<()> {
+        let number = |text: &str| text.parse::<u64>().ok();
         match (head, rest) {
             ("on", [place]) => self.place = (*place).to_owned(),
             ("file", [bytes, initial]) => self.files.push(Made {
-                bytes: bytes.parse().ok()?,
+                bytes: number(bytes)?,
                 initial: Initial::ALL
                     .into_iter()
                     .find(|one| one.name() == *initial)?,
             }),
+            ("run", ["alone"]) => self.kind = Kind::Alone,
+            ("run", ["together", processes @ ..]) => self.run(Kind::Together, processes)?,
+            ("run", ["within", bytes, processes @ ..]) => {
+                self.run(Kind::Within(number(bytes)?), processes)?;
+            }
+            ("task", [task_number]) => {
+                *task = number(task_number)? as usize;
+                self.tasks.get(*task)?;
+            }
             _ => {
                 let call = *Call::ALL.iter().find(|call| call.name() == head)?;
-                let numbers: Option<Vec<u64>> =
-                    rest.iter().map(|number| number.parse().ok()).collect();
+                let numbers: Option<Vec<u64>> = rest.iter().map(|text| number(text)).collect();
                 let numbers = numbers.filter(|all| all.len() == call.arguments().len())?;
-                self.operations.push(Operation { call, numbers });
+                let task = self.tasks.get_mut(*task)?;
+                task.operations.push(Operation { call, numbers });
             }
         }
         Some(())
+    }
+
+    /// Takes the line that names kind and tasks; `None`: it names no task, or operations came before it.
+    fn run(&mut self, kind: Kind, processes: &[&str]) -> Option<()> {
+        if processes.is_empty() || self.operations().next().is_some() {
+            return None;
+        }
+        let tasks = processes.iter().map(|process| {
+            let process = process.parse().ok()?;
+            let operations = Vec::new();
+            Some(Sequence {
+                process,
+                operations,
+            })
+        });
+        self.tasks = tasks.collect::<Option<_>>()?;
+        self.kind = kind;
+        Some(())
+    }
+
+    /// The operations of all tasks.
+    pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.tasks.iter().flat_map(|task| &task.operations)
+    }
+
+    /// The numbers of its processes, each once.
+    pub fn processes(&self) -> Vec<u64> {
+        let mut processes: Vec<u64> = self.tasks.iter().map(|task| task.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        processes
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "on {}", self.place)?;
+        write!(formatter, "run {}", Kind::NAMES[self.kind.number()])?;
+        if let Kind::Within(bytes) = self.kind {
+            write!(formatter, " {bytes}")?;
+        }
+        if self.kind != Kind::Alone {
+            for task in &self.tasks {
+                write!(formatter, " {}", task.process)?;
+            }
+        }
+        writeln!(formatter)?;
         for file in &self.files {
             writeln!(formatter, "file {} {}", file.bytes, file.initial.name())?;
         }
-        self.operations
-            .iter()
-            .try_for_each(|operation| writeln!(formatter, "{operation}"))
+        for (number, task) in self.tasks.iter().enumerate() {
+            if self.kind != Kind::Alone {
+                writeln!(formatter, "task {number}")?;
+            }
+            task.operations
+                .iter()
+                .try_for_each(|operation| writeln!(formatter, "{operation}"))?;
+        }
+        Ok(())
     }
 }

@@ -1,24 +1,33 @@
-//! Where programs run: one probe on this process, and a file system of each kind.
+//! Where programs run: one probe on this process, a file system of each kind, and a memory group.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::PathBuf;
 
 use cachewise_model::{Counter, Ledger};
 use cachewise_probe::{Detail, Options, Probe, Scope, Snapshot};
 
-use crate::expect::{Difference, Expected, Moment};
+use crate::account::Disk;
+use crate::bounds::{Difference, Tally};
+use crate::expect::{CONTRADICTION, contradiction};
+use crate::group::Group;
 use crate::image::{FileSystem, Mounted, NotMounted, Workshop};
-use crate::open::{OF_RESULTS, OPEN};
-use crate::oracle::{Taken, faults};
+use crate::open::OPEN;
 use crate::problem::{Context, Problem, Result};
-use crate::program::{Argument, Call, Operation, Program};
-use crate::task::{RING_ENTRIES, Task};
-use crate::watch::{Seen, Watched};
+use crate::program::{Kind, Program};
+use crate::{alone, together};
 
 /// How often a program is run again because the machine reclaimed pages of its files: then nothing tells what its
 /// reads found. Only what the kernel itself reports as reclaimed is a reason.
 const REPEATS: usize = 11;
+
+/// How often in a row a program may lose events, which the probe itself reports: once more and it fails.
+const LOSSES: usize = 4;
+
+/// How often a program is run again of which a row contradicts itself.
+const CONTRADICTIONS: usize = 5;
+
+/// Rows of the probe's table above which a new probe is attached. A snapshot has all rows since the start.
+const MOST_ROWS: usize = 4096;
 
 /// The result of a program.
 #[derive(Debug, Default)]
@@ -31,35 +40,81 @@ pub struct Verdict {
     pub met: [usize; OPEN.len()],
     /// The counters of each file, in words.
     pub counted: Vec<String>,
+    /// Rows that contradict themselves, which reports mark, in words.
+    pub contradictions: Vec<String>,
+    /// Pages of a program of several tasks that were reclaimed while it ran.
+    pub reclaimed: u64,
+    /// Comparisons made, and not made because the figure is marked.
+    pub tally: Tally,
+}
+
+/// How a run of a program ended.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It was compared.
+    Done(Box<Verdict>),
+    /// The machine reclaimed pages of its files.
+    Reclaimed,
+    /// The probe says that it lost events.
+    Lost,
+    /// The kernel killed one of its processes because its memory group was full.
+    Killed,
 }
 
 /// See the module. Fields are dropped in this order: mounts before the directory that they are in.
 pub struct Stand {
-    probe: Probe,
-    mounted: HashMap<FileSystem, Mounted>,
+    probe: Option<Probe>,
+    rows: usize,
+    mounted: HashMap<FileSystem, (Mounted, Option<Disk>)>,
+    group: Option<Group>,
     workshop: Workshop,
     made: u64,
 }
 
 impl Stand {
-    /// Attaches the probe.
+    /// Makes it, without a file system.
     pub fn set_up() -> Result<Self> {
-        let workshop = Workshop::open("fuzz")?;
-        let options = Options::new(Scope::Process(std::process::id()), Detail::Rows);
-        let probe = Probe::attach(&options).context("attach the probe")?;
+        let group = match Group::new()? {
+            Ok(group) => Some(group),
+            Err(reason) => {
+                println!("\nskipped: fuzz within a memory group: {reason}");
+                None
+            }
+        };
         Ok(Stand {
-            probe,
+            probe: None,
+            rows: 0,
             mounted: HashMap::new(),
-            workshop,
+            group,
+            workshop: Workshop::open("fuzz")?,
             made: 0,
         })
+    }
+
+    /// Whether programs can run in a memory group.
+    pub fn has_group(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Sets the limit of the memory group; gives its directory and its number.
+    pub fn group(&self, limit: u64) -> Result<(PathBuf, u32)> {
+        let group = self.group.as_ref();
+        let group = group.ok_or_else(|| Problem::new("there is no memory group here"))?;
+        group.limit(limit)?;
+        Ok((group.path().clone(), group.id()?))
     }
 
     /// Mounts a file system; what this machine lacks is a reason to leave it out.
     pub fn mount(&mut self, kind: FileSystem) -> Result<Option<String>> {
         match self.workshop.mount(kind) {
             Ok(mounted) => {
-                self.mounted.insert(kind, mounted);
+                let disk = Disk::below(mounted.directory())?;
+                if disk.is_none() {
+                    println!(
+                        "\nskipped: fuzz: bytes read from the device of {kind}: no account of it"
+                    );
+                }
+                self.mounted.insert(kind, (mounted, disk));
                 Ok(None)
             }
             Err(NotMounted::Missing(reason)) => Ok(Some(reason)),
@@ -69,121 +124,116 @@ impl Stand {
 
     /// Runs a program and compares.
     pub fn run(&mut self, program: &Program) -> Result<Verdict> {
+        self.run_once(program, true)
+    }
+
+    /// Runs a program again whose rows contradict themselves: reports mark these rows, but a program that repeats it is
+    /// wrong.
+    fn contradict_again(&mut self, program: &Program, verdict: &mut Verdict) -> Result<()> {
+        for _ in 0..CONTRADICTIONS {
+            if verdict.contradictions.is_empty() {
+                return Ok(());
+            }
+            let again = self.run_once(program, false)?;
+            if !again.contradictions.is_empty() {
+                let (of, what) = ("program", "runs with rows that contradict themselves");
+                verdict.find(of, what, (0, 1), 2);
+                verdict.counted.extend(again.counted);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn run_once(&mut self, program: &Program, is_first: bool) -> Result<Verdict> {
+        let mut losses = 0;
         for repeats in 0..=REPEATS {
+            self.renew()?;
             self.made += 1;
             let directory = self.directory(program)?;
             std::fs::create_dir(&directory).context("make a directory for the program")?;
-            let ran = self.attempt(program, &directory);
+            let ran = match program.kind {
+                Kind::Alone => alone::attempt(self, program, &directory),
+                _ => together::attempt(self, program, &directory),
+            };
             std::fs::remove_dir_all(&directory).context("remove the program's directory")?;
-            if let Some(verdict) = ran? {
-                return Ok(Verdict { repeats, ..verdict });
+            match ran? {
+                Attempt::Done(verdict) => {
+                    let mut verdict = Verdict {
+                        repeats,
+                        ..*verdict
+                    };
+                    if is_first && verdict.differences.is_empty() {
+                        self.contradict_again(program, &mut verdict)?;
+                    }
+                    return Ok(verdict);
+                }
+                Attempt::Reclaimed | Attempt::Killed => losses = 0,
+                Attempt::Lost => {
+                    losses += 1;
+                    if losses > LOSSES {
+                        let mut verdict = Verdict::default();
+                        verdict.find(
+                            "program",
+                            "losses in a row",
+                            (0, LOSSES as u64),
+                            losses as u64,
+                        );
+                        return Ok(Verdict { repeats, ..verdict });
+                    }
+                }
             }
         }
         Err(Problem::new(format!(
-            "pages were reclaimed during each of {} attempts",
+            "the machine was in the way during each of {} attempts",
             REPEATS + 1
         )))
     }
 
-    fn place(&self, program: &Program) -> Result<(FileSystem, &Mounted)> {
-        let found = self
-            .mounted
-            .iter()
-            .find(|(kind, _)| kind.name() == program.place);
-        let (kind, mounted) = found.ok_or_else(|| {
+    /// Attaches the probe, or another one if its table has many rows.
+    fn renew(&mut self) -> Result<()> {
+        if self.probe.is_some() && self.rows <= MOST_ROWS {
+            return Ok(());
+        }
+        self.probe = None;
+        let mut options = Options::new(Scope::Process(std::process::id()), Detail::Rows);
+        options.cgroup_v1 = self.group.as_ref().is_some_and(Group::is_v1);
+        self.probe = Some(Probe::attach(&options).context("attach the probe")?);
+        self.rows = 0;
+        Ok(())
+    }
+
+    /// Which file system a program runs on, and the device below it.
+    pub fn place(&self, program: &Program) -> Result<(FileSystem, Option<Disk>)> {
+        let (kind, (_, disk)) = self.found(program)?;
+        Ok((*kind, disk.clone()))
+    }
+
+    fn found(&self, program: &Program) -> Result<(&FileSystem, &(Mounted, Option<Disk>))> {
+        let mut mounted = self.mounted.iter();
+        let found = mounted.find(|(kind, _)| kind.name() == program.place);
+        found.ok_or_else(|| {
             Problem::new(format!("there is no file system called {}", program.place))
-        })?;
-        Ok((*kind, mounted))
+        })
     }
 
     fn directory(&self, program: &Program) -> Result<PathBuf> {
-        let (_, mounted) = self.place(program)?;
+        let (_, (mounted, _)) = self.found(program)?;
         Ok(mounted.directory().join(format!("program-{}", self.made)))
     }
 
-    fn snapshot(&mut self) -> Result<Snapshot> {
-        self.probe.snapshot().context("read the probe")
-    }
-
-    /// `None`: the machine was in the way.
-    fn attempt(
-        &mut self,
-        program: &Program,
-        directory: &std::path::Path,
-    ) -> Result<Option<Verdict>> {
-        let (kind, _) = self.place(program)?;
-        let made: Result<Vec<Watched>> = program
-            .files
-            .iter()
-            .enumerate()
-            .map(|(number, made)| Watched::make(directory.join(number.to_string()), made))
-            .collect();
-        let files = made?;
-        let paths: Vec<_> = files.iter().map(Watched::path).collect();
-        let mut task = Task::new(&paths, kind != FileSystem::Btrfs)?;
-        let taken: Result<Vec<Taken>> = files.iter().map(|file| file.subject().taken()).collect();
-        let taken = taken?;
-        let before = self.snapshot()?;
-        let seen: Result<Vec<Seen>> = files.iter().map(|file| file.see(0)).collect();
-        let mut work = Work {
-            kind,
-            files: &files,
-            first: seen?,
-            seen: Vec::new(),
-            expected: vec![Expected::default(); files.len()],
-            filler: None,
-            spoiled: false,
-            queue: Vec::new(),
-            short: None,
-            met: [0; OPEN.len()],
-        };
-        work.seen = work.first.clone();
-        for operation in &program.operations {
-            work.step(&mut task, operation)?;
-        }
-        let after = self.snapshot()?;
-        if let Some(filler) = work.filler.take() {
-            std::fs::remove_file(filler).context("remove the filler")?;
-        }
-        let mut spoiled = work.spoiled || after.lost != before.lost;
-        let (mut differences, mut counted) = (Vec::new(), Vec::new());
-        for (number, file) in files.iter().enumerate() {
-            let (major, minor, inode) = file.subject().id();
-            let ledger = after
-                .file(major, minor, inode)
-                .since(&before.file(major, minor, inode));
-            let reclaimed = ledger[Counter::EvictedReclaimPages];
-            if reclaimed > 0 {
-                // Only the probe says that pages were reclaimed, and the probe is under test.
-                let most = file.subject().taken_since(taken[number])?;
-                let rewritten = ledger[Counter::WriteNewPages];
-                if most.saturating_add(rewritten) < reclaimed {
-                    differences.push(Difference {
-                        file: number,
-                        what: Counter::EvictedReclaimPages.id(),
-                        expected: (0, most),
-                        counted: reclaimed,
-                    });
-                } else {
-                    spoiled = true;
-                }
-            }
-            let came = work.seen[number].count() as i64 - work.first[number].count() as i64;
-            counted.push(in_words(number, &ledger));
-            differences.extend(work.expected[number].compare(number, &ledger, came));
-        }
-        let verdict = Verdict {
-            differences,
-            repeats: 0,
-            met: work.met,
-            counted,
-        };
-        Ok((!spoiled).then_some(verdict))
+    /// All that is counted up to now.
+    pub fn snapshot(&mut self) -> Result<Snapshot> {
+        let probe = self.probe.as_mut();
+        let probe = probe.ok_or_else(|| Problem::new("there is no probe"))?;
+        let snapshot = probe.snapshot().context("read the probe")?;
+        self.rows = snapshot.rows.len();
+        Ok(snapshot)
     }
 }
 
-/// The counters of a file that are not 0, and the marks on them.
-fn in_words(file: usize, ledger: &Ledger) -> String {
+/// The counters of a row that are not 0, and the marks on them.
+pub fn in_words(of: &str, ledger: &Ledger) -> String {
     let counters = Counter::ALL.iter().filter(|counter| ledger[**counter] != 0);
     let words = counters.map(|counter| {
         let mark = match ledger.get(*counter).exact() {
@@ -192,121 +242,30 @@ fn in_words(file: usize, ledger: &Ledger) -> String {
         };
         format!("{} {mark}{}", counter.id(), ledger[*counter])
     });
-    format!("file {file}: {}", words.collect::<Vec<_>>().join(", "))
+    format!("{of}: {}", words.collect::<Vec<_>>().join(", "))
 }
 
-/// A program that runs, with what it must be counted as.
-struct Work<'f> {
-    kind: FileSystem,
-    files: &'f [Watched],
-    first: Vec<Seen>,
-    seen: Vec<Seen>,
-    expected: Vec<Expected>,
-    filler: Option<PathBuf>,
-    spoiled: bool,
-    /// Requests that `uring-enter` would submit.
-    queue: Vec<Operation>,
-    /// The file of the latest read, if that ended short.
-    short: Option<usize>,
-    met: [usize; OPEN.len()],
-}
-
-impl Work<'_> {
-    fn step(&mut self, task: &mut Task, operation: &Operation) -> Result<()> {
-        if operation.call == Call::Fill {
-            return self.fill(operation.get(Argument::Size));
-        }
-        if matches!(operation.call, Call::UringRead | Call::UringWrite) {
-            if self.queue.len() < RING_ENTRIES as usize {
-                self.queue.push(operation.clone());
-            }
-            return task.run(operation).map(drop);
-        }
-        let queue = match operation.call {
-            Call::UringEnter => std::mem::take(&mut self.queue),
-            _ => vec![operation.clone()],
-        };
-        let mut named: Vec<usize> = queue.iter().flat_map(Operation::files).collect();
-        named.sort_unstable();
-        named.dedup();
-        for file in &named {
-            let now = self.see(*file, &queue)?;
-            self.spoiled |= self.seen[*file].new_since(&now).next().is_some();
-            self.seen[*file] = now;
-        }
-        let faults_before = faults();
-        let outcomes = task.run(operation)?;
-        let faults = faults() - faults_before;
-        let after: Result<Vec<Seen>> = named.iter().map(|file| self.see(*file, &queue)).collect();
-        let after: Vec<(usize, Seen)> = named.iter().copied().zip(after?).collect();
-        let seen_after = |file: usize| {
-            let found = after.iter().find(|(one, _)| *one == file);
-            found.map_or(&self.seen[file], |(_, seen)| seen).clone()
-        };
-        for (request, outcome) in queue.iter().zip(&outcomes) {
-            for (second, file) in request.files().enumerate() {
-                let moment = Moment {
-                    operation: request,
-                    outcome: *outcome,
-                    before: &self.seen[file].clone(),
-                    after: &seen_after(file),
-                    faults,
-                    kind: self.kind,
-                    inside: request.call == Call::Copy && named.len() == 1,
-                };
-                let met = if queue.len() > 1 {
-                    self.expected[file].note_one_of_several(&moment)
-                } else {
-                    self.expected[file].note(&moment, second == 1)
-                };
-                for gap in &met {
-                    self.met[*gap] += 1;
-                }
-                if met.iter().any(|gap| OPEN[*gap].hides) {
-                    if let Some(before) = self.short {
-                        self.expected[before].free(OF_RESULTS);
-                    }
-                } else if second == 0 && request.call.is_read() {
-                    self.short = moment.ends_short().then_some(file);
-                }
-            }
-        }
-        for (file, after) in after {
-            if queue.len() > 1 {
-                self.expected[file].note_several(&Moment {
-                    operation,
-                    outcome: 0,
-                    before: &self.seen[file].clone(),
-                    after: &after,
-                    faults: 0,
-                    kind: self.kind,
-                    inside: false,
-                });
-            }
-            self.seen[file] = after;
-        }
-        Ok(())
+impl Verdict {
+    /// Notes a figure that is not within its bounds.
+    pub fn find(&mut self, of: &str, what: &'static str, expected: (u64, u64), counted: u64) {
+        self.tally.count(what, false);
+        self.differences
+            .extend(Difference::find(of, what, expected, counted));
     }
 
-    /// A look at a file, as far as requests for it go.
-    fn see(&self, file: usize, queue: &[Operation]) -> Result<Seen> {
-        self.files[file].see_as_far(&self.seen[file], queue)
-    }
-
-    /// Takes the space of the file system but for `left` bytes.
-    fn fill(&mut self, left: u64) -> Result<()> {
-        let Some(path) = self.files[0].path().parent() else {
-            return Ok(());
-        };
-        let path = path.with_extension("filler");
-        let file = File::create(&path).context("create the filler")?;
-        let room = rustix::fs::fstatvfs(&file).context("statvfs")?;
-        let mut piece = (room.f_bavail * room.f_frsize).saturating_sub(left);
-        let flags = rustix::fs::FallocateFlags::empty();
-        while piece >= 4096 && rustix::fs::fallocate(&file, flags, 0, piece).is_err() {
-            piece /= 2;
+    /// Notes whether a row of racing tasks contradicts itself. Readahead hits can be more than hits: two CPUs change the
+    /// same pages' bookkeeping at the same moment (docs/counting.md).
+    pub fn note_contradiction(&mut self, of: &str, ledger: &Ledger) {
+        let found = contradiction(of, ledger).is_some();
+        let hits = ledger[Counter::ReadHitPages];
+        let is_ahead = ledger[Counter::ReadaheadHitPages] > hits
+            && hits + ledger[Counter::ReadMissedPages] + ledger[Counter::ReadUnservedPages]
+                == ledger[Counter::ReadRequestedPages];
+        self.tally.count(CONTRADICTION, found && !is_ahead);
+        self.tally
+            .count("readahead hits above hits", found && is_ahead);
+        if found && !is_ahead {
+            self.contradictions.push(in_words(of, ledger));
         }
-        self.filler = Some(path);
-        Ok(())
     }
 }

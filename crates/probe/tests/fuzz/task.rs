@@ -6,47 +6,27 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use io_uring::{IoUring, opcode, squeue, types};
 use rustix::fs::Advice;
 use rustix::mm::Advice as MapAdvice;
 
+use crate::call::{Argument, Call, Operation};
 use crate::libaio;
 use crate::oracle::{Folios, page_size};
 use crate::partial::{HALF_BYTES, HalfMemory, Limited};
 use crate::problem::{Context, Problem, Result};
-use crate::program::{Argument, Call, Operation};
 use crate::reader::{Access, Buffer, Mapping, open_direct};
+use crate::ring::{Queue, vector};
 use crate::watch::{advise, allocate};
-
-/// Bits of [`Argument::Flags`].
-pub mod flags {
-    /// By a worker thread of io_uring.
-    pub const ASYNC: u64 = 1;
-    /// The next request begins when this one has ended, if it was not short.
-    pub const LINK: u64 = 2;
-    /// Into or from memory that is registered.
-    pub const FIXED: u64 = 4;
-    /// With O_DIRECT.
-    pub const DIRECT: u64 = 8;
-    /// Into or from pieces of memory.
-    pub const PIECES: u64 = 16;
-    /// All of them.
-    pub const ALL: u64 = 31;
-}
-
-/// The most requests of one `uring-enter`.
-pub const RING_ENTRIES: u32 = 16;
-
-/// Bytes of memory that each request of a ring has.
-pub const SLOT_BYTES: u64 = HALF_BYTES / RING_ENTRIES as u64;
 
 /// A result as the kernel gives it: bytes, or an error's number below 0.
 pub type Outcome = i64;
 
 /// The descriptors of a file.
-struct Opened {
-    plain: File,
-    direct: File,
+pub struct Opened {
+    /// Read and written through the cache.
+    pub plain: File,
+    /// With O_DIRECT.
+    pub direct: File,
     append: File,
 }
 
@@ -60,10 +40,8 @@ pub struct Task {
     null: File,
     pipe_out: OwnedFd,
     pipe_in: OwnedFd,
-    ring: Option<IoUring>,
-    queue: Vec<Operation>,
+    queue: Queue,
     aio: Option<libaio::Ring>,
-    fixed_and_direct: bool,
 }
 
 impl Task {
@@ -96,11 +74,14 @@ impl Task {
                 .context("open /dev/null")?,
             pipe_out,
             pipe_in,
-            ring: None,
-            queue: Vec::new(),
+            queue: Queue::new(fixed_and_direct),
             aio: None,
-            fixed_and_direct,
         })
+    }
+
+    /// Touches all memory that the kernel reads and writes, so that no operation has to find pages for it.
+    pub fn touch(&mut self) {
+        self.buffer.slice(HALF_BYTES);
     }
 
     /// Does an operation, and gives the result of each of its requests.
@@ -114,12 +95,13 @@ impl Task {
         let page = operation.get(Argument::Page);
         match operation.call {
             Call::UringRead | Call::UringWrite => {
-                if self.queue.len() < RING_ENTRIES as usize {
-                    self.queue.push(operation.clone());
-                }
+                self.queue.push(operation);
                 return Ok(Vec::new());
             }
-            Call::UringEnter => return self.enter(),
+            Call::UringEnter => {
+                let memory = self.buffer.slice(HALF_BYTES);
+                return self.queue.enter(&self.files, memory);
+            }
             Call::Fill => return Ok(vec![0]),
             _ => {}
         }
@@ -309,88 +291,6 @@ impl Task {
             _ => Ok(0),
         }
     }
-
-    /// Submits the queue in one call, waits for all, and gives their results in the order of the queue.
-    fn enter(&mut self) -> Result<Vec<Outcome>> {
-        let queue = std::mem::take(&mut self.queue);
-        if queue.is_empty() {
-            return Ok(Vec::new());
-        }
-        let memory = self.buffer.slice(HALF_BYTES).as_mut_ptr();
-        let ring = match &mut self.ring {
-            Some(ring) => ring,
-            none => {
-                let ring = IoUring::new(RING_ENTRIES).context("io_uring_setup")?;
-                let whole = libc::iovec {
-                    iov_base: memory.cast(),
-                    iov_len: HALF_BYTES as usize,
-                };
-                // SAFETY: the buffer lives as long as the task, and so longer than the ring.
-                unsafe { ring.submitter().register_buffers(&[whole]) }
-                    .context("register memory")?;
-                none.insert(ring)
-            }
-        };
-        let mut vectors = Vec::new();
-        for (slot, operation) in queue.iter().enumerate() {
-            let flags = operation.get(Argument::Flags);
-            let offset = operation.get(Argument::Offset);
-            let length = operation.length() as u32;
-            // SAFETY: within the buffer.
-            let memory = unsafe { memory.add(slot * SLOT_BYTES as usize) };
-            let opened = &self.files[operation.files().next().unwrap_or(0)];
-            let file = if flags & flags::DIRECT != 0 {
-                &opened.direct
-            } else {
-                &opened.plain
-            };
-            let fd = types::Fd(file.as_raw_fd());
-            let read = operation.call == Call::UringRead;
-            vectors.push(vector(memory.cast(), u64::from(length), 3));
-            let pieces = vectors.last().map_or(std::ptr::null(), |all| all.as_ptr());
-            let fixed =
-                flags & flags::FIXED != 0 && (self.fixed_and_direct || flags & flags::DIRECT == 0);
-            let entry = if fixed {
-                if read {
-                    opcode::ReadFixed::new(fd, memory, length, 0)
-                        .offset(offset)
-                        .build()
-                } else {
-                    opcode::WriteFixed::new(fd, memory, length, 0)
-                        .offset(offset)
-                        .build()
-                }
-            } else if flags & flags::PIECES != 0 {
-                if read {
-                    opcode::Readv::new(fd, pieces, 3).offset(offset).build()
-                } else {
-                    opcode::Writev::new(fd, pieces, 3).offset(offset).build()
-                }
-            } else if read {
-                opcode::Read::new(fd, memory, length).offset(offset).build()
-            } else {
-                opcode::Write::new(fd, memory, length)
-                    .offset(offset)
-                    .build()
-            };
-            let mut set = squeue::Flags::empty();
-            set.set(squeue::Flags::ASYNC, flags & flags::ASYNC != 0);
-            let last = slot + 1 == queue.len();
-            set.set(squeue::Flags::IO_LINK, flags & flags::LINK != 0 && !last);
-            let entry = entry.flags(set).user_data(slot as u64);
-            // SAFETY: files, memory and pieces live until all requests have ended, for which the loop below waits.
-            unsafe { ring.submission().push(&entry) }.context("the submission queue is full")?;
-        }
-        let mut results = vec![None; queue.len()];
-        while results.iter().any(Option::is_none) {
-            let left = results.iter().filter(|one| one.is_none()).count();
-            ring.submit_and_wait(left).context("io_uring_enter")?;
-            for entry in ring.completion() {
-                results[entry.user_data() as usize] = Some(i64::from(entry.result()));
-            }
-        }
-        Ok(results.into_iter().flatten().collect())
-    }
 }
 
 fn seek(file: &mut File, offset: u64) -> Result<()> {
@@ -413,21 +313,6 @@ fn result(returned: libc::ssize_t) -> Outcome {
 
 fn errno(result: rustix::io::Result<()>) -> Outcome {
     result.map_or_else(|error| -i64::from(error.raw_os_error()), |()| 0)
-}
-
-/// Memory in pieces of equal length, the last of which has the rest.
-fn vector(memory: *mut libc::c_void, length: u64, pieces: u64) -> Vec<libc::iovec> {
-    let each = length / pieces;
-    (0..pieces)
-        .map(|piece| libc::iovec {
-            iov_base: memory.wrapping_byte_add((piece * each) as usize),
-            iov_len: if piece + 1 == pieces {
-                (length - piece * each) as usize
-            } else {
-                each as usize
-            },
-        })
-        .collect()
 }
 
 /// Empties the pipe by splice, which raises no count of reads.

@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use cachewise_probe::FileId;
 use rustix::fs::{Advice, FallocateFlags};
 
+use crate::call::{Argument, Operation};
 use crate::oracle::{Subject, page_size};
 use crate::problem::{Context, Result};
-use crate::program::{Argument, Initial, Made, Operation};
+use crate::program::{Initial, Made, Program};
 use crate::random::Random;
 
 /// Pages behind the end of a file that are looked at too.
@@ -86,6 +88,19 @@ impl Watched {
             watched.subject.evict()?;
         }
         Ok(watched)
+    }
+
+    /// Makes all files of a program.
+    pub fn all(program: &Program, directory: &Path) -> Result<Vec<Self>> {
+        let files = program.files.iter().enumerate();
+        files
+            .map(|(number, made)| Watched::make(directory.join(number.to_string()), made))
+            .collect()
+    }
+
+    /// Whether a row is of this file.
+    pub fn is_of(&self, row: Option<FileId>) -> bool {
+        row.is_some_and(|file| (file.major, file.minor, file.inode) == self.subject.id())
     }
 
     /// For its identity, and what reclaim took of it.

@@ -97,6 +97,11 @@ impl FileSystem {
         )
     }
 
+    /// Whether O_DIRECT bypasses the page cache, and is not done through it after all.
+    pub fn bypasses_cache(self) -> bool {
+        !matches!(self, FileSystem::Btrfs | FileSystem::Ext4Inline)
+    }
+
     /// The command that makes one, and the Debian package that has it.
     fn mkfs(self) -> Option<(&'static str, &'static [&'static str], &'static str)> {
         match self {
