@@ -133,7 +133,7 @@ fn has_seccomp_filter() -> bool {
 fn may_load_programs() -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
     const BOTH: u64 = 1 << 38 | 1 << 39;
-    crate::doctor::effective_capabilities()
+    crate::commands::doctor::effective_capabilities()
         .is_some_and(|held| held & BOTH == BOTH || held & (1 << CAP_SYS_ADMIN) != 0)
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::signals::Caught;
+use cachewise_cli::signals::Caught;
 
 /// Ticks at an even pace, whatever is done in between.
 pub struct Ticks<'a> {

@@ -17,8 +17,8 @@ use cachewise_units::{Bytes, Pages};
 use rustix::process::{self, getrlimit};
 
 use super::unit;
+use crate::account::of_tasks;
 use crate::machine::{ENOUGH_FILES, stalled};
-use crate::run::account::of_tasks;
 
 const ASKED_EVERY: Duration = Duration::from_secs(3);
 const READ_EVERY: Duration = Duration::from_secs(30);

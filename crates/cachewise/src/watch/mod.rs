@@ -15,8 +15,8 @@ use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Stretch, Syst
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::account::{self, Look};
 use crate::machine;
-use crate::run::account::{self, Look};
 use devices::Devices;
 use groups::Groups;
 

@@ -14,8 +14,8 @@ use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 use super::Watch;
 use super::groups::Groups;
+use crate::account::of_tasks;
 use crate::machine;
-use crate::run::account::of_tasks;
 
 const FILE: u64 = 4 << 20;
 

@@ -1,0 +1,549 @@
+//! From the probe's rows to a report: by file, by process, by control group.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::hash::Hash;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use cachewise_kstat::{Device, Kernel};
+use cachewise_model::{
+    CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
+    System, mark_contradiction,
+};
+use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
+use cachewise_units::PageSize;
+
+use crate::watch::unit;
+use cachewise_cli::child::Course;
+
+/// Why the rest of the read calls is not exact.
+const NOT_ALL_CALLS: &str =
+    "read calls less reads of files: those by splice and io_uring are in the second only";
+
+/// Residency after the run costs five system calls a file; of more files than this, the heaviest.
+const RESIDENCY_OF: usize = 10_000;
+
+/// What is asked about a file as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Its size: one system call, however large it is.
+    Size,
+    /// And how much of it is resident, which the kernel counts folio by folio.
+    Residency,
+}
+
+/// The probe's own names for the rows of a report, in their order.
+pub struct Identities {
+    pub files: Vec<Option<FileId>>,
+    pub processes: Vec<ProcessId>,
+}
+
+/// Fills the report with what the probe counted.
+pub fn fill(
+    report: &mut Report,
+    snapshot: &Snapshot,
+    course: &Course,
+    kernel: &Kernel,
+) -> Identities {
+    (report.cpu_user_seconds, report.cpu_system_seconds) = cpu_seconds(snapshot, course);
+    let bytes = |of: fn(&ProcessInfo) -> u64| snapshot.processes.iter().map(of).sum::<u64>();
+    report.device_read_bytes = Measured::Exact(bytes(|process| process.device_read.0));
+    report.device_write_bytes = Measured::Exact(bytes(|process| process.device_written.0));
+    report.outside_bytes = outside(bytes(|process| process.read_call_bytes.0), &snapshot.total);
+    let files: Vec<Option<FileId>>;
+    let processes: Vec<ProcessId>;
+    (files, report.files) = file_rows(
+        snapshot,
+        report.page_size,
+        kernel,
+        (Look::Residency, RESIDENCY_OF),
+    )
+    .unzip();
+    report.totals = report.files.iter().map(|file| file.ledger.clone()).sum();
+    let cgroup_names = kernel.cgroup_names().unwrap_or_default();
+    (processes, report.processes) = process_rows(snapshot, &cgroup_names).into_iter().unzip();
+    report.cgroups = cgroup_rows(snapshot, &cgroup_names, report.page_size);
+    report.lost = lost(snapshot);
+    let contradictions = contradictions(report);
+    report.lost.extend(contradictions);
+    Identities { files, processes }
+}
+
+/// Marks the rows that contradict themselves, and says how many there are.
+fn contradictions(report: &mut Report) -> Option<Lost> {
+    let files = report.files.iter_mut().map(|row| &mut row.ledger);
+    let processes = report.processes.iter_mut().map(|row| &mut row.ledger);
+    let groups = report.cgroups.iter_mut().map(|row| &mut row.ledger);
+    let marked = files
+        .chain(processes)
+        .chain(groups)
+        .map(mark_contradiction)
+        .filter(|is_marked| *is_marked)
+        .count();
+    if marked == 0 {
+        return None;
+    }
+    mark_contradiction(&mut report.totals);
+    Some(Lost::new("contradictions", marked as u64))
+}
+
+/// The kernel splits the time of what it waited for exactly in sum; of what was followed it has samples.
+fn cpu_seconds(snapshot: &Snapshot, course: &Course) -> (Measured<f64>, Measured<f64>) {
+    if let Some(usage) = course.usage {
+        return (
+            Measured::Exact(usage.user.as_secs_f64()),
+            Measured::Exact(usage.system.as_secs_f64()),
+        );
+    }
+    let sampled = |time: fn(&ProcessInfo) -> Duration| {
+        let sum: Duration = snapshot.processes.iter().map(time).sum();
+        Measured::Estimated(sum.as_secs_f64(), "sampled at the clock tick")
+    };
+    (
+        sampled(|process| process.user_time),
+        sampled(|process| process.system_time),
+    )
+}
+
+/// Read calls count every byte, whatever it comes from; what is not of files is of the rest.
+fn outside(read_calls: u64, total: &Ledger) -> Count {
+    let of_files = total[Counter::ReadRequestedBytes]
+        .saturating_sub(total[Counter::ReadUnservedBytes])
+        + total[Counter::DirectReadBytes];
+    match read_calls.checked_sub(of_files) {
+        Some(rest) => Measured::Estimated(rest, NOT_ALL_CALLS),
+        None => Measured::unknown(NOT_ALL_CALLS),
+    }
+}
+
+/// The reason behind evictions of a process or a control group.
+const NOT_ATTRIBUTED: Missing =
+    Missing::NotOffered("evictions are counted by file, not by process or control group");
+
+/// The ledger of a process or a control group, in which evictions are not offered: the probe books them on
+/// the file alone.
+pub fn of_tasks(mut ledger: Ledger) -> Ledger {
+    for counter in [
+        Counter::EvictedReclaimPages,
+        Counter::EvictedOtherPages,
+        Counter::ReadaheadWastedPages,
+    ] {
+        ledger.set_missing(counter, NOT_ATTRIBUTED);
+    }
+    ledger
+}
+
+fn sums<K: Hash + Eq>(rows: &[Row], key: impl Fn(&Row) -> Option<K>) -> HashMap<K, Ledger> {
+    let mut sums: HashMap<K, Ledger> = HashMap::new();
+    for row in rows {
+        if let Some(key) = key(row) {
+            *sums.entry(key).or_default() += &row.ledger;
+        }
+    }
+    sums
+}
+
+/// How much there is to say of a ledger, for the order: bytes asked for, whichever way.
+fn weight(ledger: &Ledger, page: u64) -> u64 {
+    let faults = ledger[Counter::FaultRequests] + ledger[Counter::FaultReadaheadPages];
+    ledger[Counter::ReadRequestedBytes]
+        + ledger[Counter::DirectReadBytes]
+        + ledger[Counter::DirectWriteBytes]
+        + ledger[Counter::WriteBytes]
+        + (faults + ledger[Counter::PrefetchPages] + ledger[Counter::MetadataPages]) * page
+}
+
+/// The files of a snapshot, the heaviest first; so many of them are looked at as they are now.
+pub fn file_rows(
+    snapshot: &Snapshot,
+    page: PageSize,
+    kernel: &Kernel,
+    (look, looked_at): (Look, usize),
+) -> impl Iterator<Item = (Option<FileId>, FileRow)> {
+    let sums = sums(&snapshot.rows, |row| Some(row.file));
+    let mut files: Vec<(Option<FileId>, Ledger)> = sums.into_iter().collect();
+    files.sort_by_cached_key(|(id, ledger)| (Reverse(weight(ledger, page.get())), *id));
+    files
+        .into_iter()
+        .enumerate()
+        .map(move |(place, (id, ledger))| {
+            let info = id.and_then(|id| snapshot.files.get(&id).map(|info| (id, info)));
+            let row = match info {
+                Some((id, info)) => file(id, info, ledger, (place < looked_at).then_some(look)),
+                None => nameless(id, ledger, kernel),
+            };
+            (id, row)
+        })
+}
+
+fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> FileRow {
+    // New pages of a device come from a write call to it: those of a file system on it are metadata.
+    let is_written_device =
+        info.kind == FileKind::BlockDevice && ledger[Counter::WriteNewPages] > 0;
+    if is_written_device || !info.writes_are_seen && info.kind == FileKind::File {
+        for counter in [
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+        ] {
+            ledger.set_missing(
+                counter,
+                Missing::Unknown("buffered writes are seen on ext4, xfs and btrfs only"),
+            );
+        }
+    }
+    let path = match (&info.path, &info.path_in_file_system, info.kind) {
+        (Some(path), ..) => Measured::Exact(path.clone()),
+        (None, _, FileKind::Internal) => Measured::not_offered("the file system's own data"),
+        (None, Some(path), _) if path.is_relative() => Measured::Estimated(
+            path.clone(),
+            "only its end, the whole path being too long for the probe",
+        ),
+        (None, Some(path), _) => Measured::Estimated(
+            path.clone(),
+            "within its file system, which is not mounted here",
+        ),
+        (None, None, _) => Measured::unknown("it has no name"),
+    };
+    let now = match (&info.path, info.kind, look) {
+        _ if info.deleted => Now::without(Measured::not_offered("the file is deleted"), info),
+        (Some(path), FileKind::File, Some(look)) => Now::of(id, path, info, look),
+        (Some(_), FileKind::File, None) => Now {
+            resident: Measured::unknown("looked at for the heaviest files only"),
+            size: size_at_first(info),
+        },
+        _ => Now::without(
+            Measured::not_offered("only files with a path here have it"),
+            info,
+        ),
+    };
+    let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0;
+    FileRow {
+        path,
+        deleted: info.deleted,
+        filesystem: info.file_system.clone().map_or(
+            Measured::unknown("its file system is not mounted here"),
+            Measured::Exact,
+        ),
+        device: format!("{}:{}", id.major, id.minor),
+        inode: id.inode,
+        size_bytes: now.size,
+        resident_before_pages: Measured::Exact(info.resident_before.0),
+        resident_after_pages: now.resident,
+        ledger,
+        direct,
+    }
+}
+
+/// A row of which no record came through: its inode number is all there is, or not even that.
+fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
+    let why = match id {
+        Some(_) => "its name did not get through",
+        None => "files that found no room in the table",
+    };
+    // A block device that was only written to or read from directly is known by its number alone.
+    let device = id.filter(|id| id.inode == 0).and_then(|id| {
+        kernel.block_device_name(Device {
+            major: id.major,
+            minor: id.minor,
+        })
+    });
+    let id = id.unwrap_or(FileId {
+        major: 0,
+        minor: 0,
+        inode: 0,
+        generation: 0,
+        volume: 0,
+    });
+    FileRow {
+        path: device.map_or(Measured::unknown(why), Measured::Exact),
+        deleted: false,
+        filesystem: Measured::unknown(why),
+        device: format!("{}:{}", id.major, id.minor),
+        inode: id.inode,
+        size_bytes: Measured::unknown(why),
+        resident_before_pages: Measured::unknown(why),
+        resident_after_pages: Measured::unknown(why),
+        direct: ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0,
+        ledger,
+    }
+}
+
+/// The size of a file that is not asked for it now: it may have grown since, and one that was made by who used
+/// it was empty at first.
+fn size_at_first(info: &FileInfo) -> Count {
+    match (info.kind, info.size.0) {
+        (FileKind::BlockDevice | FileKind::Internal, size) => Measured::Exact(size),
+        (FileKind::File, 0) => Measured::unknown("it was empty when it was first used"),
+        (FileKind::File, size) => Measured::Estimated(size, "as it was when it was first used"),
+    }
+}
+
+/// A file as it is after the run.
+struct Now {
+    resident: Count,
+    size: Count,
+}
+
+impl Now {
+    fn without(resident: Count, info: &FileInfo) -> Now {
+        Now {
+            resident,
+            size: size_at_first(info),
+        }
+    }
+
+    fn of(id: FileId, path: &Path, info: &FileInfo, look: Look) -> Now {
+        // The probe names a file's device as stat(2) does, a subvolume's of btrfs too.
+        let same = |stat: &Metadata| {
+            let device = Device::from_stat(stat.dev());
+            (device.major, device.minor, stat.ino()) == (id.major, id.minor, id.inode)
+        };
+        let stat = match path.symlink_metadata() {
+            Ok(stat) if same(&stat) => stat,
+            Ok(_) => return Now::without(Measured::unknown("another file has its name now"), info),
+            Err(_) => return Now::without(Measured::unknown("the file is gone"), info),
+        };
+        if look == Look::Size {
+            return Now {
+                resident: Measured::unknown("not asked for each time; cachewise files tells it"),
+                size: Measured::Exact(stat.len()),
+            };
+        }
+        let resident = match cachewise_sys::resident(path) {
+            Ok(stat) => Measured::Exact(stat.cached.0),
+            Err(error) => Measured::unknown(match error.kind() {
+                cachewise_sys::ErrorKind::Denied => "the kernel tells only who may write the file",
+                cachewise_sys::ErrorKind::Unsupported => "this kernel or file system does not tell",
+                _ => "the file could not be looked at",
+            }),
+        };
+        Now {
+            resident,
+            size: Measured::Exact(stat.len()),
+        }
+    }
+}
+
+/// The processes of a snapshot.
+pub fn process_rows(
+    snapshot: &Snapshot,
+    names: &HashMap<u64, String>,
+) -> Vec<(ProcessId, ProcessRow)> {
+    let mut sums: HashMap<ProcessId, Ledger> = sums(&snapshot.rows, |row| row.process);
+    let mut rows: Vec<(ProcessId, ProcessRow)> = snapshot
+        .processes
+        .iter()
+        .map(|process| {
+            let row = ProcessRow {
+                pid: process.pid,
+                started: Measured::Exact(process.id.start),
+                ppid: Measured::Exact(process.parent),
+                command: Measured::Exact(process.command.clone()),
+                cgroup: names
+                    .get(&process.cgroup)
+                    .map_or(Measured::unknown("the group is gone"), |name| {
+                        Measured::Exact(name.clone())
+                    }),
+                exit: process.exit_status.map_or(Exit::Running, exit),
+                cpu_seconds: Measured::Exact(process.cpu_time.as_secs_f64()),
+                device_read_bytes: Measured::Exact(process.device_read.0),
+                device_write_bytes: Measured::Exact(process.device_written.0),
+                ledger: of_tasks(sums.remove(&process.id).unwrap_or_default()),
+            };
+            (process.id, row)
+        })
+        .collect();
+    // The row of what found no room in the table belongs to nobody in particular.
+    let others: Ledger = snapshot
+        .rows
+        .iter()
+        .filter(|row| row.process.is_none() && row.file.is_none())
+        .map(|row| row.ledger.clone())
+        .sum();
+    if !others.is_zero() {
+        sums.insert(ProcessId { tgid: 0, start: 0 }, others);
+    }
+    // A row whose process found no room in the process table still counts.
+    rows.extend(sums.into_iter().map(|(id, ledger)| {
+        let row = ProcessRow {
+            pid: id.tgid,
+            started: Measured::Exact(id.start),
+            ppid: Measured::unknown("what found no room in the tables"),
+            command: Measured::unknown("what found no room in the tables"),
+            cgroup: Measured::unknown("what found no room in the tables"),
+            exit: Exit::Unknown("what found no room in the tables"),
+            cpu_seconds: Measured::unknown("what found no room in the tables"),
+            device_read_bytes: Measured::unknown("what found no room in the tables"),
+            device_write_bytes: Measured::unknown("what found no room in the tables"),
+            ledger: of_tasks(ledger),
+        };
+        (id, row)
+    }));
+    rows
+}
+
+/// A wait status as the kernel keeps it: a signal in the low seven bits, the exit status above.
+fn exit(status: u32) -> Exit {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, code) => Exit::Code(code as i32),
+        (signal, _) => Exit::Signal(signal as i32),
+    }
+}
+
+/// The control groups of a snapshot's processes, the heaviest first.
+pub fn cgroup_rows(
+    snapshot: &Snapshot,
+    names: &HashMap<u64, String>,
+    page: PageSize,
+) -> Vec<CgroupRow> {
+    let names: HashMap<u32, &String> = names.iter().map(|(id, name)| (*id as u32, name)).collect();
+    let sums = sums(&snapshot.rows, |row| row.process.map(|_| row.cgroup));
+    let mut rows: Vec<CgroupRow> = sums
+        .into_iter()
+        .map(|(id, ledger)| CgroupRow {
+            path: names
+                .get(&id)
+                .map_or(Measured::unknown("the group is gone"), |name| {
+                    Measured::Exact((*name).clone())
+                }),
+            unit: names
+                .get(&id)
+                .and_then(|name| unit::of(name))
+                .map_or(Measured::not_offered("the group is no unit's"), |unit| {
+                    Measured::Exact(unit.to_owned())
+                }),
+            ledger: of_tasks(ledger),
+            system: System::default(),
+        })
+        .collect();
+    heaviest_groups_first(&mut rows, page);
+    rows
+}
+
+/// Puts control groups in the order of what was done in them; those that did nothing by their memory.
+pub fn heaviest_groups_first(rows: &mut [CgroupRow], page: PageSize) {
+    rows.sort_by_cached_key(|row| {
+        let memory = row.system.memory_used_bytes.known().unwrap_or(0);
+        let name = row.path.clone().known();
+        (
+            Reverse(weight(&row.ledger, page.get())),
+            Reverse(memory),
+            name,
+        )
+    });
+}
+
+/// Events that could not be counted as they should be; none where the numbers are exact.
+pub fn lost(snapshot: &Snapshot) -> Vec<Lost> {
+    let lost = &snapshot.lost;
+    [
+        ("rows", lost.rows),
+        ("tasks", lost.tasks),
+        ("names", lost.names),
+        ("prefetch_pages", lost.prefetch_pages),
+        ("direct_requests", lost.direct_requests),
+        ("uring_requests", lost.uring_requests),
+        ("direct_in_flight", snapshot.direct_in_flight),
+        ("processes", lost.processes),
+        ("skipped", lost.skipped),
+        ("returns", lost.returns),
+        ("forgotten", lost.forgotten),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(id, count)| Lost::new(id, count))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_units::{Bytes, Pages};
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_loss_is_reported_with_its_meaning() {
+        let snapshot = Snapshot {
+            total: Ledger::default(),
+            rows: Vec::new(),
+            files: HashMap::new(),
+            processes: Vec::new(),
+            outside: HashMap::new(),
+            direct_in_flight: 1,
+            // All of them by name: a new one is to be added here and to the list of kinds.
+            lost: cachewise_probe::Lost {
+                rows: 1,
+                tasks: 1,
+                names: 1,
+                prefetch_pages: 1,
+                direct_requests: 1,
+                uring_requests: 1,
+                processes: 1,
+                forgotten: 1,
+                skipped: 1,
+                returns: 1,
+            },
+        };
+        let lost = lost(&snapshot);
+        // Contradictions are found in the rows.
+        assert_eq!(lost.len(), Lost::KINDS.len() - 1, "each once: {lost:?}");
+        for kind in lost {
+            assert!(!kind.meaning.is_empty(), "{} is explained", kind.id);
+        }
+    }
+
+    #[test]
+    fn a_wait_status_is_a_code_or_a_signal() {
+        assert_eq!(exit(3 << 8), Exit::Code(3), "exit(3)");
+        assert_eq!(exit(9), Exit::Signal(9), "kill -9");
+        assert_eq!(exit(11 | 0x80), Exit::Signal(11), "with a core dump");
+    }
+
+    #[test]
+    fn the_size_of_a_file_that_is_gone_is_not_zero() {
+        let mut info = FileInfo {
+            path: None,
+            path_in_file_system: None,
+            file_system: None,
+            kind: FileKind::File,
+            deleted: true,
+            size: Bytes(0),
+            resident_before: Pages(0),
+            first_used_alone: true,
+            writes_are_seen: true,
+        };
+        let size = |info: &FileInfo| Now::without(Measured::unknown("gone"), info).size;
+        assert!(
+            size(&info).missing().is_some(),
+            "who made it wrote to it later"
+        );
+        info.size = Bytes(4096);
+        assert_eq!(
+            (size(&info).exact(), size(&info).known()),
+            (None, Some(4096)),
+            "it had at least that much once"
+        );
+        info.kind = FileKind::BlockDevice;
+        assert_eq!(size(&info), Measured::Exact(4096), "devices do not grow");
+    }
+
+    #[test]
+    fn what_read_calls_got_elsewhere_is_the_rest_or_unknown() {
+        let mut total = Ledger::default();
+        total.set(Counter::ReadRequestedBytes, 100);
+        total.set(Counter::DirectReadBytes, 50);
+        assert_eq!(
+            outside(400, &total),
+            Measured::Estimated(250, NOT_ALL_CALLS),
+            "pipes and sockets"
+        );
+        assert!(
+            outside(10, &total).missing().is_some(),
+            "never a negative number, never 0 for it"
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! How a command that acts on files ended, and how far it is.
+
+use std::process::ExitCode;
+
+use cachewise_cli::output::{self, tell};
+use cachewise_residency::Progress;
+
+use crate::interrupt::Interrupt;
+use crate::progress::Meter;
+
+/// How it ended: by a signal, in part, or well.
+pub fn status(interrupt: &Interrupt, is_failed: bool) -> ExitCode {
+    match interrupt.status() {
+        Some(status) => {
+            tell("interrupted: what is said above was done, the rest was left alone");
+            status
+        }
+        None => output::status(is_failed),
+    }
+}
+
+/// Moves the meter by what the library tells.
+pub fn moving(meter: &Meter) -> impl Fn(Progress) + Sync + '_ {
+    |progress| match progress {
+        Progress::Planned(bytes) => meter.plan(bytes),
+        Progress::Done(bytes) => meter.advance(bytes),
+    }
+}
+
+/// A number and its noun.
+pub fn number(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}

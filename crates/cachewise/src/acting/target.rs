@@ -1,0 +1,79 @@
+//! Options of the commands that act on files.
+
+use cachewise_model::Field;
+use cachewise_units::{ByteRange, Bytes};
+use clap::Args;
+
+use crate::columns::fields;
+use crate::options::{Columns, Output, Select, parse_file_columns};
+
+/// What is acted on, and how it is shown.
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
+    pub range: Option<ByteRange>,
+    #[command(flatten)]
+    pub select: Select,
+    /// Say what would be done, and do nothing.
+    #[arg(short = 'N', long)]
+    pub dry_run: bool,
+    /// Show so many files, those with the largest change first; 0: all. 20 in tables of more than what was named.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Columns, separated by commas: ids or headings, in any case; `cachewise columns` lists them.
+    #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]
+    pub columns: Option<Columns>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Target {
+    /// The part of each file that is meant.
+    pub fn range(&self) -> ByteRange {
+        self.range.unwrap_or(ByteRange::starting_at(0))
+    }
+
+    /// The columns asked for, or what was there before and after.
+    pub fn fields(&self) -> Vec<&'static Field> {
+        const COLUMNS: [&str; 6] = [
+            "file_size_bytes",
+            "file_pages",
+            "resident_before_pages",
+            "resident_after_pages",
+            "note",
+            "path",
+        ];
+        match &self.columns {
+            Some(columns) => columns.0.clone(),
+            None => fields(&COLUMNS),
+        }
+    }
+}
+
+fn parse_range(text: &str) -> Result<ByteRange, String> {
+    let (start, length) = text.split_once(':').unwrap_or((text, ""));
+    let bytes = |text: &str| {
+        text.parse::<Bytes>()
+            .map(|bytes| bytes.0)
+            .map_err(|error| error.to_string())
+    };
+    let start = bytes(start)?;
+    let range = match length {
+        "" => ByteRange::starting_at(start),
+        length => ByteRange {
+            start,
+            len: bytes(length)?,
+        },
+    };
+    if range.len == 0 && !length.is_empty() {
+        return Err(format!(
+            "a part without a byte; from there to the end is {start}:"
+        ));
+    }
+    // No offset of a file is larger than an i64.
+    match start.checked_add(range.len) {
+        Some(_) if start <= i64::MAX as u64 => Ok(range),
+        _ => Err("it goes beyond the largest offset that a file can have, 2^63".into()),
+    }
+}

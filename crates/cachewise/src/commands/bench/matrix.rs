@@ -1,0 +1,304 @@
+//! `bench matrix` and `bench restore`: settings times workloads, and restored settings.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_bench::matrix::{Files, Plan, Results, Skipped, Trial, Verdicts, execute, page};
+use cachewise_control::{Journal, Place, SETTINGS, Setting, Target, Unsure, running, sweep};
+use cachewise_kstat::Kernel;
+use cachewise_units::escaped;
+use cachewise_view::Format;
+use serde_json::json;
+
+use super::bar::Bar;
+use super::matrix_arguments::{Matrix, Restore};
+use crate::commands::guard::{directory, recovered, report_restored};
+use crate::interrupt::Interrupt;
+use crate::machine;
+use cachewise_cli::output::{self, Sink, Stream, Whole, explain, tell};
+
+/// Runs every trial that is not done yet, and reports.
+pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let Some(file) = &arguments.file else {
+        return settings(arguments, &kernel);
+    };
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", escaped(file)))?;
+    let plan = Plan::parse(&text).with_context(|| format!("cannot use {}", escaped(file)))?;
+    let skipped = plan.skipped(&kernel)?;
+    let trials: Vec<Trial> = plan
+        .trials()
+        .into_iter()
+        .filter(|trial| skipped.iter().all(|skipped| skipped.arm != trial.arm))
+        .collect();
+    if arguments.dry_run {
+        return dry_run(arguments, &plan, &trials, &skipped);
+    }
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    if !matches!(sink.format, Format::Table | Format::Json) {
+        bail!(
+            "a matrix is reported as text, or with -o json; not as {}",
+            sink.format
+        );
+    }
+    let html = page_of(arguments)?;
+    plan.check_files()
+        .with_context(|| format!("cannot use {}", escaped(file)))?;
+    let state = directory(arguments.state.as_deref());
+    let recovery = recovered(&state, Unsure::Leave)?;
+    // A killed run may have left its group, too.
+    for (path, error) in sweep(&kernel, &recovery.ended)?.failed {
+        tell(&format!(
+            "note: cannot remove the group {} of an earlier run: {error}",
+            escaped(&path)
+        ));
+    }
+    let results = arguments
+        .results
+        .clone()
+        .unwrap_or_else(|| file.with_extension("results.jsonl"));
+    let mut results = Results::open(&results, &plan, &kernel.release()?)?;
+    let interrupt = Interrupt::catch()?;
+    let mut journal = Journal::open(&state, "bench matrix")?;
+    for skipped in &skipped {
+        tell(&format!(
+            "note: skipped: {}: {}",
+            skipped.arm, skipped.reason
+        ));
+    }
+    let is_all_done = trials.iter().all(|trial| results.has(trial));
+    let _files = match is_all_done {
+        true => Files::default(),
+        false => made(&plan, &interrupt)?,
+    };
+    let mut bar = Bar::new();
+    for (number, trial) in trials.iter().enumerate() {
+        if results.has(trial) {
+            continue;
+        }
+        if interrupt.status().is_some() {
+            break;
+        }
+        let prefix = format!("run {} of {}", number + 1, trials.len());
+        let workload = plan
+            .arm(&trial.arm)
+            .and_then(|arm| plan.workload(arm, &trial.workload, trial.repeat));
+        let mut watch = |event: &cachewise_bench::Event<'_>| {
+            if let Some(workload) = &workload {
+                bar.event_of(number, trials.len(), workload, event);
+            }
+        };
+        let result = execute(
+            &plan,
+            trial,
+            &kernel,
+            &mut journal,
+            &mut watch,
+            interrupt.flag(),
+        );
+        match result {
+            // An interrupted run does not count.
+            Ok((done, _)) if done.summary.interrupted => break,
+            Err(cachewise_bench::Error::Interrupted) => break,
+            Ok((done, restored)) => {
+                if !restored.left.is_empty() || !restored.failed.is_empty() {
+                    bar.aside(|| report_restored(&restored));
+                }
+                results.add(done)?;
+            }
+            Err(error) => {
+                bar.end();
+                tell(&format!(
+                    "{prefix}, {} with {}: {}",
+                    trial.workload,
+                    trial.arm,
+                    explain(&error.into())
+                ));
+                if !results.done().is_empty() {
+                    let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
+                    report(sink, html, file, &verdicts)?;
+                }
+                bail!(
+                    "some runs failed; fix the cause and start the same command again to continue"
+                );
+            }
+        }
+    }
+    bar.end();
+    let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
+    report(sink, html, file, &verdicts)?;
+    Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Opens the page of `--html` first, so that an unwritable page is not reported hours later.
+fn page_of(arguments: &Matrix) -> Result<Option<(Whole, &Path)>> {
+    let begin = |path: &'_ PathBuf| {
+        Whole::begin(path).with_context(|| format!("cannot write {}", escaped(path)))
+    };
+    let html = arguments.html.as_ref();
+    html.map(|path| Ok((begin(path)?, path.as_path())))
+        .transpose()
+}
+
+/// Makes the files of the workloads; stops if the user interrupts.
+fn made(plan: &Plan, interrupt: &Interrupt) -> Result<Files> {
+    let mut bar = Bar::new();
+    let made = Files::make(
+        plan,
+        &mut |_, done, size| bar.show("writing", done.0, size.0),
+        interrupt.flag(),
+    );
+    bar.end();
+    match made {
+        Err(cachewise_bench::Error::Interrupted) => Ok(Files::default()),
+        made => Ok(made?),
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Prints the runs without doing them.
+fn dry_run(
+    arguments: &Matrix,
+    plan: &Plan,
+    trials: &[Trial],
+    skipped: &[Skipped],
+) -> Result<ExitCode> {
+    let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let name = sink.name().to_owned();
+    let mut write = || -> std::io::Result<()> {
+        if sink.format == Format::Json {
+            let document = json!({
+                "schema_version": 1,
+                "dry_run": true,
+                "plan": plan,
+                "skipped": skipped,
+                "trials": trials,
+            });
+            return writeln!(sink, "{document:#}");
+        }
+        for arm in &plan.arms {
+            let settings: Vec<String> = arm
+                .settings
+                .iter()
+                .map(|(name, value)| format!("{name} = {value}"))
+                .collect();
+            let reason = skipped.iter().find(|skipped| skipped.arm == arm.name);
+            let what = match (reason, settings.is_empty()) {
+                (Some(skipped), _) => format!("skipped: {}", skipped.reason),
+                (None, true) => "changes nothing".to_owned(),
+                (None, false) => settings.join(", "),
+            };
+            writeln!(sink, "arm {}: {what}", escaped(&arm.name))?;
+        }
+        for (number, trial) in trials.iter().enumerate() {
+            let (workload, arm) = (escaped(&trial.workload), escaped(&trial.arm));
+            writeln!(
+                sink,
+                "run {}: repeat {}, {workload} with {arm}",
+                number + 1,
+                trial.repeat + 1
+            )?;
+        }
+        writeln!(
+            sink,
+            "{} runs, seed {}; nothing was touched",
+            trials.len(),
+            plan.seed
+        )
+    };
+    write().with_context(|| format!("cannot write to {name}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(
+    mut sink: Sink,
+    html: Option<(Whole, &Path)>,
+    file: &Path,
+    verdicts: &Verdicts,
+) -> Result<()> {
+    let name = sink.name().to_owned();
+    let written = if sink.format == Format::Json {
+        let mut document =
+            serde_json::to_value(verdicts).context("cannot write the report as JSON")?;
+        document["schema_version"] = json!(1);
+        document["timestamp"] = json!(machine::timestamp().to_string());
+        document["hostname"] = json!(machine::hostname(&Kernel::new()));
+        document["page_size_bytes"] = json!(cachewise_sys::page_size().get());
+        writeln!(sink, "{document:#}")
+    } else {
+        writeln!(sink, "{}", output::printable(&verdicts.to_string()))
+    };
+    written.with_context(|| format!("cannot write to {name}"))?;
+    sink.keep()?;
+    if let Some((html, path)) = html {
+        let title = format!("cachewise bench matrix: {}", file.display());
+        html.write(page(verdicts, &title).as_bytes())
+            .with_context(|| format!("cannot write {}", escaped(path)))?;
+    }
+    Ok(())
+}
+
+/// Lists every setting with its valid values and its current value.
+fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
+    let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let name = sink.name().to_owned();
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let target = Target {
+        kernel,
+        file: Some(&here),
+    };
+    let now = |setting: &Setting| match (setting.place, setting.read(target)) {
+        (Place::Group, _) => "set on the workload's group".to_owned(),
+        (_, Ok(value)) => value.unwrap_or_else(|| "?".to_owned()),
+        (_, Err(cachewise_control::Error::Unsupported { .. })) => {
+            format!("- (needs {})", setting.since)
+        }
+        (_, Err(error)) => format!("? ({error})"),
+    };
+    let mut write = || -> std::io::Result<()> {
+        for setting in SETTINGS {
+            writeln!(sink, "{} = {}", setting.name, now(setting))?;
+            writeln!(sink, "    {}; {}", setting.about, setting.kind)?;
+        }
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write to {name}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Restores the settings that killed runs left, and removes their groups.
+pub fn restore(arguments: &Restore) -> Result<ExitCode> {
+    let state = directory(arguments.state.as_deref());
+    let unsure = match arguments.force {
+        true => Unsure::PutBack,
+        false => Unsure::Leave,
+    };
+    let recovery = recovered(&state, unsure)?;
+    let swept = sweep(&Kernel::new(), &recovery.ended)?;
+    let running = running(&state)?;
+    for run in &running {
+        tell(&format!(
+            "`cachewise {}` still runs, and restores its settings when it ends ({})",
+            run.by,
+            escaped(&run.path)
+        ));
+    }
+    for path in &swept.removed {
+        tell(&format!("removed the control group {}", escaped(path)));
+    }
+    for (_, error) in &swept.failed {
+        tell(&error.to_string());
+    }
+    let is_failed = recovery.failed > 0 || !swept.failed.is_empty();
+    if !is_failed && running.is_empty() {
+        tell(&format!("no settings to restore in {}", escaped(&state)));
+    }
+    Ok(output::status(is_failed))
+}

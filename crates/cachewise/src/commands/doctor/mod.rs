@@ -1,0 +1,129 @@
+//! `doctor`: what this machine offers for looking at its caches, and what is wrong on it.
+//!
+//! # Layout
+//! - `probes`: ways to count, each tried; `rights`: capabilities and limits
+//! - `memory`: how the kernel goes about memory, and its devices; `tools`: other programs
+//! - this file: the order of all, and watching
+
+pub mod arguments;
+mod memory;
+mod probes;
+mod rights;
+pub mod tools;
+
+pub use rights::effective_capabilities;
+
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Checkup, Report, Sum, System};
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_view::write_checkup;
+
+use crate::machine;
+use crate::ticks::Ticks;
+use crate::watch::Watch;
+use arguments::Doctor;
+use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
+use cachewise_cli::signals::{self, Caught};
+
+/// While watching it is looked this often: a process that lives for a moment has a row of its own, and a
+/// table for a few seconds does not fill up.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks at the machine, watches it, and tells.
+pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
+    if arguments.setcap {
+        return rights::print_setcap();
+    }
+    let kernel = Kernel::new();
+    let mut sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut checks = probes::kernel(&kernel);
+    checks.extend(probes::ways(&kernel));
+    checks.extend(rights::checks(&kernel));
+    checks.extend(memory::checks(&kernel));
+    checks.extend(tools::checks());
+    let mut checkup = Checkup {
+        timestamp: machine::timestamp(),
+        hostname: machine::hostname(&kernel),
+        page_size: cachewise_sys::page_size(),
+        kernel: machine::release(&kernel),
+        checks,
+        watched: None,
+    };
+    if arguments.seconds > Duration::ZERO {
+        if sink.is_terminal {
+            tell(&format!(
+                "watching for {:.1} s; --seconds 0 leaves that out",
+                arguments.seconds.as_secs_f64()
+            ));
+        }
+        checkup.watched = Some(watch(arguments.seconds, &interrupts, &kernel, &checkup)?);
+    }
+    let name = sink.name().to_owned();
+    let (format, style) = (sink.format, sink.style);
+    let written = write_checkup(&mut sink, format, &checkup, style)
+        .with_context(|| format!("cannot write to {name}"))
+        .and_then(|()| sink.keep());
+    match written {
+        Err(error) if !is_broken_pipe(&error) => return Err(error),
+        _ => {}
+    }
+    let found = arguments.check && checkup.warnings() > 0;
+    Ok(ExitCode::from(u8::from(found)))
+}
+
+/// Watches for so long, or until interrupted.
+fn watch(
+    time: Duration,
+    interrupts: &std::sync::mpsc::Receiver<Caught>,
+    kernel: &Kernel,
+    checkup: &Checkup,
+) -> Result<Report> {
+    let options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(kernel),
+        ..Options::new(Scope::System, Detail::Rows)
+    };
+    let mut watch = Watch::open(&options, kernel.clone())?;
+    let end = Instant::now() + time;
+    let mut ticks = Ticks::new(interrupts);
+    let mut sum: Option<Sum> = None;
+    // What waits for the disk comes and goes: writers were held back if it was much at any time.
+    let mut dirtiest: Option<System> = None;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let over = ticks.next(left.min(LOOK_EVERY))? || left <= LOOK_EVERY;
+        let stretch = watch.stretch()?;
+        let dirty = |system: &System| system.dirty_bytes.plus(system.writeback_bytes).known();
+        if dirtiest
+            .as_ref()
+            .is_none_or(|most| dirty(&stretch.system) > dirty(most))
+        {
+            dirtiest = Some(stretch.system.clone());
+        }
+        match &mut sum {
+            Some(sum) => sum.add(stretch),
+            None => sum = Some(Sum::of(stretch)),
+        }
+        if let Some(sum) = sum.take_if(|_| over) {
+            let mut sum = sum.into_whole();
+            if let Some(most) = dirtiest {
+                sum.system.dirty_bytes = most.dirty_bytes;
+                sum.system.writeback_bytes = most.writeback_bytes;
+            }
+            let mut report = Report::new(
+                sum.time.clone(),
+                checkup.hostname.clone(),
+                checkup.page_size,
+                checkup.kernel.clone(),
+            );
+            report.backend = watch.backend().clone();
+            return Ok(report.of_stretch(&sum));
+        }
+    }
+}

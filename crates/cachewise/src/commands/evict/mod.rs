@@ -1,0 +1,229 @@
+//! `evict`: puts files out, and says what stayed and why.
+
+pub mod arguments;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use cachewise_residency::{
+    Error, EvictOptions, Inode, Stayed, Unknown, evict as put_out, would_evict,
+};
+use cachewise_units::{ByteRange, Pages};
+
+use crate::acting::listed::{Job, each_listed, open};
+use crate::acting::{number, status};
+use crate::commands::files::{Answer, Found};
+use crate::interrupt::Interrupt;
+use crate::progress::Meter;
+use arguments::Evict;
+use cachewise_cli::output::{FAILED, tell};
+
+/// Processes that hold a file are named up to so many.
+const HOLDERS_NAMED: usize = 3;
+
+/// What came of a file.
+struct Done {
+    found: Found,
+    /// Something maps it, or would be found to if it was asked who.
+    is_in_use: bool,
+}
+
+/// Evicts all of them, and shows what was resident before and after.
+pub fn evict(arguments: &Evict) -> Result<ExitCode> {
+    let target = &arguments.target;
+    let mut show = open(target, &arguments.paths)?;
+    let interrupt = Interrupt::catch()?;
+    let options = EvictOptions {
+        sync: arguments.sync,
+        // Who holds what costs milliseconds a file: for those that were named.
+        holders: !arguments.paths.iter().any(|path| path.is_dir()),
+    };
+    let mut in_use = 0u64;
+    let job = Job {
+        verb: "evict",
+        target,
+        paths: &arguments.paths,
+        // What did not go is to be seen as well.
+        rank: u64::max,
+        interrupt: &interrupt,
+        meter: &Meter::new(),
+    };
+    let answer = each_listed(
+        &job,
+        &mut show,
+        |path, file, inode| match target.dry_run {
+            true => would(path, file, inode, target.range(), &options),
+            false => one(path, file, inode, target.range(), &options),
+        },
+        |done| {
+            in_use += u64::from(done.is_in_use);
+            done.found
+        },
+    )?;
+    let Some(answer) = answer else {
+        return Ok(ExitCode::from(FAILED));
+    };
+    show.line(&came_of_it(&answer, target.dry_run))?;
+    show.keep()?;
+    if target.dry_run && answer.unknown < answer.files {
+        tell(match options.holders {
+            true => {
+                "note: what is read at that moment, and large folios of which a part is kept, show when it is done"
+            }
+            false => {
+                "note: what processes have mapped or locked is looked for where files are named, and not their \
+                 directory; what is read at that moment shows when it is done"
+            }
+        });
+    } else if in_use > 0 && !options.holders {
+        tell("note: name a file, and not its directory, to see by whom it is in use");
+    }
+    let is_failed = answer.failed > 0 || answer.unknown > 0;
+    Ok(status(&interrupt, is_failed))
+}
+
+fn came_of_it(answer: &Answer, dry_run: bool) -> String {
+    const ASK: &str = "is not shown to you (not the owner): ask as its owner or as root";
+    let (went, after) = match &answer.change {
+        Some(change) => (change.went, change.after.pages),
+        None => (0, 0),
+    };
+    if answer.files > 0 && answer.unknown == answer.files {
+        return match dry_run {
+            true => format!("what is resident {ASK}; nothing was put out"),
+            false => format!(
+                "asked the kernel to drop {}; what went {ASK}",
+                number(answer.files, "file")
+            ),
+        };
+    }
+    if dry_run {
+        let verb = if after == 1 { "is" } else { "are" };
+        return format!(
+            "{} {verb} resident; nothing was put out",
+            number(after, "page")
+        );
+    }
+    let went = number(went, "page");
+    match answer.unknown {
+        0 => format!("{went} went, {after} stayed"),
+        unknown => format!(
+            "{went} went, {after} stayed; what went of {} {ASK}",
+            number(unknown, "other")
+        ),
+    }
+}
+
+fn one(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    options: &EvictOptions,
+) -> Result<Done, Error> {
+    let evicted = put_out(file, range, options)?;
+    let stayed = evicted.stayed.as_ref();
+    Ok(Done {
+        is_in_use: stayed.is_some_and(|stayed| stayed.other > Pages::ZERO),
+        found: Found {
+            before: Some(
+                evicted
+                    .before
+                    .map(|counts| counts.cached.0)
+                    .map_err(Unknown::reason),
+            ),
+            note: stayed.and_then(|stayed| why(stayed, options.sync)),
+            ..Found::new(
+                path.to_owned(),
+                inode.size.0,
+                evicted.after.map_err(Unknown::reason),
+            )
+        },
+    })
+}
+
+/// The same without doing it.
+fn would(
+    path: &Path,
+    file: &File,
+    inode: &Inode,
+    range: ByteRange,
+    options: &EvictOptions,
+) -> Result<Done, Error> {
+    let would = would_evict(file, range, options)?;
+    let dirty = would
+        .before
+        .ok()
+        .and_then(|counts| counts.states)
+        .map_or(0, |states| (states.dirty + states.writeback).0);
+    let mut notes = Vec::new();
+    if options.sync && dirty > 0 {
+        let pages = number(dirty, "dirty page");
+        notes.push(format!("{pages} would be written first"));
+    }
+    if let Some(why) = would.stays.and_then(|stays| why(&stays, options.sync)) {
+        notes.push(format!("would stay: {why}"));
+    }
+    let counts = would.before.map_err(Unknown::reason);
+    Ok(Done {
+        is_in_use: false,
+        found: Found {
+            before: Some(counts.map(|counts| counts.cached.0)),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..Found::new(path.to_owned(), inode.size.0, counts)
+        },
+    })
+}
+
+/// Why pages stayed; nothing where none did.
+fn why(stayed: &Stayed, synced: bool) -> Option<String> {
+    let (dirty, writeback) = match synced {
+        true => ("dirty again", "being written again"),
+        false => (
+            "dirty (--sync writes them)",
+            "being written (--sync waits for it)",
+        ),
+    };
+    let reasons: Vec<String> = [
+        (stayed.only_copy, "in memory only"),
+        (stayed.dirty, dirty),
+        (stayed.writeback, writeback),
+        (stayed.edge, "at the range's edge"),
+        (stayed.other, "in use"),
+        (stayed.locked, "locked"),
+        (stayed.mapped, "mapped"),
+    ]
+    .into_iter()
+    .filter(|(pages, _)| *pages > Pages::ZERO)
+    .map(|(pages, reason)| format!("{pages} {reason}"))
+    .collect();
+    let mut text = reasons.join(", ");
+    if let (Some(found), false) = (&stayed.holders, reasons.is_empty()) {
+        let named: Vec<String> = found
+            .holders
+            .iter()
+            .take(HOLDERS_NAMED)
+            .map(|holder| format!("{} ({})", holder.name, holder.pid))
+            .collect();
+        if !named.is_empty() {
+            // What is dirty, too, may be mapped.
+            let is_said = stayed.locked + stayed.mapped > Pages::ZERO;
+            text += if is_said { " by " } else { ", mapped by " };
+            text += &named.join(", ");
+        }
+        let more = found.holders.len().saturating_sub(HOLDERS_NAMED);
+        if more > 0 {
+            text += &format!(" and {more} more");
+        }
+        if found.hidden > 0 && stayed.other > Pages::ZERO {
+            let processes = match found.hidden {
+                1 => "1 process".to_owned(),
+                hidden => format!("{hidden} processes"),
+            };
+            text += &format!(", {processes} could not be looked at");
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}

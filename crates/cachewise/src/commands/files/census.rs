@@ -1,0 +1,322 @@
+//! `--all` and `--evicted`: every file of the machine, by the census in the kernel, or by a walk where that
+//! cannot be had.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::{Kernel, Mounts};
+use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
+use cachewise_residency::{Counts, Entry, Tree};
+use cachewise_sys::page_size;
+use cachewise_units::{Bytes, Pages};
+
+use super::arguments::Files;
+use super::counting::Answer;
+use super::found::{Found, Identity, MEMORY, told_by};
+use super::ncdu::{self, Sized};
+use super::show::{Listing, Show};
+use super::walk;
+use crate::machine;
+
+/// What a walk that stands in for the census does not meet.
+const BY_A_WALK: &str = "by a walk of what is mounted here: without deleted files, shared memory, block devices and \
+     other mount namespaces";
+
+/// Takes the census and shows it.
+pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
+    let mut census = match Census::open() {
+        Ok(census) => census,
+        Err(error) if arguments.evicted => {
+            bail!(
+                "only the census knows which files reclaim threw out: {}",
+                machine::why_no_probe(error)
+            );
+        }
+        Err(error) => {
+            show.note(&format!(
+                "note: this is {}, because {}",
+                BY_A_WALK.trim_start_matches("by "),
+                machine::why_no_probe(error)
+            ));
+            return walk::walked(arguments, &[PathBuf::from("/")], show, Some(BY_A_WALK));
+        }
+    };
+    let mounts = kernel.mounts(None).context("cannot read what is mounted")?;
+    let options = Options {
+        select: if arguments.evicted {
+            Select::Evicted
+        } else {
+            Select::Cached
+        },
+        ..Options::default()
+    };
+    let mut look = || -> Result<_> {
+        let report = census.take(&options).context("cannot take the census")?;
+        let sums = Sums::of_kernel(kernel).context("cannot read the kernel's own sums")?;
+        Ok((report, sums))
+    };
+    let (mut report, mut sums) = look()?;
+    let adds_up = |summary: &Summary, sums: &Sums| {
+        set_beside(summary, sums).is_none_or(|all| all.iter().all(|(_, one, other)| one == other))
+    };
+    if !arguments.evicted && !adds_up(&report.summary, &sums) {
+        // More often than not something came or went that moment.
+        (report, sums) = look()?;
+    }
+    let patterns = arguments.select.patterns()?;
+    let seen = Seen {
+        kernel,
+        mounts: &mounts,
+    };
+    let inodes = report.inodes.iter().filter(|inode| {
+        patterns
+            .as_ref()
+            .is_none_or(|patterns| patterns.takes(&seen.shown(inode).path))
+    });
+    let answer = if arguments.ncdu {
+        browsed(inodes, &seen, show)?
+    } else if arguments.tree {
+        summed(arguments, inodes, &seen, show.begin()?)?
+    } else {
+        listed(arguments, inodes, &seen, show.begin()?)?
+    };
+    if !arguments.evicted {
+        compare(&report.summary, &sums, show)?;
+    }
+    told(&report.summary, show)?;
+    Ok(answer)
+}
+
+const UNREACHABLE: &str = "no path leads to the file from here, so it cannot be asked";
+
+/// Each file.
+fn listed<'a>(
+    arguments: &Files,
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    mut listing: Listing<'_>,
+) -> Result<Answer> {
+    for inode in inodes {
+        if listing.stop().is_asked() {
+            break;
+        }
+        let counts = if arguments.evicted {
+            // How many pages it had is not in the inode.
+            seen.remembered(inode).ok_or(UNREACHABLE)
+        } else {
+            Ok(counts(inode))
+        };
+        let (size, counted) = in_sums(inode, counts);
+        listing.counting().add(size, counted);
+        listing.again(inode.size.0, counts, || seen.found(inode, counts))?;
+    }
+    if arguments.evicted {
+        // Of a file that cannot be asked, it is known that it is one of them.
+        listing.counting().expect_unknown();
+    }
+    listing.finish()
+}
+
+/// Sums by directory.
+fn summed<'a>(
+    arguments: &Files,
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    mut listing: Listing<'_>,
+) -> Result<Answer> {
+    let mut tree = Tree::new(arguments.depth);
+    for inode in inodes {
+        if listing.stop().is_asked() {
+            break;
+        }
+        let shown = seen.shown(inode);
+        let (size, counts) = in_sums(inode, Ok(counts(inode)));
+        listing.counting().add(size, counts);
+        let Ok(counts) = counts else { continue };
+        tree.add(&Entry {
+            root: &shown.root,
+            directory: shown.path.parent().unwrap_or(&shown.root),
+            name: shown.path.file_name().unwrap_or_default(),
+            size: Bytes(size),
+            counts: Ok(counts),
+        });
+    }
+    super::tree::summed(arguments, tree, listing)
+}
+
+/// For ncdu, which knows one tree: what has no place in it gets one of its own below the root.
+fn browsed<'a>(
+    inodes: impl Iterator<Item = &'a CachedInode>,
+    seen: &Seen<'_>,
+    show: &mut Show,
+) -> Result<Answer> {
+    let mut counting = show.count();
+    let files = inodes.map(|inode| {
+        let (size, counts) = in_sums(inode, Ok(counts(inode)));
+        counting.add(size, counts);
+        Sized {
+            path: Path::new(ROOT).join(seen.shown(inode).path),
+            size: inode.size.0,
+            resident: inode.pages.bytes(page_size()).0,
+            unknown: false,
+        }
+    });
+    let files = files.collect();
+    counting.all_came();
+    show.raw(|out| ncdu::write(out, Path::new(ROOT), files))?;
+    Ok(counting.finish())
+}
+
+fn counts(inode: &CachedInode) -> Counts {
+    // Pages may lie beyond the end: reserved on tmpfs, or the rest of a large folio.
+    let total = inode.size.pages_ceil(page_size()).max(inode.pages);
+    Counts {
+        total,
+        cached: inode.pages,
+        states: None,
+    }
+}
+
+/// Size and pages as sums have them: of a block device only what is resident, for a disk is no file that could be
+/// in memory as a whole, and what is on it is counted already.
+fn in_sums(
+    inode: &CachedInode,
+    counts: Result<Counts, &'static str>,
+) -> (u64, Result<Counts, &'static str>) {
+    match inode.is_block_device() {
+        false => (inode.size.0, counts),
+        true => {
+            let resident = |counts: Counts| Counts {
+                total: counts.cached,
+                ..counts
+            };
+            (0, counts.map(resident))
+        }
+    }
+}
+
+const ROOT: &str = "/";
+
+/// A path to be put below a root.
+fn below(path: &Path) -> PathBuf {
+    path.strip_prefix(ROOT).unwrap_or(path).to_owned()
+}
+
+/// The mounts through which files are seen from here.
+struct Seen<'a> {
+    kernel: &'a Kernel,
+    mounts: &'a Mounts,
+}
+
+/// What to call a file.
+struct Shown {
+    path: PathBuf,
+    /// The tree that the path is in: what can be seen from here, or a name for what cannot.
+    root: PathBuf,
+    /// Where no path leads to it, the reason.
+    unseen: Option<&'static str>,
+}
+
+impl Seen<'_> {
+    fn shown(&self, inode: &CachedInode) -> Shown {
+        if let Some(path) = inode.path(self.kernel, self.mounts) {
+            return Shown {
+                path,
+                root: ROOT.into(),
+                unseen: None,
+            };
+        }
+        let (major, minor) = (inode.device.major, inode.device.minor);
+        let place = PathBuf::from(format!("[{} {major}:{minor}]", inode.file_system));
+        let (root, path, reason) = match &inode.name {
+            Name::Path(path) => (place, below(path), "not seen from this mount namespace"),
+            Name::Label(label) => (PathBuf::from(MEMORY), below(Path::new(label)), "memory"),
+            Name::Unknown => (
+                place,
+                PathBuf::from(format!("inode {}", inode.id.inode)),
+                "no name is in memory",
+            ),
+        };
+        Shown {
+            path: root.join(path),
+            root,
+            unseen: Some(reason),
+        }
+    }
+
+    fn found(&self, inode: &CachedInode, counts: Result<Counts, &'static str>) -> Found {
+        let shown = self.shown(inode);
+        let notes = [
+            inode.deleted.then_some("deleted"),
+            shown.unseen,
+            inode.mapped.then_some("mapped"),
+            inode.writers.then_some("open for writing"),
+        ];
+        let notes: Vec<&str> = notes.into_iter().flatten().collect();
+        Found {
+            identity: Some(identity(inode)),
+            filesystem: Some(inode.file_system.to_string()),
+            note: (!notes.is_empty()).then(|| notes.join(", ")),
+            is_to_be_asked: shown.unseen.is_none() && !inode.deleted,
+            ..Found::new(shown.path, inode.size.0, counts)
+        }
+    }
+
+    /// What the kernel remembers of an evicted file.
+    fn remembered(&self, inode: &CachedInode) -> Option<Counts> {
+        let path = inode
+            .path(self.kernel, self.mounts)
+            .filter(|_| !inode.deleted)?;
+        told_by(&path, &identity(inode), inode.is_block_device())
+    }
+}
+
+fn identity(inode: &CachedInode) -> Identity {
+    Identity {
+        device: (inode.id.major, inode.id.minor),
+        inode: inode.id.inode,
+        links: inode.links.into(),
+    }
+}
+
+/// What was counted, and the kernel's own sum of it.
+fn set_beside(summary: &Summary, kernel: &Sums) -> Option<[(&'static str, Pages, Pages); 2]> {
+    let census = summary.sums?;
+    Some([
+        ("Cached", census.cached, kernel.cached),
+        ("Buffers", census.buffers, kernel.buffers),
+    ])
+}
+
+/// Sets the sums beside the kernel's own.
+fn compare(summary: &Summary, kernel: &Sums, show: &mut Show) -> Result<()> {
+    for (name, counted, told) in set_beside(summary, kernel).into_iter().flatten() {
+        let bytes = counted.bytes(page_size());
+        let difference = i128::from(counted.0) - i128::from(told.0);
+        show.line(&match difference {
+            0 => format!("adds up: {counted} pages ({bytes}) = the kernel's {name}"),
+            _ => format!(
+                "{counted} pages ({bytes}), the kernel's {name} has {told}: {difference:+}, which came, went or \
+                 is on no list of files (aio rings, secret memory)"
+            ),
+        })?;
+    }
+    Ok(())
+}
+
+/// How the census went.
+fn told(summary: &Summary, show: &mut Show) -> Result<()> {
+    show.line(&format!(
+        "census of {} inodes in {} file systems in {:.1} ms, at most {:.2} ms of it at a time in the kernel",
+        summary.visited,
+        summary.super_blocks,
+        summary.elapsed.as_secs_f64() * 1e3,
+        summary.longest_run.as_secs_f64() * 1e3,
+    ))?;
+    if summary.is_partial() {
+        show.note(
+            "note: the census is not complete: files or file systems came and went faster than it walks",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `files`: what of files, directories, processes or the whole machine is in the page cache.
+//!
+//! # Layout
+//! - `plan`, `walk`, `process`, `census`: where files come from; each hands them to a `Show`
+//! - `fuse`: files that are not opened; `found`: one file; `order`: which are shown; `counting`: the total; `tree`, `ncdu`: sums of directories
+//! - `batched`: output in large pieces; `notes`: what is told beside the list, each note once
+//! - this file: what is asked, and how it is shown
+
+pub mod arguments;
+mod batched;
+mod census;
+mod counting;
+mod found;
+mod fuse;
+mod ncdu;
+mod notes;
+mod order;
+mod plan;
+mod process;
+mod show;
+mod tree;
+mod walk;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use anyhow::{Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_units::escaped;
+
+use crate::interrupt::{Interrupt, Stop};
+use arguments::{Files, SortKey};
+use cachewise_cli::output::{self, FAILED, tell};
+use cachewise_cli::signals::{self, Caught};
+
+pub use counting::{Answer, Counting};
+pub use found::Found;
+pub use fuse::{NotOpened, is_not_opened};
+pub use notes::Notes;
+pub use order::Order;
+pub use plan::{plan, skipped};
+pub use show::{Plan, Show};
+
+/// Shows them once, or again and again.
+pub fn files(arguments: &Files) -> Result<ExitCode> {
+    if arguments.select.one_file_system && arguments.paths.is_empty() {
+        bail!(
+            "-x stays on the file system of each PATH, and there is none; --include picks by path"
+        );
+    }
+    let Some(interval) = arguments.watch else {
+        let interrupt = Interrupt::catch()?;
+        let mut show = Show::open(&arguments.output, shown(arguments))?;
+        show.end_early(Stop::at(&interrupt));
+        let (status, is_complete) = once(arguments, &mut show)?;
+        if let Some(status) = interrupt.status() {
+            tell(
+                "interrupted: what is shown was found until then; what comes later was not looked at",
+            );
+            return Ok(status);
+        }
+        if is_complete {
+            show.keep()?;
+        }
+        return Ok(status);
+    };
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut show = Show::open(&arguments.output, shown(arguments))?;
+    loop {
+        let (status, _) = once(arguments, &mut show)?;
+        match interrupts.recv_timeout(interval.get()) {
+            Ok(_) => return show.close().map(|()| status),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("the thread for signals ended"),
+        }
+    }
+}
+
+fn shown(arguments: &Files) -> Plan {
+    let by = if arguments.evicted {
+        SortKey::Evicted
+    } else {
+        SortKey::Resident
+    };
+    Plan {
+        columns: arguments.fields(),
+        columns_are_chosen: arguments.columns.is_some(),
+        all_are_named: arguments.tree
+            || !arguments.all
+                && !arguments.evicted
+                && !arguments.paths.iter().any(|path| path.is_dir()),
+        order: Order {
+            key: arguments.sort.unwrap_or(by),
+            reverse: arguments.reverse,
+        },
+        order_is_chosen: arguments.sort.is_some()
+            || arguments.reverse
+            || !arguments.pid.is_empty()
+            || arguments.tree && arguments.top.is_some_and(|top| top > 0),
+        top: arguments.top,
+        only_cached: arguments.only_cached,
+        maps: arguments.map,
+        strips: arguments.histogram,
+        repeated: arguments.watch.is_some(),
+    }
+}
+
+/// Shows them, and says whether there is anything that should take the place of an older report.
+fn once(arguments: &Files, show: &mut Show) -> Result<(ExitCode, bool)> {
+    let answer = if arguments.all || arguments.evicted {
+        census::show(arguments, &Kernel::new(), show)?
+    } else if !arguments.pid.is_empty() {
+        process::show(arguments, &Kernel::new(), show)?
+    } else {
+        walk::show(arguments, show)?
+    };
+    let may_be_none = arguments.evicted || !arguments.pid.is_empty();
+    let is_complete = answer.files > 0 || may_be_none && answer.failed == 0;
+    Ok((status(arguments, &answer), is_complete))
+}
+
+fn status(arguments: &Files, answer: &Answer) -> ExitCode {
+    if answer.failed > 0 || answer.unknown > 0 {
+        return ExitCode::from(FAILED);
+    }
+    match (arguments.fail_below, answer.counts.ratio()) {
+        // Of files without pages nothing is missing; but of no files, nothing is known.
+        (_, None) if answer.files == 0 && !arguments.evicted => nothing(arguments),
+        (Some(least), Some(ratio)) if ratio.get() < least => ExitCode::from(output::NO),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Says that there is no file. To a script a list of nothing would look like a good one.
+fn nothing(arguments: &Files) -> ExitCode {
+    let picked = arguments.select.picked();
+    if !arguments.pid.is_empty() {
+        tell(&format!(
+            "note: no file{picked} is held: kernel threads hold none"
+        ));
+        // That may well be the answer.
+        return match arguments.fail_below {
+            Some(_) => ExitCode::from(FAILED),
+            None => ExitCode::SUCCESS,
+        };
+    }
+    let mut place = String::from("anywhere");
+    if let [first, others @ ..] = &arguments.paths[..] {
+        place = format!("under {}", escaped(first));
+        if !others.is_empty() {
+            place += &format!(" or {} other paths", others.len());
+        }
+    }
+    tell(&format!("there is no file{picked} {place}"));
+    ExitCode::from(FAILED)
+}

@@ -1,0 +1,118 @@
+//! Files by their paths, and what is under directories.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use cachewise_residency::{Found as Met, Inode, Unknown, open, query};
+use cachewise_units::ByteRange;
+
+use super::arguments::Files;
+use super::counting::Answer;
+use super::found::{Found, Identity};
+use super::fuse::{NotOpened, is_not_opened};
+use super::plan::{counts_of, plan, skipped};
+use super::show::{Listing, Show};
+use super::{ncdu, tree};
+
+/// Shows files, or sums of directories.
+pub fn show(arguments: &Files, show: &mut Show) -> Result<Answer> {
+    // What is named file by file is shown in that order, each even if it is there twice.
+    let are_files = !arguments.paths.iter().any(|path| path.is_dir());
+    if are_files && show.keeps_order() && !arguments.tree && !arguments.ncdu {
+        let mut listing = show.begin()?;
+        let (mut seen, not_opened) = (HashSet::new(), NotOpened::default());
+        for path in &arguments.paths {
+            if listing.stop().is_asked() {
+                break;
+            }
+            named(path, &not_opened, &mut seen, &mut listing)?;
+        }
+        return listing.finish();
+    }
+    walked(arguments, &arguments.paths, show, None)
+}
+
+/// Shows what a walk meets; `partial` says why that is not all.
+pub fn walked(
+    arguments: &Files,
+    roots: &[PathBuf],
+    show: &mut Show,
+    partial: Option<&'static str>,
+) -> Result<Answer> {
+    let walk = show.stop().ends(plan(&arguments.select, roots)?);
+    if arguments.ncdu {
+        return ncdu::show(walk, roots, show);
+    }
+    let mut listing = show.begin()?;
+    listing.counting().answer.partial = partial;
+    if arguments.tree {
+        return tree::show(arguments, walk, listing);
+    }
+    let mut result = Ok(());
+    let not_opened = NotOpened::default();
+    walk.run(|met| {
+        result = match met {
+            Met::File(entry) => {
+                let counts = counts_of(&entry, &not_opened);
+                let size = entry.size.0;
+                listing.file(size, counts, || Found::new(entry.path(), size, counts))
+            }
+            Met::Skipped(error) => {
+                skipped(roots, error, listing.counting());
+                Ok(())
+            }
+        };
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    result?;
+    listing.finish()
+}
+
+/// One file; named again, or by another of its names, it is shown again and counted once.
+fn named(
+    path: &Path,
+    not_opened: &NotOpened,
+    seen: &mut HashSet<((u32, u32), u64)>,
+    listing: &mut Listing<'_>,
+) -> Result<()> {
+    let asked = match open(path) {
+        Ok(file) => {
+            Inode::of(file.as_fd()).map(|inode| (inode, query(&file, ByteRange::starting_at(0))))
+        }
+        Err(error) if is_not_opened(&error) => Inode::at(path).map(|inode| (inode, Err(error))),
+        Err(error) => Err(error),
+    };
+    let (inode, counts) = match asked {
+        Ok(told) => told,
+        Err(error) => {
+            listing.failed(&error.with_path(path).to_string());
+            return Ok(());
+        }
+    };
+    let counts = match counts {
+        Ok(counts) => Ok(counts),
+        Err(error) => match error.unknown() {
+            Some(Unknown::FuseNotOpened) => not_opened.counts(&inode),
+            Some(why) => Err(why.reason()),
+            None => {
+                listing.failed(&error.with_path(path).to_string());
+                return Ok(());
+            }
+        },
+    };
+    let found = || Found {
+        identity: Some(Identity::from(&inode)),
+        ..Found::new(path.to_owned(), inode.size.0, counts)
+    };
+    if seen.insert((inode.device, inode.number)) {
+        listing.file(inode.size.0, counts, found)
+    } else {
+        listing.again(inode.size.0, counts, found)
+    }
+}

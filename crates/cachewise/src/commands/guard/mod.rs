@@ -1,0 +1,192 @@
+//! `guard`: keeps memory available by reclaiming from chosen control groups.
+
+pub mod arguments;
+mod state;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cachewise_control::{Event, Guard, Journal, Kept, Means, Options, Unsure};
+use cachewise_kstat::Kernel;
+use cachewise_units::Bytes;
+use cachewise_view::Format;
+use serde_json::{Value, json};
+
+use crate::interrupt::Interrupt;
+use crate::machine;
+use arguments::{By, Guard as Arguments, KeptOf};
+use cachewise_cli::output::{Sink, Stream, tell};
+
+pub use state::{directory, recovered, report_restored};
+
+/// The default target: a fifth above the mark, or half of the memory above it if that is less.
+fn usual_target(mark: Bytes, total: Bytes) -> Bytes {
+    let above = total.saturating_sub(mark);
+    Bytes(mark.0 + (mark.0 / 5).min(above.0 / 2))
+}
+
+/// Guards until interrupted or the duration is over.
+pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let mut lines = Lines::open(arguments)?;
+    let total = kernel.meminfo()?.total;
+    let mark = arguments.keep.of(total);
+    let target = match arguments.target {
+        Some(target) => target.of(total),
+        None => usual_target(mark, total),
+    };
+    let options = Options {
+        kept: match arguments.of {
+            KeptOf::Available => Kept::Available,
+            KeptOf::Free => Kept::Free,
+        },
+        mark,
+        target,
+        step: arguments.step,
+        leave: arguments.leave.of(total),
+        most_stall: f64::from(arguments.most_stall) / 100.0,
+        means: arguments.by.map(|by| match by {
+            By::Reclaim => Means::Reclaim,
+            By::High => Means::High,
+            By::ForceEmpty => Means::ForceEmpty,
+            By::SoftLimit => Means::SoftLimit,
+        }),
+        dry_run: arguments.dry_run,
+    };
+    let groups = arguments
+        .groups
+        .iter()
+        .map(|group| kernel.resolve_cgroup(group));
+    let groups = groups.collect::<Result<Vec<_>, _>>()?;
+    let directory = directory(arguments.state.as_deref());
+    if !arguments.dry_run {
+        // Restored first: otherwise the limit of a killed run would count as an administrator's.
+        recovered(&directory, Unsure::Leave)?;
+    }
+    // Signals are caught before the first change.
+    let interrupt = Interrupt::catch()?;
+    let journal = Journal::open(&directory, "guard")?;
+    let mut guard = Guard::new(&kernel, groups, options, journal)
+        .context("cannot guard this machine's memory")?;
+    lines.begin(&guard, &options)?;
+    let began = Instant::now();
+    loop {
+        for event in guard.step(interrupt.flag())? {
+            lines.write(&event)?;
+        }
+        let mut pause = guard.pause()?;
+        if let Some(duration) = arguments.duration {
+            let left = duration.get().saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            pause = pause.min(left);
+        }
+        if interrupt.wait_for(pause.max(Duration::from_millis(1)))? {
+            break;
+        }
+    }
+    for event in guard.end()? {
+        lines.write(&event)?;
+    }
+    Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Output: text for people, or one JSON document per line.
+struct Lines {
+    sink: Sink,
+    is_json: bool,
+}
+
+impl Lines {
+    fn open(arguments: &Arguments) -> Result<Lines> {
+        let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+        let is_json = match sink.format {
+            Format::Table => false,
+            Format::JsonLines => true,
+            other => bail!(
+                "guard writes events as text, or as JSON lines with -o jsonl; not as {}",
+                other.name()
+            ),
+        };
+        Ok(Lines { sink, is_json })
+    }
+
+    fn begin(&mut self, guard: &Guard, options: &Options) -> Result<()> {
+        let kept = guard.kept()?;
+        if !self.is_json {
+            for watched in guard.watched() {
+                let would = if options.dry_run { "would be" } else { "is" };
+                tell(&format!(
+                    "{} {would} reclaimed by {}",
+                    watched.group.name, watched.means
+                ));
+            }
+            tell(&format!(
+                "keeps {} {} (up to {}); {kept} now",
+                options.mark, options.kept, options.target
+            ));
+            return Ok(());
+        }
+        let groups: Vec<Value> = guard
+            .watched()
+            .iter()
+            .map(|watched| json!({"cgroup": watched.group.name, "means": watched.means}))
+            .collect();
+        self.document(json!({
+            "event": "started",
+            "schema_version": 1,
+            "hostname": machine::hostname(&Kernel::new()),
+            "page_size_bytes": cachewise_sys::page_size().get(),
+            "dry_run": options.dry_run,
+            "kept": options.kept,
+            "kept_bytes": kept.0,
+            "mark_bytes": options.mark.0,
+            "target_bytes": options.target.0,
+            "cgroups": groups,
+        }))
+    }
+
+    fn write(&mut self, event: &Event) -> Result<()> {
+        if self.is_json {
+            let document = serde_json::to_value(event).context("cannot write the event as JSON")?;
+            return self.document(document);
+        }
+        let text = cachewise_cli::output::printable(&format!("{} {event}", machine::timestamp()));
+        self.line(&text)
+    }
+
+    fn document(&mut self, mut document: Value) -> Result<()> {
+        document["timestamp"] = json!(machine::timestamp().to_string());
+        self.line(&document.to_string())
+    }
+
+    /// Flushed line by line: another program may wait for it.
+    fn line(&mut self, text: &str) -> Result<()> {
+        let written = writeln!(self.sink, "{text}").and_then(|()| self.sink.flush());
+        written.with_context(|| format!("cannot write to {}", self.sink.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_target_is_at_most_total_memory() {
+        for (mark, total, target) in [(1000, 8000, 1200), (7600, 8000, 7800), (8000, 8000, 8000)] {
+            assert_eq!(
+                usual_target(Bytes(mark), Bytes(total)),
+                Bytes(target),
+                "{mark} of {total}"
+            );
+        }
+        assert_eq!(
+            usual_target(Bytes(9000), Bytes(8000)),
+            Bytes(9000),
+            "a mark of all memory is refused"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! The commands: a folder each, with its arguments, what it does, and how it shows it.
+//!
+//! Parsing touches nothing: each command opens and checks.
+
+pub mod bench;
+pub mod cat;
+pub mod compat;
+pub mod doctor;
+pub mod drop;
+pub mod evict;
+pub mod files;
+pub mod guard;
+pub mod lock;
+pub mod order;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod serve;
+pub mod snapshot;
+pub mod stat;
+pub mod top;
+pub mod warm;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use cachewise_cli::about::{self, About};
+use cachewise_cli::sibling;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::columns;
+use bench::arguments::Bench;
+use cat::arguments::Cat;
+use compat::Outcome;
+use compat::arguments::Compat;
+use doctor::arguments::Doctor;
+use drop::arguments::Drop;
+use evict::arguments::Evict;
+use files::arguments::Files;
+use guard::arguments::Guard;
+use lock::arguments::Lock;
+use order::arguments::OrderFiles;
+use record::arguments::Record;
+use report::arguments::Report;
+use run::arguments::Run;
+use serve::arguments::Serve;
+use snapshot::arguments::Snapshot;
+use stat::arguments::Stat;
+use top::arguments::Top;
+use warm::arguments::Warm;
+
+/// Measure how programs use the page cache, to the page.
+#[derive(Debug, Parser)]
+#[command(name = "cachewise", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done; 1 the answer is no (files --fail-below, drop); 2 something could not be done or is \
+    not known, usage included; 128+N ended by signal N. \
+    `run` ends with the command's own status: 127 not found, 126 not executable, 128+N killed by signal N."
+)]
+pub struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program, or follow one, and report how it used the caches.
+    Run(Run),
+    /// Show hits and misses of the whole machine, a row per interval.
+    Stat(Stat),
+    /// Show page-cache use live, by process, file, control group or device.
+    Top(Box<Top>),
+    /// Tell what this machine offers for looking at its caches, and what is wrong on it.
+    Doctor(Doctor),
+    /// Record what the machine does, to be looked at later.
+    Record(Box<Record>),
+    /// Look at a recording: figures, gaps, time lost to waiting, who did most; every sample; a page with plots.
+    Report(Box<Report>),
+    /// Show what of files, directories, processes or the whole machine is in the page cache.
+    Files(Box<Files>),
+    /// Bring files into the page cache, but for what is there already.
+    Warm(Box<Warm>),
+    /// Put files out of the page cache, and say what stayed and why.
+    Evict(Box<Evict>),
+    /// Keep files in memory for as long as this runs.
+    Lock(Box<Lock>),
+    /// Keep in a file what is resident, bring it back, or compare.
+    Snapshot(Snapshot),
+    /// Print files, or ranges of them, in the order in which reading costs the least I/O.
+    Order(OrderFiles),
+    /// Write files to standard output, and leave the cache as it was.
+    Cat(Cat),
+    /// Keep memory available by reclaiming from the control groups that you name.
+    Guard(Box<Guard>),
+    /// Drop the clean page cache of the whole machine, after writing dirty pages back.
+    Drop(Drop),
+    /// Measure reads or writes of a file, with or without memory pressure.
+    Bench(Box<Bench>),
+    /// Serve metrics, a live web page and JSON over HTTP.
+    Serve(Box<Serve>),
+    /// See the CPU's own caches: what they are, what they cost, and how a program uses them (cachewise-cpu).
+    #[command(disable_help_flag = true)]
+    Cpu(Sibling),
+    /// Show a directory through a block cache: memory, disk, servers that machines share (cachewise-tier).
+    #[command(disable_help_flag = true)]
+    Mount(Sibling),
+    /// Use a block cache without a mount, look at it, and try it out (cachewise-tier).
+    #[command(disable_help_flag = true)]
+    Tier(Sibling),
+    #[command(flatten)]
+    About(About),
+    /// Run as another tool, or list the supported names and options of other tools.
+    Compat(Compat),
+}
+
+/// `help NAME ...` of a command that is a program of its own: its own help shows more than this program's table.
+pub fn help_of_siblings(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_str()).collect();
+    match words[..] {
+        [_, Some("help"), Some("mount"), ..] => {
+            arguments.splice(1.., ["mount", "--help"].map(OsString::from));
+        }
+        [_, Some("help"), Some("cpu" | "tier"), ..] => arguments.swap(1, 2),
+        _ => {}
+    }
+    arguments
+}
+
+/// Arguments of a command that is a program of its own.
+#[derive(Debug, Args)]
+pub struct Sibling {
+    /// Its arguments; --help lists them.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
+}
+
+/// Runs a command.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Run(arguments) => match arguments.check() {
+            Ok(()) => run::run(arguments),
+            Err((kind, reason)) => Ok(about::answer(&usage_error("run", kind, reason))),
+        },
+        Command::Stat(arguments) => stat::stat(arguments),
+        Command::Top(arguments) => top::top(*arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
+        Command::Files(arguments) => files::files(&arguments),
+        Command::Warm(arguments) => warm::warm(&arguments),
+        Command::Evict(arguments) => evict::evict(&arguments),
+        Command::Lock(arguments) => lock::lock(&arguments),
+        Command::Snapshot(arguments) => snapshot::snapshot(&arguments),
+        Command::Order(arguments) => order::order(&arguments),
+        Command::Cat(arguments) => cat::cat(&arguments),
+        Command::Guard(arguments) => guard::guard(&arguments),
+        Command::Drop(arguments) => drop::drop_caches(arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Serve(arguments) => serve::serve(*arguments),
+        Command::Cpu(sibling) => start("cachewise-cpu", None, &sibling),
+        Command::Mount(sibling) => start("cachewise-tier", Some("mount"), &sibling),
+        Command::Tier(sibling) => start("cachewise-tier", None, &sibling),
+        Command::About(about) => about::about(&about, Cli::command(), &columns::columns()),
+        Command::Compat(arguments) => match compat::compat(arguments)? {
+            Outcome::Done => Ok(ExitCode::SUCCESS),
+            Outcome::Command(words) => match Cli::try_parse_from(words) {
+                Ok(cli) => run(cli.command),
+                Err(error) => Ok(about::answer(&error)),
+            },
+        },
+    }
+}
+
+/// Replaces this process with a program of its own, with its subcommand in front of the typed arguments.
+fn start(program: &str, subcommand: Option<&str>, sibling: &Sibling) -> Result<ExitCode> {
+    let subcommand = subcommand.map(OsString::from);
+    let never = sibling::start(program, subcommand.iter().chain(&sibling.arguments))?;
+    match never {}
+}
+
+/// A usage error of one command, as clap shows it.
+fn usage_error(command: &str, kind: ErrorKind, reason: String) -> clap::Error {
+    let mut all = Cli::command();
+    all.build();
+    match all.find_subcommand_mut(command) {
+        Some(command) => command.error(kind, reason),
+        None => all.error(kind, reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_with_all_of_its_options() {
+        let pages = cachewise_cli::man::pages(Cli::command()).expect("writing into memory works");
+        let first = pages.first().map(|(name, _)| name.as_str());
+        assert_eq!(first, Some("cachewise.1"), "the first is of all commands");
+        let mut root = Cli::command().disable_help_subcommand(true);
+        root.build();
+        let mut waiting = vec![root];
+        let mut seen = 0;
+        while let Some(command) = waiting.pop() {
+            let name = format!(
+                "{}.1",
+                command.get_display_name().unwrap_or(command.get_name())
+            );
+            let page = pages.iter().find(|(page, _)| *page == name);
+            let (_, page) = page.unwrap_or_else(|| panic!("there is no {name}"));
+            let page = String::from_utf8_lossy(page).replace("\\-", "-");
+            for option in command
+                .get_arguments()
+                .filter(|option| !option.is_hide_set())
+            {
+                if let Some(long) = option.get_long() {
+                    assert!(page.contains(&format!("--{long}")), "{name}: --{long}");
+                }
+            }
+            for heading in ["NAME", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"] {
+                assert!(page.contains(heading), "{name}: {heading}");
+            }
+            seen += 1;
+            let below = command.get_subcommands().cloned();
+            waiting.extend(below.filter(|one| !one.is_disable_help_flag_set()));
+        }
+        assert_eq!(pages.len(), seen, "and there is none beside");
+    }
+}

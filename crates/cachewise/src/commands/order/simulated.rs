@@ -1,0 +1,69 @@
+//! `order --simulate`: what orders would cost with so much memory, without reading anything.
+
+use anyhow::{Context, Result};
+use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, Subject};
+use cachewise_residency::order::{Keep, Mode, Options, Order, Survey, simulate};
+use cachewise_units::Bytes;
+
+use super::arguments::OrderFiles;
+use super::rows::row_writer;
+use crate::columns::fields;
+use cachewise_cli::output::{Sink, Stream};
+
+/// Cycles that are simulated; the first ones fill the cache, and are left out.
+const CYCLES: usize = 12;
+const FILLING: usize = 4;
+
+/// A row for each strategy, with what a cycle reads from the device (median), and the bound below.
+pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()> {
+    let sizes: Vec<Bytes> = survey.snapshot.files.iter().map(|file| file.size).collect();
+    let total: Bytes = sizes.iter().copied().sum();
+    let planned = |mode, keep| {
+        Order::Planned(Options {
+            mode,
+            keep,
+            ..Options::default()
+        })
+    };
+    let seed = arguments.shuffle.unwrap_or(1);
+    let strategies = [
+        ("as given", Order::Given),
+        ("files, most cached first", Order::FilesByCached),
+        ("resident ranges first", Order::ExtentsFirst),
+        ("free", planned(Mode::Free, Keep::Share)),
+        ("free, misses dropped", planned(Mode::Free, Keep::Keep)),
+        ("as given, misses dropped", planned(Mode::Fixed, Keep::Keep)),
+        ("shuffled", planned(Mode::Shuffle(seed), Keep::Share)),
+    ];
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let name = sink.name().to_owned();
+    let cannot_write = || format!("cannot write to {name}");
+    let mut writer = row_writer(sink, &fields(&["device_read_bytes", "note"]));
+    for (strategy, order) in strategies {
+        let mut read = simulate(&sizes, memory, order, CYCLES).split_off(FILLING);
+        read.sort_unstable();
+        writer
+            .write(&row(strategy, read[read.len() / 2]))
+            .with_context(cannot_write)?;
+    }
+    let bound = Bytes(total.0.saturating_sub(memory.0));
+    writer
+        .write(&row("the bound: what does not fit", bound))
+        .with_context(cannot_write)?;
+    writer.finish(None).with_context(cannot_write)?.keep()
+}
+
+fn row(strategy: &str, read: Bytes) -> Row {
+    Row {
+        labels: Labels {
+            note: Measured::Exact(strategy.to_owned()),
+            ..Labels::default()
+        },
+        ledger: Ledger::all_missing(NOT_HERE),
+        subject: Subject {
+            device_read_bytes: Measured::Exact(read.0),
+            ..Subject::default()
+        },
+        ..Row::default()
+    }
+}

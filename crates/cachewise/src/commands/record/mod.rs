@@ -1,0 +1,246 @@
+//! `record`: the machine over time, into a file that outlives whoever writes it.
+//!
+//! # Layout
+//! - `course`: what is recorded meanwhile: a command, a process, or whatever happens; what ends it
+//! - `scope`: what of the machine is watched
+//! - `clock`: how long a machine slept
+//! - this file: the ticks, and what is said at the end
+
+pub mod arguments;
+mod clock;
+mod course;
+mod scope;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use cachewise_kstat::Kernel;
+use cachewise_model::{Stretch, redact_arguments};
+use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
+use cachewise_units::Bytes;
+
+use crate::machine;
+use crate::watch::Watch;
+use arguments::Record;
+use cachewise_cli::output::{FAILED, explain, tell};
+use clock::Clock;
+use course::{Course, Next};
+
+/// Memory that the recorder takes from the start, so that a sample needs nothing from the kernel when there is
+/// nothing to be had.
+const AHEAD: Bytes = Bytes(16 << 20);
+
+/// Records until it is over.
+pub fn record(arguments: &Record) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    // Through a link the parts would be beside the link.
+    // Only where the kernel follows that link too (fs.protected_symlinks): canonicalize asks nobody.
+    let path = std::fs::metadata(&arguments.file)
+        .and_then(|_| arguments.file.canonicalize())
+        .unwrap_or_else(|_| arguments.file.clone());
+    // Before anything is begun: what is refused should cost nothing.
+    let found = look(&path)?;
+    let mut course = Course::begin(arguments)?;
+    let (options, scope) = scope::of(arguments, &kernel)?;
+    let mut watch = Watch::open(&options, Kernel::new())?;
+    let session = session(arguments, &kernel, &watch, scope);
+    let mut recorder = Recorder::open(arguments, path, found, session)?;
+    if !arguments.quiet {
+        for note in &watch.backend().notes {
+            tell(&format!("note: {note}"));
+        }
+    }
+    if !arguments.no_lock
+        && let Err(error) = cachewise_sys::lock_memory(AHEAD)
+    {
+        tell(&format!(
+            "note: the recorder's memory is not locked, samples may be late when memory is short: {error}"
+        ));
+    }
+    // What happened up to here is nobody's.
+    watch.stretch()?;
+    if let course::Start::Not(code) = course.start()? {
+        recorder.discard(found);
+        return Ok(code);
+    }
+    let failed = recorder.run(&mut watch, &mut course).err();
+    // The probe goes before anything else is waited for.
+    drop(watch);
+    if let Some(error) = &failed {
+        tell(&explain(error));
+    }
+    recorder.summary(arguments.quiet && failed.is_none());
+    // A command that is recorded runs to its end, whatever becomes of the recording.
+    let status = course.end()?;
+    Ok(ExitCode::from(match (status, failed) {
+        (0, Some(_)) => FAILED,
+        (status, _) => status,
+    }))
+}
+
+fn session(arguments: &Record, kernel: &Kernel, watch: &Watch, scope: String) -> Session {
+    let mut session = Session::new(
+        &machine::hostname(kernel),
+        &machine::release(kernel),
+        cachewise_sys::page_size().get(),
+        watch.backend().clone(),
+    );
+    session.cachewise = env!("CARGO_PKG_VERSION").into();
+    session.interval = arguments.interval.get();
+    session.top = arguments.top.into();
+    session.scope = scope;
+    let words = arguments.command.iter();
+    session.command = words.map(|word| word.to_string_lossy().into()).collect();
+    if arguments.redact_args {
+        redact_arguments(&mut session.command);
+    }
+    session
+}
+
+struct Recorder {
+    /// As it was typed.
+    name: PathBuf,
+    /// Where it really is.
+    path: PathBuf,
+    writer: Writer,
+    interval: Duration,
+    top: usize,
+    gaps: Gaps,
+    gap_count: u64,
+    elapsed: Duration,
+    bar: Option<indicatif::ProgressBar>,
+}
+
+impl Recorder {
+    fn open(arguments: &Record, path: PathBuf, found: Found, session: Session) -> Result<Recorder> {
+        let limits = Limits {
+            max_size: arguments.max_size,
+            keep: arguments.keep.into(),
+            ..Limits::default()
+        };
+        let writer = match found {
+            Found::Nothing => Writer::create(&path, session, limits),
+            Found::Recording => Writer::append(&path, session, limits),
+        };
+        let writer = writer?;
+        let name = arguments.file.clone();
+        if !arguments.quiet && found == Found::Recording {
+            let cut = match writer.cut() {
+                0 => String::new(),
+                bytes => format!(", without its last {bytes} bytes, half a sample"),
+            };
+            tell(&format!("going on with {}{cut}", name.display()));
+        }
+        Ok(Recorder {
+            name,
+            path,
+            writer,
+            interval: arguments.interval.get(),
+            top: arguments.top.into(),
+            gaps: Gaps::default(),
+            gap_count: 0,
+            elapsed: Duration::ZERO,
+            // The terminal is the command's, if there is one.
+            bar: (!arguments.quiet && arguments.command.is_empty()).then(bar),
+        })
+    }
+
+    /// A sample a tick, and one at the end for what is left.
+    fn run(&mut self, watch: &mut Watch, course: &mut Course) -> Result<()> {
+        let mut clock = Clock::now();
+        let mut due = Instant::now() + self.interval;
+        loop {
+            let next = course.wait(due);
+            let stretch = watch.stretch()?;
+            let suspended = clock.slept();
+            self.write(stretch, suspended)?;
+            if let Next::End = next {
+                return Ok(());
+            }
+            // Ticks that were missed are not made up for: the gap is in the sample's length.
+            let now = Instant::now();
+            due += self.interval;
+            if due <= now {
+                due = now + self.interval;
+            }
+        }
+    }
+
+    fn write(&mut self, mut stretch: Stretch, suspended: Duration) -> Result<()> {
+        reduce(&mut stretch, self.top);
+        let sample = Sample {
+            suspended,
+            ..Sample::of(stretch)
+        };
+        self.writer.write(&sample).map_err(|error| {
+            let advice = match error.is_full() {
+                true => ": there is no room for more; what was recorded is whole",
+                false => "",
+            };
+            anyhow::Error::from(error).context(format!("the recording ends here{advice}"))
+        })?;
+        self.elapsed += sample.stretch.elapsed;
+        if let Some(gap) = self.gaps.find(&sample, self.interval) {
+            self.gap_count += 1;
+            if let Some(bar) = &self.bar {
+                bar.suspend(|| {
+                    tell(&format!("gap: {}", cachewise_view::gap_text(&gap)));
+                });
+            }
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!(
+                "{} samples, {}{}",
+                self.writer.samples(),
+                Bytes(self.writer.written()),
+                self.gaps_told()
+            ));
+            bar.tick();
+        }
+        Ok(())
+    }
+
+    /// Takes a recording away that was made for nothing.
+    fn discard(self, found: Found) {
+        if found == Found::Nothing {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    fn gaps_told(&self) -> String {
+        match self.gap_count {
+            0 => String::new(),
+            1 => ", 1 gap".into(),
+            count => format!(", {count} gaps"),
+        }
+    }
+
+    fn summary(&mut self, quiet: bool) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        if quiet {
+            return;
+        }
+        let name = cachewise_model::shell_quoted(&self.name);
+        let plural = if self.writer.samples() == 1 { "" } else { "s" };
+        tell(&format!(
+            "{} sample{plural} over {}, {}{}; to look at: cachewise report {name}",
+            self.writer.samples(),
+            cachewise_view::length(self.elapsed),
+            Bytes(self.writer.written()),
+            self.gaps_told(),
+        ));
+    }
+}
+
+/// A line that shows that it is at work; where nobody sees it, it is none.
+fn bar() -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::new_spinner();
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,28 @@
+//! What of the machine is watched. Memory and pressure are the whole machine's in any case.
+
+use anyhow::Result;
+use cachewise_kstat::Kernel;
+use cachewise_probe::{Detail, Options, Scope};
+
+use super::arguments::Record;
+use crate::machine;
+
+/// The probe's options, and in words whose doings are counted; no words for everybody's.
+pub fn of(arguments: &Record, kernel: &Kernel) -> Result<(Options, String)> {
+    let (scope, mut words) = match arguments.pid {
+        Some(pid) => (
+            Scope::Process(pid),
+            format!("process {pid} and those under it"),
+        ),
+        None if arguments.only => (Scope::Children, "the command and what it starts".to_owned()),
+        None => (Scope::System, String::new()),
+    };
+    let mut options = Options::new(scope, Detail::Rows);
+    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
+    if let Some(path) = &arguments.cgroup {
+        let (filter, name) = machine::cgroup_filter(kernel, path)?;
+        options.cgroup = Some(filter);
+        words = format!("control group {name}");
+    }
+    Ok((options, words))
+}

@@ -1,0 +1,130 @@
+//! Arguments of `cachewise report`.
+
+use std::path::PathBuf;
+
+use cachewise_model::{Field, Part, Place, Row, STAT_COLUMNS, field};
+use cachewise_tui::Kind;
+use clap::Args;
+
+use crate::commands::top::kind_of_row;
+use crate::options::{Output, parse_columns};
+
+/// `cachewise report`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --series: minimum, mean, percentiles and maximum of each number, time lost to waiting, gaps, \
+    and who did most. Counters are shown by the second, with what they add up to.\n\n\
+    Times: RFC 3339 (2026-01-02T03:04:05Z); the local 2026-01-02 03:04; 03:04 on the day on which the \
+    recording begins; +10m from its beginning; -10m from its end.\n\n\
+    Exit status 2: nothing of it could be read, or not all.\n\n\
+    Examples:\n  \
+    cachewise report night.rec\n  \
+    cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
+    cachewise report night.rec --series -o csv --columns time,total,misses,cached,io-some%\n  \
+    cachewise report night.rec --series --of cgroups -o jsonl"
+)]
+pub struct Report {
+    /// The recording.
+    pub file: PathBuf,
+    /// Only what came after this.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// Only what came before this.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// Columns, separated by commas: ids (read_hit_pages) or headings (HITS), in any case;
+    /// `cachewise columns` lists them.
+    #[arg(short, long, value_name = "LIST")]
+    pub columns: Option<String>,
+    /// Every sample instead of figures over all of them.
+    #[arg(short, long, conflicts_with_all = ["html", "tui"])]
+    pub series: bool,
+    /// With --series: rows of what.
+    #[arg(long, value_enum, default_value_t = Of::Machine, requires = "series")]
+    pub of: Of,
+    /// How many processes, files and control groups to name in the table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Leave out the arguments of the command that was recorded: they may hold secrets.
+    #[arg(long, conflicts_with_all = ["series", "tui"])]
+    pub redact_args: bool,
+    /// Write a page with plots: one file, to be opened without a network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "json", "tui"])]
+    pub html: Option<PathBuf>,
+    /// Step through time on the terminal.
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    pub tui: bool,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What rows are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Of {
+    /// All together: one row a sample.
+    Machine,
+    /// Processes.
+    Processes,
+    /// Files.
+    Files,
+    /// Control groups; where nobody used the page cache, their own counts stand up to 30 s late.
+    Cgroups,
+    /// Devices.
+    Devices,
+}
+
+impl Of {
+    /// What is shown unless other columns are asked for.
+    fn usual(self) -> Vec<&'static Field> {
+        let part = match self {
+            Of::Machine => return STAT_COLUMNS.iter().filter_map(|id| field(id)).collect(),
+            Of::Processes => Part::Process,
+            Of::Files => Part::File,
+            Of::Cgroups => Part::Cgroup,
+            Of::Devices => Part::Device,
+        };
+        let shown = part.columns(Place::Recording).into_iter();
+        let numbers = shown.map(|shown| shown.field);
+        field("time")
+            .into_iter()
+            .chain(numbers)
+            .chain(part.name())
+            .collect()
+    }
+
+    /// A row of this kind, for the columns that it has.
+    fn row(self) -> Row {
+        match self {
+            Of::Machine => Row::of_system(),
+            Of::Processes => kind_of_row(Kind::Process),
+            Of::Files => kind_of_row(Kind::File),
+            Of::Cgroups => kind_of_row(Kind::Cgroup),
+            Of::Devices => kind_of_row(Kind::Device),
+        }
+    }
+}
+
+impl Report {
+    /// The columns asked for.
+    ///
+    /// # Errors
+    /// Names the first that there is not.
+    pub fn fields(&self) -> Result<Vec<&'static Field>, String> {
+        let Some(list) = &self.columns else {
+            return Ok(self.of.usual());
+        };
+        if self.of == Of::Machine {
+            return parse_columns(list).map(|columns| columns.0);
+        }
+        let like = self.of.row();
+        let mut fields = Vec::new();
+        for name in list.split(',') {
+            match cachewise_model::field(name.trim()) {
+                Some(field) => fields.push(field),
+                // It says which ones are near.
+                None => fields.extend(cachewise_model::columns(name, &like)?),
+            }
+        }
+        Ok(fields)
+    }
+}

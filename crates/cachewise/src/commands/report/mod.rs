@@ -1,0 +1,190 @@
+//! `report`: what a recording says.
+//!
+//! # Layout
+//! - `when`: times as people type them
+//! - `points`: what a plot shows of many samples
+//! - `step`: sample by sample, on the terminal
+//! - this file: which of it is shown, and how
+
+pub mod arguments;
+mod ending;
+mod points;
+mod range;
+mod step;
+mod when;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_model::{Field, Lost, Row, Summary, redact_arguments};
+use cachewise_recording::{Found, Range, Reader, Sample, look, summarize};
+use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
+use cachewise_web::ReportPage;
+
+use arguments::{Of, Report};
+use cachewise_cli::output::{Sink, Stream, tell, write_whole};
+use ending::{finish, nothing_in};
+use points::Points;
+use range::range;
+
+/// The header is written again after so many rows, on a terminal.
+const HEADER_EVERY: usize = 40;
+
+/// Shows a recording.
+pub fn report(arguments: &Report) -> Result<ExitCode> {
+    let fields = arguments.fields().map_err(anyhow::Error::msg)?;
+    if arguments.tui {
+        step::check_terminal()?;
+    }
+    let mut reader = Reader::open(&arguments.file)?;
+    let range = range(arguments)?;
+    if arguments.tui {
+        return step::step(arguments, range);
+    }
+    if arguments.series {
+        return series(arguments, &mut reader, range, &fields);
+    }
+    if let Some(page) = &arguments.html {
+        return html(arguments, &mut reader, range, page);
+    }
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let nothing = |_: &Sample, _: Option<&_>| Ok::<(), anyhow::Error>(());
+    let summary = summarize(&mut reader, range, nothing)?;
+    let Some(mut summary) = summary else {
+        return nothing_in(arguments, &reader.told());
+    };
+    if arguments.redact_args {
+        redact_arguments(&mut summary.command);
+    }
+    finish(write(sink, arguments, &summary, &fields), &summary.problems)
+}
+
+/// Figures over everything.
+fn write(
+    mut sink: Sink,
+    arguments: &Report,
+    summary: &Summary,
+    fields: &[&'static Field],
+) -> Result<()> {
+    let options = SummaryOptions {
+        style: sink.style,
+        top: arguments.top,
+        columns: arguments.columns.as_ref().map(|_| fields.to_vec()),
+    };
+    let (format, name) = (sink.format, sink.name().to_owned());
+    write_summary(&mut sink, format, summary, &options)
+        .with_context(|| format!("cannot write to {name}"))?;
+    sink.keep()
+}
+
+/// Every sample.
+fn series(
+    arguments: &Report,
+    reader: &mut Reader,
+    range: Range,
+    fields: &[&'static Field],
+) -> Result<ExitCode> {
+    let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
+    let (name, format) = (sink.name().to_owned(), sink.format);
+    let cannot_write = || format!("cannot write to {name}");
+    let is_watched = sink.is_terminal && format == Format::Table;
+    let room = (is_watched && arguments.columns.is_none()).then_some(sink.style.width);
+    let mut options = RowOptions {
+        timestamp: String::new(),
+        hostname: String::new(),
+        page_size: cachewise_sys::page_size(),
+        style: sink.style,
+        room,
+        header_every: is_watched.then_some(HEADER_EVERY),
+    };
+    let mut sink = Some(sink);
+    let mut writer: Option<RowWriter<Sink>> = None;
+    let (mut lost, mut counted): (Vec<Lost>, bool) = (Vec::new(), false);
+    while let Some(sample) = reader.next()? {
+        if !range.has(&sample) {
+            continue;
+        }
+        if let (Some(sink), Some(session)) = (sink.take(), reader.session()) {
+            options.timestamp.clone_from(&sample.stretch.time);
+            options.hostname.clone_from(&session.hostname);
+            options.page_size = session.page().unwrap_or(options.page_size);
+            writer = Some(RowWriter::new(sink, format, fields, options.clone()));
+        }
+        let Some(writer) = &mut writer else { continue };
+        Lost::add(&mut lost, &sample.stretch.lost);
+        counted |= sample.stretch.parts_missing().is_none();
+        for row in rows(&sample, arguments.of) {
+            if let Err(error) = writer.write(&row) {
+                return finish(Err(error).with_context(cannot_write), &[]);
+            }
+        }
+    }
+    let problems = reader.told();
+    let Some(mut writer) = writer else {
+        return nothing_in(arguments, &problems);
+    };
+    for lost in &lost {
+        tell(&lost_text(lost));
+    }
+    if counted {
+        writer.set_lost(&lost);
+    }
+    let finished = writer.finish(None).with_context(cannot_write);
+    let finished = finished.and_then(Sink::keep);
+    finish(finished, &problems)
+}
+
+fn rows(sample: &Sample, of: Of) -> Vec<Row> {
+    let stretch = &sample.stretch;
+    match of {
+        Of::Machine => vec![stretch.row()],
+        Of::Processes => stretch.process_rows().collect(),
+        Of::Files => stretch.file_rows().collect(),
+        Of::Cgroups => stretch.cgroup_rows().collect(),
+        Of::Devices => stretch.device_rows().collect(),
+    }
+}
+
+/// A page with plots.
+fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
+    if matches!(look(page), Ok(Found::Recording)) {
+        bail!(
+            "{} is a recording: it is not written over with a page",
+            page.display()
+        );
+    }
+    let mut points = Points::default();
+    let summary = summarize(reader, range, |sample, gap| {
+        points.add(&sample.stretch, gap);
+        Ok::<(), anyhow::Error>(())
+    })?;
+    let Some(mut summary) = summary else {
+        return nothing_in(arguments, &reader.told());
+    };
+    if arguments.redact_args {
+        redact_arguments(&mut summary.command);
+    }
+    let (rows, each) = points.finish();
+    let text = cachewise_web::report_page(&ReportPage {
+        summary: &summary,
+        points: &rows,
+        samples_each: each,
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    if page == Path::new("-") {
+        let written = std::io::stdout().write_all(text.as_bytes());
+        let written = written.context("cannot write to standard output");
+        return finish(written, &summary.problems);
+    }
+    write_whole(page, text.as_bytes())
+        .with_context(|| format!("cannot write the page {}", page.display()))?;
+    tell(&format!(
+        "{}: {} samples in {} points; open it in a browser",
+        page.display(),
+        summary.samples,
+        rows.len()
+    ));
+    finish(Ok(()), &summary.problems)
+}

@@ -1,0 +1,75 @@
+//! A recording on the terminal, sample by sample.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_model::Stretch;
+use cachewise_recording::{History, Range};
+use cachewise_tui::{App, Kind, Recorded, Scene, Setup};
+
+use super::arguments::Report;
+use crate::commands::top::{self, look_of};
+
+use super::ending::{finish, nothing_in};
+
+/// The samples by number, as the terminal's view asks for them.
+struct Samples(History);
+
+impl cachewise_tui::History for Samples {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&mut self, place: usize) -> Result<Stretch, String> {
+        match self.0.get(place) {
+            Ok(Some(sample)) => Ok(sample.stretch),
+            Ok(None) => Err(format!("there is no sample {}", place + 1)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Fails where there is nothing to show samples on.
+pub fn check_terminal() -> Result<()> {
+    if !std::io::stdout().is_terminal() {
+        bail!(
+            "standard output is no terminal to step through a recording on: --series writes every sample"
+        );
+    }
+    top::check_terminal("use --series for every sample")
+}
+
+/// Steps through the samples of a range until the user has had enough.
+pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
+    let mut history = History::open(&arguments.file, range)?;
+    let problems = history.problems().to_vec();
+    // The session is that of the sample.
+    let Some(session) = history.get(0)?.and_then(|_| history.session().cloned()) else {
+        return nothing_in(arguments, &problems);
+    };
+    let app = App::new(Setup {
+        scene: Scene::Recording,
+        look: look_of(arguments.output.color, false),
+        page: session.page().unwrap_or_else(cachewise_sys::page_size),
+        hostname: session.hostname.clone(),
+        backend: session.backend(),
+        interval: session.interval,
+        readonly: true,
+        view: Kind::Process,
+        filter: None,
+        sort: None,
+        scope: Some(session.scope.clone()).filter(|scope| !scope.is_empty()),
+        recorded: Some(Recorded {
+            name: arguments.file.to_string_lossy().into_owned(),
+            top: session.top,
+        }),
+    });
+    let options = cachewise_tui::Options {
+        mouse: true,
+        count: None,
+    };
+    cachewise_tui::replay(app, Samples(history), options)
+        .context("cannot show the recording; --series writes every sample")?;
+    finish(Ok(()), &problems)
+}

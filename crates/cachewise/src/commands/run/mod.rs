@@ -1,0 +1,191 @@
+//! `run`: a program under the probe, and the report of it.
+//!
+//! # Layout
+//! - `checks`: rows against independent counts, with -v
+//! - `estimate`: the same from procfs, where there is no probe
+//! - `room`: kernel memory for the rows, checked beforehand
+//! - `surroundings`: the machine and its limits, for the findings
+
+pub mod arguments;
+mod checks;
+mod estimate;
+mod room;
+mod surroundings;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_cli::child::{self, StartError, not_started, status_of};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Exit, Report, diagnose, redact_arguments};
+use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_units::Interval;
+use cachewise_view::{Format, ReportOptions, write_report};
+
+use crate::{account, machine};
+use arguments::Run;
+use cachewise_cli::output::{Sink, Stream, explain, is_broken_pipe, tell};
+
+/// Runs or follows a program and reports.
+pub fn run(arguments: Run) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let sink = Sink::open_whole(&arguments.output, Stream::Stderr)?;
+    let scope = match arguments.pid {
+        Some(pid) if !kernel.process_exists(pid) => bail!("process {pid} does not exist"),
+        Some(pid) => Scope::Process(pid),
+        None => Scope::Children,
+    };
+    let options = Options {
+        cgroup_v1: machine::uses_cgroup_v1(&kernel),
+        max_rows: arguments.max_rows,
+        mounted_only: true,
+        outside: arguments.verbose,
+        ..Options::new(scope, Detail::Rows)
+    };
+    room::check(&options, &kernel)?;
+    let mut report = Report::new(
+        machine::timestamp(),
+        machine::hostname(&kernel),
+        cachewise_sys::page_size(),
+        machine::release(&kernel),
+    );
+    let mut probe = match Probe::attach(&options) {
+        Ok(probe) => {
+            report.backend = machine::backend(&probe, &kernel);
+            Some(probe)
+        }
+        Err(cachewise_probe::Error::NoProcess(pid)) => {
+            bail!("process {pid} ended before it could be followed")
+        }
+        // An estimate would be of another process.
+        Err(error @ cachewise_probe::Error::PidNamespace) => return Err(error.into()),
+        Err(error) => {
+            let note = machine::why_estimates(error);
+            // CSV and OpenMetrics have no place for it, and on their own stream it would spoil them.
+            let has_notes = matches!(
+                sink.format,
+                Format::Table | Format::Json | Format::JsonLines
+            );
+            if !has_notes && !sink.is_stderr() {
+                tell(&format!("note: {note}"));
+            }
+            report.backend = machine::estimates(note);
+            None
+        }
+    };
+    let before = checks::Before::now(&kernel);
+    let course = match arguments.pid {
+        None => {
+            report.command = arguments
+                .command
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            if arguments.redact_args {
+                redact_arguments(&mut report.command);
+            }
+            let end_threads = || probe.as_mut().is_some_and(Probe::end_thread);
+            match child::run(&kernel, &arguments.command, end_threads) {
+                Ok(course) => course,
+                Err(StartError::Start(error)) => {
+                    return Ok(not_started(&arguments.command[0], &error));
+                }
+                Err(StartError::Other(error)) => return Err(error),
+            }
+        }
+        Some(pid) => {
+            report.followed = Some(pid);
+            child::follow(
+                &kernel,
+                pid,
+                arguments.duration.map(Interval::get),
+                probe.is_none(),
+            )?
+        }
+    };
+    report.wall = course.wall;
+    report.exit = course.exit;
+    match &mut probe {
+        Some(probe) => match probe.snapshot() {
+            Ok(snapshot) => {
+                let rows = account::fill(&mut report, &snapshot, &course, &kernel);
+                report.backend.notes.extend(left_running(&report));
+                if arguments.verbose {
+                    let counted = checks::Counted {
+                        rows,
+                        first: snapshot,
+                        later: probe.snapshot().ok(),
+                    };
+                    checks::fill(&mut report, &counted, &before, &kernel);
+                }
+            }
+            Err(error) => {
+                // The command has run: its exit status is not to be lost with the counts.
+                let error = explain(&anyhow::Error::from(error));
+                let note = format!("these are estimates: what was counted is lost, {error}");
+                report.backend = machine::estimates(note);
+                estimate::fill(&mut report, &course);
+            }
+        },
+        None => estimate::fill(&mut report, &course),
+    }
+    report.surroundings = surroundings::of(&report, &course, &kernel);
+    // The probe goes before the report is written: nobody should pay for it while a pager waits.
+    drop(probe);
+    report.findings = diagnose(&report);
+    finish(sink, &report, arguments.top)
+}
+
+/// A note on processes that outlive the command: the report ends before their later reads and writes.
+fn left_running(report: &Report) -> Option<String> {
+    if report.followed.is_some() {
+        return None;
+    }
+    let running = report.processes.iter().filter(|process| {
+        // The row of all others has no process of its own.
+        process.exit == Exit::Running && process.pid != 0
+    });
+    let pids: Vec<String> = running.map(|process| process.pid.to_string()).collect();
+    let first = pids.first()?;
+    let subject = match pids.len() {
+        1 => "1 process of this run is".to_owned(),
+        many => format!("{many} processes of this run are"),
+    };
+    /// Process ids that the note lists.
+    const NAMED: usize = 3;
+    let more = if pids.len() > NAMED { ", ..." } else { "" };
+    Some(format!(
+        "{subject} still running (pid {}{more}): reads and writes after the end of the command are not counted; \
+         cachewise run -p {first} follows it",
+        pids[..pids.len().min(NAMED)].join(", ")
+    ))
+}
+
+/// Writes the report; the command's own exit status is ours.
+fn finish(mut sink: Sink, report: &Report, top: usize) -> Result<ExitCode> {
+    let options = ReportOptions {
+        style: sink.style,
+        top,
+    };
+    let format = sink.format;
+    let status = exit_status(report);
+    match write_report(&mut sink, format, report, options)
+        .with_context(|| format!("cannot write the report to {}", sink.name()))
+        .and_then(|()| sink.keep())
+    {
+        Ok(()) => Ok(ExitCode::from(status)),
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::from(status)),
+        Err(error) if status == 0 => Err(error),
+        Err(error) => {
+            tell(&explain(&error));
+            Ok(ExitCode::from(status))
+        }
+    }
+}
+
+fn exit_status(report: &Report) -> u8 {
+    if report.followed.is_some() {
+        return 0;
+    }
+    status_of(report.exit)
+}

@@ -1,0 +1,78 @@
+//! The machine around a run, at its end: memory, what is dirty, and the limit that holds for the run.
+
+use cachewise_kstat::{Error, ErrorKind, Kernel, MemoryLimit};
+use cachewise_model::{Measured, Missing, Report, Surroundings};
+
+use cachewise_cli::child::Course;
+
+const NO_LIMIT: Missing =
+    Missing::NotOffered("neither the control group nor one above it has a memory limit");
+const NO_HIERARCHY: Missing =
+    Missing::NotOffered("no control groups that account memory are mounted");
+const GONE: Missing = Missing::Unknown("the control group is gone, or not seen from here");
+const UNREADABLE: Missing = Missing::Unknown("the control group's limit cannot be read");
+
+/// Looks at the machine; the report has its rows already.
+pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
+    let mut surroundings = Surroundings::default();
+    if let Ok(memory) = kernel.meminfo() {
+        surroundings.memory_total_bytes = Measured::Exact(memory.total.0);
+        if let Some(available) = memory.available {
+            surroundings.memory_available_bytes = Measured::Exact(available.0);
+        }
+        surroundings.dirty_bytes = Measured::Exact(course.peak_dirty.max(memory.dirty).0);
+    }
+    if let Ok(vmstat) = kernel.vmstat() {
+        if let Some(pages) = vmstat.dirty_threshold {
+            surroundings.dirty_limit_bytes = Measured::Exact(pages.bytes(report.page_size).0);
+        }
+        if let Some(pages) = vmstat.dirty_background_threshold {
+            surroundings.dirty_background_bytes = Measured::Exact(pages.bytes(report.page_size).0);
+        }
+    }
+    match limit(report, kernel) {
+        Ok(limit) => {
+            surroundings.cgroup_limit_bytes = Measured::Exact(limit.bytes.0);
+            surroundings.cgroup_limit_path = Measured::Exact(limit.path);
+            surroundings.cgroup_limit_reached = limit.reached.map_or(
+                Measured::not_offered("this kernel does not count it"),
+                Measured::Exact,
+            );
+        }
+        Err(missing) => {
+            surroundings.cgroup_limit_bytes = Measured::Missing(missing);
+            surroundings.cgroup_limit_path = Measured::Missing(missing);
+            surroundings.cgroup_limit_reached = Measured::Missing(missing);
+        }
+    }
+    surroundings
+}
+
+/// The limit of the group in which most was done, where the rows tell: a command may have moved into a
+/// group of its own before it worked. Else that of the process followed, or ours, which a command
+/// inherits.
+fn limit(report: &Report, kernel: &Kernel) -> Result<MemoryLimit, Missing> {
+    let group = match report
+        .cgroups
+        .first()
+        .map(|heaviest| heaviest.path.as_ref())
+    {
+        Some(Measured::Missing(missing)) => return Err(missing),
+        Some(Measured::Exact(name) | Measured::Estimated(name, _)) => {
+            kernel.resolve_cgroup(name).map_err(why)?
+        }
+        None => {
+            let pid = report.followed.unwrap_or_else(std::process::id);
+            kernel.cgroup_of(pid).map_err(why)?.ok_or(NO_HIERARCHY)?
+        }
+    };
+    kernel.memory_limit(&group).map_err(why)?.ok_or(NO_LIMIT)
+}
+
+fn why(error: Error) -> Missing {
+    match error.kind() {
+        ErrorKind::NotFound => GONE,
+        ErrorKind::Unsupported => NO_HIERARCHY,
+        _ => UNREADABLE,
+    }
+}

@@ -1,0 +1,92 @@
+//! `stat`: hits and misses of the machine, a row per interval.
+//!
+//! # Layout
+//! - `watched`: the watch options from the command line
+//! - this file: the clock, and the reasons to stop; a `Watch` does the counting
+
+pub mod arguments;
+mod watched;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+use anyhow::{Context, Result};
+use cachewise_kstat::Kernel;
+use cachewise_model::{Lost, Stretch};
+use cachewise_view::{Format, RowOptions, RowWriter, lost_text};
+
+use crate::machine::Followed;
+use crate::ticks::Ticks;
+use crate::watch::Watch;
+use arguments::Stat;
+use cachewise_cli::output::{Sink, Stream, tell};
+use cachewise_cli::signals::{self, Caught};
+
+/// Rows between two headers on a terminal.
+const HEADER_EVERY: usize = 20;
+
+/// Shows rows until the count is reached, the process ends, or the user interrupts.
+pub fn stat(arguments: Stat) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let followed = arguments.pid.map(Followed::open).transpose()?;
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let mut watch = Watch::open(&watched::options(&arguments, &kernel)?, kernel.clone())?;
+    for note in &watch.backend().notes {
+        tell(&format!("note: {note}"));
+    }
+    let options = RowOptions {
+        header_every: sink.is_terminal.then_some(HEADER_EVERY),
+        ..sink.row_options()
+    };
+    let is_watched = sink.is_terminal && sink.format == Format::Table;
+    // `--columns` overrides the terminal's width.
+    let fits = sink.is_terminal && arguments.columns.is_none();
+    let name = sink.name().to_owned();
+    let format = sink.format;
+    let cannot_write = || format!("cannot write to {name}");
+    let mut writer = RowWriter::new(sink, format, &arguments.fields(), options);
+
+    let mut ticks = Ticks::new(&interrupts);
+    let mut total: Option<Stretch> = None;
+    let mut lost: Vec<Lost> = Vec::new();
+    for shown in 1.. {
+        let interrupted = ticks.next(arguments.interval.get())?;
+        if interrupted && is_watched {
+            // The terminal shows ^C at the place of the next row, which would not fit behind it.
+            let _ = std::io::stdout().write_all(b"\r");
+        }
+        let stretch = watch.stretch()?;
+        tell_lost(&mut lost, &stretch.lost);
+        let over = interrupted || followed.as_ref().is_some_and(Followed::has_ended);
+        let row = stretch.row();
+        match &mut total {
+            Some(total) => total.append(stretch),
+            None => total = Some(stretch),
+        }
+        // The size of the terminal may change.
+        writer.set_room(if fits { Stream::Stdout.width() } else { None });
+        writer.write(&row).with_context(cannot_write)?;
+        if over || arguments.count == Some(shown) {
+            // Without a probe none would say that nothing is missing.
+            if total.as_ref().and_then(Stretch::parts_missing).is_none() {
+                writer.set_lost(&lost);
+            }
+            let total = total.as_ref().map(Stretch::row);
+            writer.finish(total.as_ref()).with_context(cannot_write)?;
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reports lost events, added to those lost before.
+fn tell_lost(so_far: &mut Vec<Lost>, lost: &[Lost]) {
+    Lost::add(so_far, lost);
+    let is_new = |known: &&Lost| lost.iter().any(|lost| lost.id == known.id);
+    for lost in so_far.iter().filter(is_new) {
+        tell(&lost_text(lost));
+    }
+}

@@ -1,0 +1,206 @@
+//! Rows of `top`, interval by interval.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+use anyhow::{Context, Result};
+use cachewise_kstat::Kernel;
+use cachewise_model::{
+    Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Sum, Unit, field,
+};
+use cachewise_probe::Options;
+use cachewise_tui::{Kind, arranged};
+use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
+
+use super::arguments::Top;
+use super::grouped::grouped;
+use super::rows::nobody_knows;
+use crate::machine::{self, Followed};
+use crate::ticks::Ticks;
+use crate::watch::Watch;
+use cachewise_cli::output::{Sink, Stream, is_broken_pipe, tell};
+use cachewise_cli::signals::{self, Caught};
+
+/// Rows between two headers on a terminal.
+const HEADER_EVERY: usize = 40;
+
+/// Default number of groups with metrics of their own (`--top`).
+const GROUPS: usize = 20;
+
+/// Writes rows until the count is reached, the process ends, or the user interrupts.
+pub fn batch(
+    arguments: &Top,
+    fields: Vec<&'static Field>,
+    followed: Option<Followed>,
+    options: &Options,
+    kernel: Kernel,
+) -> Result<ExitCode> {
+    let sink = Sink::open(&arguments.output, Stream::Stdout)?;
+    let (sender, interrupts) = channel::<Caught>();
+    signals::catch_ending(sender)?;
+    let hostname = machine::hostname(&kernel);
+    let mut watch = Watch::open(options, kernel)?;
+    for note in &watch.backend().notes {
+        tell(&format!("note: {note}"));
+    }
+    if !watch.backend().exact {
+        tell("note: only the probe counts by process and file: `-` and null mean unknown, not 0");
+    }
+    let name = sink.name().to_owned();
+    let is_terminal = sink.is_terminal;
+    let fits = is_terminal && arguments.columns.is_none();
+    let row_options = RowOptions {
+        timestamp: machine::timestamp(),
+        hostname,
+        page_size: cachewise_sys::page_size(),
+        style: sink.style,
+        room: fits.then(|| Stream::Stdout.width()).flatten(),
+        header_every: is_terminal.then_some(HEADER_EVERY),
+    };
+    let mut out = match sink.format {
+        Format::OpenMetrics => Out::Metrics(sink, None),
+        format => Out::Rows(Box::new(RowWriter::new(sink, format, &fields, row_options))),
+    };
+    let mut ticks = Ticks::new(&interrupts);
+    let mut lost: Vec<Lost> = Vec::new();
+    for shown in 1.. {
+        let interrupted = ticks.next(arguments.pace().get())?;
+        // Checked before the interval, which contains the last activity of the process.
+        let ended = followed.as_ref().is_some_and(Followed::has_ended);
+        let stretch = watch.stretch()?;
+        tell_lost(&stretch.lost);
+        Lost::add(&mut lost, &stretch.lost);
+        let counted = stretch.parts_missing().is_none();
+        let is_last = interrupted || ended || arguments.count == Some(shown);
+        let written = out
+            .stretch(stretch, arguments)
+            .and_then(|()| match is_last {
+                true => out.finish(arguments, &fields, counted.then_some(&lost[..])),
+                false => Ok(()),
+            });
+        match written {
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                return match is_broken_pipe(&error) {
+                    true => Ok(ExitCode::SUCCESS),
+                    false => Err(error).with_context(|| format!("cannot write to {name}")),
+                };
+            }
+            Ok(()) if is_last => return Ok(ExitCode::SUCCESS),
+            Ok(()) => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+enum Out {
+    Rows(Box<RowWriter<Sink>>),
+    /// Sum of all intervals: an exposition is written once, at the end.
+    Metrics(Sink, Option<Box<Sum>>),
+    Done,
+}
+
+impl Out {
+    fn stretch(&mut self, stretch: Stretch, arguments: &Top) -> std::io::Result<()> {
+        match self {
+            Out::Rows(writer) => {
+                for row in rows(&stretch, arguments) {
+                    writer.write(&row)?;
+                }
+            }
+            Out::Metrics(_, sum) => match sum {
+                Some(sum) => sum.add(stretch),
+                None => *sum = Some(Box::new(Sum::of(stretch))),
+            },
+            Out::Done => {}
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &mut self,
+        arguments: &Top,
+        fields: &[&'static Field],
+        lost: Option<&[Lost]>,
+    ) -> std::io::Result<()> {
+        match std::mem::replace(self, Out::Done) {
+            Out::Rows(mut writer) => {
+                if let Some(lost) = lost {
+                    writer.set_lost(lost);
+                }
+                writer.finish(None).map(|_| ())
+            }
+            Out::Metrics(mut sink, Some(sum)) => {
+                let kind = arguments.view.kind();
+                let whole = sum.whole();
+                let mut rows = sorted(whole, arguments);
+                rows.extend(unseen(whole, kind));
+                let most = arguments.top.map_or(GROUPS, |top| top as usize);
+                let groups = grouped(kind, rows, most);
+                let page = cachewise_sys::page_size();
+                // Without a probe 0 would say that nothing is missing.
+                let losses = whole.parts_missing().is_none().then_some(&whole.lost[..]);
+                let text = labelled_metrics(&groups, &metrics(kind, fields), page, losses)?;
+                sink.write_all(text.as_bytes())?;
+                sink.flush()
+            }
+            Out::Metrics(_, None) | Out::Done => Ok(()),
+        }
+    }
+}
+
+/// A gauge of one file or program would be misleading in a sum, so sums leave gauges out.
+fn metrics(kind: Kind, fields: &[&'static Field]) -> Vec<&'static Field> {
+    let summed = matches!(kind, Kind::Process | Kind::File);
+    let fields = fields.iter().copied();
+    fields
+        .filter(|field| {
+            let follows = matches!(field.unit, Unit::Ratio);
+            !summed || field.kind == FieldKind::Counter || follows
+        })
+        .collect()
+}
+
+fn sorted(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let kind = arguments.view.kind();
+    let sort = arguments.sort.map(|sort| sort.0);
+    let by = sort.or_else(|| field(ORDER[0]));
+    let rows = arranged(kind, stretch, by, arguments.filter.as_ref());
+    let time = Measured::Exact(stretch.time.clone());
+    rows.into_iter()
+        .map(|mut row| {
+            row.labels.time = time.clone();
+            row
+        })
+        .collect()
+}
+
+fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
+    let kind = arguments.view.kind();
+    let mut rows = sorted(stretch, arguments);
+    if let Some(row) = unseen(stretch, kind) {
+        return vec![row];
+    }
+    if let Some(top) = arguments.top {
+        rows.truncate(usize::try_from(top).unwrap_or(usize::MAX));
+    }
+    rows
+}
+
+/// The row of unknown values without the probe: no rows at all would mean no activity.
+fn unseen(stretch: &Stretch, kind: Kind) -> Option<Row> {
+    let missing = stretch.parts_missing()?;
+    let is_counted = matches!(kind, Kind::Process | Kind::File);
+    is_counted.then(|| {
+        let mut row = nobody_knows(kind, stretch, missing);
+        row.labels.time = Measured::Exact(stretch.time.clone());
+        row
+    })
+}
+
+fn tell_lost(lost: &[Lost]) {
+    for lost in lost {
+        tell(&lost_text(lost));
+    }
+}

@@ -1,0 +1,162 @@
+//! `top`: page-cache use by process, file, group or device, on a screen or in rows.
+//!
+//! # Layout
+//! - `batch`: rows. `rows`: columns of a view's rows. `grouped`: rows summed up for metrics.
+//! - `actions`: the screen's queries and operations on the machine.
+//! - this file: the choice between both, and the watch options.
+
+mod actions;
+pub mod arguments;
+mod batch;
+mod grouped;
+mod rows;
+
+pub use rows::kind_of_row;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cachewise_kstat::Kernel;
+use cachewise_model::Stretch;
+use cachewise_probe::{Detail, Options, Scope};
+use cachewise_tui::{App, Look, Scene, Setup};
+
+use crate::machine::{self, Followed};
+use crate::options::Color;
+use crate::watch::Watch;
+use arguments::Top;
+use cachewise_cli::output::explain;
+
+/// Shows a screen on a terminal, and rows otherwise.
+pub fn top(arguments: Top) -> Result<ExitCode> {
+    let kernel = Kernel::new();
+    let kind = arguments.view.kind();
+    let fields = rows::fields(&arguments, kind)?;
+    let is_batch = arguments.batch
+        || arguments.output.output.is_some()
+        || arguments.output.json
+        || !std::io::stdout().is_terminal();
+    if !is_batch {
+        check_terminal("add -b for rows")?;
+    }
+    let followed = arguments.pid.map(Followed::open).transpose()?;
+    let options = options(&arguments, &kernel)?;
+    match is_batch {
+        true => batch::batch(&arguments, fields, followed, &options, kernel),
+        false => screen(&arguments, followed, &options, kernel),
+    }
+}
+
+/// The watch options.
+fn options(arguments: &Top, kernel: &Kernel) -> Result<Options> {
+    let scope = arguments.pid.map_or(Scope::System, Scope::Process);
+    let mut options = Options::new(scope, Detail::Rows);
+    options.cgroup_v1 = machine::uses_cgroup_v1(kernel);
+    if let Some(path) = &arguments.cgroup {
+        options.cgroup = Some(machine::cgroup_filter(kernel, path)?.0);
+    }
+    Ok(options)
+}
+
+/// Refuses a terminal that cannot move its cursor.
+pub fn check_terminal(instead: &str) -> Result<()> {
+    let name = std::env::var("TERM").unwrap_or_default();
+    if name.is_empty() || name == "dumb" {
+        bail!(
+            "a terminal of the type {} has no screen to draw on: {instead}, or set TERM",
+            if name.is_empty() {
+                "(TERM is not set)"
+            } else {
+                "`dumb`"
+            }
+        );
+    }
+    Ok(())
+}
+
+fn screen(
+    arguments: &Top,
+    followed: Option<Followed>,
+    options: &Options,
+    kernel: Kernel,
+) -> Result<ExitCode> {
+    let watch = Watch::open(options, kernel.clone())?;
+    let scope = match (arguments.pid, &arguments.cgroup) {
+        (Some(pid), _) => Some(format!("process {pid}")),
+        (None, Some(group)) => Some(format!("cgroup {}", group.display())),
+        (None, None) => None,
+    };
+    let app = App::new(Setup {
+        scene: Scene::Live,
+        look: look(arguments),
+        page: cachewise_sys::page_size(),
+        hostname: machine::hostname(&kernel),
+        backend: watch.backend().clone(),
+        interval: arguments.pace().get(),
+        readonly: arguments.readonly,
+        view: arguments.view.kind(),
+        filter: arguments.filter.clone(),
+        sort: arguments.sort.map(|sort| sort.0.id),
+        scope,
+        recorded: None,
+    });
+    let source = Source {
+        watch,
+        followed: followed.zip(arguments.pid),
+        ended: None,
+    };
+    let options = cachewise_tui::Options {
+        mouse: !arguments.no_mouse,
+        count: arguments.count,
+    };
+    match cachewise_tui::live(app, source, actions::Actions::new(kernel), options) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error).context("cannot show a screen; -b writes rows instead"),
+    }
+}
+
+/// Capabilities of the terminal, from the environment.
+pub fn look_of(color: Color, ascii: bool) -> Look {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // The order of setlocale(3).
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+    let is_utf8 = locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    });
+    Look {
+        ascii: ascii || !is_utf8,
+        color: match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => set("NO_COLOR").is_none(),
+        },
+    }
+}
+
+fn look(arguments: &Top) -> Look {
+    look_of(arguments.output.color, arguments.ascii)
+}
+
+/// The machine, or a process of it for as long as it runs.
+struct Source {
+    watch: Watch,
+    followed: Option<(Followed, u32)>,
+    /// The process that has ended: no more intervals follow.
+    ended: Option<u32>,
+}
+
+impl cachewise_tui::Source for Source {
+    fn stretch(&mut self) -> Result<Stretch, String> {
+        // Checked after the interval in which it ended, which contains its last activity.
+        if let Some(pid) = self.ended {
+            return Err(format!(
+                "process {pid} has ended; these are its last numbers"
+            ));
+        }
+        let ended = self.followed.take_if(|(followed, _)| followed.has_ended());
+        self.ended = ended.map(|(_, pid)| pid);
+        self.watch.stretch().map_err(|error| explain(&error))
+    }
+}

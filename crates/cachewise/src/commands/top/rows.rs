@@ -1,0 +1,132 @@
+//! Columns of a view's rows.
+
+use anyhow::{Result, bail};
+use cachewise_model::{
+    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row,
+    Stretch, System, Unit, field,
+};
+use cachewise_tui::Kind;
+
+use super::arguments::Top;
+
+/// A row of this kind without measurements, for its fields.
+pub fn kind_of_row(kind: Kind) -> Row {
+    unmeasured(kind, Missing::Unknown("not measured yet"))
+}
+
+/// The row that stands for an unknown number of rows: only its time is known.
+pub fn nobody_knows(kind: Kind, stretch: &Stretch, missing: Missing) -> Row {
+    let mut row = unmeasured(kind, missing);
+    row.elapsed = stretch.elapsed;
+    row.ledger = Ledger::all_missing(missing);
+    let labels = &mut row.labels;
+    match kind {
+        Kind::Process => {
+            labels.pid = Measured::Missing(missing);
+            labels.exit = Measured::Missing(missing);
+        }
+        Kind::File => {
+            labels.inode = Measured::Missing(missing);
+            labels.device = Measured::Missing(missing);
+        }
+        Kind::Device => labels.device = Measured::Missing(missing),
+        Kind::Cgroup => {}
+    }
+    row
+}
+
+fn unmeasured(kind: Kind, missing: Missing) -> Row {
+    let mut row = match kind {
+        Kind::Process => ProcessRow {
+            pid: 1,
+            started: Measured::Missing(missing),
+            ppid: Measured::Missing(missing),
+            command: Measured::Missing(missing),
+            cgroup: Measured::Missing(missing),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Missing(missing),
+            device_read_bytes: Measured::Missing(missing),
+            device_write_bytes: Measured::Missing(missing),
+            ledger: Ledger::default(),
+        }
+        .row(),
+        Kind::File => FileRow {
+            path: Measured::Missing(missing),
+            deleted: false,
+            filesystem: Measured::Missing(missing),
+            device: String::new(),
+            inode: 1,
+            size_bytes: Measured::Missing(missing),
+            resident_before_pages: Measured::Missing(missing),
+            resident_after_pages: Measured::Missing(missing),
+            ledger: Ledger::default(),
+            direct: false,
+        }
+        .row(),
+        Kind::Cgroup => CgroupRow {
+            path: Measured::Missing(missing),
+            unit: Measured::Missing(missing),
+            ledger: Ledger::default(),
+            system: System::all_missing(missing),
+        }
+        .row(),
+        Kind::Device => DeviceRow {
+            device: String::new(),
+            path: Measured::Missing(missing),
+            filesystem: Measured::Missing(missing),
+            ledger: Ledger::default(),
+            device_read_bytes: Measured::Missing(missing),
+            device_write_bytes: Measured::Missing(missing),
+        }
+        .row(),
+    };
+    row.labels.time = Measured::Missing(missing);
+    row.elapsed = std::time::Duration::from_secs(1);
+    if kind == Kind::Process {
+        row.labels.unit = Measured::Missing(missing);
+    }
+    row
+}
+
+/// The columns of `--columns`, or those of the screen with the time before them. Checks that such
+/// rows have the column to sort by.
+pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
+    let like = kind_of_row(kind);
+    if let Some(sort) = arguments.sort {
+        check(sort.0, &like, kind)?;
+    }
+    let Some(list) = &arguments.columns else {
+        let head = ["time", "elapsed_seconds"].into_iter().filter_map(field);
+        let columns = kind.columns().into_iter().map(|column| column.field);
+        return Ok(head.chain(columns).collect());
+    };
+    list.split(',')
+        .map(str::trim)
+        .map(|name| match field(name) {
+            Some(field) => check(field, &like, kind).map(|()| field),
+            // It suggests similar names.
+            None => match cachewise_model::columns(name, &like) {
+                Ok(_) => bail!("no column `{}`", name.escape_debug()),
+                Err(told) => bail!("--columns: {told}"),
+            },
+        })
+        .collect()
+}
+
+fn check(field: &'static Field, like: &Row, kind: Kind) -> Result<()> {
+    if field.is_of(like) {
+        return Ok(());
+    }
+    let names: Vec<&str> = kind
+        .columns()
+        .iter()
+        .filter(|column| column.field.unit != Unit::Text)
+        .map(|column| column.field.id)
+        .collect();
+    bail!(
+        "column `{}` is not one of {}; some that are: {}",
+        field.id,
+        kind.title(),
+        names.join(", ")
+    )
+}

@@ -1,0 +1,9 @@
+//! Options that several commands share.
+
+mod output;
+mod rate;
+mod select;
+
+pub use output::{Color, Columns, Output, parse_columns, parse_file_columns, parse_pid};
+pub use rate::parse_rate;
+pub use select::Select;
