@@ -133,7 +133,7 @@ fn has_seccomp_filter() -> bool {
 fn may_load_programs() -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
     const BOTH: u64 = 1 << 38 | 1 << 39;
-    crate::commands::doctor::effective_capabilities()
+    effective_capabilities()
         .is_some_and(|held| held & BOTH == BOTH || held & (1 << CAP_SYS_ADMIN) != 0)
 }
 
@@ -263,4 +263,13 @@ pub fn stalled(stall: Option<Stall>) -> Count {
         Measured::not_offered("this kernel has no pressure stall information"),
         |stall| Measured::Exact(u64::try_from(stall.total.as_micros()).unwrap_or(u64::MAX)),
     )
+}
+
+/// What this process may do, a bit for each capability.
+pub fn effective_capabilities() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let set = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
 }

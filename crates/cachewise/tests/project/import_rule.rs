@@ -228,6 +228,14 @@ fn members_of(manifest: &Path) -> Vec<Member> {
         .collect()
 }
 
+/// The folder of each crate, and its directory.
+pub fn folders() -> Vec<(String, PathBuf)> {
+    let members = members().into_iter();
+    members
+        .map(|member| (member.folder, member.directory))
+        .collect()
+}
+
 fn rule_of(member: &Member) -> &'static Rule {
     RULES
         .iter()

@@ -3,6 +3,7 @@
 #[path = "../support/siblings.rs"]
 mod siblings;
 
+mod file_cycles;
 mod fuzz;
 mod import_rule;
 mod manual;

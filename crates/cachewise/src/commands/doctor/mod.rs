@@ -11,8 +11,6 @@ mod probes;
 mod rights;
 pub mod tools;
 
-pub use rights::effective_capabilities;
-
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

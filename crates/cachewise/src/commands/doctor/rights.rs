@@ -9,7 +9,7 @@ use cachewise_model::{Check, State, shell_quoted};
 use cachewise_units::Bytes;
 use rustix::process::{Resource, getrlimit};
 
-use crate::machine::ENOUGH_FILES;
+use crate::machine::{ENOUGH_FILES, effective_capabilities};
 
 /// By their numbers in linux/capability.h, and what each is for.
 const CAPABILITIES: [(u32, &str, &str); 5] = [
@@ -94,15 +94,6 @@ pub fn checks(kernel: &Kernel) -> Vec<Check> {
         _ => check,
     });
     checks
-}
-
-/// What this process may do, a bit for each capability.
-pub fn effective_capabilities() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let set = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(set.trim(), 16).ok()
 }
 
 /// The line that lets the members of a group count. It is for the user to read and to run.
