@@ -10,7 +10,7 @@ use cachewise_model::{
     ProcessRow, Stretch, System,
 };
 
-use crate::columns::Table;
+use crate::columns::TableLayout;
 use crate::names::{NamesIn, NamesOut};
 use crate::sample::Sample;
 use crate::table::Cell;
@@ -166,7 +166,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// Takes a row apart.
 pub(crate) struct RowIn<'a> {
-    pub table: &'a Table,
+    pub table: &'a TableLayout,
     pub names: &'a NamesIn,
     pub cells: &'a [Cell],
     pub next: usize,

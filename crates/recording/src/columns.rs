@@ -13,7 +13,7 @@ const FORMER_IDS: [(&str, &str); 4] = [
 
 /// A kind of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum RowKind {
     Machine,
     Process,
     File,
@@ -22,48 +22,48 @@ pub(crate) enum Which {
     Lost,
 }
 
-impl Which {
-    pub(crate) const ALL: [Which; 6] = [
-        Which::Machine,
-        Which::Process,
-        Which::File,
-        Which::Cgroup,
-        Which::Device,
-        Which::Lost,
+impl RowKind {
+    pub(crate) const ALL: [RowKind; 6] = [
+        RowKind::Machine,
+        RowKind::Process,
+        RowKind::File,
+        RowKind::Cgroup,
+        RowKind::Device,
+        RowKind::Lost,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Which::Machine => "machine",
-            Which::Process => "process",
-            Which::File => "file",
-            Which::Cgroup => "cgroup",
-            Which::Device => "device",
-            Which::Lost => "lost",
+            RowKind::Machine => "machine",
+            RowKind::Process => "process",
+            RowKind::File => "file",
+            RowKind::Cgroup => "cgroup",
+            RowKind::Device => "device",
+            RowKind::Lost => "lost",
         }
     }
 
     /// The first columns of a row, by which it is the same one from sample to sample.
     pub(crate) const fn key(self) -> usize {
         match self {
-            Which::Machine => 0,
-            Which::Process => 2,
-            Which::File => 3,
-            Which::Cgroup | Which::Device | Which::Lost => 1,
+            RowKind::Machine => 0,
+            RowKind::Process => 2,
+            RowKind::File => 3,
+            RowKind::Cgroup | RowKind::Device | RowKind::Lost => 1,
         }
     }
 
     /// The columns of its own; the order is that in which `cells` writes them.
     const fn own(self) -> &'static [&'static str] {
         match self {
-            Which::Machine => &[
+            RowKind::Machine => &[
                 "time_milliseconds",
                 "elapsed_nanoseconds",
                 "suspended_nanoseconds",
                 "device_read_bytes",
                 "device_write_bytes",
             ],
-            Which::Process => &[
+            RowKind::Process => &[
                 "pid",
                 "started",
                 "ppid",
@@ -74,7 +74,7 @@ impl Which {
                 "device_read_bytes",
                 "device_write_bytes",
             ],
-            Which::File => &[
+            RowKind::File => &[
                 "device",
                 "inode",
                 "path",
@@ -85,24 +85,24 @@ impl Which {
                 "resident_after_pages",
                 "direct",
             ],
-            Which::Cgroup => &["path", "unit"],
-            Which::Device => &[
+            RowKind::Cgroup => &["path", "unit"],
+            RowKind::Device => &[
                 "device",
                 "path",
                 "filesystem",
                 "device_read_bytes",
                 "device_write_bytes",
             ],
-            Which::Lost => &["id", "count", "meaning"],
+            RowKind::Lost => &["id", "count", "meaning"],
         }
     }
 
     const fn has_ledger(self) -> bool {
-        !matches!(self, Which::Lost)
+        !matches!(self, RowKind::Lost)
     }
 
     const fn has_system(self) -> bool {
-        matches!(self, Which::Machine | Which::Cgroup)
+        matches!(self, RowKind::Machine | RowKind::Cgroup)
     }
 
     /// All columns, in the order of `cells`. Numbers of the system are in microseconds where they are
@@ -119,26 +119,26 @@ impl Which {
 
 /// The tables as this version writes them.
 pub(crate) fn written() -> Vec<(String, Vec<String>)> {
-    let columns = |which: Which| which.columns().map(str::to_owned).collect();
-    Which::ALL
+    let columns = |which: RowKind| which.columns().map(str::to_owned).collect();
+    RowKind::ALL
         .map(|which| (which.name().to_owned(), columns(which)))
         .into()
 }
 
 /// A table as a recording has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub(crate) struct TableLayout {
     /// None: a later version's.
-    pub which: Option<Which>,
+    pub which: Option<RowKind>,
     /// How many columns its rows have.
     pub width: usize,
     /// Where our columns are among them.
     pub places: Vec<Option<usize>>,
 }
 
-impl Table {
-    pub(crate) fn found(name: &str, columns: &[String]) -> Table {
-        let which = Which::ALL.into_iter().find(|which| which.name() == name);
+impl TableLayout {
+    pub(crate) fn found(name: &str, columns: &[String]) -> TableLayout {
+        let which = RowKind::ALL.into_iter().find(|which| which.name() == name);
         let position = |name: &str| columns.iter().position(|column| column == name);
         let place = |ours: &str| {
             position(ours).or_else(|| {
@@ -146,7 +146,7 @@ impl Table {
                 position(former)
             })
         };
-        Table {
+        TableLayout {
             which,
             width: columns.len(),
             places: which.map_or(Vec::new(), |which| which.columns().map(place).collect()),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn no_column_has_two_names() {
-        for which in Which::ALL {
+        for which in RowKind::ALL {
             let columns: Vec<&str> = which.columns().collect();
             let different: HashSet<&&str> = columns.iter().collect();
             assert_eq!(different.len(), columns.len(), "{which:?}: each name once");
@@ -172,8 +172,11 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name() {
-        let table = Table::found("lost", &["new".into(), "meaning".into(), "id".into()]);
+        let table = TableLayout::found("lost", &["new".into(), "meaning".into(), "id".into()]);
         assert_eq!(table.places, [Some(2), None, Some(1)], "wherever they are");
-        assert!(Table::found("new", &[]).which.is_none(), "a later table");
+        assert!(
+            TableLayout::found("new", &[]).which.is_none(),
+            "a later table"
+        );
     }
 }

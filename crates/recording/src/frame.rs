@@ -19,7 +19,7 @@ pub(crate) const LONGEST: usize = 32 << 20;
 
 /// What a frame has in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// Who records, on which machine, and which numbers: stands before its samples.
     Session = 1,
     /// A sample that needs nothing before it but its session.
@@ -28,16 +28,16 @@ pub(crate) enum Kind {
     Difference = 3,
 }
 
-impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
-        [Kind::Session, Kind::Key, Kind::Difference]
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        [FrameKind::Session, FrameKind::Key, FrameKind::Difference]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
 }
 
 /// Puts a frame's head before the payload that follows from [`HEAD`] on in `frame`.
-pub(crate) fn seal(kind: Kind, frame: &mut [u8]) {
+pub(crate) fn seal(kind: FrameKind, frame: &mut [u8]) {
     let (head, payload) = frame.split_at_mut(HEAD);
     head[..3].copy_from_slice(&MARK);
     head[3] = kind as u8;
@@ -50,14 +50,14 @@ pub(crate) fn seal(kind: Kind, frame: &mut [u8]) {
 /// A frame's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub length: usize,
     check: u32,
 }
 
 impl Head {
     /// The head that these bytes are, if they are one.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Head> {
         let bytes: &[u8; HEAD] = bytes.get(..HEAD)?.try_into().ok()?;
         let word = |from: usize| {
             u32::from_le_bytes([
@@ -71,7 +71,7 @@ impl Head {
         let sound =
             bytes[..3] == MARK && length <= LONGEST && word(12) == crc32fast::hash(&bytes[..12]);
         Some(Head {
-            kind: Kind::of(bytes[3])?,
+            kind: FrameKind::from_byte(bytes[3])?,
             length,
             check: word(8),
         })
@@ -114,7 +114,7 @@ impl Start {
 
     /// # Errors
     /// Why these are not the first bytes of a recording that can be read.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Start, ErrorKind> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Start, ErrorKind> {
         let Some(start) = bytes.first_chunk::<{ Start::LENGTH }>() else {
             return Err(match bytes {
                 [] => ErrorKind::Empty,
@@ -156,17 +156,21 @@ mod tests {
     fn a_frame_is_whole_or_it_is_none() {
         let mut frame = vec![0; HEAD];
         frame.extend_from_slice(b"payload");
-        seal(Kind::Key, &mut frame);
-        let head = Head::of(&frame).expect("it was sealed");
-        assert_eq!((head.kind, head.length), (Kind::Key, 7), "as written");
+        seal(FrameKind::Key, &mut frame);
+        let head = Head::from_bytes(&frame).expect("it was sealed");
+        assert_eq!((head.kind, head.length), (FrameKind::Key, 7), "as written");
         assert!(head.is_of(&frame[HEAD..]), "the payload is its own");
         for place in 0..frame.len() {
             let mut broken = frame.clone();
             broken[place] ^= 1;
-            let sound = Head::of(&broken).is_some_and(|head| head.is_of(&broken[HEAD..]));
+            let sound = Head::from_bytes(&broken).is_some_and(|head| head.is_of(&broken[HEAD..]));
             assert!(!sound, "one bit at {place} is noticed");
         }
-        assert_eq!(Head::of(&frame[..HEAD - 1]), None, "half a head is none");
+        assert_eq!(
+            Head::from_bytes(&frame[..HEAD - 1]),
+            None,
+            "half a head is none"
+        );
     }
 
     #[test]
@@ -175,17 +179,25 @@ mod tests {
             recording: 7,
             sequence: 3,
         };
-        assert_eq!(Start::of(&start.bytes()), Ok(start), "there and back");
-        assert_eq!(Start::of(b""), Err(ErrorKind::Empty), "nothing at all");
         assert_eq!(
-            Start::of(b"time,pages\n1,2\n1,2\n1,2\n1,2\n1,2\n1,2"),
+            Start::from_bytes(&start.bytes()),
+            Ok(start),
+            "there and back"
+        );
+        assert_eq!(
+            Start::from_bytes(b""),
+            Err(ErrorKind::Empty),
+            "nothing at all"
+        );
+        assert_eq!(
+            Start::from_bytes(b"time,pages\n1,2\n1,2\n1,2\n1,2\n1,2\n1,2"),
             Err(ErrorKind::NoRecording),
             "something else"
         );
         let mut newer = start.bytes();
         newer[8] = 9;
         assert_eq!(
-            Start::of(&newer),
+            Start::from_bytes(&newer),
             Err(ErrorKind::Newer {
                 version: 9,
                 known: VERSION
@@ -194,6 +206,10 @@ mod tests {
         );
         let mut damaged = start.bytes();
         damaged[13] ^= 1;
-        assert_eq!(Start::of(&damaged), Err(ErrorKind::Damaged), "a bit off");
+        assert_eq!(
+            Start::from_bytes(&damaged),
+            Err(ErrorKind::Damaged),
+            "a bit off"
+        );
     }
 }

@@ -93,7 +93,7 @@ mod tests {
         let mut stretch = example();
         stretch.time = format!("2026-01-02T{time}Z");
         stretch.elapsed = elapsed;
-        Sample::of(stretch)
+        Sample::from_stretch(stretch)
     }
 
     #[test]

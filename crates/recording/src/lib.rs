@@ -1,14 +1,14 @@
 //! Recordings: what a machine did over time, on a disk.
 //!
-//! It is *not* a recorder: it measures nothing and knows no clock. Somebody hands in [`Sample`]s, one
-//! after the other, and reads them back, also when whoever wrote them was killed in between.
+//! It is *not* a recorder: it measures nothing and has no clock. The caller writes [`Sample`]s in order
+//! and reads them back, even after the writer was killed.
 //!
-//! A recording is a file, and older parts beside it (`FILE.1` the newest of them, `FILE.2`, ...): the
-//! oldest goes when a new one is begun, so that the whole stays below a size. Each part can be read alone.
-//! It is a row of frames, each with its length and check sum and each written by one call: what a killed
-//! writer leaves is whole but for the last frame. Numbers are differences to the sample before, names
-//! stand once; with every key frame that begins anew, so that a damaged place costs what lies between it
-//! and the next one and no more.
+//! A recording is a file with older parts beside it (`FILE.1` is the newest of them, then `FILE.2`, ...).
+//! When a new part begins, the oldest is removed, so that the total size stays bounded. Each part can be
+//! read alone. A part is a sequence of frames, each with its length and checksum and each written by one
+//! call, so that a killed writer leaves at most one incomplete frame, the last. Frames store numbers as
+//! differences to the previous sample and each name once. A key frame starts anew, so that damage loses
+//! only the samples up to the next key frame.
 //!
 //! ```
 //! use cachewise_model::{Backend, Stretch};
@@ -18,7 +18,7 @@
 //! # let stretch = cachewise_recording::example();
 //! let session = Session::new("box", "6.18", 4096, Backend::default());
 //! let mut writer = Writer::create(&file, session, Limits::default())?;
-//! writer.write(&Sample::of(stretch))?;
+//! writer.write(&Sample::from_stretch(stretch))?;
 //! drop(writer);
 //!
 //! let mut reader = Reader::open(&file)?;
@@ -29,18 +29,19 @@
 //! ```
 //!
 //! # Layout
-//! - `sample`, `session`: what is recorded; `reduce`: the most active rows, and one for all others.
-//! - `writer`, `segment`: files, their order and their size; `reader`, `history`: one after the other, or
-//!   by number.
-//! - `gap`: time that a recording does not have, or has in one piece.
-//! - `spreads`: minimum, maximum, percentiles; `summary`: a whole recording in one.
-//! - `frame`, `window`: frames in a file; `varint`; `names`: texts that stand once.
-//! - `table`: rows as differences; `columns`, `cells`: which numbers there are, by name, and rows as cells.
+//! - `sample`, `session`: the recorded data; `reduce`: the most active rows, and one for all others.
+//! - `writer`, `segment`: files, their order and size; `reader`, `history`: sequential access, access by number.
+//! - `gap`: time that is missing, or covered by one long interval.
+//! - `spreads`: minimum, maximum, percentiles; `summary`: a whole recording as one summary.
+//! - `frame`, `window`: frames in a file; `varint`; `names`: texts stored once.
+//! - `codec`: samples as differences; `table`: rows as differences; `columns`: the columns by name; `cells`:
+//!   rows as cells.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod cells;
+mod codec;
 mod columns;
 mod error;
 mod frame;
@@ -65,7 +66,7 @@ pub use history::History;
 pub use reader::Reader;
 pub use reduce::reduce;
 pub use sample::{Sample, example};
-pub use segment::{Found, Limits, look};
+pub use segment::{Limits, TargetFile, check_target};
 pub use session::Session;
 pub use spreads::Spreads;
 pub use summary::{Range, summarize};

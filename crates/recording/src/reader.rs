@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::codec::Decoder;
 use crate::error::{Error, ErrorKind, Problem};
-use crate::frame::{HEAD, Head, Kind, Start};
-use crate::sample::{Decoder, Sample};
+use crate::frame::{FrameKind, HEAD, Head, Start};
+use crate::sample::Sample;
 use crate::segment::{self, Part};
 use crate::session::Session;
 use crate::window::{At, Window};
@@ -168,7 +169,7 @@ impl Reader {
     }
 
     /// Takes a frame in; a sample if it is one.
-    fn frame(&mut self, kind: Kind, place: u64, next: u64) -> Result<Option<Sample>, Error> {
+    fn frame(&mut self, kind: FrameKind, place: u64, next: u64) -> Result<Option<Sample>, Error> {
         let Some(open) = &mut self.part else {
             return Ok(None);
         };
@@ -178,7 +179,7 @@ impl Reader {
             .map_err(|error| Error::new("read", &open.path, ErrorKind::Io(error)))?;
         self.position = None;
         let malformed = match kind {
-            Kind::Session => match Session::of(payload) {
+            FrameKind::Session => match Session::from_bytes(payload) {
                 Ok(session) => {
                     open.session = Some(place);
                     self.begins |= self.go != Some(session.go);
@@ -193,25 +194,25 @@ impl Reader {
                     malformed
                 }
             },
-            Kind::Difference if !self.is_ready => {
+            FrameKind::Difference if !self.is_ready => {
                 let path = open.path.clone();
                 self.after_loss = true;
                 self.orphan(path);
                 return Ok(None);
             }
-            Kind::Key if open.session.is_none() => {
+            FrameKind::Key if open.session.is_none() => {
                 let path = open.path.clone();
                 self.orphan(path);
                 return Ok(None);
             }
-            Kind::Key | Kind::Difference => {
-                if kind == Kind::Key {
+            FrameKind::Key | FrameKind::Difference => {
+                if kind == FrameKind::Key {
                     self.decoder.clear();
                 }
                 match self.decoder.take(payload) {
                     Ok(sample) => {
                         self.is_ready = true;
-                        if let (Kind::Key, Some(session)) = (kind, open.session) {
+                        if let (FrameKind::Key, Some(session)) = (kind, open.session) {
                             self.position = Some(Position {
                                 part: self.next_part - 1,
                                 session,
@@ -343,6 +344,6 @@ impl Reader {
 /// Whether what is no frame is only the beginning of one.
 fn is_cut(open: &mut Open, place: u64) -> std::io::Result<bool> {
     let left = open.window.length.saturating_sub(place);
-    let head = Head::of(open.window.slice(place, HEAD)?);
+    let head = Head::from_bytes(open.window.slice(place, HEAD)?);
     Ok(left < HEAD as u64 || head.is_some_and(|head| (HEAD + head.length) as u64 > left))
 }

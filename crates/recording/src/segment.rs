@@ -43,9 +43,9 @@ impl Limits {
 
 /// What is where a recording is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum TargetFile {
     /// Nothing, or a file without anything in it.
-    Nothing,
+    Empty,
     /// A recording.
     Recording,
 }
@@ -54,18 +54,18 @@ pub enum Found {
 ///
 /// # Errors
 /// If it is something that must not be written over, or cannot be looked at.
-pub fn look(path: &Path) -> Result<Found, Error> {
+pub fn check_target(path: &Path) -> Result<TargetFile, Error> {
     let wrong = |kind| Error::new("record into", path, kind);
     match open(path) {
-        Ok((_, _, Err(ErrorKind::Empty))) => Ok(Found::Nothing),
+        Ok((_, _, Err(ErrorKind::Empty))) => Ok(TargetFile::Empty),
         Ok((_, _, Err(kind))) => Err(wrong(kind)),
-        Ok((_, _, Ok(_))) => Ok(Found::Recording),
+        Ok((_, _, Ok(_))) => Ok(TargetFile::Recording),
         Err(ErrorKind::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
             // Killed between two names, a recorder leaves only older parts.
             let older = parts(path).map_err(wrong)?;
             Ok(match older.is_empty() {
-                true => Found::Nothing,
-                false => Found::Recording,
+                true => TargetFile::Empty,
+                false => TargetFile::Recording,
             })
         }
         Err(kind) => Err(wrong(kind)),
@@ -89,7 +89,7 @@ pub(crate) fn open(path: &Path) -> Result<(File, u64, Result<Start, ErrorKind>),
         }));
     }
     let mut window = Window::new(file.try_clone()?, stat.len());
-    let start = Start::of(window.slice(0, Start::LENGTH)?);
+    let start = Start::from_bytes(window.slice(0, Start::LENGTH)?);
     Ok((file, stat.len(), start))
 }
 

@@ -6,7 +6,7 @@ use cachewise_model::Backend;
 use cachewise_units::PageSize;
 use serde::{Deserialize, Serialize};
 
-use crate::columns::{self, Table};
+use crate::columns::{self, TableLayout};
 use crate::varint::Malformed;
 
 /// One go of recording.
@@ -82,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn of(bytes: &[u8]) -> Result<Session, Malformed> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Session, Malformed> {
         // What a later version adds at the end is left out.
         let (session, _): (Session, _) = postcard::take_from_bytes(bytes)
             .map_err(|_| Malformed("what stands before the samples is not readable"))?;
@@ -95,10 +95,10 @@ impl Session {
     }
 
     /// The tables as they are in this session, in their order.
-    pub(crate) fn tables(&self) -> Vec<Table> {
+    pub(crate) fn tables(&self) -> Vec<TableLayout> {
         self.tables
             .iter()
-            .map(|(name, columns)| Table::found(name, columns))
+            .map(|(name, columns)| TableLayout::found(name, columns))
             .collect()
     }
 }
@@ -119,10 +119,21 @@ mod tests {
         let mut bytes = Vec::new();
         session.put(&mut bytes).unwrap();
         bytes.extend_from_slice(b"of a later version");
-        assert_eq!(Session::of(&bytes), Ok(session), "with more behind it");
-        assert_eq!(Session::of(&bytes).unwrap().backend(), backend, "and in it");
+        assert_eq!(
+            Session::from_bytes(&bytes),
+            Ok(session),
+            "with more behind it"
+        );
+        assert_eq!(
+            Session::from_bytes(&bytes).unwrap().backend(),
+            backend,
+            "and in it"
+        );
         for cut in 0..40 {
-            assert!(Session::of(&bytes[..cut]).is_err(), "{cut} bytes are none");
+            assert!(
+                Session::from_bytes(&bytes[..cut]).is_err(),
+                "{cut} bytes are none"
+            );
         }
     }
 }

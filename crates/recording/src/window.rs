@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::frame::{HEAD, Head, Kind, MARK};
+use crate::frame::{FrameKind, HEAD, Head, MARK};
 
 const AT_ONCE: usize = 1 << 18;
 
@@ -21,7 +21,7 @@ pub(crate) struct Window {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// A frame, and where the next one is.
-    Frame(Kind, u64),
+    Frame(FrameKind, u64),
     /// The end of the file.
     End,
     /// Something that is no whole frame.
@@ -79,7 +79,7 @@ impl Window {
         if place >= self.length {
             return Ok(At::End);
         }
-        let Some(head) = Head::of(self.slice(place, HEAD)?) else {
+        let Some(head) = Head::from_bytes(self.slice(place, HEAD)?) else {
             return Ok(At::Garbage);
         };
         let payload = self.slice(place + HEAD as u64, head.length)?;

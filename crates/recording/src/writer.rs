@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::codec::Encoder;
 use crate::error::{Error, ErrorKind};
-use crate::frame::{HEAD, Kind, LONGEST, Start, seal};
-use crate::sample::{Encoder, Sample};
+use crate::frame::{FrameKind, HEAD, LONGEST, Start, seal};
+use crate::sample::Sample;
 use crate::segment::{self, Limits, Part, directory, numbered};
 use crate::session::Session;
 use crate::window::{At, Window};
@@ -88,7 +89,7 @@ impl Writer {
         if now.last().is_none_or(|now| now.start != newest.start) {
             return Err(wrong(ErrorKind::Busy));
         }
-        let tail = Tail::of(&newest.path).map_err(wrong)?;
+        let tail = Tail::of_file(&newest.path).map_err(wrong)?;
         session.go = tail.go.map_or(0, |go| go + 1);
         let Some(file) = file else {
             // The recorder was killed between two names: the next part begins here.
@@ -191,11 +192,11 @@ impl Writer {
     /// Makes the frame of a sample; returns its length, without what is told before it.
     fn encode(&mut self, sample: &Sample) -> Result<u64, Error> {
         let kind = match self.until_key {
-            0 => Kind::Key,
-            _ => Kind::Difference,
+            0 => FrameKind::Key,
+            _ => FrameKind::Difference,
         };
         self.frame.clear();
-        if kind == Kind::Key {
+        if kind == FrameKind::Key {
             self.encoder.clear();
             self.until_session = match self.until_session {
                 0 => {
@@ -297,7 +298,7 @@ fn session_frame(session: &Session, out: &mut Vec<u8>) -> Result<(), ErrorKind> 
     let begin = out.len();
     out.resize(begin + HEAD, 0);
     session.put(out).map_err(ErrorKind::Sample)?;
-    seal(Kind::Session, &mut out[begin..]);
+    seal(FrameKind::Session, &mut out[begin..]);
     Ok(())
 }
 
@@ -367,7 +368,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn of(path: &Path) -> Result<Tail, ErrorKind> {
+    fn of_file(path: &Path) -> Result<Tail, ErrorKind> {
         let (file, length, start) = segment::open(path)?;
         start?;
         let mut window = Window::new(file, length);
@@ -375,8 +376,8 @@ impl Tail {
         let mut go = None;
         loop {
             match window.at(place)? {
-                At::Frame(Kind::Session, next) => {
-                    let session = Session::of(window.payload(place, next)?);
+                At::Frame(FrameKind::Session, next) => {
+                    let session = Session::from_bytes(window.payload(place, next)?);
                     go = session.map_or(go, |session| Some(session.go));
                     place = next;
                 }

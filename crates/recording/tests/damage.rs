@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cachewise_model::{Gap, GapKind};
 use cachewise_recording::{
-    ErrorKind, Limits, Problem, Range, Reader, Sample, Writer, look, summarize,
+    ErrorKind, Limits, Problem, Range, Reader, Sample, Writer, check_target, summarize,
 };
 use proptest::prelude::*;
 use support::{limits, numbers, record, second, session};
@@ -269,7 +269,7 @@ fn what_is_no_recording_says_what_it_is() {
     )
     .unwrap();
     assert!(told(&path).contains("is a FIFO"), "not waited for");
-    assert!(look(&path).is_err(), "nor written over");
+    assert!(check_target(&path).is_err(), "nor written over");
     assert!(
         told(Path::new("/dev/null")).contains("is a device"),
         "a device"

@@ -29,7 +29,7 @@ proptest! {
         let limits = Limits { key_every, ..Limits::default() };
         let mut writer = Writer::create(&path, session(), limits).unwrap();
         for stretch in &stretches {
-            writer.write(&Sample::of(stretch.clone())).unwrap();
+            writer.write(&Sample::from_stretch(stretch.clone())).unwrap();
         }
         let back = read(&path);
         prop_assert_eq!(back.len(), stretches.len(), "as many as were written");

@@ -17,7 +17,7 @@ use crate::flight::Flights;
 use crate::key::ObjectKey;
 use crate::local::{CORRUPT, Foyer, LocalTier};
 use crate::origin::{Entry, Kind, Meta, Origin};
-use crate::policy::{Found, Remote};
+use crate::policy::{EngineAnswer, Remote};
 use crate::{BlockKey, Error, Settings};
 
 /// The longest range that one read may have.
@@ -417,24 +417,26 @@ impl Inner {
             let begun = Instant::now();
             let found = match remote.get(&key).await {
                 // Whoever can write to the engine can make a check sum too.
-                Found::Hit(block) if length(block.bytes()) != self.range(file, number).len => {
-                    Found::Corrupt
+                EngineAnswer::Hit(block)
+                    if length(block.bytes()) != self.range(file, number).len =>
+                {
+                    EngineAnswer::Corrupt
                 }
                 found => found,
             };
             let (counters, took) = (&self.counters.remote, begun.elapsed());
             match found {
-                Found::Hit(block) => {
+                EngineAnswer::Hit(block) => {
                     counters.hit(block.bytes().len(), took);
                     self.local.keep(key, block.clone());
                     return Ok(block);
                 }
-                Found::Miss => counters.miss(took),
-                Found::Corrupt => {
+                EngineAnswer::Miss => counters.miss(took),
+                EngineAnswer::Corrupt => {
                     counters.corrupt.one();
                     counters.error(took);
                 }
-                Found::Unknown => counters.error(took),
+                EngineAnswer::Unknown => counters.error(took),
             }
         }
         self.fetch_from_origin(file, number, key).await

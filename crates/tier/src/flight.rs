@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::block::Block;
 use crate::{BlockKey, Error};
 
-type Answer = Option<Result<Block, Error>>;
-type Shard = Mutex<HashMap<BlockKey, watch::Receiver<Answer>>>;
+type FlightResult = Option<Result<Block, Error>>;
+type Shard = Mutex<HashMap<BlockKey, watch::Receiver<FlightResult>>>;
 
 /// One fetch for each block, however many wait for it.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct Flights {
 
 /// What a reader waits for.
 #[derive(Debug)]
-pub(crate) struct Flight(watch::Receiver<Answer>);
+pub(crate) struct Flight(watch::Receiver<FlightResult>);
 
 impl Flights {
     pub(crate) fn new() -> Self {
@@ -77,7 +77,7 @@ impl Flights {
 
 impl Flight {
     /// Waits for the block; `None` when the fetch died.
-    pub(crate) async fn land(mut self) -> Answer {
+    pub(crate) async fn land(mut self) -> FlightResult {
         let answer = self.0.wait_for(Option::is_some).await;
         answer.ok().and_then(|answer| answer.clone())
     }

@@ -3,7 +3,7 @@
 //!
 //! Blocks never change: their keys hold the origin's identity and the object's version, so a
 //! changed origin is never served stale, and each block is checked when it comes from a disk or a
-//! network. The point of it is what it does about a slow node: a read ends in bounded time.
+//! network. When a node is slow, a read still ends in bounded time.
 //!
 //! It is *not* a file system (the mount is built on it) and writes nothing to the origin, ever.
 //!
@@ -29,15 +29,16 @@
 //! ```
 //!
 //! # Layout
-//! - `cache`: [`BlockCache`], [`File`]: the way of a block; `flight`: one fetch for all who wait.
+//! - `cache`: [`BlockCache`], [`File`]: a read through the tiers; `flight`: one fetch shared by all waiting reads.
 //! - `key`: [`BlockKey`]; `block`: a block and its check sum.
 //! - `origin`: [`Origin`], [`Meta`], [`Version`]; [`Directory`], [`Http`], [`S3`].
 //! - `local`: memory and disk.
 //! - [`remote`]: [`remote::RemoteEngine`], and the engines.
-//! - `policy`: deadlines, hedges, breakers, what is under way.
+//! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
 //! - `counters`: [`Table`], what `tier stat` shows.
-//! - [`dev_cluster`]: a real Redis Cluster on this machine, to try things on.
-//! - `settings`: [`Settings`]; `named`: the same by names and texts, [`NAMED_SETTINGS`]; `error`: [`Error`].
+//! - [`dev_cluster`]: a real Redis Cluster on this machine, for tests and experiments.
+//! - `settings`: [`Settings`]; `named`: settings by name, [`NAMED_SETTINGS`] and [`SettingsBuilder`];
+//!   `error`: [`Error`].
 //! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
 //! - [`mount`]: an origin as a directory.
 
@@ -71,7 +72,7 @@ pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
-pub use named::{NAMED_SETTINGS, NamedSetting, Wanted};
+pub use named::{NAMED_SETTINGS, NamedSetting, SettingsBuilder};
 pub use origin::{
     Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
 };

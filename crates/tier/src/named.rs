@@ -29,7 +29,7 @@ pub struct NamedSetting {
     /// What it is unless it is said; empty where there is nothing to say.
     pub default: fn(&Settings) -> String,
     /// Takes its value.
-    pub set: fn(&mut Wanted, &str) -> Result<(), String>,
+    pub set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
 }
 
 /// All settings, in the order of help and documentation.
@@ -56,7 +56,7 @@ pub const NAMED_SETTINGS: [NamedSetting; 17] = [
         name: "disk-size",
         value: "BYTES",
         help: "Room for blocks on that disk; 64M is the least",
-        default: |_| Wanted::default().disk_size.to_string(),
+        default: |_| SettingsBuilder::default().disk_size.to_string(),
         set: |wanted, text| {
             wanted.is_disk_sized = true;
             set(&mut wanted.disk_size, text)
@@ -203,7 +203,7 @@ pub const NAMED_SETTINGS: [NamedSetting; 17] = [
 
 /// How a cache is to be set up: what was said by name, before it is put together.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct SettingsBuilder {
     /// What the cache takes as it is.
     pub settings: Settings,
     disk: Option<PathBuf>,
@@ -216,7 +216,7 @@ pub struct Wanted {
     identity: Option<String>,
 }
 
-impl Default for Wanted {
+impl Default for SettingsBuilder {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
@@ -232,7 +232,7 @@ impl Default for Wanted {
     }
 }
 
-impl Wanted {
+impl SettingsBuilder {
     /// Takes a setting by its name.
     ///
     /// # Errors
@@ -391,7 +391,7 @@ mod tests {
             let default = (setting.default)(&usual).replace([' ', 'i'], "");
             let default = default.trim_end_matches('B').to_owned();
             if !default.is_empty() {
-                let mut wanted = Wanted::default();
+                let mut wanted = SettingsBuilder::default();
                 (setting.set)(&mut wanted, &default)
                     .unwrap_or_else(|error| panic!("--{} {default}: {error}", setting.name));
             }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cachewise_tier::dev_cluster::{DevCluster, Error, Options, Role, Topology};
+use cachewise_tier::dev_cluster::{DevCluster, DevClusterError, DevClusterOptions, Role, Topology};
 
 /// Says so if there is no server to start.
 fn has_redis(what: &str) -> bool {
@@ -40,10 +40,10 @@ fn it_is_whole_and_leaves_nothing() {
     if !has_redis("a cluster of real servers") {
         return;
     }
-    let options = Options {
+    let options = DevClusterOptions {
         nodes: 3,
         replicas: 1,
-        ..Options::default()
+        ..DevClusterOptions::default()
     };
     let cluster = DevCluster::start(&options).expect("a cluster");
     let nodes = cluster.nodes().to_vec();
@@ -108,10 +108,10 @@ fn a_stopped_node_is_ended_too_and_a_killed_one_is_told_once() {
     if !has_redis("nodes that are stopped and killed") {
         return;
     }
-    let options = Options {
+    let options = DevClusterOptions {
         nodes: 2,
         topology: Topology::Standalone,
-        ..Options::default()
+        ..DevClusterOptions::default()
     };
     let cluster = DevCluster::start(&options).expect("two servers");
     let [frozen, killed] = cluster.nodes() else {
@@ -141,20 +141,20 @@ fn a_stopped_node_is_ended_too_and_a_killed_one_is_told_once() {
 
 #[test]
 fn what_cannot_be_is_refused_with_what_to_do() {
-    let refused = |options: Options, part: &str| {
+    let refused = |options: DevClusterOptions, part: &str| {
         let error = DevCluster::start(&options).expect_err(part).to_string();
         assert!(error.contains(part), "should say {part:?}: {error}");
     };
-    let usual = Options::default;
+    let usual = DevClusterOptions::default;
     refused(
-        Options {
+        DevClusterOptions {
             nodes: 0,
             ..usual()
         },
         "from 1 to 100",
     );
     refused(
-        Options {
+        DevClusterOptions {
             nodes: usize::MAX,
             replicas: 1,
             ..usual()
@@ -163,7 +163,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     );
     let topology = Topology::Standalone;
     refused(
-        Options {
+        DevClusterOptions {
             replicas: 1,
             topology,
             ..usual()
@@ -171,12 +171,12 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         "no replicas",
     );
     let program = "/no/such/redis-server".into();
-    refused(Options { program, ..usual() }, "apt-get install");
+    refused(DevClusterOptions { program, ..usual() }, "apt-get install");
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("mine"), "").expect("it is ours");
     let asked = Some(directory.path().to_owned());
     refused(
-        Options {
+        DevClusterOptions {
             directory: asked,
             ..usual()
         },
@@ -185,7 +185,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     assert!(directory.path().join("mine").exists(), "and is left alone");
     // A program that is none of it: what it says is passed on.
     refused(
-        Options {
+        DevClusterOptions {
             program: "false".into(),
             ..usual()
         },
@@ -199,10 +199,10 @@ fn a_directory_has_one_cluster_at_a_time_and_can_be_used_again() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let options = Options {
+    let options = DevClusterOptions {
         nodes: 1,
         directory: Some(directory.path().join("deep/er")),
-        ..Options::default()
+        ..DevClusterOptions::default()
     };
     let cluster = DevCluster::start(&options).expect("one node is a cluster");
     let error = DevCluster::start(&options).expect_err("it is in use");
@@ -217,7 +217,7 @@ fn a_directory_has_one_cluster_at_a_time_and_can_be_used_again() {
     drop(again);
     let interrupted = DevCluster::start_unless(&options, &AtomicBool::new(true));
     assert!(
-        matches!(interrupted, Err(Error::Interrupted)),
+        matches!(interrupted, Err(DevClusterError::Interrupted)),
         "{interrupted:?}"
     );
 }

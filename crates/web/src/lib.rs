@@ -1,26 +1,32 @@
-//! Metrics, a web page and JSON over HTTP: what `cachewise serve` is made of.
+//! The server behind `cachewise serve`: metrics, a web page and JSON over HTTP.
 //!
-//! The crate reads nothing from the machine: whoever uses it hands in what watches ([`Watching`]) and what
-//! looks at files ([`Surveying`]), and calls [`Gatherer::run`] on the thread that may do so. Requests are
-//! answered by another thread, which asks that one.
+//! The crate reads nothing from the machine. The caller supplies the counters ([`Watching`]) and the survey of files
+//! ([`Surveying`]), and calls [`Gatherer::run`] on a thread that has the privileges to read them. A second thread
+//! serves HTTP and sends requests to the first.
 //!
 //! # Layout
-//! - `options`: what is served to whom, and the bounds. `names`: which file names may be told.
-//! - `source`: what must be handed in.
-//! - `gather`: stretches become sums since the start, ticks for live views, and a window for findings.
-//!   `survey`: the census and sets of files, on a thread of their own.
-//! - `cache`: what fills the page cache, as a tree of directories.
-//! - `metrics/`: the table of metrics, the exposition in two formats, the rank of control groups.
-//! - `http/`: connections and their bounds, who may ask, the JSON, the stream of events, the page.
-//! - `push`: the metrics, to a collector of OpenTelemetry.
-//! - `report`: a recording as one page that needs no server.
-//! - `schema`: what the JSON looks like, as OpenAPI.
+//! - `options`: endpoints, access and limits. `names`: the policy on file names.
+//! - `source`: the traits that the caller implements.
+//! - `gather`: the thread that watches. `gathered`: sums since the start, ticks for live views, a window for findings.
+//!   `findings`: the findings of the last minute.
+//! - `survey`: the census and sets of files, on a thread of their own.
+//! - `cache`: the contents of the page cache as a tree of directories.
+//! - `columns`: the columns and the order of tables. `events`: ticks as events for live views.
+//! - `metrics/`: the table of metrics, the exposition in two formats, the ranking of control groups.
+//! - `http/`: connections and their limits, access control, JSON, the stream of events, the page.
+//! - `push`: metrics sent to an OpenTelemetry collector.
+//! - `report`: a recording as one self-contained page.
+//! - `schema`: the OpenAPI description of the JSON.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod cache;
+mod columns;
+mod events;
+mod findings;
 mod gather;
+mod gathered;
 mod html;
 mod http;
 mod metrics;
@@ -29,6 +35,8 @@ mod options;
 #[cfg(feature = "otlp")]
 mod push;
 mod report;
+#[cfg(test)]
+mod sample;
 mod schema;
 mod source;
 mod survey;

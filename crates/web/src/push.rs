@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-use crate::http::Site;
+use crate::http::site::Site;
 use crate::metrics::message;
 
 /// What connecting, sending and the answer may take together.
@@ -138,8 +138,9 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::gather::{Gatherer, sample};
+    use crate::gather::Gatherer;
     use crate::metrics::{Collector, Format, scrape};
+    use crate::sample;
     use crate::{CacheTree, Cost, Endpoint, FileSet, Server, Survey, Surveying, Watching};
 
     /// Each stretch has 7 pages more.

@@ -10,32 +10,20 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cachewise_model::{Row, Summary};
 use sha2::{Digest, Sha256};
 
 mod findings;
+mod page;
 mod plots;
 mod tables;
 
+pub use self::page::ReportPage;
 use crate::html::text;
 
 const UPLOT: &str = include_str!("../assets/uPlot.iife.min.js");
 const SCRIPT: &str = include_str!("../assets/report/report.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uPlot.min.css");
 const STYLE: &str = include_str!("../assets/report/report.css");
-
-/// What a page is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct ReportPage<'a> {
-    /// The whole recording in numbers.
-    pub summary: &'a Summary,
-    /// The machine over time, with whether time is missing before the row.
-    pub points: &'a [(Row, bool)],
-    /// How many samples are in a point.
-    pub samples_each: u64,
-    /// The version of cachewise that makes the page.
-    pub version: &'a str,
-}
 
 /// The page.
 #[must_use]

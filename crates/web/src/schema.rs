@@ -3,7 +3,7 @@
 use cachewise_model::{FIELDS, Field, Kind, SCHEMA_VERSION, Unit};
 use serde_json::{Map, Value as Json, json};
 
-use crate::http::{MOST_ROWS, MOST_SECONDS};
+use crate::http::query::{MOST_ROWS, MOST_SECONDS};
 
 /// The description of `/api/v1`.
 #[must_use]

@@ -19,36 +19,36 @@ const AT_MOST: u32 = 10;
 /// Requests that may wait.
 const WAITING: usize = 64;
 
-type Answer<T> = oneshot::Sender<Result<T, String>>;
+type AnswerSender<T> = oneshot::Sender<Result<T, String>>;
 
 enum Ask {
-    Cache(Answer<Arc<CacheTree>>),
-    FileSets(Answer<Looked>),
+    Cache(AnswerSender<Arc<CacheTree>>),
+    FileSets(AnswerSender<FileSetCounts>),
 }
 
 /// What was found when sets of files were looked at.
 #[derive(Debug, Clone)]
-pub(crate) struct Looked {
+pub(crate) struct FileSetCounts {
     pub(crate) sets: Arc<Vec<FileSet>>,
     /// When that was over.
     pub(crate) at: Instant,
     took: Duration,
 }
 
-impl Looked {
+impl FileSetCounts {
     fn is_fresh(&self) -> bool {
         self.at.elapsed() < self.took * (AT_MOST - 1)
     }
 }
 
 /// The last answer, for those who cannot wait for the next.
-type Known = Arc<Mutex<Option<Result<Looked, String>>>>;
+type LastAnswer = Arc<Mutex<Option<Result<FileSetCounts, String>>>>;
 
 /// The way to ask the thread that looks at files.
 #[derive(Clone, Debug)]
 pub struct Survey {
     asks: SyncSender<Ask>,
-    known: Known,
+    known: LastAnswer,
 }
 
 impl std::fmt::Debug for Ask {
@@ -66,7 +66,7 @@ impl Survey {
         open: impl FnOnce() -> S + Send + 'static,
     ) -> std::io::Result<Survey> {
         let (sender, receiver) = sync_channel(WAITING);
-        let known = Known::default();
+        let known = LastAnswer::default();
         let tell = known.clone();
         cachewise_sys::start_thread("survey", move || answer(&receiver, &mut open(), &tell))?;
         Ok(Survey {
@@ -80,7 +80,7 @@ impl Survey {
     }
 
     /// What is in the sets of files: now if that does not take long, else when they were last looked at.
-    pub(crate) async fn file_sets(&self) -> Result<Looked, String> {
+    pub(crate) async fn file_sets(&self) -> Result<FileSetCounts, String> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Ok(known)) = &*known()
             && known.is_fresh()
@@ -96,7 +96,7 @@ impl Survey {
         }
     }
 
-    async fn ask<T>(&self, ask: impl FnOnce(Answer<T>) -> Ask) -> Result<T, String> {
+    async fn ask<T>(&self, ask: impl FnOnce(AnswerSender<T>) -> Ask) -> Result<T, String> {
         let (sender, receiver) = oneshot::channel();
         self.asks
             .try_send(ask(sender))
@@ -107,7 +107,7 @@ impl Survey {
     }
 }
 
-fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying, known: &Known) {
+fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying, known: &LastAnswer) {
     let mut last: Option<(Instant, Arc<CacheTree>)> = None;
     for ask in asks {
         match ask {
@@ -132,7 +132,7 @@ fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying, known: &Known) {
             Ask::FileSets(to) if to.is_closed() => {}
             Ask::FileSets(to) => {
                 let begin = Instant::now();
-                let sets = source.file_sets().map(|sets| Looked {
+                let sets = source.file_sets().map(|sets| FileSetCounts {
                     sets: Arc::new(sets),
                     at: Instant::now(),
                     took: begin.elapsed(),

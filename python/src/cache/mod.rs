@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cachewise_tier::{
-    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, Tree, Wanted, WarmFrom,
+    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, SettingsBuilder, Tree,
+    WarmFrom,
 };
 use cachewise_units::ByteRange;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -59,7 +60,7 @@ impl Cache {
     fn new(origin: &Bound<'_, PyAny>, settings: Vec<(String, String)>) -> PyResult<Self> {
         let py = origin.py();
         let path = file::path(origin)?;
-        let mut wanted = Wanted::default();
+        let mut wanted = SettingsBuilder::default();
         for (name, value) in settings {
             wanted.take(&name, &value).map_err(|why| {
                 PyValueError::new_err(format!("{}: {why}", error::argument(&name)))

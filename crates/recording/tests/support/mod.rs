@@ -217,7 +217,7 @@ pub fn second(number: u64) -> Sample {
     };
     process.ledger.set(Counter::ReadRequestedPages, number);
     stretch.processes.push(process);
-    Sample::of(stretch)
+    Sample::from_stretch(stretch)
 }
 
 /// Writes seconds into a new recording.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cachewise_tier::dev_cluster::{DevCluster, Options, Topology};
+use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
 use cachewise_tier::{BlockCache, Directory, PolicySettings, Settings};
 use cachewise_units::Bytes;
 
@@ -17,12 +17,12 @@ pub const READERS: usize = 120;
 
 /// Five servers, and so many replicas of each.
 pub fn servers(topology: Topology, replicas: usize) -> DevCluster {
-    DevCluster::start(&Options {
+    DevCluster::start(&DevClusterOptions {
         nodes: 5,
         replicas,
         topology,
         memory: Bytes(1 << 30),
-        ..Options::default()
+        ..DevClusterOptions::default()
     })
     .expect("redis-server starts: apt-get install redis-server")
 }

@@ -41,9 +41,9 @@ pub fn run() {
     let turns: Vec<[Rate; 3]> = (0..TURNS)
         .map(|_| {
             [
-                Rate::of(|| runtime.block_on(on.saturate())),
-                Rate::of(|| raw(&values, &mut connections)),
-                Rate::of(|| runtime.block_on(off.saturate())),
+                Rate::of_read(|| runtime.block_on(on.saturate())),
+                Rate::of_read(|| raw(&values, &mut connections)),
+                Rate::of_read(|| runtime.block_on(off.saturate())),
             ]
         })
         .collect();
@@ -89,7 +89,7 @@ struct Rate {
 
 impl Rate {
     /// Of what reads so many bytes.
-    fn of(read: impl FnOnce() -> u64) -> Self {
+    fn of_read(read: impl FnOnce() -> u64) -> Self {
         let (begun, cpu) = (Instant::now(), support::cpu_seconds());
         let bytes = read() as f64;
         Self {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cachewise_tier::mount::{Mount, Operation, Options};
+use cachewise_tier::mount::{Mount, MountOptions, Operation};
 use cachewise_tier::{BlockCache, Directory, Settings};
 use cachewise_units::Bytes;
 use rustix::fs::Advice;
@@ -41,7 +41,7 @@ pub fn run() {
     let cache = runtime
         .block_on(BlockCache::open(settings, directory))
         .expect("it opens");
-    let options = Options::default();
+    let options = MountOptions::default();
     let mount = Mount::start(cache, runtime.handle().clone(), &ours, &options).expect("mounted");
     let pass_through = super::pass_through::mount(&origin, &theirs, options.threads);
     let asked = |operation| {

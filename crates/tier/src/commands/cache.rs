@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cachewise_tier::{BlockCache, Origin, Settings, Wanted};
+use cachewise_tier::{BlockCache, Origin, Settings, SettingsBuilder};
 use cachewise_units::escaped;
 use tokio::runtime::Runtime;
 
@@ -15,14 +15,17 @@ use crate::commands::arguments::CacheFlags;
 use cachewise_cli::output::tell;
 
 /// Takes a settings file, then what was typed.
-pub fn wanted(typed: &CacheFlags) -> Result<Wanted> {
+pub fn wanted(typed: &CacheFlags) -> Result<SettingsBuilder> {
     wanted_with(typed, |_| {})
 }
 
 /// As [`wanted`], for commands to which a settings file, which is for others too, does not say all: what is typed has the
 /// last word.
-pub fn wanted_with(typed: &CacheFlags, adapt: impl FnOnce(&mut Settings)) -> Result<Wanted> {
-    let mut wanted = Wanted::default();
+pub fn wanted_with(
+    typed: &CacheFlags,
+    adapt: impl FnOnce(&mut Settings),
+) -> Result<SettingsBuilder> {
+    let mut wanted = SettingsBuilder::default();
     if let Some(file) = &typed.file {
         take_file(&mut wanted, file)?;
     }
@@ -35,7 +38,7 @@ pub fn wanted_with(typed: &CacheFlags, adapt: impl FnOnce(&mut Settings)) -> Res
     Ok(wanted.finish(|name| format!("--{name}"))?)
 }
 
-fn take_file(wanted: &mut Wanted, file: &Path) -> Result<()> {
+fn take_file(wanted: &mut SettingsBuilder, file: &Path) -> Result<()> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read the settings file {}", escaped(file)))?;
     let table: toml::Table = text
@@ -101,7 +104,7 @@ pub fn runtime() -> Result<Threads> {
 
 /// Opens the origin that was named. Who asks an origin on a network is in the environment; a name may have a password
 /// in it, and is in no error before it was looked at.
-pub fn origin(name: &str, wanted: &Wanted) -> Result<Arc<dyn Origin>> {
+pub fn origin(name: &str, wanted: &SettingsBuilder) -> Result<Arc<dyn Origin>> {
     let origin = wanted.origin(Path::new(name));
     if name.contains("://") {
         return Ok(origin?);
@@ -110,7 +113,11 @@ pub fn origin(name: &str, wanted: &Wanted) -> Result<Arc<dyn Origin>> {
 }
 
 /// Opens the cache, and tells what will hurt.
-pub fn open(runtime: &Runtime, wanted: &Wanted, origin: Arc<dyn Origin>) -> Result<BlockCache> {
+pub fn open(
+    runtime: &Runtime,
+    wanted: &SettingsBuilder,
+    origin: Arc<dyn Origin>,
+) -> Result<BlockCache> {
     let cache = runtime.block_on(BlockCache::open(wanted.settings.clone(), origin))?;
     for warning in cache.warnings() {
         tell(&format!("warning: {warning}"));

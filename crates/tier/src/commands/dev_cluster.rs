@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::SCHEMA_VERSION;
-use cachewise_tier::dev_cluster::{DevCluster, Error, Node, Options, Role, Topology};
+use cachewise_tier::dev_cluster::{
+    DevCluster, DevClusterError, DevClusterOptions, DevNode, Role, Topology,
+};
 use cachewise_units::escaped;
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::json;
@@ -39,7 +41,7 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("dev-cluster has no metrics to scrape: use -o json or -o csv");
     }
-    let options = Options {
+    let options = DevClusterOptions {
         nodes: arguments.nodes,
         replicas: arguments.replicas,
         topology: match arguments.standalone {
@@ -51,12 +53,12 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
         memory: arguments.memory,
         node_timeout: arguments.node_timeout.get(),
         program: arguments.server.clone(),
-        ..Options::default()
+        ..DevClusterOptions::default()
     };
     let interrupt = Interrupt::catch()?;
     let began = Instant::now();
     let cluster = match DevCluster::start_unless(&options, interrupt.flag()) {
-        Err(Error::Interrupted) => {
+        Err(DevClusterError::Interrupted) => {
             return Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS));
         }
         cluster => cluster.context("cannot start a cluster to try things on")?,
@@ -101,7 +103,7 @@ fn write(mut sink: Sink, cluster: &DevCluster) -> Result<()> {
     written.with_context(|| format!("cannot write to {name}"))
 }
 
-fn role(nodes: &[Node], node: &Node) -> (&'static str, Option<String>) {
+fn role(nodes: &[DevNode], node: &DevNode) -> (&'static str, Option<String>) {
     match node.role {
         Role::Master => ("master", None),
         Role::ReplicaOf(master) => {
@@ -111,7 +113,7 @@ fn role(nodes: &[Node], node: &Node) -> (&'static str, Option<String>) {
     }
 }
 
-fn sheet(nodes: &[Node]) -> Sheet {
+fn sheet(nodes: &[DevNode]) -> Sheet {
     let mut sheet = Sheet::new(&COLUMNS);
     for node in nodes {
         let (role, master) = role(nodes, node);

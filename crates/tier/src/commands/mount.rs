@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cachewise_tier::mount::{self, Mount, Options};
+use cachewise_tier::mount::{self, Mount, MountOptions};
 use cachewise_units::{Interval, escaped};
 
 use crate::commands::arguments::Mount as Arguments;
@@ -38,7 +38,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
         tell(&format!("warning: {lacks}"));
     }
     let cache = cache::open(&runtime, &wanted, origin)?;
-    let options = Options {
+    let options = MountOptions {
         name: arguments.origin.clone(),
         revalidate,
         allow_other: arguments.allow_other,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::mount::{REPORT, Report};
+use cachewise_tier::mount::{MountReport, REPORT};
 use cachewise_tier::{BreakerState, Latency, Table, Totals};
 use cachewise_units::{Bytes, escaped, shell_quoted};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn, Style};
@@ -142,7 +142,7 @@ pub fn stat(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(directory: &Path) -> Result<Report> {
+fn read(directory: &Path) -> Result<MountReport> {
     let path = directory.join(REPORT);
     let text = match fs::read(&path) {
         Ok(text) => text,
@@ -187,7 +187,7 @@ fn json_of(sheet: &Sheet, all: &Totals) -> Map<String, Json> {
     members.into_iter().collect()
 }
 
-fn sheet(report: Option<&Report>, table: &Table) -> Sheet {
+fn sheet(report: Option<&MountReport>, table: &Table) -> Sheet {
     let number = |number: u64| SheetCell::number(number, number.to_string());
     let missing = SheetCell::missing;
     let mut sheet = Sheet::new(&COLUMNS);

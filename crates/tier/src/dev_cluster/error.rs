@@ -1,4 +1,4 @@
-//! [`Error`]: why there is no cluster, and what to do.
+//! [`DevClusterError`]: why there is no cluster, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use cachewise_units::escaped;
 /// Why there is no cluster.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum DevClusterError {
     /// There is no such program.
     #[error(
         "no program {}: it is in the package redis-server: sudo apt-get install -y redis-server \
@@ -73,7 +73,7 @@ pub enum Error {
     Interrupted,
 }
 
-impl Error {
+impl DevClusterError {
     /// Says whether a node knows of slots that nobody gave it here.
     pub(super) fn is_of_another(&self) -> bool {
         matches!(self, Self::Answer { problem, .. } if problem.contains("already busy"))

@@ -3,10 +3,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::error::Error;
-use super::server::Server;
-use super::wire::{self, Reply};
-use super::{Role, Until};
+use super::error::DevClusterError;
+use super::node::Role;
+use super::server::RedisServer;
+use super::until::Until;
+use super::wire::{self, CommandReply};
 
 /// How many slots a Redis Cluster has.
 const SLOTS: usize = 16_384;
@@ -17,11 +18,11 @@ const WHILE_FORMING: Duration = Duration::from_secs(2);
 
 /// Makes one cluster of servers that know nothing of each other.
 pub fn form(
-    servers: &[(Server, Role)],
+    servers: &[(RedisServer, Role)],
     node_timeout: Duration,
     until: &Until,
-) -> Result<(), Error> {
-    let masters: Vec<Server> = servers
+) -> Result<(), DevClusterError> {
+    let masters: Vec<RedisServer> = servers
         .iter()
         .filter(|(_, role)| *role == Role::Master)
         .map(|(server, _)| *server)
@@ -95,7 +96,10 @@ pub fn form(
     set_node_timeout(servers, node_timeout)
 }
 
-fn set_node_timeout(servers: &[(Server, Role)], timeout: Duration) -> Result<(), Error> {
+fn set_node_timeout(
+    servers: &[(RedisServer, Role)],
+    timeout: Duration,
+) -> Result<(), DevClusterError> {
     let timeout = timeout.as_millis().to_string();
     for (server, _) in servers {
         tell(
@@ -122,14 +126,14 @@ fn has(info: &str, key: &str, value: &str) -> Option<()> {
 }
 
 /// Sends a command that must not be refused.
-fn tell(server: Server, command: &[&str]) -> Result<String, Error> {
+fn tell(server: RedisServer, command: &[&str]) -> Result<String, DevClusterError> {
     let problem = match wire::ask(server.address(), command) {
-        Ok(Reply::Text(text)) => return Ok(text),
-        Ok(Reply::Number(number)) => return Ok(number.to_string()),
-        Ok(Reply::Refused(refused)) => refused,
+        Ok(CommandReply::Text(text)) => return Ok(text),
+        Ok(CommandReply::Number(number)) => return Ok(number.to_string()),
+        Ok(CommandReply::Refused(refused)) => refused,
         Err(error) => error.to_string(),
     };
-    Err(Error::Answer {
+    Err(DevClusterError::Answer {
         address: server.address().to_string(),
         command: command.join(" "),
         problem,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::error::Error;
+use super::error::DevClusterError;
 
 /// What is to be started, and where the answer goes.
 type Order = (Command, Sender<io::Result<u32>>);
@@ -23,7 +23,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    pub fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, DevClusterError> {
         let (orders, ordered): (Sender<Order>, Receiver<Order>) = channel();
         let children = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&children);
@@ -39,8 +39,9 @@ impl Keeper {
                 let _ = answer.send(started);
             }
         };
-        let thread = cachewise_sys::start_thread("dev-cluster", start)
-            .map_err(|source| Error::io("start the thread for", Path::new("servers"), source))?;
+        let thread = cachewise_sys::start_thread("dev-cluster", start).map_err(|source| {
+            DevClusterError::io("start the thread for", Path::new("servers"), source)
+        })?;
         Ok(Self {
             orders: Some(orders),
             thread: Some(thread),

@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::error::Error;
+use super::error::DevClusterError;
 use super::keeper::Keeper;
-use super::wire::{self, Reply};
-use super::{Options, Topology, Until};
+use super::options::{DevClusterOptions, Topology};
+use super::until::Until;
+use super::wire::{self, CommandReply};
 
 /// How often other ports are tried when somebody takes ours before the server does.
 const ATTEMPTS: usize = 5;
@@ -19,26 +20,26 @@ const LAST_WORDS: usize = 400;
 
 /// A server that answers.
 #[derive(Debug, Clone, Copy)]
-pub struct Server {
+pub struct RedisServer {
     pub port: u16,
     pub pid: u32,
     /// Where the nodes of a cluster talk to each other.
     pub bus_port: u16,
 }
 
-impl Server {
+impl RedisServer {
     /// Starts it and waits until it answers.
     pub fn start(
         keeper: &Keeper,
-        options: &Options,
+        options: &DevClusterOptions,
         port: Option<u16>,
         directory: &Path,
         until: &Until,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, DevClusterError> {
         let mut attempt = 1;
         loop {
             match Self::try_start(keeper, options, port, directory, until) {
-                Err(Error::Ended { words, .. })
+                Err(DevClusterError::Ended { words, .. })
                     if port.is_none()
                         && attempt < ATTEMPTS
                         && words.contains("Address already in use") =>
@@ -52,13 +53,13 @@ impl Server {
 
     fn try_start(
         keeper: &Keeper,
-        options: &Options,
+        options: &DevClusterOptions,
         port: Option<u16>,
         directory: &Path,
         until: &Until,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, DevClusterError> {
         fs::create_dir_all(directory)
-            .map_err(|source| Error::io("make the directory", directory, source))?;
+            .map_err(|source| DevClusterError::io("make the directory", directory, source))?;
         let log = directory.join("redis.log");
         let (free, bus_port) = free_ports()?;
         let port = port.unwrap_or(free);
@@ -74,9 +75,9 @@ impl Server {
         let pid = keeper.start(command).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound {
                 let program = options.program.clone();
-                return Error::NoServer { program };
+                return DevClusterError::NoServer { program };
             }
-            Error::io("start", &options.program, source)
+            DevClusterError::io("start", &options.program, source)
         })?;
         let server = Self {
             port,
@@ -86,10 +87,10 @@ impl Server {
         until.there(&format!("the server on port {port} answers"), || {
             if let Some((_, status)) = keeper.ended().into_iter().find(|(ended, _)| *ended == pid) {
                 let words = last_words(&log);
-                return Err(Error::Ended { status, words });
+                return Err(DevClusterError::Ended { status, words });
             }
             let answer = wire::ask(server.address(), &["PING"]);
-            Ok(matches!(answer, Ok(Reply::Text(text)) if text == "PONG").then_some(()))
+            Ok(matches!(answer, Ok(CommandReply::Text(text)) if text == "PONG").then_some(()))
         })?;
         Ok(server)
     }
@@ -100,7 +101,7 @@ impl Server {
 }
 
 /// What differs from Redis's defaults, and why.
-fn settings(options: &Options, port: u16, bus_port: u16) -> Vec<(&'static str, String)> {
+fn settings(options: &DevClusterOptions, port: u16, bus_port: u16) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("port", port.to_string()),
         // Reachable from this machine alone: there is no password.
@@ -132,7 +133,7 @@ fn settings(options: &Options, port: u16, bus_port: u16) -> Vec<(&'static str, S
 }
 
 /// Two ports that nobody listened on a moment ago.
-fn free_ports() -> Result<(u16, u16), Error> {
+fn free_ports() -> Result<(u16, u16), DevClusterError> {
     let listen = || -> io::Result<(TcpListener, u16)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -140,8 +141,9 @@ fn free_ports() -> Result<(u16, u16), Error> {
     };
     // Both at once, or they could be the same.
     let both = listen().and_then(|one| Ok((one, listen()?)));
-    let ((_, port), (_, bus_port)) =
-        both.map_err(|source| Error::io("find a free port on", Path::new("127.0.0.1"), source))?;
+    let ((_, port), (_, bus_port)) = both.map_err(|source| {
+        DevClusterError::io("find a free port on", Path::new("127.0.0.1"), source)
+    })?;
     Ok((port, bus_port))
 }
 

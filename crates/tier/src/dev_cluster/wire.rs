@@ -12,7 +12,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// A reply.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum CommandReply {
     /// A status or a value.
     Text(String),
     /// A number.
@@ -22,7 +22,7 @@ pub enum Reply {
 }
 
 /// Asks on a connection of its own.
-pub fn ask(address: SocketAddrV4, command: &[&str]) -> io::Result<Reply> {
+pub fn ask(address: SocketAddrV4, command: &[&str]) -> io::Result<CommandReply> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::V4(address), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -34,7 +34,7 @@ pub fn ask(address: SocketAddrV4, command: &[&str]) -> io::Result<Reply> {
     read(&mut BufReader::new(stream.take(LONGEST)))
 }
 
-fn read(stream: &mut impl BufRead) -> io::Result<Reply> {
+fn read(stream: &mut impl BufRead) -> io::Result<CommandReply> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut line = String::new();
     stream.read_line(&mut line)?;
@@ -44,11 +44,11 @@ fn read(stream: &mut impl BufRead) -> io::Result<Reply> {
     let mut letters = line.chars();
     let (kind, rest) = (letters.next(), letters.as_str());
     match kind {
-        Some('+') => Ok(Reply::Text(rest.to_owned())),
-        Some('-') => Ok(Reply::Refused(rest.to_owned())),
+        Some('+') => Ok(CommandReply::Text(rest.to_owned())),
+        Some('-') => Ok(CommandReply::Refused(rest.to_owned())),
         Some(':') => rest
             .parse()
-            .map(Reply::Number)
+            .map(CommandReply::Number)
             .map_err(|_| odd("a number that is none")),
         Some('$') => {
             let length: u64 = rest.parse().map_err(|_| odd("a length that is none"))?;
@@ -57,7 +57,7 @@ fn read(stream: &mut impl BufRead) -> io::Result<Reply> {
             if text.len() as u64 != length {
                 return Err(odd("a value that is cut off"));
             }
-            Ok(Reply::Text(text))
+            Ok(CommandReply::Text(text))
         }
         _ => Err(odd("a reply of an unexpected kind")),
     }
@@ -69,13 +69,13 @@ mod tests {
 
     #[test]
     fn replies_are_read_and_cut_ones_refused() {
-        let text = |text: &str| Reply::Text(text.into());
+        let text = |text: &str| CommandReply::Text(text.into());
         for (wire, reply) in [
             ("+PONG\r\n", text("PONG")),
             ("$5\r\na\r\nbc\r\n", text("a\r\nbc")),
             ("$0\r\n\r\n", text("")),
-            (":-7\r\n", Reply::Number(-7)),
-            ("-ERR no\r\n", Reply::Refused("ERR no".into())),
+            (":-7\r\n", CommandReply::Number(-7)),
+            ("-ERR no\r\n", CommandReply::Refused("ERR no".into())),
         ] {
             assert_eq!(read(&mut wire.as_bytes()).unwrap(), reply, "{wire:?}");
         }

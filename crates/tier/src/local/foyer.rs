@@ -122,7 +122,7 @@ impl Foyer {
                 source: Arc::new(source),
             }
         };
-        let segments = Segments::of(disk.capacity.0, settings.block_size.0);
+        let segments = Segments::for_capacity(disk.capacity.0, settings.block_size.0);
         let files = segments.count();
         let most = allow_open_files(files.saturating_add(OTHER_FILES));
         if most <= files {
@@ -135,7 +135,7 @@ impl Foyer {
             });
         }
         let blocks = Blocks::open(&disk.directory, segments)?;
-        let room = Room::of(
+        let room = Room::for_directory(
             blocks.path().to_owned(),
             segments,
             settings.write_queue(disk).0,

@@ -7,7 +7,7 @@ use std::path::Path;
 use cachewise_sys::PrivateDirectory;
 use rustix::fs::FlockOperation;
 
-use super::blocks::refused;
+use super::directory_error::directory_error;
 use crate::Error;
 
 /// The file that is locked. Blocks lie beside it, in a directory of their own.
@@ -22,7 +22,7 @@ pub(super) struct DirectoryLock {
 impl DirectoryLock {
     /// Takes the directory at `path`.
     pub(super) fn take(path: &Path, directory: &PrivateDirectory) -> Result<Self, Error> {
-        let failed = |error| refused(path.join(NAME), "lock", error);
+        let failed = |error| directory_error(path.join(NAME), "lock", error);
         let mut file = directory.file(NAME).map_err(failed)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -1,6 +1,7 @@
 //! [`LocalTier`]: this machine's memory and disk.
 
 mod blocks;
+mod directory_error;
 mod drops;
 mod foyer;
 mod lock;

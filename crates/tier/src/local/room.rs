@@ -28,7 +28,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Looks at the room of a directory of segments, with a queue of so many bytes in front of it.
-    pub(super) fn of(directory: PathBuf, segments: Segments, queue: u64) -> Self {
+    pub(super) fn for_directory(directory: PathBuf, segments: Segments, queue: u64) -> Self {
         let room = Self {
             directory,
             segments,
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn it_is_looked_at_again_after_so_many_bytes() {
         let scratch = tempfile::tempdir().unwrap();
-        let segments = Segments::of(64 << 20, 64 << 10);
-        let room = Arc::new(Room::of(scratch.path().to_owned(), segments, 0));
+        let segments = Segments::for_capacity(64 << 20, 64 << 10);
+        let room = Arc::new(Room::for_directory(scratch.path().to_owned(), segments, 0));
         let looks = (0..64).filter_map(|_| room.look_due(1 << 20));
         assert_eq!(looks.map(|look| look()).count(), 4);
         let looks: Vec<_> = (0..64).filter_map(|_| room.look_due(1 << 20)).collect();
@@ -122,9 +122,9 @@ mod tests {
     fn nothing_is_written_where_little_is_left_of_what_was_promised() {
         let scratch = tempfile::tempdir().unwrap();
         let room = |capacity, queue| {
-            let room = Room::of(
+            let room = Room::for_directory(
                 scratch.path().to_owned(),
-                Segments::of(capacity, 64 << 10),
+                Segments::for_capacity(capacity, 64 << 10),
                 queue,
             );
             (room.is_full(), room.warning())

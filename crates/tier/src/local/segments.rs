@@ -53,7 +53,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Divides a disk of so many bytes for blocks of so many.
-    pub(super) fn of(capacity: u64, block: u64) -> Self {
+    pub(super) fn for_capacity(capacity: u64, block: u64) -> Self {
         let entry = (block + BEFORE).next_multiple_of(PAGE);
         let share = if capacity < LARGE {
             (capacity / USUAL).max(LEAST)
@@ -182,7 +182,7 @@ mod tests {
             (1 << 10, 1 << 10, 15 * 1028 + 4, 67, 2),
             (10 << 10, 128, 124 * 132 + 4, 640, 2),
         ] {
-            let segments = Segments::of(capacity << 20, block << 10);
+            let segments = Segments::for_capacity(capacity << 20, block << 10);
             let expected = Segments {
                 size: size << 10,
                 count,
@@ -190,7 +190,7 @@ mod tests {
             };
             assert_eq!(segments, expected, "{capacity} MiB, {block} KiB");
         }
-        let odd = Segments::of((300 << 20) + 5_000, 128 << 10);
+        let odd = Segments::for_capacity((300 << 20) + 5_000, 128 << 10);
         assert_eq!(odd.size % PAGE, 0, "{odd:?}");
         assert!(odd.capacity() <= 300 << 20, "{odd:?}");
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_left_of_other_settings_is_removed_and_nothing_else() {
         let scratch = tempfile::tempdir().unwrap();
-        let segments = Segments::of(64 << 20, 64 << 10);
+        let segments = Segments::for_capacity(64 << 20, 64 << 10);
         segments.sweep(&scratch.path().join("none")).unwrap();
         let make = |name: &str, len: u64| {
             let file = std::fs::File::create(scratch.path().join(name)).unwrap();

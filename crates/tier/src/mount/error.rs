@@ -1,4 +1,4 @@
-//! [`Error`]: why there is no mount, and what to do.
+//! [`MountError`]: why there is no mount, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use cachewise_units::escaped;
 /// Why there is no mount.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum MountError {
     /// The directory cannot be looked at.
     #[error("{operation} {}: {source}{}", escaped(path), hint(source))]
     Io {
@@ -123,7 +123,7 @@ fn next_step(source: &io::Error) -> &'static str {
     }
 }
 
-impl Error {
+impl MountError {
     pub(super) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io {
             operation,

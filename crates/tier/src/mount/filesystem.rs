@@ -20,7 +20,7 @@ use super::Operation;
 use super::attributes::file_type;
 use super::inodes::{Content, ROOT};
 use super::report::REPORT;
-use super::shared::{Shared, own_meta};
+use super::shared::{MountShared, own_meta};
 use crate::{Entry, Error, ErrorKind, Kind, Meta};
 
 /// For how long a name that the origin does not have is taken for missing, at most: files appear.
@@ -33,16 +33,19 @@ const BACKGROUND: u16 = 64;
 const UNKNOWN: u64 = 0xffff_ffff;
 
 /// The kernel's side of it.
-pub(super) struct Filesystem(Arc<Shared>);
+pub(super) struct Filesystem(Arc<MountShared>);
 
 impl Filesystem {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<MountShared>) -> Self {
         Self(shared)
     }
 
     /// Answers at once where nothing has to be waited for, as for a block in memory; else as a task, so that the
     /// thread is free for the next question.
-    fn answer<F: Future<Output = ()> + Send + 'static>(&self, work: impl FnOnce(Arc<Shared>) -> F) {
+    fn answer<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        work: impl FnOnce(Arc<MountShared>) -> F,
+    ) {
         let _entered = self.0.runtime.enter();
         let mut work: Pin<Box<F>> = Box::pin(work(Arc::clone(&self.0)));
         let mut context = Context::from_waker(Waker::noop());
@@ -97,7 +100,7 @@ impl fuser::Filesystem for Filesystem {
             reply.entry(&Duration::ZERO, &shared.attributes(&inode), GENERATION);
             return;
         }
-        let done = move |shared: &Shared, is_error| {
+        let done = move |shared: &MountShared, is_error| {
             shared
                 .operations
                 .answered(Operation::Lookup, begun, is_error);
@@ -162,7 +165,7 @@ impl fuser::Filesystem for Filesystem {
                 shared.revalidate.checked_sub(known.looked.elapsed())
             }
         });
-        let done = move |shared: &Shared, is_error| {
+        let done = move |shared: &MountShared, is_error| {
             shared
                 .operations
                 .answered(Operation::Getattr, begun, is_error);
@@ -223,7 +226,7 @@ impl fuser::Filesystem for Filesystem {
         reply: ReplyData,
     ) {
         let begun = Instant::now();
-        let done = move |shared: &Shared, is_error| {
+        let done = move |shared: &MountShared, is_error| {
             shared.operations.answered(Operation::Read, begun, is_error);
         };
         let Some(inode) = self.0.inodes.get(number.0) else {
@@ -277,7 +280,7 @@ impl fuser::Filesystem for Filesystem {
     fn opendir(&self, _request: &Request, number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let begun = Instant::now();
         let handle = self.0.next_handle.fetch_add(1, Ordering::Relaxed);
-        let done = move |shared: &Shared, is_error| {
+        let done = move |shared: &MountShared, is_error| {
             shared
                 .operations
                 .answered(Operation::Opendir, begun, is_error);

@@ -27,14 +27,17 @@ pub(super) enum Content {
     /// A state of a file, or something that cannot be read.
     File(File),
     /// A directory of the origin.
-    Directory { path: PathBuf, known: Mutex<Known> },
+    Directory {
+        path: PathBuf,
+        known: Mutex<KnownDirectory>,
+    },
     /// What is not of the origin: the report, and its directory.
     Own { bytes: Bytes, is_directory: bool },
 }
 
 /// What is known of a directory, and since when.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownDirectory {
     pub file: File,
     pub looked: Instant,
     pub list: Option<(Arc<Vec<Entry>>, Instant)>,
@@ -52,33 +55,33 @@ impl Inode {
 }
 
 #[derive(Debug)]
-struct Held {
+struct KnownInode {
     inode: Arc<Inode>,
     /// How often the kernel was told.
     lookups: u64,
 }
 
 #[derive(Debug)]
-struct State {
+struct InodeTable {
     next: u64,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, KnownInode>,
     /// The newest state of each path, and when the origin was last asked for it.
     newest: HashMap<PathBuf, (u64, Instant)>,
 }
 
 #[derive(Debug)]
-pub(super) struct Inodes(Mutex<State>);
+pub(super) struct Inodes(Mutex<InodeTable>);
 
 impl Inodes {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(InodeTable {
             next: ROOT + 1,
             held: HashMap::new(),
             newest: HashMap::new(),
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, InodeTable> {
         // Each change is whole before anything can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +128,7 @@ impl Inodes {
                 false => Content::File(file),
                 true => Content::Directory {
                     path: file.path().to_owned(),
-                    known: Mutex::new(Known {
+                    known: Mutex::new(KnownDirectory {
                         file,
                         looked: at,
                         list: None,
@@ -217,7 +220,7 @@ impl Inodes {
     }
 }
 
-impl State {
+impl InodeTable {
     fn number(&mut self) -> u64 {
         let number = self.next;
         // 2^64 states are not seen in any machine's life.
@@ -227,7 +230,7 @@ impl State {
 
     fn hold(&mut self, number: u64, content: Content) -> Arc<Inode> {
         let inode = Arc::new(Inode { number, content });
-        let held = Held {
+        let held = KnownInode {
             inode: Arc::clone(&inode),
             lookups: 1,
         };

@@ -1,7 +1,7 @@
 //! An origin as a directory: reads go through the cache, nothing is ever written.
 //!
 //! A mount asks the origin what a name is when the kernel asks for the first time, and again when
-//! [`Options::revalidate`] is over; it never asks the engine before there is something to read, and opening a file
+//! [`MountOptions::revalidate`] is over; it never asks the engine before there is something to read, and opening a file
 //! asks nobody. Each state of a file is an inode of its own: who has a file open goes on reading the state that was
 //! opened, or gets ESTALE where its bytes are gone; who opens it later gets the new one. Pages of two states are
 //! never mixed, so what the kernel has cached of a file stays good for as long as it likes.
@@ -12,19 +12,20 @@
 //! FUSE 7.31 (Linux 5.4). On Linux 3.16 and later no call is made for opening a file, after the first.
 //!
 //! # Layout
-//! - this file: [`Mount`], [`Options`]
-//! - `point`: the directory to mount on, and what a killed mount left there
-//! - `filesystem`: from the kernel's questions to the cache's answers; `shared`: what its threads use
-//! - `inodes`: which number is which state
-//! - `attributes`: what stat(2) shows; `operations`: what was asked how often, and how long it took
-//! - `report`: [`Report`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
-//! - `error`: [`Error`]
+//! - this file: [`Mount`]; `options`: [`MountOptions`]
+//! - `point`: the mount point, and the removal of a dead mount
+//! - `filesystem`: FUSE requests; `shared`: state that its threads share
+//! - `inodes`: inode numbers, one for each state of a file
+//! - `attributes`: attributes for stat(2); `operations`: counts and latencies of FUSE operations
+//! - `report`: [`MountReport`], what `tier stat` shows of a mount: the file `.cachewise/stat.json` in it
+//! - `error`: [`MountError`]
 
 mod attributes;
 mod error;
 mod filesystem;
 mod inodes;
 mod operations;
+mod options;
 mod point;
 mod report;
 mod shared;
@@ -39,42 +40,19 @@ use tokio::runtime::Handle;
 
 use crate::BlockCache;
 use filesystem::Filesystem;
-use shared::Shared;
+use shared::MountShared;
 
-pub use error::Error;
+pub use error::MountError;
 pub use operations::{Operation, OperationRow};
+pub use options::MountOptions;
 pub use point::left_behind;
-pub use report::{REPORT, Report};
-
-/// How an origin is mounted.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the list of mounts calls it: the origin.
-    pub name: String,
-    /// For how long what was learnt of names and attributes is good.
-    pub revalidate: Duration,
-    /// Whether other users may read, within the permission bits that the origin shows.
-    pub allow_other: bool,
-    /// How many threads take the kernel's questions.
-    pub threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            name: "origin".to_owned(),
-            revalidate: Duration::from_secs(3600),
-            allow_other: false,
-            threads: 4,
-        }
-    }
-}
+pub use report::{MountReport, REPORT};
 
 /// A mounted origin; unmounted when this is dropped.
 pub struct Mount {
     session: Option<BackgroundSession>,
     directory: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<MountShared>,
 }
 
 impl fmt::Debug for Mount {
@@ -95,11 +73,11 @@ impl Mount {
         cache: BlockCache,
         runtime: Handle,
         directory: &Path,
-        options: &Options,
-    ) -> Result<Self, Error> {
+        options: &MountOptions,
+    ) -> Result<Self, MountError> {
         let directory = point::prepare(directory)?;
         point::device()?;
-        let shared = Arc::new(Shared::new(cache, runtime, &directory, options));
+        let shared = Arc::new(MountShared::new(cache, runtime, &directory, options));
         let session = Session::new(
             Filesystem::new(Arc::clone(&shared)),
             &directory,
@@ -109,7 +87,7 @@ impl Mount {
             shared.notify_by(session.notifier());
             session.spawn()
         })
-        .map_err(|source| Error::mount(&directory, source))?;
+        .map_err(|source| MountError::mount(&directory, source))?;
         Ok(Self {
             session: Some(session),
             directory,
@@ -133,7 +111,7 @@ impl Mount {
 
     /// Returns what was asked for, and what the cache did.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> MountReport {
         self.shared.report()
     }
 
@@ -142,7 +120,7 @@ impl Mount {
     ///
     /// # Errors
     /// Where the kernel does not unmount it at all.
-    pub fn unmount(mut self, patience: Duration) -> Result<bool, Error> {
+    pub fn unmount(mut self, patience: Duration) -> Result<bool, MountError> {
         let Some(session) = self.session.take() else {
             return Ok(true);
         };
@@ -177,7 +155,7 @@ impl Drop for Mount {
     }
 }
 
-fn config(options: &Options) -> Config {
+fn config(options: &MountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(point::source(&options.name)),

@@ -83,14 +83,14 @@ impl Operations {
         }))
     }
 
-    fn of(&self, operation: Operation) -> Option<&Counters> {
+    fn counters_of(&self, operation: Operation) -> Option<&Counters> {
         let place = Operation::ALL.iter().position(|known| *known == operation);
         place.and_then(|place| self.0.get(place))
     }
 
     /// Notes an answer.
     pub(super) fn answered(&self, operation: Operation, begun: Instant, is_error: bool) {
-        if let Some(counters) = self.of(operation) {
+        if let Some(counters) = self.counters_of(operation) {
             counters.calls.one();
             if is_error {
                 counters.errors.one();
@@ -101,7 +101,7 @@ impl Operations {
 
     /// Notes that the origin is asked for it.
     pub(super) fn asks_origin(&self, operation: Operation) {
-        if let Some(counters) = self.of(operation) {
+        if let Some(counters) = self.counters_of(operation) {
             counters.origin_calls.one();
         }
     }

@@ -10,7 +10,7 @@ use cachewise_kstat::Kernel;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::Error;
+use super::MountError;
 
 /// What the sources of our mounts begin with in the list of mounts.
 const OURS: &str = "cachewise:";
@@ -33,39 +33,42 @@ pub(super) fn source(name: &str) -> String {
 const DEVICE: &str = "/dev/fuse";
 
 /// Makes sure that there is FUSE, and for this user: what mounting says of that leads nobody on.
-pub(super) fn device() -> Result<(), Error> {
+pub(super) fn device() -> Result<(), MountError> {
     let opened = fs::File::options().read(true).write(true).open(DEVICE);
-    opened.map(drop).map_err(|source| Error::Device { source })
+    opened
+        .map(drop)
+        .map_err(|source| MountError::Device { source })
 }
 
 /// Makes sure that the directory can be mounted on, and returns its path without links.
-pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
+pub(super) fn prepare(directory: &Path) -> Result<PathBuf, MountError> {
     let path = whole(directory)?;
     if let Some(mounted) = ours(&path)? {
         if !is_unserved(&path) {
-            return Err(Error::Mounted {
+            return Err(MountError::Mounted {
                 path,
                 source_name: mounted,
             });
         }
-        detach(&path).map_err(|error| Error::Dead {
+        detach(&path).map_err(|error| MountError::Dead {
             path: path.clone(),
             why: error.to_string(),
         })?;
     }
     let found = fs::metadata(&path).map_err(|error| match is_dead(&error) {
-        true => Error::Dead {
+        true => MountError::Dead {
             path: path.clone(),
             why: "it is not cachewise's, so it is left alone".to_owned(),
         },
-        false => Error::io("open", &path, error),
+        false => MountError::io("open", &path, error),
     })?;
     if !found.is_dir() {
-        return Err(Error::NotADirectory { path });
+        return Err(MountError::NotADirectory { path });
     }
-    let mut entries = fs::read_dir(&path).map_err(|source| Error::io("read", &path, source))?;
+    let mut entries =
+        fs::read_dir(&path).map_err(|source| MountError::io("read", &path, source))?;
     if entries.next().is_some() {
-        return Err(Error::NotEmpty { path });
+        return Err(MountError::NotEmpty { path });
     }
     Ok(path)
 }
@@ -74,7 +77,7 @@ pub(super) fn prepare(directory: &Path) -> Result<PathBuf, Error> {
 ///
 /// # Errors
 /// Where the list of mounts cannot be read.
-pub fn left_behind(directory: &Path) -> Result<Option<String>, Error> {
+pub fn left_behind(directory: &Path) -> Result<Option<String>, MountError> {
     let path = whole(directory)?;
     Ok(ours(&path)?.filter(|_| is_unserved(&path)))
 }
@@ -91,26 +94,26 @@ fn is_unserved(path: &Path) -> bool {
 }
 
 /// The directory's absolute path without links. Its last part is not looked at: it may be dead.
-fn whole(directory: &Path) -> Result<PathBuf, Error> {
+fn whole(directory: &Path) -> Result<PathBuf, MountError> {
     match fs::canonicalize(directory) {
         Ok(path) => Ok(path),
         Err(error) if is_dead(&error) => {
-            let failed = |error| Error::io("open", directory, error);
+            let failed = |error| MountError::io("open", directory, error);
             let absolute = std::path::absolute(directory).map_err(failed)?;
             let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
                 return Err(failed(error));
             };
             Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
         }
-        Err(error) => Err(Error::io("open", directory, error)),
+        Err(error) => Err(MountError::io("open", directory, error)),
     }
 }
 
 /// The origin's name, where the topmost mount on this directory is ours.
-fn ours(path: &Path) -> Result<Option<String>, Error> {
+fn ours(path: &Path) -> Result<Option<String>, MountError> {
     let mounts = Kernel::new()
         .mounts(None)
-        .map_err(|error| Error::io("read the mounts at", path, io::Error::other(error)))?;
+        .map_err(|error| MountError::io("read the mounts at", path, io::Error::other(error)))?;
     let topmost = mounts.into_iter().rfind(|mount| mount.mount_point == path);
     Ok(topmost.and_then(|mount| {
         let is_fuse = mount.fs_type == "fuse" || mount.fs_type.starts_with("fuse.");
@@ -120,7 +123,7 @@ fn ours(path: &Path) -> Result<Option<String>, Error> {
 }
 
 /// Takes the mount away at once; who has something open keeps that.
-pub(super) fn detach(path: &Path) -> Result<(), Error> {
+pub(super) fn detach(path: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {
         Ok(()) => Ok(()),
@@ -128,15 +131,15 @@ pub(super) fn detach(path: &Path) -> Result<(), Error> {
         Err(Errno::INVAL) => Ok(()),
         // Only root may: fusermount3 does it for others.
         Err(Errno::PERM) => fusermount(path),
-        Err(errno) => Err(Error::Unmount {
+        Err(errno) => Err(MountError::Unmount {
             path: path.to_owned(),
             why: errno.to_string(),
         }),
     }
 }
 
-fn fusermount(path: &Path) -> Result<(), Error> {
-    let failed = |why: String| Error::Unmount {
+fn fusermount(path: &Path) -> Result<(), MountError> {
+    let failed = |why: String| MountError::Unmount {
         path: path.to_owned(),
         why,
     };

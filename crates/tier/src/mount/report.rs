@@ -1,4 +1,4 @@
-//! [`Report`]: what `tier stat` shows of a mount.
+//! [`MountReport`]: what `tier stat` shows of a mount.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub const REPORT: &str = ".cachewise/stat.json";
 
 /// What a mount did since it began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct MountReport {
     /// The origin's name.
     pub origin: String,
     /// Where it is mounted.

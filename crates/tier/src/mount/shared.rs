@@ -13,13 +13,13 @@ use tokio::runtime::Handle;
 
 use super::attributes::Owner;
 use super::inodes::{Content, Inode, Inodes, ROOT};
-use super::operations::Operations;
-use super::report::REPORT;
-use super::{Operation, Options, Report};
+use super::operations::{Operation, Operations};
+use super::options::MountOptions;
+use super::report::{MountReport, REPORT};
 use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
 
 /// What all threads use.
-pub(super) struct Shared {
+pub(super) struct MountShared {
     pub(super) cache: BlockCache,
     pub(super) runtime: Handle,
     pub(super) inodes: Inodes,
@@ -37,12 +37,12 @@ pub(super) struct Shared {
     notifier: OnceLock<Notifier>,
 }
 
-impl Shared {
+impl MountShared {
     pub(super) fn new(
         cache: BlockCache,
         runtime: Handle,
         directory: &Path,
-        options: &Options,
+        options: &MountOptions,
     ) -> Self {
         let block_size = cache.settings().block_size.0;
         Self {
@@ -67,8 +67,8 @@ impl Shared {
         let _ = self.notifier.set(notifier);
     }
 
-    pub(super) fn report(&self) -> Report {
-        Report {
+    pub(super) fn report(&self) -> MountReport {
+        MountReport {
             origin: self.name.clone(),
             directory: self.directory.clone(),
             pid: std::process::id(),

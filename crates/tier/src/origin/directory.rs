@@ -98,7 +98,7 @@ impl Directory {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
         let root = File::from(root);
-        let file_system = FileSystem::of(&root).map_err(failed)?;
+        let file_system = FileSystem::of_file(&root).map_err(failed)?;
         let identity = match (&options.identity, file_system.forgets_changes) {
             (Some(name), _) => format!("named:{name}"),
             (None, Some(name)) => {
@@ -259,7 +259,7 @@ impl Inner {
         if meta.kind != Kind::File || meta.device == self.device || self.is_named {
             return Ok(meta);
         }
-        let found = FileSystem::of(file);
+        let found = FileSystem::of_file(file);
         let found = found.map_err(|error| Error::of_origin(path, "look at", error.into()))?;
         if let Some(name) = found.forgets_changes {
             return Err(Error::Unversioned {

@@ -65,7 +65,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The errors of `fstatfs(2)`.
-    pub(super) fn of(file: &File) -> rustix::io::Result<Self> {
+    pub(super) fn of_file(file: &File) -> rustix::io::Result<Self> {
         let found = fstatfs(file)?;
         let kind = kind_of(&found);
         let mount = mount_of(file);
@@ -117,7 +117,7 @@ fn forgets(layer: &Path) -> bool {
     };
     let of_its_own = || {
         let directory = File::open(layer).ok()?;
-        FileSystem::of(&directory).ok()?.forgets_changes
+        FileSystem::of_file(&directory).ok()?.forgets_changes
     };
     layer.is_absolute()
         && match kind_of(&found) {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn procfs_is_not_trusted_with_times() {
         let file = File::open("/proc/self/stat").expect("proc is mounted");
-        let found = FileSystem::of(&file).expect("statfs works on every file system");
+        let found = FileSystem::of_file(&file).expect("statfs works on every file system");
         assert_eq!(
             found.forgets_changes.as_deref(),
             Some("proc"),
@@ -154,9 +154,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory can be made");
         let file = tempfile::NamedTempFile::new_in(directory.path()).expect("a file can be made");
         let root = File::open(directory.path()).expect("it is ours");
-        let (one, other) = (FileSystem::of(&root), FileSystem::of(file.as_file()));
+        let (one, other) = (
+            FileSystem::of_file(&root),
+            FileSystem::of_file(file.as_file()),
+        );
         assert_eq!(one, other, "both are on one file system");
         let proc = File::open("/proc/self/stat").expect("proc is mounted");
-        assert_ne!(one, FileSystem::of(&proc), "another file system");
+        assert_ne!(one, FileSystem::of_file(&proc), "another file system");
     }
 }

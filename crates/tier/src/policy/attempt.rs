@@ -5,35 +5,15 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::Started;
+use super::answer::Answer;
 use super::hedge::HedgeTime;
 use super::node::Node;
+use super::started::Started;
 use crate::BlockKey;
 use crate::block::Block;
 use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
 use crate::settings::PolicySettings;
-
-/// What came of one question.
-#[derive(Debug)]
-pub(super) enum Answer {
-    Hit(Block),
-    Miss,
-    /// It had it, broken.
-    Corrupt,
-    /// It refused, broke off, or cannot be reached.
-    Error,
-    /// The time was up.
-    Late,
-}
-
-/// For what reason a node is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    First,
-    Hedge,
-    Probe,
-}
 
 /// What all attempts share.
 #[derive(Debug)]

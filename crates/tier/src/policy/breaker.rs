@@ -24,18 +24,18 @@ pub(super) struct Breaker {
     first_open: Duration,
     longest_open: Duration,
     quiet: Duration,
-    state: Mutex<Known>,
+    state: Mutex<BreakerInner>,
 }
 
 #[derive(Debug)]
-struct Known {
-    state: State,
+struct BreakerInner {
+    state: Phase,
     /// When it answered last.
     answered: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum Phase {
     Closed {
         failed: u32,
         since: Option<Instant>,
@@ -70,7 +70,7 @@ impl Breaker {
             first_open: settings.breaker_open,
             longest_open: settings.breaker_open_max,
             quiet: settings.first_byte.saturating_mul(2),
-            state: Mutex::new(Known {
+            state: Mutex::new(BreakerInner {
                 state: CLOSED,
                 answered: None,
             }),
@@ -81,21 +81,21 @@ impl Breaker {
     pub(super) fn admit(&self, now: Instant) -> Admission {
         let state = &mut self.known().state;
         match *state {
-            State::Closed { .. } => Admission::Ask,
-            State::Open { until, length } | State::Probing { until, length } if now >= until => {
-                *state = State::Probing {
+            Phase::Closed { .. } => Admission::Ask,
+            Phase::Open { until, length } | Phase::Probing { until, length } if now >= until => {
+                *state = Phase::Probing {
                     until: later(now, length),
                     length,
                 };
                 Admission::Probe
             }
-            State::Open { .. } | State::Probing { .. } => Admission::Skip,
+            Phase::Open { .. } | Phase::Probing { .. } => Admission::Skip,
         }
     }
 
     /// Notes that the node answered.
     pub(super) fn succeeded(&self, now: Instant) {
-        *self.known() = Known {
+        *self.known() = BreakerInner {
             state: CLOSED,
             answered: Some(now),
         };
@@ -109,52 +109,52 @@ impl Breaker {
             .is_none_or(|answered| now.duration_since(answered) >= self.quiet);
         let state = &mut known.state;
         match *state {
-            State::Closed { failed, since } => {
+            Phase::Closed { failed, since } => {
                 let recent = since.is_some_and(|since| now.duration_since(since) <= self.window);
                 let (failed, since) = if recent {
                     (failed.saturating_add(1), since)
                 } else {
                     (1, Some(now))
                 };
-                *state = State::Closed { failed, since };
+                *state = Phase::Closed { failed, since };
                 if failed < self.misses || !quiet {
                     return false;
                 }
                 let length = self.first_open;
-                *state = State::Open {
+                *state = Phase::Open {
                     until: later(now, length),
                     length,
                 };
                 true
             }
-            State::Probing { length, .. } => {
+            Phase::Probing { length, .. } => {
                 let length = length.saturating_mul(2).min(self.longest_open);
-                *state = State::Open {
+                *state = Phase::Open {
                     until: later(now, length),
                     length,
                 };
                 true
             }
             // An answer that was still under way when it opened says nothing new.
-            State::Open { .. } => false,
+            Phase::Open { .. } => false,
         }
     }
 
     /// Returns what it is now.
     pub(super) fn get(&self) -> BreakerState {
         match self.known().state {
-            State::Closed { .. } => BreakerState::Closed,
-            State::Open { .. } => BreakerState::Open,
-            State::Probing { .. } => BreakerState::Probing,
+            Phase::Closed { .. } => BreakerState::Closed,
+            Phase::Open { .. } => BreakerState::Open,
+            Phase::Probing { .. } => BreakerState::Probing,
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, BreakerInner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-const CLOSED: State = State::Closed {
+const CLOSED: Phase = Phase::Closed {
     failed: 0,
     since: None,
 };

@@ -1,31 +1,14 @@
 //! How a slow node is dealt with, whatever the engine.
 
+mod answer;
 mod attempt;
 mod breaker;
 mod hedge;
 mod node;
 mod remote;
+mod started;
 #[cfg(test)]
 mod tests;
 
-use std::sync::OnceLock;
-
-use tokio::time::Instant;
-
-pub(crate) use remote::{Found, Remote};
-
-/// Told by an engine when the first byte of an answer is there.
-#[derive(Debug, Default)]
-pub struct Started(OnceLock<Instant>);
-
-impl Started {
-    /// Says that it is.
-    pub fn now(&self) {
-        self.0.get_or_init(Instant::now);
-    }
-
-    /// Returns when it was.
-    pub(crate) fn get(&self) -> Option<Instant> {
-        self.0.get().copied()
-    }
-}
+pub(crate) use remote::{EngineAnswer, Remote};
+pub use started::Started;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::attempt::{Answer, Why};
+use super::answer::{Answer, AskReason};
 use super::breaker::{Admission, Breaker};
 use crate::counters::{Count, Latencies, NodeRow};
 use crate::remote::NodeId;
@@ -53,11 +53,11 @@ impl Node {
     }
 
     /// Notes for what reason it is asked.
-    pub(super) fn asked(&self, why: Why) {
+    pub(super) fn asked(&self, why: AskReason) {
         match why {
-            Why::First => {}
-            Why::Hedge => self.hedges.one(),
-            Why::Probe => self.probes.one(),
+            AskReason::First => {}
+            AskReason::Hedge => self.hedges.one(),
+            AskReason::Probe => self.probes.one(),
         }
     }
 

@@ -10,11 +10,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Started;
-use super::attempt::{self, Answer, Asker, Why};
+use super::answer::{Answer, AskReason};
+use super::attempt::{self, Asker};
 use super::breaker::Admission;
 use super::hedge::{Budget, HedgeTime};
 use super::node::Node;
+use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
 use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
@@ -23,7 +24,7 @@ use crate::{BlockKey, Error, Settings};
 
 /// What came of asking the engine for a block.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum EngineAnswer {
     /// The block.
     Hit(Block),
     /// The node that would have it has not.
@@ -95,19 +96,19 @@ impl Remote {
     }
 
     /// Asks for a block.
-    pub(crate) async fn get(&self, key: &BlockKey) -> Found {
+    pub(crate) async fn get(&self, key: &BlockKey) -> EngineAnswer {
         self.budget.request();
         let mut candidates = self.candidates(key);
         let Some((node, permit)) = self.first(key, &mut candidates).await else {
             self.counts.skipped.one();
-            return Found::Unknown;
+            return EngineAnswer::Unknown;
         };
         let begun = Instant::now();
         let settings = &self.asker.settings;
         let mut give_up = begun + self.asker.hedge.deadline();
         let mut hedge_at = self.asker.hedge.get().map(|after| begun + after);
         let mut race = Race::new(&self.asker, *key);
-        race.ask(&node, Why::First, permit);
+        race.ask(&node, AskReason::First, permit);
         let mut late = false;
         // One timer for both. Its first look sets it, before the question is sent.
         let mut timer = pin!(sleep_until(hedge_at.map_or(give_up, |at| at.min(give_up))));
@@ -118,13 +119,13 @@ impl Remote {
                 ended = race.attempts.next() => match ended {
                     Some((why, answer)) => match answer {
                         Answer::Hit(block) => {
-                            if why == Why::Hedge {
+                            if why == AskReason::Hedge {
                                 self.counts.hedges_won.one();
                             }
-                            return Found::Hit(block);
+                            return EngineAnswer::Hit(block);
                         }
-                        Answer::Miss => return Found::Miss,
-                        Answer::Corrupt => return Found::Corrupt,
+                        Answer::Miss => return EngineAnswer::Miss,
+                        Answer::Corrupt => return EngineAnswer::Corrupt,
                         Answer::Late => late = true,
                         // Another may be under way; if not, the next one is asked at once. That
                         // is no hedge, as nobody is waited for.
@@ -133,7 +134,7 @@ impl Remote {
                                 && let Some((node, permit)) = self.second(key, &mut candidates)
                             {
                                 hedge_at = None;
-                                race.ask(&node, Why::First, permit);
+                                race.ask(&node, AskReason::First, permit);
                             }
                         }
                     },
@@ -159,7 +160,7 @@ impl Remote {
         if late {
             self.counts.late.one();
         }
-        Found::Unknown
+        EngineAnswer::Unknown
     }
 
     /// Asks a second node where the first one has not begun to answer, and the budget allows it.
@@ -175,7 +176,7 @@ impl Remote {
         if let Some((node, permit)) = self.second(key, candidates) {
             if self.budget.take() {
                 self.counts.hedges.one();
-                race.ask(&node, Why::Hedge, permit);
+                race.ask(&node, AskReason::Hedge, permit);
             } else {
                 self.counts.hedges_refused.one();
             }
@@ -236,7 +237,7 @@ impl Remote {
             Admission::Ask => true,
             Admission::Skip => false,
             Admission::Probe => {
-                node.asked(Why::Probe);
+                node.asked(AskReason::Probe);
                 let (asker, node) = (Arc::clone(&self.asker), Arc::clone(node));
                 tokio::spawn(attempt::ask(asker, node, *key, Arc::default(), None));
                 false
@@ -347,7 +348,7 @@ impl Remote {
 struct Race<'a> {
     asker: &'a Arc<Asker>,
     key: BlockKey,
-    attempts: FuturesUnordered<BoxFuture<'static, (Why, Answer)>>,
+    attempts: FuturesUnordered<BoxFuture<'static, (AskReason, Answer)>>,
     starts: Vec<Arc<Started>>,
 }
 
@@ -361,7 +362,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    fn ask(&mut self, node: &Arc<Node>, why: Why, permit: OwnedSemaphorePermit) {
+    fn ask(&mut self, node: &Arc<Node>, why: AskReason, permit: OwnedSemaphorePermit) {
         node.asked(why);
         let started = Arc::new(Started::default());
         self.starts.push(Arc::clone(&started));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
-use super::{Found, Remote, Started};
+use super::{EngineAnswer, Remote, Started};
 use crate::block::Block;
 use crate::counters::{BreakerState, Totals};
 use crate::remote::{NodeId, RemoteEngine, RemoteError};
@@ -146,7 +146,7 @@ fn before(engine: &Arc<Told>, settings: &PolicySettings) -> Remote {
 }
 
 /// Asks for a block; returns what came of it, and after how long.
-async fn get(remote: &Remote) -> (Found, Duration) {
+async fn get(remote: &Remote) -> (EngineAnswer, Duration) {
     let begun = Instant::now();
     let found = remote.get(&BlockKey::from_bytes([1; 16])).await;
     (found, begun.elapsed())
@@ -167,7 +167,7 @@ async fn a_healthy_node_is_asked_alone() {
     let engine = Told::new(&[QUICK, QUICK]);
     let remote = before(&engine, &PolicySettings::default());
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!(took, ms(1));
     assert_eq!(engine.asked(), [0]);
 }
@@ -178,7 +178,7 @@ async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
     let remote = before(&engine, &PolicySettings::default());
     let (found, took) = get(&remote).await;
     assert!(
-        matches!(found, Found::Hit(_)),
+        matches!(found, EngineAnswer::Hit(_)),
         "the second has it: {found:?}"
     );
     assert_eq!(took, ms(11), "asked after 10 ms, as nothing is known yet");
@@ -196,7 +196,7 @@ async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
 
     engine.now(1, Does::Hangs);
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Unknown), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
     assert_eq!(took, ms(20), "the hedge does not make it longer");
 }
 
@@ -205,7 +205,7 @@ async fn what_fails_at_once_is_asked_of_the_next_at_once() {
     let engine = Told::new(&[Does::Fails, QUICK]);
     let remote = before(&engine, &PolicySettings::default());
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!(took, ms(1));
     assert_eq!(totals(&remote).hedges, 0, "nobody was waited for");
 }
@@ -215,7 +215,7 @@ async fn a_node_that_has_not_the_block_is_believed() {
     let engine = Told::new(&[Does::HasNot(ms(2)), QUICK]);
     let remote = before(&engine, &PolicySettings::default());
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Miss), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(2), vec![0]));
 }
 
@@ -224,11 +224,11 @@ async fn an_answer_that_began_has_longer_and_is_not_hedged() {
     let engine = Told::new(&[Does::Gives(ms(8), ms(90)), QUICK]);
     let remote = before(&engine, &PolicySettings::default());
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Hit(_)), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(90), vec![0]));
     engine.now(0, Does::Gives(ms(8), ms(900)));
     let (found, took) = get(&remote).await;
-    assert!(matches!(found, Found::Unknown), "{found:?}");
+    assert!(matches!(found, EngineAnswer::Unknown), "{found:?}");
     assert_eq!(took, ms(100), "but not without end");
 }
 
@@ -266,7 +266,7 @@ async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
         BreakerState::Closed,
         "the probe was answered"
     );
-    assert!(matches!(get(&remote).await.0, Found::Hit(_)));
+    assert!(matches!(get(&remote).await.0, EngineAnswer::Hit(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn while_a_breaker_is_open_the_second_is_asked_first_and_that_is_no_hedge(
     let remote = before(&engine, &PolicySettings::default());
     for _ in 0..200 {
         let (found, took) = get(&remote).await;
-        assert!(matches!(found, Found::Hit(_)), "{found:?}");
+        assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
         assert_eq!(took, ms(1));
     }
     assert_eq!(totals(&remote).hedges, 0);
@@ -289,7 +289,7 @@ async fn when_all_are_slow_hedges_end_with_their_budget() {
     let remote = before(&engine, &PolicySettings::default());
     for _ in 0..1_000 {
         let (found, took) = get(&remote).await;
-        assert!(matches!(found, Found::Hit(_)), "{found:?}");
+        assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
         assert_eq!(took, ms(15), "a hedge cannot help");
     }
     let totals = totals(&remote);
@@ -429,7 +429,7 @@ async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
     let remote = Remote::new(Arc::new(Lies), &PolicySettings::default(), BLOCK);
     for _ in 0..5 {
         let (found, _) = get(&remote).await;
-        assert!(matches!(found, Found::Corrupt), "{found:?}");
+        assert!(matches!(found, EngineAnswer::Corrupt), "{found:?}");
     }
     assert_eq!(node(&remote, 0).opened, 0);
 }

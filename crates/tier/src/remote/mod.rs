@@ -1,5 +1,6 @@
-//! [`RemoteEngine`]: a store of blocks that machines share, node by node.
+//! Stores of blocks that machines share: the engines, and the choice of one by its settings.
 
+mod engine;
 mod memcached;
 mod redis;
 mod rendezvous;
@@ -7,92 +8,17 @@ mod secret;
 mod spec;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use futures_util::future::BoxFuture;
-
+pub use engine::{NodeId, RemoteEngine, RemoteError};
+pub(crate) use redis::fuzz as fuzz_resp;
 pub use secret::Secret;
 pub use spec::{Address, Credentials, EngineKind, EngineSettings, TlsSettings};
 
-use crate::{Block, BlockKey, Error, Settings};
+use crate::{Error, Settings};
 use memcached::Memcached;
 use redis::{RedisCluster, SingleRedis};
 use rendezvous::Rendezvous;
-
-/// A node of an engine, by its number: numbers are given out once, and stay with the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub u32);
-
-/// Why a node did not answer a question.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RemoteError {
-    /// No connection came about.
-    #[error("cannot connect: {0}")]
-    Connect(String),
-    /// The connection broke.
-    #[error("connection lost: {0}")]
-    Lost(String),
-    /// The node answered with an error of its own: LOADING, CLUSTERDOWN, OOM and the like.
-    #[error("the node refuses: {0}")]
-    Refused(String),
-    /// What came is not of the protocol.
-    #[error("not an answer: {0}")]
-    Garbage(&'static str),
-    /// The time was up.
-    #[error("no answer in time")]
-    Deadline,
-}
-
-/// A store of blocks that machines share. It moves bytes and knows who has what; when to wait, to
-/// hedge and to give up is the policy's, the same for all engines.
-pub trait RemoteEngine: Send + Sync + fmt::Debug {
-    /// Names a node for people: its address.
-    fn name(&self, node: NodeId) -> String;
-
-    /// Returns how many nodes there are or were: their numbers are all below it.
-    fn nodes(&self) -> u32;
-
-    /// Returns how many connections to a node there are.
-    fn connections(&self, node: NodeId) -> usize;
-
-    /// Appends the nodes to ask for a block, best first; writes go to the first.
-    fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>);
-
-    /// Says whether blocks may go to the second node of a route while the first does not answer.
-    /// Not where the engine copies them there itself.
-    fn second_takes_over(&self) -> bool;
-
-    /// Asks one node for a block, `None` where it has none. `started` is told when the first byte
-    /// of the answer is there. Dropping the future ends the question and its connection.
-    fn get<'a>(
-        &'a self,
-        node: NodeId,
-        key: &'a BlockKey,
-        started: &'a crate::policy::Started,
-    ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>>;
-
-    /// Brings a block to a node. Dropping the future ends it and its connection.
-    fn put<'a>(
-        &'a self,
-        node: NodeId,
-        key: &'a BlockKey,
-        block: &'a Block,
-    ) -> BoxFuture<'a, Result<(), RemoteError>>;
-
-    /// Looks again who has what, in the background: a node does not answer as it should.
-    fn refresh(&self);
-
-    /// Returns what is set up in a way that will hurt, found when it was opened.
-    fn warnings(&self) -> Vec<String>;
-}
-
-/// See [`crate::fuzzing`].
-pub(crate) fn fuzz_resp(data: &Bytes) -> bool {
-    redis::fuzz(data)
-}
 
 /// Opens an engine.
 pub(crate) async fn open(

@@ -235,7 +235,7 @@ async fn one_dead_node_makes_all_refuse_where_full_coverage_is_required() {
         return;
     }
     let files = Files::new(30, BLOCK);
-    let cluster = DevCluster::start(&cachewise_tier::dev_cluster::Options {
+    let cluster = DevCluster::start(&cachewise_tier::dev_cluster::DevClusterOptions {
         nodes: 3,
         node_timeout: Duration::from_millis(500),
         ..Default::default()

@@ -76,13 +76,14 @@ async fn a_single_server_is_no_cluster_and_is_told_from_one() {
     if !support::has("redis-server", "a single server") {
         return;
     }
-    let server =
-        cachewise_tier::dev_cluster::DevCluster::start(&cachewise_tier::dev_cluster::Options {
+    let server = cachewise_tier::dev_cluster::DevCluster::start(
+        &cachewise_tier::dev_cluster::DevClusterOptions {
             nodes: 1,
             topology: cachewise_tier::dev_cluster::Topology::Standalone,
             ..Default::default()
-        })
-        .expect("it starts");
+        },
+    )
+    .expect("it starts");
     let address = server.address().replace("redis://", "redis-cluster://");
     let files = Files::new(1, BLOCK);
     let error = BlockCache::open(forgetful(Some(&address)), files.origin())

@@ -11,7 +11,7 @@ mod tls;
 
 use std::time::Duration;
 
-use cachewise_tier::dev_cluster::{DevCluster, Options, Topology};
+use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
 use cachewise_tier::{BlockCache, BreakerState, Tier};
 use support::server::Server;
 use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, freeze, hasty, kill, read_for, row};
@@ -52,10 +52,10 @@ impl Nodes {
 fn engines() -> Vec<Nodes> {
     let mut engines = Vec::new();
     if support::has("redis-server", "single Redis nodes") {
-        let options = Options {
+        let options = DevClusterOptions {
             nodes: 4,
             topology: Topology::Standalone,
-            ..Options::default()
+            ..DevClusterOptions::default()
         };
         engines.push(Nodes::Redis(
             DevCluster::start(&options).expect("they start"),

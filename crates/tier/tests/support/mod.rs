@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use cachewise_tier::dev_cluster::{DevCluster, Options};
+use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions};
 use cachewise_tier::{BlockCache, Directory, File, PolicySettings, Settings, Table, Tier, TierRow};
 use cachewise_units::{ByteRange, Bytes};
 use rustix::process::{Pid, Signal, kill_process};
@@ -162,10 +162,10 @@ pub fn row(table: &Table, tier: Tier) -> TierRow {
 }
 
 pub fn cluster(nodes: usize, replicas: usize) -> DevCluster {
-    DevCluster::start(&Options {
+    DevCluster::start(&DevClusterOptions {
         nodes,
         replicas,
-        ..Options::default()
+        ..DevClusterOptions::default()
     })
     .expect("redis-server starts")
 }

@@ -1,74 +1,22 @@
 //! The JSON under `/api/v1`. `schema` describes it.
 
-use std::fmt::Display;
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use cachewise_model::{Stretch, Unit, field};
 use cachewise_view::{backend_json, lost_json, row_json};
-use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::Site;
-use super::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
-use super::live::with_member;
-use crate::gather::Gathered;
-
-/// Rows unless more or fewer are asked for, and the most.
-const ROWS: usize = 200;
-pub(crate) const MOST_ROWS: usize = 5000;
-/// The longest time over which rows are summed.
-pub(crate) const MOST_SECONDS: f64 = 60.0;
-/// Members of a directory.
-const MEMBERS: usize = 60;
-/// Over which time.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Over {
-    seconds: Option<f64>,
-}
-
-/// Nothing: what would not be heeded is refused, on every page alike.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
-
-/// Over which time, in what order, how many.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
-    seconds: Option<f64>,
-    sort: Option<String>,
-    limit: Option<usize>,
-}
-
-/// Which directory.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Directory {
-    path: Option<String>,
-    limit: Option<usize>,
-}
-
-type Asked<T> = Result<Query<T>, QueryRejection>;
-
-/// An error as JSON.
-pub(super) fn problem(status: StatusCode, error: String) -> Response {
-    let mut response = document(status, &json!({ "error": error }));
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    response
-}
-
-fn document(status: StatusCode, json: &impl Display) -> Response {
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    (status, kind, format!("{json}\n")).into_response()
-}
+use super::answer::{document, problem};
+use super::query::{
+    DirectoryQuery, IntervalQuery, MEMBERS, MOST_ROWS, NoQuery, QueryResult, ROWS, RowsQuery, time,
+};
+use super::site::Site;
+use crate::columns::{CGROUPS, DEVICES, FILES, PROCESSES, Table, greatest};
+use crate::events::with_member;
+use crate::gathered::Gathered;
 
 fn bad(why: impl ToString) -> Response {
     problem(StatusCode::BAD_REQUEST, why.to_string())
@@ -85,28 +33,15 @@ pub(super) async fn unknown() -> Response {
     )
 }
 
-pub(super) async fn openapi(asked: Asked<Nothing>) -> Response {
+pub(super) async fn openapi(asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
     }
     document(StatusCode::OK, &crate::schema::openapi())
 }
 
-/// A time that was asked for; without one it is the last interval.
-fn time(seconds: Option<f64>, interval: Duration) -> Result<Duration, String> {
-    match seconds {
-        None => Ok(interval),
-        Some(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        Some(_) => Err(format!(
-            "seconds must be above 0 and at most {MOST_SECONDS}"
-        )),
-    }
-}
-
 /// Rows of one kind, over the time that is asked for.
-async fn rows(site: Site, asked: Asked<Wanted>, table: &'static Table) -> Response {
+async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
         Err(error) => return bad(error.body_text()),
@@ -138,7 +73,7 @@ async fn rows(site: Site, asked: Asked<Wanted>, table: &'static Table) -> Respon
         Err(error) => return not_now(error),
     };
     json["elapsed_seconds"] = stretch.elapsed.as_secs_f64().into();
-    match table.of(&stretch) {
+    match table.rows_of(&stretch) {
         Ok(rows) => {
             json["count"] = rows.len().into();
             let rows = greatest(rows.into_iter(), &order, limit);
@@ -167,24 +102,27 @@ async fn over<T: Send + 'static>(
     answer.await.and_then(|answer| answer)
 }
 
-pub(super) async fn processes(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
+pub(super) async fn processes(State(site): State<Site>, asked: QueryResult<RowsQuery>) -> Response {
     rows(site, asked, &PROCESSES).await
 }
 
-pub(super) async fn files(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
+pub(super) async fn files(State(site): State<Site>, asked: QueryResult<RowsQuery>) -> Response {
     rows(site, asked, &FILES).await
 }
 
-pub(super) async fn cgroups(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
+pub(super) async fn cgroups(State(site): State<Site>, asked: QueryResult<RowsQuery>) -> Response {
     rows(site, asked, &CGROUPS).await
 }
 
-pub(super) async fn devices(State(site): State<Site>, asked: Asked<Wanted>) -> Response {
+pub(super) async fn devices(State(site): State<Site>, asked: QueryResult<RowsQuery>) -> Response {
     rows(site, asked, &DEVICES).await
 }
 
 /// The machine's numbers of the last interval, or of a longer time.
-pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Over>) -> Response {
+pub(super) async fn stretch(
+    State(site): State<Site>,
+    asked: QueryResult<IntervalQuery>,
+) -> Response {
     let time = match asked {
         Ok(Query(wanted)) => time(wanted.seconds, site.options.interval),
         Err(error) => Err(error.body_text()),
@@ -206,7 +144,7 @@ pub(super) async fn stretch(State(site): State<Site>, asked: Asked<Over>) -> Res
 }
 
 /// The machine's numbers since the start: what the metrics are, at this moment.
-pub(super) async fn totals(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+pub(super) async fn totals(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
     }
@@ -226,7 +164,7 @@ pub(super) async fn totals(State(site): State<Site>, asked: Asked<Nothing>) -> R
 }
 
 /// The points of the charts so far.
-pub(super) async fn history(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+pub(super) async fn history(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
     }
@@ -242,7 +180,7 @@ pub(super) async fn history(State(site): State<Site>, asked: Asked<Nothing>) -> 
 }
 
 /// What is wrong, in the last minute.
-pub(super) async fn findings(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
     }
@@ -260,7 +198,7 @@ pub(super) async fn findings(State(site): State<Site>, asked: Asked<Nothing>) ->
 }
 
 /// What is known of the machine and of this server.
-pub(super) async fn machine(State(site): State<Site>, asked: Asked<Nothing>) -> Response {
+pub(super) async fn machine(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
     }
@@ -285,7 +223,10 @@ pub(super) async fn machine(State(site): State<Site>, asked: Asked<Nothing>) -> 
 }
 
 /// A directory of the census.
-pub(super) async fn cache(State(site): State<Site>, asked: Asked<Directory>) -> Response {
+pub(super) async fn cache(
+    State(site): State<Site>,
+    asked: QueryResult<DirectoryQuery>,
+) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
         Err(error) => return bad(error.body_text()),

@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::api;
+use super::answer::problem;
 
 struct Asset {
     name: &'static str,
@@ -57,7 +57,7 @@ fn give(name: &str, headers: &HeaderMap) -> Response {
         .zip(tags)
         .find(|(asset, _)| asset.name == name);
     let Some((asset, tag)) = found else {
-        return api::problem(StatusCode::NOT_FOUND, "there is no such asset".into());
+        return problem(StatusCode::NOT_FOUND, "there is no such asset".into());
     };
     let known = headers
         .get(header::IF_NONE_MATCH)

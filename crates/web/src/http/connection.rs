@@ -1,6 +1,6 @@
 //! Accepting connections, with bounds: on their number, on the time for a request's head, on its size.
 //!
-//! When all places are taken, the connection that has waited longest without a request makes room; where
+//! When all slots are taken, the connection that has waited longest without a request makes room; where
 //! all are being answered, the new one is told so.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use super::patience::Patient;
+use super::write_timeout::WriteTimeout;
+use crate::events::CONTENT_TYPE;
 use crate::options::Limits;
 
 /// What is being answered gets this long at the end.
@@ -77,7 +78,7 @@ impl Stream for UnixStream {
     }
 }
 
-struct Place {
+struct ConnectionSlot {
     task: tokio::task::AbortHandle,
     busy: Arc<AtomicBool>,
 }
@@ -90,7 +91,7 @@ pub(super) async fn accept(
     mut end: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut tasks: JoinSet<u64> = JoinSet::new();
-    let mut places: BTreeMap<u64, Place> = BTreeMap::new();
+    let mut slots: BTreeMap<u64, ConnectionSlot> = BTreeMap::new();
     for number in 0u64.. {
         let accepted = loop {
             tokio::select! {
@@ -98,7 +99,7 @@ pub(super) async fn accept(
                 () = ended(&mut end) => break None,
                 Some(ended) = tasks.join_next() => {
                     if let Ok(number) = ended {
-                        places.remove(&number);
+                        slots.remove(&number);
                     }
                 }
                 accepted = listener.next() => break Some(accepted),
@@ -113,11 +114,11 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        if places.len() >= limits.connections {
+        if slots.len() >= limits.connections {
             // One that failed has not told that it ended.
-            places.retain(|_, place| !place.task.is_finished());
+            slots.retain(|_, slot| !slot.task.is_finished());
         }
-        if places.len() >= limits.connections && !make_room(&mut places) {
+        if slots.len() >= limits.connections && !make_room(&mut slots) {
             refuse(&stream);
             continue;
         }
@@ -127,7 +128,7 @@ pub(super) async fn accept(
             serving.await;
             number
         });
-        places.insert(number, Place { task, busy });
+        slots.insert(number, ConnectionSlot { task, busy });
     }
     drop(listener);
     let rest = async { while tasks.join_next().await.is_some() {} };
@@ -143,14 +144,14 @@ pub(super) async fn ended(end: &mut watch::Receiver<bool>) {
 }
 
 /// Ends the connection that has waited longest without a request.
-fn make_room(places: &mut BTreeMap<u64, Place>) -> bool {
-    let idle = places
+fn make_room(slots: &mut BTreeMap<u64, ConnectionSlot>) -> bool {
+    let idle = slots
         .iter()
-        .find(|(_, place)| !place.busy.load(Ordering::Relaxed))
+        .find(|(_, slot)| !slot.busy.load(Ordering::Relaxed))
         .map(|(number, _)| *number);
-    match idle.and_then(|number| places.remove(&number)) {
-        Some(place) => {
-            place.task.abort();
+    match idle.and_then(|number| slots.remove(&number)) {
+        Some(slot) => {
+            slot.task.abort();
             true
         }
         None => false,
@@ -177,13 +178,13 @@ async fn serve(
             let answer = answer.await;
             let streams = answer.as_ref().is_ok_and(|answer| {
                 let kind = answer.headers().get(header::CONTENT_TYPE);
-                kind.is_some_and(|kind| kind.as_bytes() == super::live::CONTENT_TYPE.as_bytes())
+                kind.is_some_and(|kind| kind.as_bytes() == CONTENT_TYPE.as_bytes())
             });
             busy.store(streams, Ordering::Relaxed);
             answer.map_err(|never: Infallible| never)
         }
     });
-    let io = TokioIo::new(Patient::new(stream, limits.write));
+    let io = TokioIo::new(WriteTimeout::new(stream, limits.write));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)

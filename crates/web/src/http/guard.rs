@@ -17,7 +17,8 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::{Site, api};
+use super::answer::problem;
+use super::site::Site;
 use crate::options::{Options, Token};
 
 const HEADERS: [(header::HeaderName, &str); 6] = [
@@ -43,7 +44,7 @@ pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next
     let mut response = match check(&site, &request) {
         Ok(()) => match timeout(site.options.limits.answer, next.run(request)).await {
             Ok(response) => bounded(&site.room, response).await,
-            Err(_) => api::problem(
+            Err(_) => problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "it took too long: try again".into(),
             ),
@@ -72,31 +73,33 @@ async fn bounded(room: &Arc<Semaphore>, response: Response) -> Response {
     };
     let wanted = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
     let Ok(permit) = room.clone().try_acquire_many_owned(wanted) else {
-        return api::problem(
+        return problem(
             StatusCode::SERVICE_UNAVAILABLE,
             "clients that read slowly have all the room for large answers: try again, or ask for less".into(),
         );
     };
     match to_bytes(body, usize::MAX).await {
-        Ok(bytes) => Response::from_parts(parts, Bytes::from_owner(Held(bytes, permit)).into()),
-        Err(error) => api::problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        Ok(bytes) => {
+            Response::from_parts(parts, Bytes::from_owner(HeldAnswer(bytes, permit)).into())
+        }
+        Err(error) => problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
 
 /// An answer, and the room that it takes.
-struct Held(
+struct HeldAnswer(
     Bytes,
     #[expect(dead_code, reason = "what counts is when it is dropped")] OwnedSemaphorePermit,
 );
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
-    let refuse = |status, why: &str| Err(Box::new(api::problem(status, why.into())));
+    let refuse = |status, why: &str| Err(Box::new(problem(status, why.into())));
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return refuse(
@@ -122,7 +125,7 @@ fn check(site: &Site, request: &Request) -> Result<(), Box<Response>> {
     };
     match &site.options.token {
         Some(token) if !may_ask(token) => {
-            let mut response = api::problem(
+            let mut response = problem(
                 StatusCode::UNAUTHORIZED,
                 "a token is needed: as `Authorization: Bearer TOKEN`, or as the password, with any user name; \
                  /login takes it too"

@@ -11,114 +11,17 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cachewise_model::{Exactness, Lost, Row, Stretch, field};
-use cachewise_view::{columns_json, lost_json};
 use futures_util::stream::unfold;
-use serde_json::{Value as Json, json};
 
-use super::columns::{TABLES, Table, greatest};
+use super::answer::problem;
 use super::connection::ended;
-use super::{Site, api};
-use crate::gather::Findings;
-
-pub(super) const CONTENT_TYPE: &str = "text/event-stream";
-
-/// Rows of each table in an event.
-const MOST_ROWS: usize = 100;
-
-/// What the charts and the figures above them show.
-const POINT: [&str; 22] = [
-    "time",
-    "elapsed_seconds",
-    "read_requested_pages",
-    "read_hit_pages",
-    "read_missed_pages",
-    "read_cached_pages",
-    "reuse_ratio",
-    "readahead_hit_pages",
-    "direct_bytes",
-    "dirtied_pages",
-    "device_read_bytes",
-    "device_write_bytes",
-    "memory_total_bytes",
-    "available_bytes",
-    "cached_bytes",
-    "buffers_bytes",
-    "shmem_bytes",
-    "dirty_bytes",
-    "writeback_bytes",
-    "psi_cpu_some_ratio",
-    "psi_memory_some_ratio",
-    "psi_io_some_ratio",
-];
-
-/// A point of the charts.
-pub(crate) fn point(tick: &Stretch) -> Json {
-    let fields: Vec<_> = POINT.iter().filter_map(|id| field(id)).collect();
-    columns_json(&tick.row(), &fields)
-}
-
-/// A tick as an event. Exactness and losses are those since the start.
-pub(crate) fn event(
-    tick: &Stretch,
-    point: &str,
-    findings: &Findings,
-    exactness: Exactness,
-    lost: &[Lost],
-) -> String {
-    let mut rest = json!({
-        "reasons": {},
-        "exactness": { "id": exactness.id(), "text": exactness.text() },
-        "lost": lost_json(lost),
-    });
-    for table in TABLES {
-        match table.of(tick) {
-            Ok(of) => rest[table.id] = rows(table, of),
-            Err(missing) => {
-                rest[table.id] = Json::Null;
-                rest["reasons"][table.id] = missing.reason().into();
-            }
-        }
-    }
-    for (name, member) in findings.members() {
-        match member {
-            Json::Object(reasons) if name == "reasons" => {
-                for (of, reason) in reasons {
-                    rest["reasons"][of] = reason;
-                }
-            }
-            member => rest[name] = member,
-        }
-    }
-    // JSON has no line feeds outside its strings, and none in them.
-    format!(
-        "event: tick\ndata: {}\n\n",
-        with_member(&rest, "point", point)
-    )
-}
-
-/// An object with one member more, which is JSON already.
-pub(super) fn with_member(object: &Json, name: &str, value: &str) -> String {
-    let object = object.to_string();
-    let members = object.strip_suffix('}').unwrap_or(&object);
-    format!("{members},\"{name}\":{value}}}")
-}
-
-/// That there are no numbers, and why.
-pub(crate) fn error_event(error: &str) -> String {
-    format!("event: problem\ndata: {}\n\n", json!({ "error": error }))
-}
-
-fn rows(table: &Table, rows: Vec<Row>) -> Json {
-    let fields = table.fields();
-    let rows = greatest(rows.into_iter(), &table.order(), MOST_ROWS);
-    rows.iter().map(|row| columns_json(row, &fields)).collect()
-}
+use super::site::Site;
+use crate::events::CONTENT_TYPE;
 
 /// Gives a place back.
-struct Held(Arc<AtomicUsize>);
+struct StreamPermit(Arc<AtomicUsize>);
 
-impl Drop for Held {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -126,9 +29,9 @@ impl Drop for Held {
 
 /// The stream.
 pub(super) async fn events(State(site): State<Site>) -> Response {
-    let held = Held(site.streams.clone());
+    let held = StreamPermit(site.streams.clone());
     if site.streams.fetch_add(1, Ordering::Relaxed) >= site.options.limits.streams {
-        return api::problem(
+        return problem(
             StatusCode::SERVICE_UNAVAILABLE,
             "too many clients have live views open".into(),
         );
@@ -158,23 +61,5 @@ struct Event(Arc<str>);
 impl AsRef<[u8]> for Event {
     fn as_ref(&self) -> &[u8] {
         self.0.as_bytes()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn points_are_made_of_fields() {
-        for id in POINT {
-            assert!(field(id).is_some(), "{id} is a field");
-        }
-    }
-
-    #[test]
-    fn an_error_cannot_break_out_of_its_line() {
-        let event = error_event("a\n\ndata: b");
-        assert_eq!(event.lines().count(), 3, "two lines and the end: {event:?}");
     }
 }

@@ -1,29 +1,32 @@
-//! The server: who may ask, what is answered, and the bounds on both.
+//! The HTTP server: access control, routes, answers and their limits.
 //!
 //! # Layout
-//! - [`Server`]: the routes. `connection`: accepting, bounds and ending. `patience`: clients that do not read.
+//! - [`Server`]: the routes. `site`: the state that every answer can use.
+//! - `connection`: accepting connections, their limits, shutdown. `write_timeout`: clients that do not read.
 //! - `socket`: a Unix socket with its mode and group.
-//! - `guard`: host, token, headers of every answer. `session`: a cookie for the token.
-//! - `api`: JSON. `live`: events and the charts' points. `columns`: what tables show.
-//! - `page`, `assets`: the page and what it is made of.
+//! - `guard`: host, token, headers of every answer. `session`: the cookie that replaces the token. `login`: its page.
+//! - `api`: JSON. `query`: query parameters. `answer`: JSON answers and errors. `live`: the stream of events.
+//! - `page`, `assets`: the page and its files.
 
+mod answer;
 mod api;
 mod assets;
-mod columns;
 mod connection;
 mod guard;
-pub(crate) mod live;
+mod live;
+mod login;
 mod page;
-mod patience;
+pub(crate) mod query;
 mod session;
+pub(crate) mod site;
 mod socket;
+mod write_timeout;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-pub(crate) use api::{MOST_ROWS, MOST_SECONDS};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -33,28 +36,12 @@ use axum::routing::get;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::sync::{Semaphore, watch};
 
+use self::site::Site;
 use crate::gather::Asking;
 use crate::metrics::{self, Format};
 use crate::options::{Endpoint, Limits, Options};
 use crate::source::Machine;
 use crate::survey::Survey;
-
-/// What every answer can use.
-#[derive(Clone)]
-pub(crate) struct Site {
-    pub(crate) asking: Asking,
-    pub(crate) survey: Survey,
-    pub(crate) machine: Arc<Machine>,
-    pub(crate) options: Arc<Options>,
-    /// The cookie of browsers that gave the token.
-    session: Arc<session::Session>,
-    /// Streams of events that are open.
-    pub(crate) streams: Arc<AtomicUsize>,
-    /// Room for answers, in KiB, until they are taken.
-    room: Arc<Semaphore>,
-    /// Says when the server ends.
-    pub(crate) ending: watch::Receiver<bool>,
-}
 
 /// Where requests come from.
 #[derive(Debug)]
@@ -169,7 +156,7 @@ impl Server {
 fn router(site: Site) -> Router {
     Router::new()
         .route("/", get(page::page))
-        .route("/login", get(session::page).post(session::enter))
+        .route("/login", get(login::page).post(login::enter))
         .route("/assets/{name}", get(assets::asset))
         .route("/favicon.ico", get(assets::icon))
         .route("/metrics", get(scrape))
@@ -195,10 +182,10 @@ async fn scrape(State(site): State<Site>, headers: HeaderMap) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|accept| accept.to_str().ok());
-    let format = Format::of(accept);
+    let format = Format::from_accept(accept);
     match metrics::scrape(&site.asking, &site.survey, format).await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
-        Err(error) => api::problem(StatusCode::SERVICE_UNAVAILABLE, error),
+        Err(error) => answer::problem(StatusCode::SERVICE_UNAVAILABLE, error),
     }
 }
 

@@ -13,9 +13,9 @@ use cachewise_view::{lost_text, value_text};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::Site;
-use super::columns::{TABLES, Table, greatest, number};
-use crate::gather::Findings;
+use super::site::Site;
+use crate::columns::{TABLES, Table, greatest, number};
+use crate::findings::Findings;
 use crate::html::text as escape;
 
 const TEMPLATE: &str = include_str!("../../assets/index.html");
@@ -71,7 +71,7 @@ pub(super) async fn page(
     for table in TABLES {
         let rows = match &gathered {
             Ok((stretch, ..)) => table
-                .of(stretch)
+                .rows_of(stretch)
                 .map_err(|missing| missing.reason().to_owned()),
             Err(error) => Err(error.clone()),
         };
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_place_for_everything() {
-        for table in super::super::columns::TABLES {
+        for table in crate::columns::TABLES {
             let place = format!("{{{{{}}}}}", table.id);
             assert!(TEMPLATE.contains(&place), "{place} is in the template");
         }

@@ -4,11 +4,8 @@
 //! secret, which ends with this server. Cookies go to every port of a host: a token in one would reach the servers of
 //! other users.
 
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::http::{HeaderMap, header};
 
-use super::{Site, api, guard};
 use crate::options::Token;
 
 /// The cookie of a browser that has logged in.
@@ -40,29 +37,12 @@ impl Session {
             .any(|(name, value)| name == self.name && self.secret.is(value.as_bytes()))
     }
 
-    fn cookie(&self) -> String {
+    pub(super) fn cookie(&self) -> String {
         format!(
             "{}={}; Path=/; HttpOnly; SameSite=Strict",
             self.name,
             self.secret.reveal()
         )
-    }
-}
-
-/// The page that takes a token; it has no numbers.
-pub(super) async fn page() -> Html<&'static str> {
-    Html(include_str!("../../assets/login.html"))
-}
-
-/// Gives the cookie for the token. Without `WWW-Authenticate`, or browsers would ask for a password over the page.
-pub(super) async fn enter(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let is_right = |token: &Token| guard::knows(&headers, token);
-    if !site.options.token.as_ref().is_none_or(is_right) {
-        return api::problem(StatusCode::FORBIDDEN, "this is not the token".into());
-    }
-    match HeaderValue::from_str(&site.session.cookie()) {
-        Ok(cookie) => (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response(),
-        Err(error) => api::problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Format {
 impl Format {
     /// What a client asks for; OpenMetrics if it names it with a weight that is not below that of the
     /// older text, which is what tools without a wish get.
-    pub(crate) fn of(accept: Option<&str>) -> Format {
+    pub(crate) fn from_accept(accept: Option<&str>) -> Format {
         let weight = |name: &str| {
             accept.unwrap_or_default().split(',').find_map(|range| {
                 let mut parts = range.split(';').map(str::trim);
@@ -56,7 +56,7 @@ pub(crate) enum Number {
 
 impl Number {
     /// A field's value as a number; names are none, and what is missing has no series.
-    pub(crate) fn of(value: &Value) -> Option<Number> {
+    pub(crate) fn from_value(value: &Value) -> Option<Number> {
         Some(match value.as_ref().known()? {
             Datum::Count(number) => Number::Whole(*number),
             Datum::Pages(pages) => Number::Whole(pages.0),
@@ -305,7 +305,7 @@ cachewise_dirty_bytes 4096
             (Some("text/html,;;q=x,="), Format::Text),
             (None, Format::Text),
         ] {
-            assert_eq!(Format::of(accept), format, "{accept:?}");
+            assert_eq!(Format::from_accept(accept), format, "{accept:?}");
         }
     }
 }

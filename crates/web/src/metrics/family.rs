@@ -1,11 +1,8 @@
 //! A family: metrics of one name.
 
-use std::fmt::Write;
-
 use cachewise_model::{Kind, Unit};
 
 use super::collector::Collector;
-use super::table::FAMILIES;
 
 /// Metrics of one name.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +56,7 @@ impl Family {
         self.help.or_else(of_field).unwrap_or("Not explained")
     }
 
-    fn labels(&self) -> String {
+    pub(super) fn labels(&self) -> String {
         match (self.label, self.series) {
             (None, _) => String::new(),
             (Some("version"), _) => "`version`, `kernel`, `backend`".into(),
@@ -71,43 +68,4 @@ impl Family {
             (Some(label), _) => format!("`{label}`"),
         }
     }
-}
-
-/// The table as a page of documentation has it.
-#[must_use]
-pub fn markdown() -> String {
-    let mut text = String::new();
-    let groups = Collector::ALL.map(Some).into_iter().chain([None]);
-    for collector in groups {
-        let title = match collector {
-            None => "Always".to_owned(),
-            Some(collector) if Collector::DEFAULT.contains(&collector) => {
-                format!("Collector `{collector}`")
-            }
-            Some(collector) => format!("Collector `{collector}` (asked for)"),
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "### {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|"
-        );
-        for family in FAMILIES
-            .iter()
-            .filter(|family| family.collector == collector)
-        {
-            let kind = match family.kind {
-                Kind::Counter => "counter",
-                _ => "gauge",
-            };
-            let help = family.help().replace('|', r"\|");
-            let _ = writeln!(
-                text,
-                "| `{}` | {kind} | {} | {help} |",
-                family.full_name(),
-                family.labels()
-            );
-        }
-        text.push('\n');
-    }
-    text
 }

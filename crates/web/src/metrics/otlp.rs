@@ -13,8 +13,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use super::exposition;
 use super::exposition::{Filled, Number};
+use super::scrape::exposition;
 use crate::gather::Asking;
 use crate::source::Machine;
 use crate::survey::Survey;

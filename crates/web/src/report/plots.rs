@@ -6,7 +6,7 @@ use cachewise_model::{Datum, GapKind, Kind, Measured, Row, field};
 use cachewise_view::{figure, length};
 use serde_json::{Value as Json, json};
 
-use super::ReportPage;
+use super::page::ReportPage;
 use crate::html::{self, text};
 
 /// A plot and its lines, each the sum of some fields.
@@ -119,7 +119,7 @@ const ROWS: usize = 40;
 
 /// The plots as HTML, and their numbers for the script.
 pub(super) fn plots(page: &ReportPage<'_>) -> (String, String) {
-    let times = Times::of(page);
+    let times = Times::of_page(page);
     let mut shown = String::new();
     let mut data: Vec<Json> = Vec::new();
     for plot in &PLOTS {
@@ -193,7 +193,7 @@ struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    fn of(page: &ReportPage<'a>) -> Times<'a> {
+    fn of_page(page: &ReportPage<'a>) -> Times<'a> {
         let mut at: Vec<(f64, Option<&Row>)> = Vec::with_capacity(page.points.len());
         let mut last = f64::NEG_INFINITY;
         for (row, is_apart) in page.points {

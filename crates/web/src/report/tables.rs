@@ -8,7 +8,7 @@ use cachewise_model::{
 };
 use cachewise_view::{figure, gap_text, length, lost_text, value_text as cell};
 
-use super::ReportPage;
+use super::page::ReportPage;
 use super::plots::resolution;
 use crate::html::text;
 

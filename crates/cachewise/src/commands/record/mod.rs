@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Stretch, redact_arguments};
-use cachewise_recording::{Found, Gaps, Limits, Sample, Session, Writer, look, reduce};
+use cachewise_recording::{
+    Gaps, Limits, Sample, Session, TargetFile, Writer, check_target, reduce,
+};
 use cachewise_units::Bytes;
 
 use crate::machine;
@@ -41,7 +43,7 @@ pub fn record(arguments: &Record) -> Result<ExitCode> {
         .and_then(|_| arguments.file.canonicalize())
         .unwrap_or_else(|_| arguments.file.clone());
     // Before anything is begun: what is refused should cost nothing.
-    let found = look(&path)?;
+    let found = check_target(&path)?;
     let mut course = Course::begin(arguments)?;
     let (options, scope) = scope::of(arguments, &kernel)?;
     let mut watch = Watch::open(&options, Kernel::new())?;
@@ -114,19 +116,24 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn open(arguments: &Record, path: PathBuf, found: Found, session: Session) -> Result<Recorder> {
+    fn open(
+        arguments: &Record,
+        path: PathBuf,
+        found: TargetFile,
+        session: Session,
+    ) -> Result<Recorder> {
         let limits = Limits {
             max_size: arguments.max_size,
             keep: arguments.keep.into(),
             ..Limits::default()
         };
         let writer = match found {
-            Found::Nothing => Writer::create(&path, session, limits),
-            Found::Recording => Writer::append(&path, session, limits),
+            TargetFile::Empty => Writer::create(&path, session, limits),
+            TargetFile::Recording => Writer::append(&path, session, limits),
         };
         let writer = writer?;
         let name = arguments.file.clone();
-        if !arguments.quiet && found == Found::Recording {
+        if !arguments.quiet && found == TargetFile::Recording {
             let cut = match writer.cut() {
                 0 => String::new(),
                 bytes => format!(", without its last {bytes} bytes, half a sample"),
@@ -172,7 +179,7 @@ impl Recorder {
         reduce(&mut stretch, self.top);
         let sample = Sample {
             suspended,
-            ..Sample::of(stretch)
+            ..Sample::from_stretch(stretch)
         };
         self.writer.write(&sample).map_err(|error| {
             let advice = match error.is_full() {
@@ -203,8 +210,8 @@ impl Recorder {
     }
 
     /// Takes a recording away that was made for nothing.
-    fn discard(self, found: Found) {
-        if found == Found::Nothing {
+    fn discard(self, found: TargetFile) {
+        if found == TargetFile::Empty {
             let _ = std::fs::remove_file(&self.path);
         }
     }

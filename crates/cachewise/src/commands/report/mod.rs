@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Field, Lost, Row, Summary, redact_arguments};
-use cachewise_recording::{Found, Range, Reader, Sample, look, summarize};
+use cachewise_recording::{Range, Reader, Sample, TargetFile, check_target, summarize};
 use cachewise_view::{Format, RowOptions, RowWriter, SummaryOptions, lost_text, write_summary};
 use cachewise_web::ReportPage;
 
@@ -149,7 +149,7 @@ fn rows(sample: &Sample, of: Of) -> Vec<Row> {
 
 /// A page with plots.
 fn html(arguments: &Report, reader: &mut Reader, range: Range, page: &Path) -> Result<ExitCode> {
-    if matches!(look(page), Ok(Found::Recording)) {
+    if matches!(check_target(page), Ok(TargetFile::Recording)) {
         bail!(
             "{} is a recording: it is not written over with a page",
             page.display()

@@ -81,7 +81,7 @@ async fn a_full_disk_has_all_that_its_segments_have_room_for() {
             local.written().await.unwrap();
             assert_eq!(local.dropped(), 0);
             drop(local);
-            let segments = Segments::of(DISK << 20, kibibytes << 10);
+            let segments = Segments::for_capacity(DISK << 20, kibibytes << 10);
             let full = segments.capacity() / segments.size - segments.flushers as u64 - 1;
             let room = full * (segments.size / ((kibibytes + 4) << 10));
             assert!(room * 100 >= blocks * 90, "{room} of {blocks}");

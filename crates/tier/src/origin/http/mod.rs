@@ -16,7 +16,9 @@ use reqwest::header::{
 };
 use reqwest::{Method, StatusCode, Url};
 
-use super::network::{Client, NetworkOptions, OnNetwork, Reply, Request, State, Want, directory};
+use super::network::{
+    Client, HttpReply, NetworkOptions, ObjectState, OnNetwork, Request, Want, directory,
+};
 use super::{Entry, Kind, Meta, checked};
 use crate::Error;
 
@@ -51,8 +53,8 @@ impl fmt::Debug for Http {
 }
 
 /// What came of a request, redirects followed.
-enum Answer {
-    Reply(Reply),
+enum HttpAnswer {
+    Reply(HttpReply),
     /// The server says that it is a directory, by sending on to the same name with a slash.
     Directory,
 }
@@ -90,7 +92,7 @@ impl Http {
         path: &Path,
         operation: &'static str,
         mut request: Request,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpAnswer, Error> {
         let failed = |error| Error::of_origin(path, operation, error);
         for _ in 0..=REDIRECTS {
             let mut asked = request.clone();
@@ -102,14 +104,14 @@ impl Http {
             }
             let reply = self.client.send(&asked).await.map_err(failed)?;
             if !reply.status.is_redirection() || reply.status == StatusCode::NOT_MODIFIED {
-                return Ok(Answer::Reply(reply));
+                return Ok(HttpAnswer::Reply(reply));
             }
             let to = text(&reply.headers, &LOCATION).and_then(|to| request.url.join(to).ok());
             let Some(to) = to else {
                 return Err(failed(io::Error::other("the server sends on to nowhere")));
             };
             if address::is_with_slash(&to, &request.url) {
-                return Ok(Answer::Directory);
+                return Ok(HttpAnswer::Directory);
             }
             let is_open = request.url.scheme() == "https" && to.scheme() != "https";
             if is_open || !matches!(to.scheme(), "http" | "https") {
@@ -157,12 +159,12 @@ impl Http {
         request.body = Bytes::from_static(listing::QUESTION);
         let of = request.url.clone();
         match self.follow(path, operation, request).await? {
-            Answer::Reply(reply) if reply.status == StatusCode::MULTI_STATUS => {
+            HttpAnswer::Reply(reply) if reply.status == StatusCode::MULTI_STATUS => {
                 let listed = listing::parse(&reply.body, &of)
                     .map_err(|error| Error::of_origin(path, operation, error))?;
                 Ok(Some(listed))
             }
-            Answer::Reply(reply) => {
+            HttpAnswer::Reply(reply) => {
                 let status = reply.status;
                 match status {
                     StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
@@ -175,7 +177,7 @@ impl Http {
                     _ => Ok(None),
                 }
             }
-            Answer::Directory => Ok(None),
+            HttpAnswer::Directory => Ok(None),
         }
     }
 }
@@ -211,15 +213,15 @@ impl OnNetwork for Http {
         }
         let request = self.request(path, Method::HEAD, Want::Nothing)?;
         let reply = match self.follow(path, STAT, request).await? {
-            Answer::Directory => return Ok(directory(path)),
-            Answer::Reply(reply) => reply,
+            HttpAnswer::Directory => return Ok(directory(path)),
+            HttpAnswer::Reply(reply) => reply,
         };
         let knows_no_head = [StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_IMPLEMENTED];
         if !reply.status.is_success() && !knows_no_head.contains(&reply.status) {
             return Err(refused(path, STAT, reply.status));
         }
         if reply.status == StatusCode::OK
-            && let (Some(state), Some(size)) = (State::of(&reply.headers), size(&reply.headers))
+            && let (Some(state), Some(size)) = (ObjectState::from_headers(&reply.headers), size(&reply.headers))
             // Nothing is ever read of an empty file, so that nobody would see that it is none.
             && size > 0
         {
@@ -230,8 +232,8 @@ impl OnNetwork for Http {
         let mut request = self.request(path, Method::GET, Want::Part(byte))?;
         request.headers.insert(RANGE, header(&part(byte)));
         let reply = match self.follow(path, STAT, request).await? {
-            Answer::Directory => return Ok(directory(path)),
-            Answer::Reply(reply) => reply,
+            HttpAnswer::Directory => return Ok(directory(path)),
+            HttpAnswer::Reply(reply) => reply,
         };
         let size = match reply.status {
             StatusCode::OK => size(&reply.headers),
@@ -240,7 +242,7 @@ impl OnNetwork for Http {
             }
             status => return Err(refused(path, STAT, status)),
         };
-        if let (Some(state), Some(size)) = (State::of(&reply.headers), size) {
+        if let (Some(state), Some(size)) = (ObjectState::from_headers(&reply.headers), size) {
             return Ok(meta(&state, size, &reply.headers));
         }
         // Some servers of WebDAV have a page for a directory, which is no file.
@@ -289,15 +291,15 @@ impl OnNetwork for Http {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let Some(state) = State::of_version(&meta.version) else {
+        let Some(state) = ObjectState::of_version(&meta.version) else {
             return Err(changed("it is not of this origin"));
         };
         let mut request = self.request(path, Method::GET, Want::Part(range))?;
         request.headers.insert(RANGE, header(&part(range)));
         state.require(&mut request.headers);
         let reply = match self.follow(path, READ, request).await? {
-            Answer::Directory => return Err(changed("it is not the same kind of object")),
-            Answer::Reply(reply) => reply,
+            HttpAnswer::Directory => return Err(changed("it is not the same kind of object")),
+            HttpAnswer::Reply(reply) => reply,
         };
         match reply.status {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => {}
@@ -308,7 +310,7 @@ impl OnNetwork for Http {
             status => return Err(refused(path, READ, status)),
         }
         // A server may not know conditions: what it answers is looked at too.
-        match State::of(&reply.headers) {
+        match ObjectState::from_headers(&reply.headers) {
             Some(found) if found == state => {}
             Some(_) => return Err(changed("it was written or replaced")),
             None => {
@@ -337,7 +339,7 @@ impl OnNetwork for Http {
     }
 }
 
-fn meta(state: &State, size: u64, headers: &HeaderMap) -> Meta {
+fn meta(state: &ObjectState, size: u64, headers: &HeaderMap) -> Meta {
     Meta {
         kind: Kind::File,
         size,

@@ -46,7 +46,7 @@ pub(in crate::origin) struct Request {
 
 /// What a server answered.
 #[derive(Clone, Debug)]
-pub(in crate::origin) struct Reply {
+pub(in crate::origin) struct HttpReply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     /// What was wanted of the body, or less where it is shorter; of an error its beginning.
@@ -98,7 +98,7 @@ impl Client {
     ///
     /// # Errors
     /// No whole answer. An answer that is an error is an answer.
-    pub(in crate::origin) async fn send(&self, request: &Request) -> io::Result<Reply> {
+    pub(in crate::origin) async fn send(&self, request: &Request) -> io::Result<HttpReply> {
         let mut wait = BACKOFF;
         let mut attempt = 1;
         loop {
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, request: &Request, first: Option<Duration>) -> io::Result<Reply> {
+    async fn attempt(&self, request: &Request, first: Option<Duration>) -> io::Result<HttpReply> {
         let mut asked = reqwest::Request::new(request.method.clone(), request.url.clone());
         *asked.headers_mut() = request.headers.clone();
         if !request.body.is_empty() {
@@ -130,7 +130,7 @@ impl Client {
         }
         .map_err(told)?;
         let body = taken(&mut answer, request.want).await?;
-        Ok(Reply {
+        Ok(HttpReply {
             status: answer.status(),
             headers: std::mem::take(answer.headers_mut()),
             body,

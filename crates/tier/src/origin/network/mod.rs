@@ -11,8 +11,8 @@ use bytes::Bytes;
 use cachewise_units::ByteRange;
 use futures_util::future::BoxFuture;
 
-pub(super) use client::{Client, Reply, Request, Want};
-pub(super) use state::State;
+pub(super) use client::{Client, HttpReply, Request, Want};
+pub(super) use state::ObjectState;
 
 use super::{Entry, Kind, Meta, Origin, Version};
 use crate::Error;

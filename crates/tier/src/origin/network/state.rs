@@ -1,4 +1,4 @@
-//! [`State`]: which state of an object an answer is of.
+//! [`ObjectState`]: which state of an object an answer is of.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,17 +15,17 @@ const STEP: Duration = Duration::from_secs(2);
 
 /// What servers tell states apart by, as they write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::origin) struct State {
+pub(in crate::origin) struct ObjectState {
     etag: String,
     modified: String,
     /// How the bytes are packed: a server that packs some answers and not others would have two files under one name.
     packed: String,
 }
 
-impl State {
+impl ObjectState {
     /// Takes it from the head of an answer; none where nothing there tells one state from the next.
     /// A weak ETag alone does not: the server says that bytes may differ under it.
-    pub(in crate::origin) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(in crate::origin) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let state = Self {
             etag: text(headers, &ETAG).trim().to_owned(),
             modified: text(headers, &LAST_MODIFIED).trim().to_owned(),
@@ -135,36 +135,58 @@ mod tests {
 
     #[test]
     fn what_does_not_tell_states_apart_is_no_state() {
-        assert_eq!(State::of(&head(&[])), None);
-        assert_eq!(State::of(&head(&[(ETAG, "W/\"1\"")])), None, "weak alone");
-        assert_eq!(State::of(&head(&[(ETAG, "\"\"")])), None, "of nothing");
-        assert_eq!(State::of(&head(&[(LAST_MODIFIED, "once")])), None);
+        assert_eq!(ObjectState::from_headers(&head(&[])), None);
+        assert_eq!(
+            ObjectState::from_headers(&head(&[(ETAG, "W/\"1\"")])),
+            None,
+            "weak alone"
+        );
+        assert_eq!(
+            ObjectState::from_headers(&head(&[(ETAG, "\"\"")])),
+            None,
+            "of nothing"
+        );
+        assert_eq!(
+            ObjectState::from_headers(&head(&[(LAST_MODIFIED, "once")])),
+            None
+        );
         for told in [
             head(&[(ETAG, "\"1\"")]),
             head(&[(LAST_MODIFIED, WRITTEN)]),
             head(&[(ETAG, "W/\"1\""), (LAST_MODIFIED, WRITTEN)]),
         ] {
-            let state = State::of(&told).unwrap();
-            assert_eq!(State::of_version(&state.version()), Some(state), "{told:?}");
+            let state = ObjectState::from_headers(&told).unwrap();
+            assert_eq!(
+                ObjectState::of_version(&state.version()),
+                Some(state),
+                "{told:?}"
+            );
         }
     }
 
     #[test]
     fn packed_bytes_are_another_state() {
-        let of =
-            |packing| State::of(&head(&[(ETAG, "\"1\""), (CONTENT_ENCODING, packing)])).unwrap();
-        let plain = State::of(&head(&[(ETAG, "\"1\"")])).unwrap();
+        let of = |packing| {
+            ObjectState::from_headers(&head(&[(ETAG, "\"1\""), (CONTENT_ENCODING, packing)]))
+                .unwrap()
+        };
+        let plain = ObjectState::from_headers(&head(&[(ETAG, "\"1\"")])).unwrap();
         assert_eq!(of("identity"), plain);
         assert_ne!(of("gzip"), plain);
         assert_ne!(of("gzip").version(), plain.version());
-        assert_eq!(State::of_version(&of("gzip").version()), Some(of("gzip")));
+        assert_eq!(
+            ObjectState::of_version(&of("gzip").version()),
+            Some(of("gzip"))
+        );
     }
 
     #[test]
     fn the_strongest_that_there_is_is_required() {
         let required = |told: &[(HeaderName, &str)]| {
             let mut headers = HeaderMap::new();
-            State::of(&head(told)).unwrap().require(&mut headers);
+            ObjectState::from_headers(&head(told))
+                .unwrap()
+                .require(&mut headers);
             headers
         };
         let both = required(&[(ETAG, "\"1\""), (LAST_MODIFIED, WRITTEN)]);
@@ -178,7 +200,7 @@ mod tests {
     fn what_was_written_within_the_step_is_not_settled_by_the_servers_clock() {
         let left = |told: &[(HeaderName, &str)]| {
             let told = head(told);
-            let from = State::of(&told).unwrap().keep_from(&told);
+            let from = ObjectState::from_headers(&told).unwrap().keep_from(&told);
             from.map(|from| from.duration_since(SystemTime::now()).unwrap_or_default())
         };
         let (written, etag) = ((LAST_MODIFIED, WRITTEN), (ETAG, "\"1\""));

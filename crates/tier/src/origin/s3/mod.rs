@@ -21,7 +21,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use reqwest::StatusCode;
 
 use self::service::Refused;
-use super::network::{NetworkOptions, OnNetwork, State, directory};
+use super::network::{NetworkOptions, ObjectState, OnNetwork, directory};
 use super::{Entry, Kind, Meta, checked};
 use crate::Error;
 
@@ -226,7 +226,7 @@ impl OnNetwork for S3 {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let Some(state) = State::of_version(&meta.version) else {
+        let Some(state) = ObjectState::of_version(&meta.version) else {
             return Err(changed("it is not of this origin"));
         };
         let options = GetOptions {
@@ -267,11 +267,11 @@ fn name(key: &Key, below: &str) -> Option<OsString> {
     is_plain.then(|| OsString::from(name))
 }
 
-fn state_of(found: &ObjectMeta) -> Option<State> {
+fn state_of(found: &ObjectMeta) -> Option<ObjectState> {
     // A store that tells no time has this one.
     let modified = SystemTime::from(found.last_modified);
     let modified = (modified > SystemTime::UNIX_EPOCH).then_some(modified);
-    State::new(found.e_tag.as_deref().unwrap_or_default(), modified)
+    ObjectState::new(found.e_tag.as_deref().unwrap_or_default(), modified)
 }
 
 fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
 
-use self::protocol::Reply;
+use self::protocol::MemcachedReply;
 use super::rendezvous::Speaks;
 use super::wire::{Connection, Frame, Pool, Protocol, exchange};
 use super::{EngineSettings, RemoteError};
@@ -23,13 +23,13 @@ use crate::policy::Started;
 pub(super) struct Memcached;
 
 impl Protocol for Memcached {
-    type Reply = Reply;
+    type Reply = MemcachedReply;
 
     fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError> {
         protocol::measure(buffer, longest)
     }
 
-    fn reply(frame: Bytes) -> Result<Reply, RemoteError> {
+    fn reply(frame: Bytes) -> Result<MemcachedReply, RemoteError> {
         protocol::reply(&frame)
     }
 
@@ -40,8 +40,8 @@ impl Protocol for Memcached {
         Box::pin(async move {
             connection.send(Bytes::from_static(b"mn\r\n")).await?;
             match connection.reply(None).await? {
-                Reply::Done => Ok(()),
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                MemcachedReply::Done => Ok(()),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("mn is not answered by MN")),
             }
         })
@@ -64,10 +64,10 @@ impl Speaks for Memcached {
         Box::pin(async move {
             let command = Bytes::from(format!("mg cw:{key} v\r\n"));
             match exchange(pool, || command.clone(), 0, expected, Some(started)).await? {
-                Reply::Value(value) => Ok(Some(value)),
-                Reply::Nothing => Ok(None),
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
-                Reply::Done => Err(RemoteError::Garbage("mg is not answered by a value")),
+                MemcachedReply::Value(value) => Ok(Some(value)),
+                MemcachedReply::Nothing => Ok(None),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
+                MemcachedReply::Done => Err(RemoteError::Garbage("mg is not answered by a value")),
             }
         })
     }
@@ -87,8 +87,8 @@ impl Speaks for Memcached {
                     .chain(Bytes::from_static(b"\r\n"))
             };
             match exchange(pool, command, 0, 0, None).await? {
-                Reply::Done => Ok(()),
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                MemcachedReply::Done => Ok(()),
+                MemcachedReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("ms is not answered by HD")),
             }
         })

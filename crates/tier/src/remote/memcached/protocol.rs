@@ -7,7 +7,7 @@ use crate::remote::wire::Frame;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::remote) enum Reply {
+pub(in crate::remote) enum MemcachedReply {
     /// `VA 3`, and the value.
     Value(Bytes),
     /// `EN`: it has none.
@@ -49,7 +49,7 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
 }
 
 /// Understands a whole reply, as [`measure`] found it. The value is not copied.
-pub(super) fn reply(frame: &Bytes) -> Result<Reply, RemoteError> {
+pub(super) fn reply(frame: &Bytes) -> Result<MemcachedReply, RemoteError> {
     let cut = RemoteError::Garbage("a reply that ends too early");
     let end = frame
         .windows(2)
@@ -59,14 +59,14 @@ pub(super) fn reply(frame: &Bytes) -> Result<Reply, RemoteError> {
     if let Some(len) = value_len(line)? {
         let from = end.saturating_add(2);
         let value = frame.get(from..from.saturating_add(len)).ok_or(cut)?;
-        return Ok(Reply::Value(frame.slice_ref(value)));
+        return Ok(MemcachedReply::Value(frame.slice_ref(value)));
     }
     let code = line.split(|byte| *byte == b' ').next().unwrap_or_default();
     Ok(match code {
-        b"EN" => Reply::Nothing,
-        b"HD" | b"MN" => Reply::Done,
+        b"EN" => MemcachedReply::Nothing,
+        b"HD" | b"MN" => MemcachedReply::Done,
         _ if code.is_ascii() && !code.is_empty() => {
-            Reply::Error(String::from_utf8_lossy(line).into_owned())
+            MemcachedReply::Error(String::from_utf8_lossy(line).into_owned())
         }
         _ => return Err(RemoteError::Garbage("no reply starts like this")),
     })
@@ -91,21 +91,21 @@ mod tests {
 
     use super::*;
 
-    fn whole(bytes: &'static [u8]) -> Result<Reply, RemoteError> {
+    fn whole(bytes: &'static [u8]) -> Result<MemcachedReply, RemoteError> {
         assert_eq!(measure(bytes, 100)?, Frame::Whole(bytes.len()));
         reply(&Bytes::from_static(bytes))
     }
 
     #[test]
     fn replies_are_understood() {
-        let value = Reply::Value(Bytes::from_static(b"a\r\nb"));
+        let value = MemcachedReply::Value(Bytes::from_static(b"a\r\nb"));
         assert_eq!(whole(b"VA 4\r\na\r\nb\r\n"), Ok(value.clone()));
         assert_eq!(whole(b"VA 4 f0 t-1\r\na\r\nb\r\n"), Ok(value));
-        assert_eq!(whole(b"EN\r\n"), Ok(Reply::Nothing));
-        assert_eq!(whole(b"HD\r\n"), Ok(Reply::Done));
+        assert_eq!(whole(b"EN\r\n"), Ok(MemcachedReply::Nothing));
+        assert_eq!(whole(b"HD\r\n"), Ok(MemcachedReply::Done));
         let full = "SERVER_ERROR out of memory storing object";
         let said = whole(b"SERVER_ERROR out of memory storing object\r\n");
-        assert_eq!(said, Ok(Reply::Error(full.to_owned())));
+        assert_eq!(said, Ok(MemcachedReply::Error(full.to_owned())));
     }
 
     #[test]

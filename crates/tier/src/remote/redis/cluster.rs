@@ -9,9 +9,9 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::protocol::{self, Before, Redis, code_of, name_of};
-use super::resp::Reply;
+use super::resp::RespReply;
 use super::slot;
-use super::topology::{self, Redirect, Topology};
+use super::topology::{self, Redirect, SlotMap};
 use crate::block::Block;
 use crate::policy::Started;
 use crate::remote::wire::{self, Dialer, Nodes};
@@ -47,14 +47,14 @@ const MOVES: [&str; 4] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"];
 
 /// An engine that is a Redis Cluster.
 pub(crate) struct RedisCluster {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterShared>,
 }
 
-struct Shared {
+struct ClusterShared {
     settings: EngineSettings,
-    dialer: wire::Shared<Redis>,
+    dialer: wire::SharedDialer<Redis>,
     nodes: Nodes<Redis>,
-    topology: RwLock<Arc<Topology>>,
+    topology: RwLock<Arc<SlotMap>>,
     /// Whether a look is under way.
     looking: AtomicBool,
     warnings: Mutex<Vec<String>>,
@@ -66,7 +66,7 @@ impl RedisCluster {
     pub(crate) async fn open(settings: &EngineSettings, cache: &Settings) -> Result<Self, Error> {
         let redis = Redis::new(settings, true);
         let dialer = Arc::new(Dialer::new(redis, settings, cache)?);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClusterShared {
             settings: settings.clone(),
             nodes: Nodes::new(Arc::clone(&dialer)),
             dialer,
@@ -82,7 +82,7 @@ impl RedisCluster {
     }
 }
 
-async fn keep_looking(shared: Weak<Shared>) {
+async fn keep_looking(shared: Weak<ClusterShared>) {
     let mut pauses = LOOKS_EVERY.into_iter();
     let mut pause = Duration::ZERO;
     loop {
@@ -95,7 +95,7 @@ async fn keep_looking(shared: Weak<Shared>) {
     }
 }
 
-impl Shared {
+impl ClusterShared {
     /// Looks until some node tells, or the time is up.
     async fn first_look(&self) -> Result<(), Error> {
         let end = Instant::now() + OPENING;
@@ -130,7 +130,7 @@ impl Shared {
     /// Asks one node after the other who has what, until one knows of every slot. A node that was
     /// taken out of the cluster goes on answering, and knows of none; so the best answer counts.
     async fn look(&self) -> Result<(), RemoteError> {
-        let mut best: Option<Topology> = None;
+        let mut best: Option<SlotMap> = None;
         let mut failed = None;
         for address in self.askable() {
             let topology = match timeout(TELLS_WITHIN, self.ask_slots(&address)).await {
@@ -186,13 +186,11 @@ impl Shared {
     }
 
     /// Asks on a connection of its own: the others are for blocks.
-    async fn ask_slots(&self, address: &Address) -> Result<Topology, RemoteError> {
+    async fn ask_slots(&self, address: &Address) -> Result<SlotMap, RemoteError> {
         let mut connection = self.dialer.dial(address).await?;
         let reply = protocol::ask(&mut connection, &[b"CLUSTER", b"SLOTS"]).await?;
-        let stretches = topology::stretches(reply, address)?;
-        Ok(Topology::new(&stretches, |address| {
-            self.nodes.number(address)
-        }))
+        let ranges = topology::ranges(reply, address)?;
+        Ok(SlotMap::new(&ranges, |address| self.nodes.number(address)))
     }
 
     /// Looks in the background, unless that is being done.
@@ -209,7 +207,7 @@ impl Shared {
         });
     }
 
-    fn topology(&self) -> Arc<Topology> {
+    fn topology(&self) -> Arc<SlotMap> {
         Arc::clone(&self.topology.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -278,9 +276,9 @@ impl Shared {
         ] {
             let question: [&[u8]; 3] = [b"CONFIG", b"GET", name.as_bytes()];
             match protocol::ask(&mut connection, &question).await? {
-                Reply::Error(why) => return Ok(Err(why)),
-                Reply::List(members) => match members.get(1) {
-                    Some(Reply::Value(Some(value))) => {
+                RespReply::Error(why) => return Ok(Err(why)),
+                RespReply::List(members) => match members.get(1) {
+                    Some(RespReply::Value(Some(value))) => {
                         values.push(String::from_utf8_lossy(value).into_owned());
                     }
                     _ => values.push("?".to_owned()),
@@ -300,16 +298,16 @@ impl Shared {
         self: &Arc<Self>,
         node: NodeId,
         command: impl Fn(Arc<Pool>, Before) -> F,
-    ) -> Result<Reply, RemoteError>
+    ) -> Result<RespReply, RemoteError>
     where
-        F: Future<Output = Result<Reply, RemoteError>>,
+        F: Future<Output = Result<RespReply, RemoteError>>,
     {
         let unknown = || RemoteError::Connect("no such node".to_owned());
         let mut pool = self.nodes.pool(node).ok_or_else(unknown)?;
         let mut before = Before::Nothing;
         for _ in 0..=REDIRECTIONS {
             let why = match command(Arc::clone(&pool), before).await? {
-                Reply::Error(why) => why,
+                RespReply::Error(why) => why,
                 reply => return Ok(reply),
             };
             let to = match topology::redirect(&why, &pool.address) {
@@ -359,7 +357,7 @@ impl RemoteEngine for RedisCluster {
     }
 
     fn route(&self, key: &BlockKey, into: &mut Vec<NodeId>) {
-        let slot = slot::of(&name_of(key));
+        let slot = slot::of_key(&name_of(key));
         into.extend_from_slice(self.shared.topology().nodes(slot));
         if into.is_empty() {
             self.shared.look_soon();
@@ -385,7 +383,7 @@ impl RemoteEngine for RedisCluster {
                 protocol::get(&pool, name, before, expected, started).await
             };
             match self.shared.follow(node, get).await? {
-                Reply::Value(value) => Ok(value),
+                RespReply::Value(value) => Ok(value),
                 _ => Err(RemoteError::Garbage("GET is not answered by a value")),
             }
         })
@@ -404,7 +402,7 @@ impl RemoteEngine for RedisCluster {
                 protocol::set(&pool, name, before, block).await
             };
             match self.shared.follow(node, set).await? {
-                Reply::Status(_) => Ok(()),
+                RespReply::Status(_) => Ok(()),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
             }
         })

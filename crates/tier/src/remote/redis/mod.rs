@@ -14,19 +14,5 @@ mod slot;
 mod topology;
 
 pub(super) use cluster::RedisCluster;
+pub(crate) use resp::fuzz;
 pub(super) use single::SingleRedis;
-
-/// See [`crate::fuzzing`].
-pub(super) fn fuzz(data: &bytes::Bytes) -> bool {
-    use super::wire::Frame;
-    /// The length of a block of 16 MiB.
-    const LONGEST: usize = 16 << 20;
-    let mut rest = data.clone();
-    while !rest.is_empty() {
-        match resp::measure(&rest, LONGEST) {
-            Ok(Frame::Whole(length)) if resp::whole(&rest.split_to(length)).is_ok() => {}
-            _ => return false,
-        }
-    }
-    true
-}

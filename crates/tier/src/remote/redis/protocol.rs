@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use futures_util::future::BoxFuture;
 
-use super::resp::{self, Reply};
+use super::resp::{self, RespReply};
 use crate::BlockKey;
 use crate::block::Block;
 use crate::policy::Started;
@@ -38,13 +38,13 @@ impl Redis {
 }
 
 impl Protocol for Redis {
-    type Reply = Reply;
+    type Reply = RespReply;
 
     fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError> {
         resp::measure(buffer, longest)
     }
 
-    fn reply(frame: Bytes) -> Result<Reply, RemoteError> {
+    fn reply(frame: Bytes) -> Result<RespReply, RemoteError> {
         resp::whole(&frame)
     }
 
@@ -71,14 +71,14 @@ impl Protocol for Redis {
             resp::command(&mut bytes, &[first], None);
             connection.send(Bytes::from(bytes)).await?;
             if self.credentials.is_some()
-                && let Reply::Error(why) = connection.reply(None).await?
+                && let RespReply::Error(why) = connection.reply(None).await?
             {
                 // The code alone: some servers repeat what they were sent.
                 let code = code_of(&why);
                 return Err(RemoteError::Refused(format!("{code} to user and password")));
             }
             match connection.reply(None).await? {
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                RespReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Ok(()),
             }
         })
@@ -116,7 +116,7 @@ pub(super) fn name_of(key: &BlockKey) -> Vec<u8> {
 pub(super) async fn ask(
     connection: &mut Connection<Redis>,
     arguments: &[&[u8]],
-) -> Result<Reply, RemoteError> {
+) -> Result<RespReply, RemoteError> {
     let mut bytes = Vec::with_capacity(64);
     resp::command(&mut bytes, arguments, None);
     connection.send(Bytes::from(bytes)).await?;
@@ -130,7 +130,7 @@ pub(super) async fn get(
     before: Before,
     expected: usize,
     started: &Started,
-) -> Result<Reply, RemoteError> {
+) -> Result<RespReply, RemoteError> {
     let mut bytes = Vec::with_capacity(96);
     let replies = asking(&mut bytes, before);
     resp::command(&mut bytes, &[b"GET", name], None);
@@ -144,7 +144,7 @@ pub(super) async fn set(
     name: &[u8],
     before: Before,
     block: &Block,
-) -> Result<Reply, RemoteError> {
+) -> Result<RespReply, RemoteError> {
     let mut head = Vec::with_capacity(128);
     let replies = asking(&mut head, before);
     resp::command(&mut head, &[b"SET", name], Some(block.sealed_len()));

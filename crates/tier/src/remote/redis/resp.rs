@@ -7,7 +7,7 @@ use crate::remote::wire::Frame;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::remote) enum Reply {
+pub(in crate::remote) enum RespReply {
     /// `+OK`
     Status(Bytes),
     /// `-MOVED 1 a:1`
@@ -17,7 +17,7 @@ pub(in crate::remote) enum Reply {
     /// `$3`, and `$-1`, which is nothing.
     Value(Option<Bytes>),
     /// `*2`
-    List(Vec<Reply>),
+    List(Vec<RespReply>),
 }
 
 /// How deep lists are in lists, at most; `CLUSTER SLOTS` needs four.
@@ -72,12 +72,12 @@ pub(super) fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteErro
 }
 
 /// Understands a whole reply, as [`measure`] found it. Values are not copied.
-pub(super) fn whole(frame: &Bytes) -> Result<Reply, RemoteError> {
+pub(super) fn whole(frame: &Bytes) -> Result<RespReply, RemoteError> {
     let mut at = 0;
     reply(frame, &mut at, 0)
 }
 
-fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<Reply, RemoteError> {
+fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<RespReply, RemoteError> {
     if depth > DEEPEST {
         return Err(RemoteError::Garbage("lists within lists within lists"));
     }
@@ -89,10 +89,10 @@ fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<Reply, RemoteErr
         return Err(RemoteError::Garbage("an empty line"));
     };
     Ok(match kind {
-        b'+' => Reply::Status(frame.slice_ref(text)),
-        b'-' => Reply::Error(String::from_utf8_lossy(text).into_owned()),
-        b':' => Reply::Number(number(text)?),
-        b'$' => Reply::Value(match size(text, usize::MAX - 2, "a value too long")? {
+        b'+' => RespReply::Status(frame.slice_ref(text)),
+        b'-' => RespReply::Error(String::from_utf8_lossy(text).into_owned()),
+        b':' => RespReply::Number(number(text)?),
+        b'$' => RespReply::Value(match size(text, usize::MAX - 2, "a value too long")? {
             None => None,
             Some(len) => {
                 let end = at.saturating_add(len);
@@ -109,7 +109,7 @@ fn reply(frame: &Bytes, at: &mut usize, depth: usize) -> Result<Reply, RemoteErr
             for _ in 0..len {
                 members.push(reply(frame, at, depth + 1)?);
             }
-            Reply::List(members)
+            RespReply::List(members)
         }
         _ => return Err(RemoteError::Garbage("no reply starts like this")),
     })
@@ -159,6 +159,20 @@ pub(super) fn command(into: &mut Vec<u8>, arguments: &[&[u8]], last: Option<usiz
     }
 }
 
+/// See [`crate::fuzzing`].
+pub(crate) fn fuzz(data: &Bytes) -> bool {
+    /// The length of a block of 16 MiB.
+    const LONGEST: usize = 16 << 20;
+    let mut rest = data.clone();
+    while !rest.is_empty() {
+        match measure(&rest, LONGEST) {
+            Ok(Frame::Whole(length)) if whole(&rest.split_to(length)).is_ok() => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -167,7 +181,7 @@ mod tests {
 
     const LONGEST: usize = 1 << 20;
 
-    fn understood(bytes: &[u8]) -> Result<Reply, RemoteError> {
+    fn understood(bytes: &[u8]) -> Result<RespReply, RemoteError> {
         match measure(bytes, LONGEST)? {
             Frame::Whole(len) => {
                 assert_eq!(len, bytes.len(), "nothing is left over");
@@ -179,21 +193,25 @@ mod tests {
 
     #[test]
     fn replies_are_understood() {
-        let value = |text: &'static str| Reply::Value(Some(Bytes::from_static(text.as_bytes())));
+        let value =
+            |text: &'static str| RespReply::Value(Some(Bytes::from_static(text.as_bytes())));
         for (bytes, expected) in [
             (
                 b"+OK\r\n".as_slice(),
-                Reply::Status(Bytes::from_static(b"OK")),
+                RespReply::Status(Bytes::from_static(b"OK")),
             ),
-            (b"-ERR no\r\n", Reply::Error("ERR no".to_owned())),
-            (b":-7\r\n", Reply::Number(-7)),
-            (b"$-1\r\n", Reply::Value(None)),
+            (b"-ERR no\r\n", RespReply::Error("ERR no".to_owned())),
+            (b":-7\r\n", RespReply::Number(-7)),
+            (b"$-1\r\n", RespReply::Value(None)),
             (b"$0\r\n\r\n", value("")),
             (b"$4\r\na\r\nb\r\n", value("a\r\nb")),
-            (b"*-1\r\n", Reply::List(Vec::new())),
+            (b"*-1\r\n", RespReply::List(Vec::new())),
             (
                 b"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n",
-                Reply::List(vec![Reply::Number(1), Reply::List(vec![value("x")])]),
+                RespReply::List(vec![
+                    RespReply::Number(1),
+                    RespReply::List(vec![value("x")]),
+                ]),
             ),
         ] {
             assert_eq!(understood(bytes), Ok(expected), "{}", bytes.escape_ascii());
@@ -236,8 +254,8 @@ mod tests {
                 other => prop_assert!(false, "{other:?}"),
             }
             let expected = [Bytes::from_static(b"x"), Bytes::from(value)];
-            let expected = expected.into_iter().map(|value| Reply::Value(Some(value))).collect();
-            prop_assert_eq!(understood(&bytes), Ok(Reply::List(expected)));
+            let expected = expected.into_iter().map(|value| RespReply::Value(Some(value))).collect();
+            prop_assert_eq!(understood(&bytes), Ok(RespReply::List(expected)));
         }
 
         #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use super::protocol::{self, Before, Redis, hopeless, name_of};
-use super::resp::Reply;
+use super::resp::RespReply;
 use crate::BlockKey;
 use crate::block::Block;
 use crate::policy::Started;
@@ -34,8 +34,8 @@ impl Speaks for SingleRedis {
         Box::pin(async move {
             let name = name_of(key);
             match protocol::get(pool, &name, Before::Nothing, expected, started).await? {
-                Reply::Value(value) => Ok(value),
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                RespReply::Value(value) => Ok(value),
+                RespReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("GET is not answered by a value")),
             }
         })
@@ -49,8 +49,8 @@ impl Speaks for SingleRedis {
         Box::pin(async move {
             let name = name_of(key);
             match protocol::set(pool, &name, Before::Nothing, block).await? {
-                Reply::Status(_) => Ok(()),
-                Reply::Error(why) => Err(RemoteError::Refused(why)),
+                RespReply::Status(_) => Ok(()),
+                RespReply::Error(why) => Err(RemoteError::Refused(why)),
                 _ => Err(RemoteError::Garbage("SET is not answered by OK")),
             }
         })

@@ -6,7 +6,7 @@ pub(super) const SLOTS: u16 = 16_384;
 /// Returns the slot of a key without braces.
 ///
 /// The specification of Redis Cluster has it: CRC-16/XMODEM, modulo 16,384.
-pub(super) fn of(key: &[u8]) -> u16 {
+pub(super) fn of_key(key: &[u8]) -> u16 {
     let mut crc: u16 = 0;
     for byte in key {
         let at = usize::from((crc >> 8) as u8 ^ byte);
@@ -43,8 +43,8 @@ mod tests {
     #[test]
     fn slots_are_those_of_the_specification() {
         // The check value of CRC-16/XMODEM, which the specification gives too.
-        assert_eq!(of(b"123456789"), 0x31C3 % SLOTS);
+        assert_eq!(of_key(b"123456789"), 0x31C3 % SLOTS);
         // As `redis-cli cluster keyslot foo` says.
-        assert_eq!(of(b"foo"), 12_182);
+        assert_eq!(of_key(b"foo"), 12_182);
     }
 }

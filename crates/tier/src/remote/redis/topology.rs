@@ -1,36 +1,36 @@
-//! [`Topology`]: which node has which slot, as `CLUSTER SLOTS` tells it.
+//! [`SlotMap`]: which node has which slot, as `CLUSTER SLOTS` tells it.
 
-use super::resp::Reply;
+use super::resp::RespReply;
 use super::slot::SLOTS;
 use crate::remote::{Address, NodeId, RemoteError};
 
 /// Which node has which slot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Topology {
+pub(super) struct SlotMap {
     /// The master first, then its replicas.
     shards: Vec<Vec<NodeId>>,
     /// For each slot the number of its shard.
     of_slot: Vec<Option<u16>>,
 }
 
-/// One stretch of slots, and where it is.
+/// One range of slots, and where it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct SlotRange {
     first: u16,
     last: u16,
     /// The master first, then its replicas.
     nodes: Vec<Address>,
 }
 
-impl Topology {
-    /// Makes it of stretches; `number` gives each address its number.
-    pub(super) fn new(stretches: &[Stretch], mut number: impl FnMut(&Address) -> NodeId) -> Self {
+impl SlotMap {
+    /// Makes it of ranges; `number` gives each address its number.
+    pub(super) fn new(ranges: &[SlotRange], mut number: impl FnMut(&Address) -> NodeId) -> Self {
         let mut topology = Self {
             shards: Vec::new(),
             of_slot: vec![None; usize::from(SLOTS)],
         };
-        for stretch in stretches {
-            let nodes: Vec<NodeId> = stretch.nodes.iter().map(&mut number).collect();
+        for range in ranges {
+            let nodes: Vec<NodeId> = range.nodes.iter().map(&mut number).collect();
             let known = topology.shards.iter().position(|shard| *shard == nodes);
             let shard = known.unwrap_or_else(|| {
                 topology.shards.push(nodes);
@@ -38,7 +38,7 @@ impl Topology {
             });
             // There are not more shards than slots.
             let shard = u16::try_from(shard).ok();
-            for slot in stretch.first..=stretch.last {
+            for slot in range.first..=range.last {
                 if let Some(of_slot) = topology.of_slot.get_mut(usize::from(slot)) {
                     *of_slot = shard;
                 }
@@ -65,46 +65,48 @@ impl Topology {
 }
 
 /// Understands the reply to `CLUSTER SLOTS`. `asked` is who gave it: an empty host is its own.
-pub(super) fn stretches(reply: Reply, asked: &Address) -> Result<Vec<Stretch>, RemoteError> {
+pub(super) fn ranges(reply: RespReply, asked: &Address) -> Result<Vec<SlotRange>, RemoteError> {
     let garbage = || RemoteError::Garbage("CLUSTER SLOTS of a form that is not known");
     match reply {
-        Reply::List(stretches) => stretches
+        RespReply::List(ranges) => ranges
             .into_iter()
-            .map(|stretch| one(stretch, asked).ok_or_else(garbage))
+            .map(|range| one(range, asked).ok_or_else(garbage))
             .collect(),
-        Reply::Error(why) => Err(RemoteError::Refused(why)),
+        RespReply::Error(why) => Err(RemoteError::Refused(why)),
         _ => Err(garbage()),
     }
 }
 
-fn one(stretch: Reply, asked: &Address) -> Option<Stretch> {
-    let Reply::List(members) = stretch else {
+fn one(range: RespReply, asked: &Address) -> Option<SlotRange> {
+    let RespReply::List(members) = range else {
         return None;
     };
     let mut members = members.into_iter();
     let mut slot = || match members.next()? {
-        Reply::Number(number) => u16::try_from(number).ok().filter(|slot| *slot < SLOTS),
+        RespReply::Number(number) => u16::try_from(number).ok().filter(|slot| *slot < SLOTS),
         _ => None,
     };
     let (first, last) = (slot()?, slot()?);
     let nodes = members
         .map(|node| address(node, asked))
         .collect::<Option<Vec<_>>>()?;
-    (first <= last && !nodes.is_empty()).then_some(Stretch { first, last, nodes })
+    (first <= last && !nodes.is_empty()).then_some(SlotRange { first, last, nodes })
 }
 
-fn address(node: Reply, asked: &Address) -> Option<Address> {
-    let Reply::List(members) = node else {
+fn address(node: RespReply, asked: &Address) -> Option<Address> {
+    let RespReply::List(members) = node else {
         return None;
     };
     let host = match members.first()? {
-        Reply::Value(None) => asked.host.clone(),
-        Reply::Value(Some(host)) if host.is_empty() || host.as_ref() == b"?" => asked.host.clone(),
-        Reply::Value(Some(host)) => String::from_utf8(host.to_vec()).ok()?,
+        RespReply::Value(None) => asked.host.clone(),
+        RespReply::Value(Some(host)) if host.is_empty() || host.as_ref() == b"?" => {
+            asked.host.clone()
+        }
+        RespReply::Value(Some(host)) => String::from_utf8(host.to_vec()).ok()?,
         _ => return None,
     };
     let port = match members.get(1)? {
-        Reply::Number(port) => u16::try_from(*port).ok().filter(|port| *port != 0)?,
+        RespReply::Number(port) => u16::try_from(*port).ok().filter(|port| *port != 0)?,
         _ => return None,
     };
     Some(Address { host, port })
@@ -152,27 +154,27 @@ mod tests {
         }
     }
 
-    fn node(host: Option<&'static str>, port: i64) -> Reply {
+    fn node(host: Option<&'static str>, port: i64) -> RespReply {
         let host = host.map(|host| Bytes::from_static(host.as_bytes()));
-        Reply::List(vec![Reply::Value(host), Reply::Number(port)])
+        RespReply::List(vec![RespReply::Value(host), RespReply::Number(port)])
     }
 
-    fn numbers(first: i64, last: i64, nodes: Vec<Reply>) -> Reply {
-        let mut members = vec![Reply::Number(first), Reply::Number(last)];
+    fn numbers(first: i64, last: i64, nodes: Vec<RespReply>) -> RespReply {
+        let mut members = vec![RespReply::Number(first), RespReply::Number(last)];
         members.extend(nodes);
-        Reply::List(members)
+        RespReply::List(members)
     }
 
     #[test]
     fn slots_go_to_their_master_and_its_replicas() {
-        let reply = Reply::List(vec![
+        let reply = RespReply::List(vec![
             numbers(0, 99, vec![node(Some("a"), 1), node(Some("b"), 2)]),
             numbers(100, 16_382, vec![node(None, 3)]),
             numbers(200, 210, vec![node(Some("a"), 1), node(Some("b"), 2)]),
         ]);
-        let stretches = stretches(reply, &at("asked", 9)).expect("it is well-formed");
+        let ranges = ranges(reply, &at("asked", 9)).expect("it is well-formed");
         let mut known: Vec<Address> = Vec::new();
-        let topology = Topology::new(&stretches, |address| {
+        let topology = SlotMap::new(&ranges, |address| {
             let number = known.iter().position(|known| known == address);
             let number = number.unwrap_or_else(|| {
                 known.push(address.clone());
@@ -191,15 +193,15 @@ mod tests {
     #[test]
     fn a_reply_of_another_form_is_refused() {
         for reply in [
-            Reply::Number(1),
-            Reply::List(vec![Reply::Number(1)]),
-            Reply::List(vec![numbers(0, 1, vec![])]),
-            Reply::List(vec![numbers(0, 16_384, vec![node(Some("a"), 1)])]),
-            Reply::List(vec![numbers(5, 4, vec![node(Some("a"), 1)])]),
-            Reply::List(vec![numbers(0, 1, vec![node(Some("a"), 0)])]),
-            Reply::List(vec![numbers(0, 1, vec![node(Some("a"), 70_000)])]),
+            RespReply::Number(1),
+            RespReply::List(vec![RespReply::Number(1)]),
+            RespReply::List(vec![numbers(0, 1, vec![])]),
+            RespReply::List(vec![numbers(0, 16_384, vec![node(Some("a"), 1)])]),
+            RespReply::List(vec![numbers(5, 4, vec![node(Some("a"), 1)])]),
+            RespReply::List(vec![numbers(0, 1, vec![node(Some("a"), 0)])]),
+            RespReply::List(vec![numbers(0, 1, vec![node(Some("a"), 70_000)])]),
         ] {
-            assert!(stretches(reply.clone(), &at("a", 1)).is_err(), "{reply:?}");
+            assert!(ranges(reply.clone(), &at("a", 1)).is_err(), "{reply:?}");
         }
     }
 

@@ -6,17 +6,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::buffers::{Buffers, LEAST_READ};
+use super::frame::Frame;
 use super::tls::Tls;
-use super::{Frame, Protocol};
 use crate::block::HEADER;
 use crate::policy::Started;
 use crate::remote::{Address, EngineSettings, RemoteError};
 use crate::{Error, Settings};
+
+/// What a connection has to know of a protocol.
+pub(in crate::remote) trait Protocol: Send + Sync + 'static {
+    /// A reply, understood.
+    type Reply: Send;
+
+    /// Measures the reply at the front of a buffer; no value of it may be longer than `longest`.
+    fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError>;
+
+    /// Understands a whole reply. Values are not copied.
+    fn reply(frame: Bytes) -> Result<Self::Reply, RemoteError>;
+
+    /// Says who asks, on a new connection, and waits for an answer. At least one command: a node
+    /// whose process hangs still accepts connections, as its kernel does that.
+    fn greet<'a>(
+        &'a self,
+        connection: &'a mut Connection<Self>,
+    ) -> BoxFuture<'a, Result<(), RemoteError>>
+    where
+        Self: Sized;
+}
 
 /// What a connection is over.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -37,7 +59,7 @@ pub(in crate::remote) struct Dialer<P> {
 }
 
 /// The one dialer of an engine.
-pub(in crate::remote) type Shared<P> = Arc<Dialer<P>>;
+pub(in crate::remote) type SharedDialer<P> = Arc<Dialer<P>>;
 
 /// One conversation with a node.
 pub(in crate::remote) struct Connection<P> {

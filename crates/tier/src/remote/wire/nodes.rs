@@ -5,8 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Buf;
 
-use super::Protocol;
-use super::connection::Shared;
+use super::connection::{Protocol, SharedDialer};
 use super::pool::Pool;
 use crate::block::HEADER;
 use crate::policy::Started;
@@ -14,20 +13,20 @@ use crate::remote::{Address, NodeId, RemoteError};
 
 /// The nodes that were ever heard of.
 pub(in crate::remote) struct Nodes<P: Protocol> {
-    dialer: Shared<P>,
-    known: RwLock<Known<P>>,
+    dialer: SharedDialer<P>,
+    known: RwLock<KnownNodes<P>>,
 }
 
-struct Known<P: Protocol> {
+struct KnownNodes<P: Protocol> {
     pools: Vec<Arc<Pool<P>>>,
     numbers: HashMap<Address, NodeId>,
 }
 
 impl<P: Protocol> Nodes<P> {
-    pub(in crate::remote) fn new(dialer: Shared<P>) -> Self {
+    pub(in crate::remote) fn new(dialer: SharedDialer<P>) -> Self {
         Self {
             dialer,
-            known: RwLock::new(Known {
+            known: RwLock::new(KnownNodes {
                 pools: Vec::new(),
                 numbers: HashMap::new(),
             }),
@@ -62,7 +61,7 @@ impl<P: Protocol> Nodes<P> {
         self.read().pools.get(at).cloned()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Known<P>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, KnownNodes<P>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

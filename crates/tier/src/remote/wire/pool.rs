@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
 
-use super::Protocol;
-use super::connection::{Connection, Shared};
+use super::connection::{Connection, Protocol, SharedDialer};
 use crate::remote::{Address, RemoteError};
 
 /// How many connections are kept that nobody uses: 120 processes of one node leave it most of the
@@ -20,7 +19,7 @@ const MOST_IDLE: usize = 32;
 /// The connections to one node.
 pub(in crate::remote) struct Pool<P: Protocol> {
     pub(in crate::remote) address: Address,
-    dialer: Shared<P>,
+    dialer: SharedDialer<P>,
     /// Those that nobody uses. The one used last is taken first.
     idle: Mutex<Vec<Connection<P>>>,
     /// One permit for each of them.
@@ -43,7 +42,7 @@ pub(super) struct Lease<P: Protocol> {
 }
 
 impl<P: Protocol> Pool<P> {
-    pub(super) fn new(address: Address, dialer: Shared<P>) -> Self {
+    pub(super) fn new(address: Address, dialer: SharedDialer<P>) -> Self {
         Self {
             address,
             dialer,

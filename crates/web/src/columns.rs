@@ -8,9 +8,9 @@ use cachewise_model::{
 
 /// A table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Table {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
+pub(crate) struct Table {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
     part: Part,
     /// By what rows are sorted that do all the same, or of which nobody knows what they do.
     last: Option<&'static str>,
@@ -19,7 +19,7 @@ pub(super) struct Table {
     is_counted: bool,
 }
 
-pub(super) static PROCESSES: Table = Table {
+pub(crate) static PROCESSES: Table = Table {
     id: "processes",
     title: "Processes",
     part: Part::Process,
@@ -28,7 +28,7 @@ pub(super) static PROCESSES: Table = Table {
     is_counted: true,
 };
 
-pub(super) static CGROUPS: Table = Table {
+pub(crate) static CGROUPS: Table = Table {
     id: "cgroups",
     title: "Control groups",
     part: Part::Cgroup,
@@ -37,7 +37,7 @@ pub(super) static CGROUPS: Table = Table {
     is_counted: false,
 };
 
-pub(super) static FILES: Table = Table {
+pub(crate) static FILES: Table = Table {
     id: "files",
     title: "Files",
     part: Part::File,
@@ -46,7 +46,7 @@ pub(super) static FILES: Table = Table {
     is_counted: true,
 };
 
-pub(super) static DEVICES: Table = Table {
+pub(crate) static DEVICES: Table = Table {
     id: "devices",
     title: "Devices",
     part: Part::Device,
@@ -55,11 +55,11 @@ pub(super) static DEVICES: Table = Table {
     is_counted: false,
 };
 
-pub(super) static TABLES: [&Table; 4] = [&PROCESSES, &CGROUPS, &FILES, &DEVICES];
+pub(crate) static TABLES: [&Table; 4] = [&PROCESSES, &CGROUPS, &FILES, &DEVICES];
 
 impl Table {
     /// Its rows in a stretch; why nobody knows which there are, if so.
-    pub(super) fn of(&self, stretch: &Stretch) -> Result<Vec<Row>, Missing> {
+    pub(crate) fn rows_of(&self, stretch: &Stretch) -> Result<Vec<Row>, Missing> {
         match stretch.parts_missing().filter(|_| self.is_counted) {
             Some(missing) => Err(missing),
             None => Ok((self.rows)(stretch)),
@@ -67,7 +67,7 @@ impl Table {
     }
 
     /// Its columns: who or what it is stands first.
-    pub(super) fn fields(&self) -> Vec<&'static Field> {
+    pub(crate) fn fields(&self) -> Vec<&'static Field> {
         let shown = self.part.columns(Place::Page).into_iter();
         let mut fields: Vec<&Field> = shown.map(|shown| shown.field).collect();
         let is_name = |field: &&Field| matches!(field.unit, Unit::Id | Unit::Text);
@@ -79,7 +79,7 @@ impl Table {
     }
 
     /// What people call a column here.
-    pub(super) fn header(&self, field: &Field) -> &'static str {
+    pub(crate) fn header(&self, field: &Field) -> &'static str {
         match (field.id, self.part) {
             ("path", Part::Device) => "Device",
             (id, _) => HEADERS
@@ -90,7 +90,7 @@ impl Table {
     }
 
     /// What its rows are sorted by, unless something else is asked for first.
-    pub(super) fn order(&self) -> Vec<&'static Field> {
+    pub(crate) fn order(&self) -> Vec<&'static Field> {
         let ids = ORDER.into_iter().chain(self.last);
         ids.filter_map(field).collect()
     }
@@ -126,7 +126,7 @@ const HEADERS: [(&str, &str); 24] = [
 
 /// The rows with the greatest values of the first field first, at most so many; of two that are alike the next
 /// field decides, and what is not known comes last.
-pub(super) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usize) -> Vec<Row> {
+pub(crate) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usize) -> Vec<Row> {
     let keys = |row: &Row| by.iter().map(|by| number(&by.of(row))).collect();
     let mut keyed: Vec<(Vec<Option<f64>>, Row)> = rows.map(|row| (keys(&row), row)).collect();
     keyed.sort_by(|(a, _), (b, _)| {
@@ -142,7 +142,7 @@ pub(super) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usi
 }
 
 /// A value as a number, to sort and to divide by.
-pub(super) fn number(value: &Value) -> Option<f64> {
+pub(crate) fn number(value: &Value) -> Option<f64> {
     Some(match value.as_ref().known()? {
         Datum::Count(number) | Datum::Id(number) => *number as f64,
         Datum::Pages(pages) => pages.0 as f64,

@@ -1,0 +1,120 @@
+//! Samples as differences to the ones before: [`Encoder`], [`Decoder`].
+
+use cachewise_model::Stretch;
+use cachewise_units::PageSize;
+
+use crate::cells::{RowIn, RowOut};
+use crate::columns::{RowKind, TableLayout};
+use crate::error::ErrorKind;
+use crate::names::{NamesIn, NamesOut};
+use crate::sample::Sample;
+use crate::session::Session;
+use crate::table::{ENOUGH_CELLS, TableOut, TablesIn};
+use crate::varint::{Input, Malformed};
+
+/// Writes samples as differences.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    names: NamesOut,
+    tables: [TableOut; RowKind::ALL.len()],
+}
+
+impl Encoder {
+    /// Forgets what was written: the next sample needs none before it.
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.tables.iter_mut().for_each(TableOut::clear);
+    }
+
+    /// Whether it has so much in mind that it had better begin anew.
+    pub(crate) fn is_full(&self) -> bool {
+        self.tables.iter().map(TableOut::cells).sum::<usize>() > ENOUGH_CELLS
+    }
+
+    pub(crate) fn put(&mut self, sample: &Sample, out: &mut Vec<u8>) -> Result<(), ErrorKind> {
+        let stretch = &sample.stretch;
+        let time: jiff::Timestamp = (stretch.time.parse())
+            .map_err(|error| ErrorKind::Sample(format!("the sample's time: {error}")))?;
+        let names = &mut self.names;
+        let rows = RowKind::ALL.map(|which| match which {
+            RowKind::Machine => vec![RowOut::new(names).machine(sample, time.as_millisecond())],
+            RowKind::Process => rows(&stretch.processes, |row| RowOut::new(names).process(row)),
+            RowKind::File => rows(&stretch.files, |row| RowOut::new(names).file(row)),
+            RowKind::Cgroup => rows(&stretch.cgroups, |row| RowOut::new(names).cgroup(row)),
+            RowKind::Device => rows(&stretch.devices, |row| RowOut::new(names).device(row)),
+            RowKind::Lost => rows(&stretch.lost, |row| RowOut::new(names).lost(row)),
+        });
+        self.names.tell(out);
+        for ((which, table), rows) in RowKind::ALL.iter().zip(&mut self.tables).zip(&rows) {
+            table.put(rows, which.key(), out);
+        }
+        Ok(())
+    }
+}
+
+fn rows<T, R>(parts: &[T], row: impl FnMut(&T) -> R) -> Vec<R> {
+    parts.iter().map(row).collect()
+}
+
+/// Reads them.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    columns: Vec<TableLayout>,
+    page_size: Option<PageSize>,
+    names: NamesIn,
+    tables: TablesIn,
+}
+
+impl Decoder {
+    /// What a session's tables look like, and what it was measured in.
+    pub(crate) fn begin(&mut self, session: &Session) {
+        self.columns = session.tables();
+        self.page_size = session.page();
+        self.clear();
+    }
+
+    /// Forgets what was read.
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.tables.clear();
+    }
+
+    pub(crate) fn take(&mut self, payload: &[u8]) -> Result<Sample, Malformed> {
+        let mut input = Input(payload);
+        self.names.learn(&mut input)?;
+        let mut sample = None;
+        let names = &self.names;
+        for (place, table) in self.columns.iter().enumerate() {
+            self.tables.take(place, table.width, &mut input, |cells| {
+                let row = RowIn {
+                    table,
+                    names,
+                    cells,
+                    next: 0,
+                };
+                match (table.which, &mut sample) {
+                    (None, _) => {}
+                    (Some(RowKind::Machine), sample) => *sample = Some(row.machine()?),
+                    (Some(_), None) => return Err(Malformed("the machine comes first")),
+                    (Some(which), Some(sample)) => add(&mut sample.stretch, which, row)?,
+                }
+                Ok(())
+            })?;
+        }
+        let mut sample: Sample = sample.ok_or(Malformed("nothing of the machine is in it"))?;
+        sample.stretch.page_size = self.page_size;
+        Ok(sample)
+    }
+}
+
+fn add(stretch: &mut Stretch, which: RowKind, row: RowIn<'_>) -> Result<(), Malformed> {
+    match which {
+        RowKind::Machine => {}
+        RowKind::Process => stretch.processes.push(row.process()?),
+        RowKind::File => stretch.files.push(row.file()?),
+        RowKind::Cgroup => stretch.cgroups.push(row.cgroup()?),
+        RowKind::Device => stretch.devices.push(row.device()?),
+        RowKind::Lost => stretch.lost.push(row.lost()?),
+    }
+    Ok(())
+}

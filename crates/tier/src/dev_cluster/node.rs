@@ -1,0 +1,23 @@
+//! [`DevNode`]: one process of the cluster, and its role.
+
+use std::net::SocketAddrV4;
+
+/// What a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Serves a range of slots, or stands alone.
+    Master,
+    /// Copies the master of this place in [`DevCluster::nodes`].
+    ReplicaOf(usize),
+}
+
+/// One process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DevNode {
+    /// Where it listens.
+    pub address: SocketAddrV4,
+    /// Its process, for those who stop or kill it on purpose.
+    pub pid: u32,
+    /// What it was started as; a failover may have changed that.
+    pub role: Role,
+}

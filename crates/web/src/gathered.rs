@@ -1,0 +1,345 @@
+//! [`Gathered`]: sums since the start, ticks for live views, and a window for findings.
+//!
+//! A scrape takes an interval of its own, so that its counters are the kernel's at that moment. A tick sums
+//! everything since the tick before, whatever the number of scrapes in between.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cachewise_model::{Count, Exactness, Exit, Lost, Report, Row, Stretch, Sum, blind};
+use serde_json::{Value as Json, json};
+use tokio::sync::broadcast;
+
+use crate::events;
+use crate::findings::Findings;
+use crate::metrics::Groups;
+use crate::options::Options;
+use crate::source::{Machine, Watching};
+
+/// Ticks that are kept whole, for tables over a longer time and findings.
+const WINDOW: Duration = Duration::from_secs(60);
+/// What ticks of the window are put together to, but for the newest.
+const PART: Duration = Duration::from_secs(1);
+/// Putting a minute together costs some milliseconds.
+const FINDINGS_LAST: Duration = Duration::from_secs(5);
+/// Rows of a kind that a kept tick has: those that did most.
+const MOST_ROWS: usize = 1000;
+/// Who asks before the first tick gets one that is as short as this.
+const FIRST: Duration = Duration::from_millis(100);
+/// Points of the charts' past.
+const MOST_POINTS: usize = 900;
+
+/// What was gathered.
+pub(crate) struct Gathered {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) options: Arc<Options>,
+    /// Sums since the start, of the machine and of its devices.
+    pub(crate) totals: Option<Stretch>,
+    /// Control groups with metrics of their own.
+    pub(crate) groups: Groups,
+    pending: Option<Stretch>,
+    window: VecDeque<Stretch>,
+    /// As JSON.
+    points: VecDeque<String>,
+    events: broadcast::Sender<Arc<str>>,
+    findings: Findings,
+    begun: Instant,
+    diagnosed: Option<Instant>,
+    /// Why the last stretch could not be had.
+    pub(crate) failed: Option<String>,
+}
+
+impl Gathered {
+    pub(crate) fn new(
+        machine: Arc<Machine>,
+        options: Arc<Options>,
+        events: broadcast::Sender<Arc<str>>,
+    ) -> Gathered {
+        Gathered {
+            machine,
+            groups: Groups::new(options.top_groups),
+            options,
+            totals: None,
+            pending: None,
+            window: VecDeque::new(),
+            points: VecDeque::new(),
+            events,
+            findings: Findings::default(),
+            begun: Instant::now(),
+            diagnosed: None,
+            failed: None,
+        }
+    }
+
+    /// Takes a stretch and adds it to everything.
+    pub(crate) fn take(&mut self, watching: &mut dyn Watching) -> Result<(), String> {
+        let mut stretch = match watching.stretch() {
+            Ok(stretch) => stretch,
+            Err(error) => {
+                self.failed = Some(error.clone());
+                return Err(error);
+            }
+        };
+        self.failed = None;
+        self.options.names.mask(&mut stretch);
+        stretch.uses.clear();
+        stretch.files.truncate(MOST_ROWS);
+        self.groups.add(&stretch.cgroups);
+        append(&mut self.totals, without_parts(&stretch));
+        append(&mut self.pending, stretch);
+        Ok(())
+    }
+
+    pub(crate) fn tick(&mut self, watching: &mut dyn Watching) {
+        if let Err(error) = self.take(watching) {
+            let _ = self.events.send(events::error_event(&error).into());
+            return;
+        }
+        let Some(tick) = self.pending.take() else {
+            return;
+        };
+        let point = events::point(&tick).to_string();
+        self.keep(tick);
+        let mut length: Duration = self.window.iter().map(|tick| tick.elapsed).sum();
+        while length > WINDOW && self.window.len() > 1 {
+            length -= self
+                .window
+                .pop_front()
+                .map_or(Duration::ZERO, |old| old.elapsed);
+        }
+        self.points.push_back(point);
+        if self.points.len() > MOST_POINTS {
+            self.points.pop_front();
+        }
+        if self.events.receiver_count() > 0 {
+            let findings = self.findings().clone();
+            if let (Some(tick), Some(point)) = (self.window.back(), self.points.back()) {
+                // The last client may have gone just now.
+                let event = events::event(tick, point, &findings, self.exactness(), self.lost());
+                let _ = self.events.send(event.into());
+            }
+        }
+    }
+
+    /// Adds a tick to the window. Only the newest one is kept as it came.
+    fn keep(&mut self, tick: Stretch) {
+        if let Some(mut last) = self.window.pop_back() {
+            forget_idle(&mut last);
+            match self.window.back_mut() {
+                Some(part) if part.elapsed + last.elapsed <= PART => part.append(last),
+                _ => self.window.push_back(last),
+            }
+        }
+        self.window.push_back(tick);
+    }
+
+    /// As [`Gathered::over`], but before the first tick it makes one that is short.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn over_or_begin(
+        &mut self,
+        time: Duration,
+        watching: &mut dyn Watching,
+    ) -> Result<Stretch, String> {
+        if self.window.is_empty() {
+            // Rates over an instant say nothing.
+            std::thread::sleep(FIRST.saturating_sub(self.begun.elapsed()));
+            self.tick(watching);
+        }
+        self.over(time).ok_or_else(|| {
+            let why = self.failed.clone();
+            why.unwrap_or_else(|| "nothing was measured yet".into())
+        })
+    }
+
+    /// The ticks of this long a time put together, the last one at least; nothing before the first.
+    pub(crate) fn over(&self, time: Duration) -> Option<Stretch> {
+        let mut wanted = Vec::new();
+        let mut length = Duration::ZERO;
+        for tick in self.window.iter().rev() {
+            // A tick takes a little longer than its interval.
+            if !wanted.is_empty() && length + tick.elapsed.mul_f64(0.5) > time {
+                break;
+            }
+            length += tick.elapsed;
+            wanted.push(tick);
+        }
+        let mut wanted = wanted.into_iter().rev();
+        let mut sum = Sum::of(wanted.next()?.clone());
+        wanted.for_each(|tick| sum.add(tick.clone()));
+        Some(sum.into_whole())
+    }
+
+    /// What is wrong, in the last minute.
+    pub(crate) fn findings(&mut self) -> &Findings {
+        if self
+            .diagnosed
+            .is_none_or(|at| at.elapsed() >= FINDINGS_LAST)
+        {
+            self.findings = self.diagnose();
+            self.diagnosed = Some(Instant::now());
+        }
+        &self.findings
+    }
+
+    /// How far the numbers since the start can be trusted: what was lost once stays said.
+    pub(crate) fn exactness(&self) -> Exactness {
+        Exactness::new(self.machine.backend.exact, self.lost())
+    }
+
+    /// Losses since the start.
+    pub(crate) fn lost(&self) -> &[Lost] {
+        self.totals.as_ref().map_or(&[], |totals| &totals.lost)
+    }
+
+    /// The charts' past, as a list in JSON.
+    pub(crate) fn points(&self) -> String {
+        let points: Vec<&str> = self.points.iter().map(String::as_str).collect();
+        format!("[{}]", points.join(","))
+    }
+
+    /// When the newest tick ended.
+    pub(crate) fn time(&self) -> Option<&str> {
+        self.window.back().map(|tick| tick.time.as_str())
+    }
+
+    /// The sums since the start as a row of the one table.
+    pub(crate) fn total_row(&self) -> Row {
+        self.totals.as_ref().map(Stretch::row).unwrap_or_default()
+    }
+
+    fn diagnose(&self) -> Findings {
+        let Some(window) = self.over(WINDOW) else {
+            return Findings::default();
+        };
+        let report = Report::new(
+            window.time.clone(),
+            self.machine.hostname.clone(),
+            self.machine.page_size,
+            self.machine.kernel_release.clone(),
+        );
+        let report = report.of_stretch(&window);
+        Findings {
+            blind: blind(&report),
+            made: report.findings,
+        }
+    }
+
+    /// The members that every document begins with.
+    pub(crate) fn head(&self, time: &str) -> Json {
+        json!({
+            "schema_version": cachewise_model::SCHEMA_VERSION,
+            "timestamp": time,
+            "hostname": self.machine.hostname,
+            "page_size_bytes": self.machine.page_size.get(),
+        })
+    }
+}
+
+/// Takes out the processes that only were there: a later tick has them too. Every tick has all that ever
+/// used the page cache and are alive, and thousands of them for hundreds of ticks would be gigabytes.
+fn forget_idle(tick: &mut Stretch) {
+    let did = |count: Count| count.known().is_none_or(|count| count > 0);
+    tick.processes.retain(|process| {
+        process.exit != Exit::Running
+            || !process.ledger.is_zero()
+            || did(process.device_read_bytes)
+            || did(process.device_write_bytes)
+            || process.cpu_seconds.known().is_none_or(|time| time > 0.0)
+    });
+    tick.processes.shrink_to_fit();
+}
+
+/// The numbers of a stretch of which there are as many as the machine has: its own, and its devices'.
+fn without_parts(stretch: &Stretch) -> Stretch {
+    Stretch {
+        time: stretch.time.clone(),
+        elapsed: stretch.elapsed,
+        page_size: stretch.page_size,
+        ledger: stretch.ledger.clone(),
+        system: stretch.system.clone(),
+        device_read_bytes: stretch.device_read_bytes,
+        device_write_bytes: stretch.device_write_bytes,
+        processes: Vec::new(),
+        files: Vec::new(),
+        cgroups: Vec::new(),
+        devices: stretch.devices.clone(),
+        uses: Vec::new(),
+        lost: stretch.lost.clone(),
+    }
+}
+
+fn append(sum: &mut Option<Stretch>, later: Stretch) {
+    match sum {
+        Some(sum) => sum.append(later),
+        None => *sum = Some(later),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cachewise_model::{Counter, Ledger, Measured, ProcessRow};
+
+    use super::*;
+    use crate::sample::{self, tick};
+
+    fn process(pid: u32, pages: u64) -> ProcessRow {
+        let mut ledger = Ledger::default();
+        ledger.set(Counter::ReadRequestedPages, pages);
+        ProcessRow {
+            pid,
+            started: Measured::Exact(1),
+            ppid: Measured::Exact(1),
+            command: Measured::Exact("x".into()),
+            cgroup: Measured::Exact("/".into()),
+            exit: Exit::Running,
+            cpu_seconds: Measured::Exact(0.0),
+            device_read_bytes: Measured::Exact(0),
+            device_write_bytes: Measured::Exact(0),
+            ledger,
+        }
+    }
+
+    fn gathered() -> Gathered {
+        let (events, _) = broadcast::channel(1);
+        let (machine, options) = (sample::machine(), sample::options());
+        Gathered::new(Arc::new(machine), Arc::new(options), events)
+    }
+
+    #[test]
+    fn the_window_keeps_what_was_done_and_not_each_time_who_was_there() {
+        let mut gathered = gathered();
+        for _ in 0..50 {
+            let idle = (10..1000).map(|pid| process(pid, 0));
+            let rows = std::iter::once(process(1, 2)).chain(idle);
+            gathered.keep(tick(100, rows.collect()));
+        }
+        assert!(
+            gathered.window.len() <= 6,
+            "short ticks are put together: {}",
+            gathered.window.len()
+        );
+        let rows: usize = gathered
+            .window
+            .iter()
+            .map(|part| part.processes.len())
+            .sum();
+        assert!(
+            rows < 1000,
+            "idle ones are in the newest tick alone: {rows}"
+        );
+        let last = gathered.over(Duration::from_millis(100)).expect("a tick");
+        assert_eq!(last.elapsed.as_millis(), 100, "the newest is as it came");
+        let all = gathered.over(WINDOW).expect("ticks");
+        assert_eq!(all.elapsed.as_secs(), 5, "all of the time is there");
+        assert_eq!(all.processes.len(), 991, "and everybody");
+        let busy = all.processes.iter().find(|process| process.pid == 1);
+        assert_eq!(
+            busy.map(|busy| busy.ledger[Counter::ReadRequestedPages]),
+            Some(100),
+            "with all that was done"
+        );
+    }
+}

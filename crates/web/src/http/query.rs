@@ -1,0 +1,58 @@
+//! Queries of `/api/v1`, and their bounds.
+
+use std::time::Duration;
+
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use serde::Deserialize;
+
+/// Rows unless more or fewer are asked for, and the most.
+pub(super) const ROWS: usize = 200;
+pub(crate) const MOST_ROWS: usize = 5000;
+/// The longest time over which rows are summed.
+pub(crate) const MOST_SECONDS: f64 = 60.0;
+/// Members of a directory in an answer without a limit.
+pub(super) const MEMBERS: usize = 60;
+/// Over which time.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IntervalQuery {
+    pub(super) seconds: Option<f64>,
+}
+
+/// Nothing: what would not be heeded is refused, on every page alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoQuery {}
+
+/// Over which time, in what order, how many.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowsQuery {
+    pub(super) seconds: Option<f64>,
+    pub(super) sort: Option<String>,
+    pub(super) limit: Option<usize>,
+}
+
+/// Which directory.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DirectoryQuery {
+    pub(super) path: Option<String>,
+    pub(super) limit: Option<usize>,
+}
+
+pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
+
+/// A time that was asked for; without one it is the last interval.
+pub(super) fn time(seconds: Option<f64>, interval: Duration) -> Result<Duration, String> {
+    match seconds {
+        None => Ok(interval),
+        Some(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        Some(_) => Err(format!(
+            "seconds must be above 0 and at most {MOST_SECONDS}"
+        )),
+    }
+}

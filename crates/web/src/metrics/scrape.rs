@@ -1,0 +1,189 @@
+//! A scrape: from the sums to the exposition.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use cachewise_model::{Kind, Lost, Value};
+
+use super::collector::Collector;
+use super::exposition::{Exposition, Format, Labels, Number};
+use super::family::{Family, Series};
+use super::sums::{Sums, WATCH, sums};
+use super::table::FAMILIES;
+use crate::gather::Asking;
+use crate::survey::{FileSetCounts, Survey};
+
+/// Takes a stretch and gives everything out.
+pub(crate) async fn scrape(
+    asking: &Asking,
+    survey: &Survey,
+    format: Format,
+) -> Result<String, String> {
+    exposition(asking, survey)
+        .await?
+        .text(format)
+        .map_err(|_| "the metrics cannot be written".to_owned())
+}
+
+pub(super) async fn exposition(asking: &Asking, survey: &Survey) -> Result<Exposition, String> {
+    let mut sums = asking.ask(sums).await?;
+    let mut sets = None;
+    if sums.collectors.contains(&Collector::Filesets) {
+        let begin = Instant::now();
+        sets = survey.file_sets().await.ok();
+        sums.runs
+            .0
+            .push((Collector::Filesets.id(), sets.is_some(), begin.elapsed()));
+    }
+    let has = std::mem::take(&mut sums.collectors);
+    let mut exposition = Exposition::default();
+    let mut spent: HashMap<Collector, Duration> = HashMap::new();
+    for family in FAMILIES {
+        let Some(collector) = family.collector else {
+            continue;
+        };
+        if has.contains(&collector) {
+            let begin = Instant::now();
+            add(&mut exposition, family, collector, &mut sums, sets.as_ref());
+            *spent.entry(collector).or_default() += begin.elapsed();
+        }
+    }
+    let watched = sums
+        .runs
+        .0
+        .iter()
+        .any(|(name, success, _)| *name == WATCH && *success);
+    for collector in has
+        .iter()
+        .filter(|collector| **collector != Collector::Filesets)
+    {
+        let time = spent.get(collector).copied().unwrap_or_default();
+        let success = watched && sums.left_out.is_whole(*collector);
+        sums.runs.0.push((collector.id(), success, time));
+    }
+    about(&mut exposition, sums);
+    Ok(exposition)
+}
+
+fn add(
+    exposition: &mut Exposition,
+    family: &Family,
+    collector: Collector,
+    sums: &mut Sums,
+    sets: Option<&FileSetCounts>,
+) {
+    let mut estimated = None;
+    let series: Vec<(Labels, Number)> = match family.series {
+        Series::Fields(fields) => fields
+            .iter()
+            .filter_map(|(value, id)| {
+                let of_row = cachewise_model::field(id)?.of(&sums.row);
+                estimated = estimated.or(of_row.estimate());
+                if let Some(missing) = of_row.missing() {
+                    sums.left_out.add(collector, missing);
+                }
+                let labels = family.label.map(|label| (label, (*value).to_owned()));
+                Some((labels.into_iter().collect(), Number::from_value(&of_row)?))
+            })
+            .collect(),
+        Series::Each(id) => {
+            let rows = match collector {
+                Collector::Devices => &sums.devices,
+                _ => &sums.groups,
+            };
+            let label = family.label.unwrap_or("name");
+            let values: Vec<(&String, Value)> = rows
+                .iter()
+                .filter_map(|(name, row)| Some((name, cachewise_model::field(id)?.of(row))))
+                .collect();
+            // Some have no such number, as a file system without a device; that none has is another thing.
+            let is_known = values.iter().any(|(_, value)| value.missing().is_none());
+            let missing = match values.first() {
+                Some((_, value)) => value.missing(),
+                // None did anything so far: what nobody knows of the machine, nobody would know of them.
+                None => cachewise_model::field(id).and_then(|field| field.of(&sums.row).missing()),
+            };
+            if let (false, Some(missing)) = (is_known, missing) {
+                sums.left_out.add(collector, missing);
+            }
+            values
+                .into_iter()
+                .filter_map(|(name, value)| {
+                    Some((vec![(label, name.clone())], Number::from_value(&value)?))
+                })
+                .collect()
+        }
+        Series::Own => sets
+            .into_iter()
+            .flat_map(|looked| looked.sets.iter().map(move |set| (looked, set)))
+            .map(|(looked, set)| {
+                let number = match family.name {
+                    "fileset_resident_bytes" => Number::Whole(set.resident_bytes),
+                    "fileset_size_bytes" => Number::Whole(set.size_bytes),
+                    "fileset_unknown_files" => Number::Whole(set.unknown),
+                    "fileset_age_seconds" => Number::Fraction(looked.at.elapsed().as_secs_f64()),
+                    _ => Number::Whole(set.files),
+                };
+                (vec![("set", set.name.clone())], number)
+            })
+            .collect(),
+    };
+    debug_assert!(family.kind != Kind::Label, "names are no metrics");
+    exposition.add(family, estimated, series);
+}
+
+/// Every kind from the start, so that the first loss is an increase.
+fn lost_events(lost: &[Lost]) -> Vec<(Labels, Number)> {
+    let kinds = Lost::KINDS.iter().map(|(kind, _)| {
+        let of_kind = lost.iter().filter(|lost| lost.id == *kind);
+        let count = of_kind.fold(0u64, |sum, lost| sum.saturating_add(lost.count));
+        (vec![("kind", (*kind).to_owned())], Number::Whole(count))
+    });
+    kinds.collect()
+}
+
+/// The server's own.
+fn about(exposition: &mut Exposition, sums: Sums) {
+    for family in FAMILIES.iter().filter(|family| family.collector.is_none()) {
+        let each = |number: &dyn Fn(bool, Duration) -> Number| {
+            let series = sums.runs.0.iter().map(|(name, success, time)| {
+                (
+                    vec![("collector", (*name).to_owned())],
+                    number(*success, *time),
+                )
+            });
+            series.collect()
+        };
+        let series = match family.name {
+            "page_size_bytes" => vec![(Vec::new(), Number::Whole(sums.page_size))],
+            "lost_events" => sums.lost.as_deref().map(lost_events).unwrap_or_default(),
+            "kernel_memory_bytes" => {
+                let bytes = sums.cost.kernel_memory_bytes.known();
+                bytes
+                    .map(|bytes| (Vec::new(), Number::Whole(bytes)))
+                    .into_iter()
+                    .collect()
+            }
+            "own_cpu_seconds" => {
+                let seconds = sums.cost.cpu.as_secs_f64();
+                vec![(Vec::new(), Number::Fraction(seconds))]
+            }
+            "build_info" => vec![(sums.labels.clone(), Number::Whole(1))],
+            "collector_left_out" => {
+                let left_out = sums.left_out.0.iter();
+                left_out
+                    .map(|((collector, reason), count)| {
+                        let labels = vec![
+                            ("collector", (*collector).to_owned()),
+                            ("reason", (*reason).to_owned()),
+                        ];
+                        (labels, Number::Whole(*count))
+                    })
+                    .collect()
+            }
+            "collector_success" => each(&|success, _| Number::Whole(success.into())),
+            _ => each(&|_, time| Number::Fraction(time.as_secs_f64())),
+        };
+        exposition.add(family, None, series);
+    }
+}

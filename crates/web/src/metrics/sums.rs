@@ -1,0 +1,142 @@
+//! [`Sums`]: everything that a scrape takes from the thread that watches.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use cachewise_model::{Ledger, Lost, Measured, Missing, Row, Stretch};
+
+use super::collector::Collector;
+use super::exposition::Labels;
+use super::groups::Groups;
+use crate::gathered::Gathered;
+use crate::source::{Cost, Watching};
+
+/// More devices than this share one label.
+const MOST_DEVICES: usize = 64;
+const OTHER: &str = "other";
+/// The collector that takes the stretch, on which all but file sets build.
+pub(super) const WATCH: &str = "watch";
+
+/// How each collector did.
+#[derive(Debug, Default)]
+pub(super) struct CollectorRuns(pub(super) Vec<(&'static str, bool, Duration)>);
+
+/// Series that are left out because nobody knows their values, by collector and reason.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut(pub(super) BTreeMap<(&'static str, &'static str), u64>);
+
+impl LeftOut {
+    pub(super) fn add(&mut self, collector: Collector, missing: Missing) {
+        *self
+            .0
+            .entry((collector.id(), missing.reason()))
+            .or_default() += 1;
+    }
+
+    pub(super) fn is_whole(&self, collector: Collector) -> bool {
+        self.0.keys().all(|(id, _)| *id != collector.id())
+    }
+}
+
+pub(super) type Rows = Vec<(String, Row)>;
+
+/// What the thread that watches hands over: the rest is text, and made elsewhere.
+pub(super) struct Sums {
+    pub(super) row: Row,
+    pub(super) devices: Rows,
+    pub(super) groups: Rows,
+    /// None where nothing counts that could lose something.
+    pub(super) lost: Option<Vec<Lost>>,
+    pub(super) cost: Cost,
+    pub(super) labels: Labels,
+    pub(super) page_size: u64,
+    pub(super) collectors: Vec<Collector>,
+    pub(super) runs: CollectorRuns,
+    pub(super) left_out: LeftOut,
+}
+
+pub(super) fn sums(gathered: &mut Gathered, watching: &mut dyn Watching) -> Sums {
+    let begin = Instant::now();
+    let success = gathered.take(watching).is_ok();
+    let runs = CollectorRuns(vec![(WATCH, success, begin.elapsed())]);
+    let machine = &gathered.machine;
+    let labels = vec![
+        ("version", machine.version.to_owned()),
+        ("kernel", machine.kernel_release.clone()),
+        ("backend", machine.backend.name.clone()),
+    ];
+    Sums {
+        row: gathered.total_row(),
+        devices: devices(gathered),
+        groups: group_rows(gathered),
+        lost: gathered
+            .totals
+            .as_ref()
+            .filter(|totals| totals.parts_missing().is_none())
+            .map(|totals| totals.lost.clone()),
+        cost: watching.cost(),
+        labels,
+        page_size: machine.page_size.get(),
+        // Without numbers of this moment there are none: the last ones would look like a quiet machine.
+        collectors: gathered
+            .options
+            .collectors
+            .iter()
+            .copied()
+            .filter(|collector| success || *collector == Collector::Filesets)
+            .collect(),
+        runs,
+        left_out: LeftOut::default(),
+    }
+}
+
+fn devices(gathered: &Gathered) -> Rows {
+    let mut rows: Rows = Vec::new();
+    for device in gathered.totals.iter().flat_map(|sums| &sums.devices) {
+        let name = match &device.path {
+            Measured::Exact(path) => path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy(),
+            _ => device.device.as_str().into(),
+        };
+        let name = if rows.len() < MOST_DEVICES {
+            &*name
+        } else {
+            OTHER
+        };
+        match rows.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => {
+                let row = device.row();
+                sum.ledger += row.ledger;
+                let (of_sum, of_row) = (&mut sum.subject, row.subject);
+                of_sum.device_read_bytes = of_sum.device_read_bytes.plus(of_row.device_read_bytes);
+                of_sum.device_write_bytes =
+                    of_sum.device_write_bytes.plus(of_row.device_write_bytes);
+            }
+            None => rows.push((name.to_owned(), device.row())),
+        }
+    }
+    rows
+}
+
+fn group_rows(gathered: &Gathered) -> Rows {
+    let groups = &gathered.groups;
+    let placed = groups.placed.iter().map(|group| {
+        let mut row = Row {
+            ledger: group.ledger.clone(),
+            ..Row::default()
+        };
+        if Groups::is_current(group) {
+            row.system = group.system.clone().into();
+        }
+        (group.name.clone(), row)
+    });
+    // Where nobody counts, nobody knows of those that are none of the rows either.
+    let unknown = gathered.totals.as_ref().and_then(Stretch::parts_missing);
+    let others = Row {
+        ledger: unknown.map_or_else(|| groups.others.clone(), Ledger::all_missing),
+        ..Row::default()
+    };
+    placed.chain([(OTHER.to_owned(), others)]).collect()
+}

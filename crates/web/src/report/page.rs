@@ -1,0 +1,16 @@
+//! [`ReportPage`]: the contents of the page.
+
+use cachewise_model::{Row, Summary};
+
+/// What a page is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportPage<'a> {
+    /// The whole recording in numbers.
+    pub summary: &'a Summary,
+    /// The machine over time, with whether time is missing before the row.
+    pub points: &'a [(Row, bool)],
+    /// How many samples are in a point.
+    pub samples_each: u64,
+    /// The version of cachewise that makes the page.
+    pub version: &'a str,
+}
