@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::output::Target;
+use crate::target::Target;
 
 const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics), FILE, or FORMAT=FILE. FILE alone: by its ending \
     .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics; any other gets the table";

@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //! - `arguments`: options of several commands; `about`: `columns`, `completions`, `man`; `man`: the manual's pages
-//! - `output`: targets of `-o`, messages on standard error, exit statuses; `host`: the head of documents
+//! - `output`: standard streams, files, exit statuses; `target`: the value of `-o`; `whole_file`: files that are replaced
+//!   once complete; `messages`: messages on standard error; `host`: the head of documents
 //! - `signals`, `interrupt`: Ctrl-C in the middle of work
 //! - `child`: a program that is started and watched; `followed`: a process that runs already
 //! - `caller`: the rights that a program with file capabilities gives up; `tools`: other programs in PATH
@@ -18,10 +19,13 @@ pub mod followed;
 pub mod host;
 pub mod interrupt;
 pub mod man;
+mod messages;
 pub mod output;
 pub mod sibling;
 pub mod signals;
+mod target;
 pub mod tools;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -27,8 +27,8 @@
 //!
 //! # Layout
 //! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes the groups that a crash left.
-//! - `journal`: [`Journal`], the old values, in a file; `recover`: [`recover`] restores them after
-//!   a crash.
+//! - `state_file`: files that hold old values, and their locks. `journal`: [`Journal`] writes them;
+//!   `recover`: [`recover`] restores the values after a crash.
 //! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
 //! - `guard`: [`Guard`], which keeps memory available; `means`: means of reclaim; `event`: its
 //!   events.
@@ -49,16 +49,18 @@ mod owner;
 mod reclaim;
 mod recover;
 mod setting;
+mod state_file;
 mod sweep;
 mod table;
 
 pub use error::Error;
 pub use group::{Group, Limits};
 pub use guard::{Action, Event, Guard, Kept, Means, Options, Watched};
-pub use journal::{Entry, Journal, Restored, state_directory};
+pub use journal::{Journal, Restored};
 pub use owner::{Life, Owner};
 pub use reclaim::{Reclaimed, reclaim};
 pub use recover::{Recovered, Running, Unsure, recover, running};
 pub use setting::{Kind, Place, Setting, Target};
+pub use state_file::{Entry, state_directory};
 pub use sweep::{Swept, sweep};
 pub use table::SETTINGS;

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 use cachewise_kstat::ErrorKind;
 
-use crate::journal::{
-    Document, LOCKED_VERSION, NEW, READ_VERSIONS, SCHEMA_VERSION, boot, is_ours, life_by_lock,
-    lock, put_back,
-};
+use crate::journal::put_back;
 use crate::owner::Life;
+use crate::state_file::{Document, LOCKED_VERSION, NEW, boot, documents, life_by_lock, lock};
 use crate::{Error, Owner, Restored};
 
 /// A killed run's settings, and the result of restoring them.
@@ -179,67 +177,10 @@ fn put_back_all(path: PathBuf, document: Document, owner: Owner) -> Result<Recov
     })
 }
 
-/// Reads the state files of a directory.
-pub(crate) fn documents(
-    directory: &Path,
-) -> Result<impl Iterator<Item = Result<(PathBuf, Document), Error>>, Error> {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => Some(entries),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(Error::Invalid {
-                what: format!("the state files in {}", directory.display()),
-                problem: format!(
-                    "{error}; they are those of another user: name a directory of your own with --state DIR, or run \
-                     it with sudo"
-                ),
-            });
-        }
-        Err(error) => return Err(Error::io("list", directory, error)),
-    };
-    let mut paths: Vec<PathBuf> = entries
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with("state-") && name.ends_with(".json"))
-        })
-        .collect();
-    paths.sort();
-    if !paths.is_empty() {
-        is_ours(directory)?;
-    }
-    Ok(paths.into_iter().filter_map(|path| match read(&path) {
-        // Its run has ended meanwhile and restored everything.
-        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
-        result => Some(result.map(|document| (path, document))),
-    }))
-}
-
-fn read(path: &Path) -> Result<Document, Error> {
-    is_ours(path)?;
-    let text = fs::read(path).map_err(|source| Error::io("read the state file", path, source))?;
-    let wrong = |problem: String| Error::Invalid {
-        what: format!("the state file {}", path.display()),
-        problem: format!(
-            "{problem}; settings of an earlier run may not be restored: read the file, set them by hand, and \
-             remove it"
-        ),
-    };
-    let document: Document =
-        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    match document.schema_version {
-        known if READ_VERSIONS.contains(&known) => Ok(document),
-        other => Err(wrong(format!(
-            "it has version {other}, and this program knows {SCHEMA_VERSION}"
-        ))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state_file::SCHEMA_VERSION;
 
     /// A state file's contents, of a process in a PID namespace that does not exist.
     fn document() -> Document {

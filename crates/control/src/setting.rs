@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cachewise_kstat::{Device, Kernel};
 use cachewise_units::Bytes;
 
-use crate::{Error, SETTINGS, file};
+use crate::{Error, file};
 
 /// A setting of the machine, of a device or of a control group.
 #[derive(Debug)]
@@ -67,30 +67,6 @@ pub struct Target<'a> {
 }
 
 impl Setting {
-    /// Finds a setting by its name.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] with the nearest existing name.
-    pub fn find(name: &str) -> Result<&'static Setting, Error> {
-        if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) {
-            return Ok(setting);
-        }
-        let distance = |setting: &&Setting| strsim::damerau_levenshtein(setting.name, name);
-        let nearest = SETTINGS
-            .iter()
-            .min_by_key(distance)
-            .filter(|s| distance(s) <= 4);
-        Err(Error::Invalid {
-            what: format!("{name:?}"),
-            problem: match nearest {
-                Some(nearest) => format!("no such setting; did you mean {}?", nearest.name),
-                None => {
-                    "no such setting; `cachewise bench matrix --settings` lists them".to_owned()
-                }
-            },
-        })
-    }
-
     /// Returns a value in the kernel's form.
     ///
     /// # Errors
@@ -201,17 +177,6 @@ impl Setting {
             None => Ok(None),
         }
     }
-
-    /// Returns the existing files of settings that change with this one.
-    #[must_use]
-    pub fn paths_beside(&self, target: Target<'_>) -> Vec<PathBuf> {
-        let settings = SETTINGS
-            .iter()
-            .filter(|other| self.beside.contains(&other.name));
-        settings
-            .filter_map(|other| other.path(target).ok().flatten())
-            .collect()
-    }
 }
 
 impl std::fmt::Display for Kind {
@@ -267,14 +232,6 @@ mod tests {
                 (found, _) => panic!("{name} = {value}: {found:?}"),
             }
         }
-    }
-
-    #[test]
-    fn find_suggests_the_nearest_name() {
-        let error = Setting::find("vm.swapiness").unwrap_err().to_string();
-        assert!(error.contains("did you mean vm.swappiness?"), "{error}");
-        let error = Setting::find("colour").unwrap_err().to_string();
-        assert!(error.contains("--settings"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
-//! [`SETTINGS`]: the table of settings.
+//! [`SETTINGS`]: the table of settings, and the search in it.
 
-use crate::setting::{Kind, Place, Setting};
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::setting::{Kind, Place, Setting, Target};
 
 const MOST: u64 = u64::MAX;
 const ANY: u64 = i32::MAX as u64;
@@ -91,9 +94,54 @@ settings! {
         "vm.swappiness for the workload alone";
 }
 
+impl Setting {
+    /// Finds a setting by its name.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] with the nearest existing name.
+    pub fn find(name: &str) -> Result<&'static Setting, Error> {
+        if let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) {
+            return Ok(setting);
+        }
+        let distance = |setting: &&Setting| strsim::damerau_levenshtein(setting.name, name);
+        let nearest = SETTINGS
+            .iter()
+            .min_by_key(distance)
+            .filter(|s| distance(s) <= 4);
+        Err(Error::Invalid {
+            what: format!("{name:?}"),
+            problem: match nearest {
+                Some(nearest) => format!("no such setting; did you mean {}?", nearest.name),
+                None => {
+                    "no such setting; `cachewise bench matrix --settings` lists them".to_owned()
+                }
+            },
+        })
+    }
+
+    /// Returns the existing files of settings that change with this one.
+    #[must_use]
+    pub fn paths_beside(&self, target: Target<'_>) -> Vec<PathBuf> {
+        let settings = SETTINGS
+            .iter()
+            .filter(|other| self.beside.contains(&other.name));
+        settings
+            .filter_map(|other| other.path(target).ok().flatten())
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn find_suggests_the_nearest_name() {
+        let error = Setting::find("vm.swapiness").unwrap_err().to_string();
+        assert!(error.contains("did you mean vm.swappiness?"), "{error}");
+        let error = Setting::find("colour").unwrap_err().to_string();
+        assert!(error.contains("--settings"), "{error}");
+    }
 
     #[test]
     fn setting_names_are_unique_and_their_neighbours_exist() {

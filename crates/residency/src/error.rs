@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use cachewise_sys::ErrorKind;
 use cachewise_units::escaped;
+use rustix::io::Errno;
 
+use crate::Unknown;
+use crate::memlock_limit::MemlockLimit;
 use crate::snapshot::SnapshotError;
-use crate::{MemlockLimit, Unknown};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,16 @@ fn unknown(path: Option<&Path>, why: Unknown) -> String {
 }
 
 impl Error {
+    /// Makes the error of a system call that failed on a descriptor.
+    pub(crate) fn from_errno(operation: &'static str, errno: Errno) -> Self {
+        cachewise_sys::Error::Io {
+            operation,
+            path: None,
+            source: errno.into(),
+        }
+        .into()
+    }
+
     /// Adds the path of the file to an error of a call that had only its descriptor.
     #[must_use]
     pub fn with_path(self, at: &Path) -> Self {

@@ -284,7 +284,7 @@ fn is_in_memory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
     /// Of `linux/magic.h`. A memfd and System V's shared memory are tmpfs too.
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
-    let found = rustix::fs::fstatfs(fd).map_err(|errno| crate::inode::failed("fstatfs", errno))?;
+    let found = rustix::fs::fstatfs(fd).map_err(|errno| Error::from_errno("fstatfs", errno))?;
     // Its width and sign differ between architectures; the numbers have 32 bits.
     Ok([TMPFS, RAMFS].contains(&(found.f_type as u32)))
 }

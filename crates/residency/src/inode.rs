@@ -6,7 +6,6 @@ use std::path::Path;
 use cachewise_sys::{FileKind, device_size};
 use cachewise_units::Bytes;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
-use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::{Error, Unknown};
@@ -47,8 +46,8 @@ impl Inode {
     pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Error> {
         // What a network file system was told at the open is new enough.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let found =
-            rustix::fs::statx(fd, c"", flags, WANTED).map_err(|errno| failed("stat", errno))?;
+        let found = rustix::fs::statx(fd, c"", flags, WANTED)
+            .map_err(|errno| Error::from_errno("stat", errno))?;
         let file_type = FileType::from_raw_mode(found.stx_mode.into());
         if let Some(kind) = FileKind::without_pages(file_type) {
             return Err(Unknown::NotAFile(kind).into());
@@ -80,7 +79,7 @@ impl Inode {
     ) -> Result<Self, Error> {
         let flags = flags | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(directory, path, flags, WANTED)
-            .map_err(|errno| failed("stat", errno))?;
+            .map_err(|errno| Error::from_errno("stat", errno))?;
         let file_type = FileType::from_raw_mode(found.stx_mode.into());
         match FileKind::without_pages(file_type) {
             Some(kind) => Err(Unknown::NotAFile(kind).into()),
@@ -105,13 +104,4 @@ impl Inode {
             is_dax: found.stx_attributes.contains(StatxAttributes::DAX),
         }
     }
-}
-
-pub(crate) fn failed(operation: &'static str, errno: Errno) -> Error {
-    cachewise_sys::Error::Io {
-        operation,
-        path: None,
-        source: errno.into(),
-    }
-    .into()
 }

@@ -40,7 +40,7 @@
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
 //! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], how long work is followed.
 //! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], who maps a file.
-//! - `lock`: [`lock()`], [`Lock`], [`MemlockLimit`].
+//! - `lock`: [`lock()`], [`Lock`]; `memlock`: the memory that may be locked; `memlock_limit`: [`MemlockLimit`].
 //! - [`snapshot`]: what was resident, kept in a file, brought back and compared.
 //! - `ranges`: sets of pages.
 //! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
@@ -58,6 +58,8 @@ mod inode;
 mod limiter;
 mod lock;
 mod map;
+mod memlock;
+mod memlock_limit;
 pub mod order;
 mod query;
 mod ranges;
@@ -76,8 +78,9 @@ pub use evict::{EvictOptions, Evicted, Stayed, WouldEvict, evict, would_evict};
 pub use holders::{Holder, Holders, holders};
 pub use inode::Inode;
 pub use limiter::Limiter;
-pub use lock::{Lock, LockOptions, MemlockLimit, Pick, lock, may_lock};
+pub use lock::{Lock, LockOptions, Pick, lock, may_lock};
 pub use map::{ResidentMap, map};
+pub use memlock_limit::MemlockLimit;
 pub use query::{open, open_to_act, query};
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};

@@ -292,7 +292,7 @@ fn without_holes(
     if pages.is_empty() {
         return Ok(Vec::new());
     }
-    let found = rustix::fs::fstat(fd).map_err(|errno| crate::inode::failed("fstat", errno))?;
+    let found = rustix::fs::fstat(fd).map_err(|errno| Error::from_errno("fstat", errno))?;
     if found.st_blocks as u64 * BLOCK >= inode.size.0 || found.st_rdev != 0 {
         return Ok(pages.to_vec());
     }

@@ -34,7 +34,7 @@
 //! - `device`: [`device_size`]; `extents`: [`is_all_on_device`]; `uuid`: [`file_system_uuid`]; `access`: [`may_read`].
 //! - `advise`: [`fadvise_dont_need`] and its sisters, [`sync_data`].
 //! - `private`: [`PrivateDirectory`], [`check_private`]: files that no other user can read or replace.
-//! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`], [`FileKind`]; `fuse`: [`opening_drops_pages`],
+//! - `open`: [`open_quietly`], [`open_quietly_at`], [`open_to_act`]; `file_kind`: [`FileKind`]; `fuse`: [`opening_drops_pages`],
 //!   [`names_of_mounts_that_may_drop_pages`]; `overlay`: [`OverlayMount`];
 //!   `close`: [`close_together`]; `duplicate`: [`duplicate()`].
 //! - `spawn`: [`exec_untouched, spawn_untouched`], [`join_before_exec`], [`die_with_spawner`].
@@ -54,6 +54,7 @@ mod device;
 mod duplicate;
 mod error;
 mod extents;
+mod file_kind;
 mod fuse;
 mod limits;
 mod mapping;
@@ -79,12 +80,13 @@ pub use device::device_size;
 pub use duplicate::duplicate;
 pub use error::{Error, ErrorKind};
 pub use extents::is_all_on_device;
+pub use file_kind::FileKind;
 pub use fuse::{names_of_mounts_that_may_drop_pages, opening_drops_pages};
 pub use limits::allow_open_files;
 pub use mapping::Mapping;
 pub use memory::lock_memory;
 pub use mincore::{mincore, mincore_tells};
-pub use open::{FileKind, open_quietly, open_quietly_at, open_to_act};
+pub use open::{open_quietly, open_quietly_at, open_to_act};
 pub use overlay::OverlayMount;
 pub use page::page_size;
 pub use private::{Distrust, PrivateDirectory, check_private};

@@ -2,13 +2,13 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::listing::Kind;
+use crate::view_kind::ViewKind;
 
 /// An action that the user can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the table of bindings describes each")]
 pub enum Action {
-    View(Kind),
+    View(ViewKind),
     NextView,
     Findings,
     Up,
@@ -142,10 +142,10 @@ macro_rules! bindings {
 }
 
 bindings! {
-    Views: Action::View(Kind::Process), [letter('1')], "1", "processes", "processes";
-    Views: Action::View(Kind::File), [letter('2')], "2", "files", "files";
-    Views: Action::View(Kind::Cgroup), [letter('3')], "3", "cgroups", "control groups";
-    Views: Action::View(Kind::Device), [letter('4')], "4", "devices", "storage devices and file systems without one";
+    Views: Action::View(ViewKind::Process), [letter('1')], "1", "processes", "processes";
+    Views: Action::View(ViewKind::File), [letter('2')], "2", "files", "files";
+    Views: Action::View(ViewKind::Cgroup), [letter('3')], "3", "cgroups", "control groups";
+    Views: Action::View(ViewKind::Device), [letter('4')], "4", "devices", "storage devices and file systems without one";
     Views: Action::NextView, [key(KeyCode::Tab)], "Tab", "next", "the next of these views";
     Views: Action::Findings, [letter('f')], "f", "findings", "findings of the last minute, with the next step";
     Views: Action::Open, [key(KeyCode::Enter)], "Enter", "details", "a process's files, a file's readers, a group's processes, a device's files";

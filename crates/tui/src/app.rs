@@ -15,56 +15,17 @@ pub(crate) use intervals::KEPT;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use cachewise_model::{Backend, Counter, Measured, Residency, Stretch};
-use cachewise_units::{PageSize, Rate};
+use cachewise_model::{Counter, Measured, Residency, Stretch};
+use cachewise_units::Rate;
 
-use crate::action::Scene;
-use crate::filter::Filter;
-use crate::listing::{Kind, Listing};
-use crate::look::Look;
+use crate::areas::Areas;
+use crate::listing::Listing;
 use crate::machine::{Act, FileName, ProcessName, Request};
 use crate::number::{Numbers, Scale};
 use crate::pane::Pane;
-
-/// Initial state of an [`App`].
-#[derive(Debug, Clone)]
-pub struct Setup {
-    /// Live machine or recording.
-    pub scene: Scene,
-    /// Capabilities of the terminal.
-    pub look: Look,
-    /// The page size of the machine.
-    pub page: PageSize,
-    /// Its name.
-    pub hostname: String,
-    /// The back-end.
-    pub backend: Backend,
-    /// Time between intervals.
-    pub interval: Duration,
-    /// Disables warming and evicting.
-    pub readonly: bool,
-    /// The first view.
-    pub view: Kind,
-    /// The filter of every view.
-    pub filter: Option<Filter>,
-    /// The field to sort by, in views that have it.
-    pub sort: Option<&'static str>,
-    /// The watched part, unless it is the whole machine.
-    pub scope: Option<String>,
-    /// The recording, if there is one.
-    pub recorded: Option<Recorded>,
-}
-
-/// Facts about a recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
-    /// The file name from the command line.
-    pub name: String,
-    /// Number of processes and files with rows of their own in each sample.
-    pub top: u64,
-}
+use crate::setup::Setup;
+use crate::view_kind::ViewKind;
 
 /// Text of the bottom line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +72,7 @@ pub struct App {
     pub(crate) busy: Option<Act>,
     /// The position in a recording.
     pub(crate) position: Option<Position>,
-    pub(crate) areas: crate::draw::Areas,
+    pub(crate) areas: Areas,
     recent: VecDeque<Arc<Stretch>>,
     waiting: Option<Arc<Stretch>>,
     with_arguments: bool,
@@ -138,7 +99,7 @@ impl App {
     /// A view without data.
     #[must_use]
     pub fn new(setup: Setup) -> App {
-        let listings = Kind::ALL.map(|kind| {
+        let listings = ViewKind::ALL.map(|kind| {
             let mut listing = Listing::new(kind, kind.columns());
             listing.filter.clone_from(&setup.filter);
             if let Some(sort) = setup.sort {
@@ -158,7 +119,7 @@ impl App {
             message: None,
             busy: None,
             position: None,
-            areas: crate::draw::Areas::default(),
+            areas: Areas::default(),
             recent: VecDeque::new(),
             waiting: None,
             with_arguments: false,
@@ -226,6 +187,9 @@ impl App {
     }
 }
 
-fn place_of(kind: Kind) -> usize {
-    Kind::ALL.iter().position(|own| *own == kind).unwrap_or(0)
+fn place_of(kind: ViewKind) -> usize {
+    ViewKind::ALL
+        .iter()
+        .position(|own| *own == kind)
+        .unwrap_or(0)
 }

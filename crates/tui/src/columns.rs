@@ -2,7 +2,7 @@
 
 use cachewise_model::{Field, Part, Place, Unit, field};
 
-use crate::listing::Kind;
+use crate::view_kind::ViewKind;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
@@ -24,14 +24,14 @@ const PATH: usize = 24;
 /// Wide enough for any number.
 const NUMBER: usize = 6;
 
-impl Kind {
+impl ViewKind {
     /// The part of the model that these rows show.
     const fn part(self) -> Part {
         match self {
-            Kind::Process => Part::Process,
-            Kind::File => Part::File,
-            Kind::Cgroup => Part::Cgroup,
-            Kind::Device => Part::Device,
+            ViewKind::Process => Part::Process,
+            ViewKind::File => Part::File,
+            ViewKind::Cgroup => Part::Cgroup,
+            ViewKind::Device => Part::Device,
         }
     }
 
@@ -50,7 +50,7 @@ impl Kind {
     #[must_use]
     pub fn columns_of_details(self) -> Vec<Column> {
         let mut columns = self.columns();
-        if let (Kind::File, Some(resident)) = (self, field("resident_ratio")) {
+        if let (ViewKind::File, Some(resident)) = (self, field("resident_ratio")) {
             columns.insert(columns.len().saturating_sub(2), column(resident, 1));
         }
         columns
@@ -96,7 +96,7 @@ pub fn fitting(columns: &[Column], room: usize) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    fn heads(kind: Kind, room: usize) -> String {
+    fn heads(kind: ViewKind, room: usize) -> String {
         let columns = fitting(&kind.columns(), room);
         let heads: Vec<&str> = columns.iter().map(|column| column.field.header).collect();
         heads.join(" ")
@@ -105,30 +105,34 @@ mod tests {
     #[test]
     fn every_column_is_a_field_of_the_model() {
         for (kind, count) in [
-            (Kind::Process, 17),
-            (Kind::File, 15),
-            (Kind::Cgroup, 18),
-            (Kind::Device, 18),
+            (ViewKind::Process, 17),
+            (ViewKind::File, 15),
+            (ViewKind::Cgroup, 18),
+            (ViewKind::Device, 18),
         ] {
             assert_eq!(kind.columns().len(), count, "{kind:?}: no id is mistyped");
         }
-        assert_eq!(Kind::File.columns_of_details().len(), 16, "with residency");
+        assert_eq!(
+            ViewKind::File.columns_of_details().len(),
+            16,
+            "with residency"
+        );
     }
 
     #[test]
     fn narrow_terminals_keep_the_most_important_columns() {
-        assert_eq!(heads(Kind::Process, 10), "COMMAND", "the name stays");
+        assert_eq!(heads(ViewKind::Process, 10), "COMMAND", "the name stays");
         assert_eq!(
-            heads(Kind::Process, 40),
+            heads(ViewKind::Process, 40),
             "PID REUSE% MISSED COMMAND",
             "the process and its misses"
         );
         assert_eq!(
-            heads(Kind::Process, 80),
+            heads(ViewKind::Process, 80),
             "PID REQUESTED HITS REUSE% MISSED AHEAD DIRECT FETCHED COMMAND",
             "the columns of the case study, and bytes fetched"
         );
-        for kind in [Kind::Process, Kind::File] {
+        for kind in [ViewKind::Process, ViewKind::File] {
             let heads = heads(kind, 160);
             assert_eq!(
                 heads.split_whitespace().count(),
@@ -136,7 +140,7 @@ mod tests {
                 "everything: {heads}"
             );
         }
-        for kind in [Kind::Cgroup, Kind::Device] {
+        for kind in [ViewKind::Cgroup, ViewKind::Device] {
             let heads = heads(kind, 160);
             let left_out = kind.columns().len() - heads.split_whitespace().count();
             assert!(

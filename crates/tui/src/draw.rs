@@ -1,80 +1,23 @@
 //! A frame: the layout of the screen.
 //!
 //! # Layout
-//! - this file: areas of the screen, and positions for the mouse.
+//! - this file: areas of the screen. `canvas`: writing text.
 //! - `head`: the machine's numbers and its sparkline. `table`: a list of rows. `panes`: panes over
 //!   it.
 
+mod canvas;
 mod head;
 mod panes;
 mod table;
 
 use ratatui::Frame;
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use crate::action::{Action, Binding, Category, Scene, binding};
 use crate::app::App;
-use crate::look::{cut, width};
+use crate::look::width;
 use crate::pane::Pane;
-
-/// Positions on the screen.
-#[derive(Debug, Clone, Default)]
-pub struct Areas {
-    /// The line of headings.
-    pub headings: u16,
-    /// The rows.
-    pub body: Rect,
-    /// Columns: start, end, and index among the list's columns.
-    pub columns: Vec<(u16, u16, usize)>,
-}
-
-/// Part of the screen, with the characters that the terminal has.
-struct Canvas<'a> {
-    buffer: &'a mut Buffer,
-    look: crate::look::Look,
-}
-
-impl Canvas<'_> {
-    /// Writes as much of a text as fits before `end`; returns its end.
-    fn text(&mut self, x: u16, y: u16, end: u16, text: &str, style: Style) -> u16 {
-        let area = self.buffer.area;
-        let end = end.min(area.right());
-        if x >= end || y >= area.bottom() {
-            return x;
-        }
-        let text = self.look.text(&cut(text, usize::from(end - x)));
-        let (x, _) = self
-            .buffer
-            .set_stringn(x, y, text, usize::from(end - x), style);
-        x
-    }
-
-    /// Writes a text that ends before `end`.
-    fn right(&mut self, from: u16, y: u16, end: u16, text: &str, style: Style) {
-        let taken = u16::try_from(width(text)).unwrap_or(u16::MAX);
-        let x = end.saturating_sub(taken).max(from);
-        self.text(x, y, end, text, style);
-    }
-
-    /// Gives a whole line a style.
-    fn line(&mut self, area: Rect, y: u16, style: Style) {
-        let line = Rect::new(area.x, y, area.width, 1).intersection(self.buffer.area);
-        self.buffer.set_style(line, style);
-    }
-
-    fn clear(&mut self, area: Rect) {
-        let area = area.intersection(self.buffer.area);
-        for y in area.top()..area.bottom() {
-            for x in area.left()..area.right() {
-                if let Some(cell) = self.buffer.cell_mut((x, y)) {
-                    cell.reset();
-                }
-            }
-        }
-    }
-}
+use canvas::Canvas;
 
 impl App {
     /// Whether a binding works here: others are neither listed nor explained.

@@ -7,8 +7,8 @@ use cachewise_model::{Field, Measured, Row, Stretch, Value, escaped, field};
 use cachewise_units::Bytes;
 
 use crate::item::{self, Key};
-use crate::listing::Kind;
 use crate::machine::ProcessName;
+use crate::view_kind::ViewKind;
 
 /// The facts of an object in this interval.
 #[must_use]
@@ -18,10 +18,10 @@ pub fn facts(
     command_lines: &HashMap<ProcessName, Measured<String>>,
 ) -> Vec<(&'static str, String)> {
     let kind = match of {
-        Key::Process(_) => Kind::Process,
-        Key::File { .. } => Kind::File,
-        Key::Cgroup(_) => Kind::Cgroup,
-        Key::Device(_) => Kind::Device,
+        Key::Process(_) => ViewKind::Process,
+        Key::File { .. } => ViewKind::File,
+        Key::Cgroup(_) => ViewKind::Cgroup,
+        Key::Device(_) => ViewKind::Device,
         Key::Directory(_) | Key::Unattributed => return Vec::new(),
     };
     let found = item::items(kind, stretch)
@@ -33,25 +33,25 @@ pub fn facts(
         return facts;
     };
     let ids: &[(&'static str, &str)] = match kind {
-        Kind::Process => &[
+        ViewKind::Process => &[
             ("unit", "unit"),
             ("cgroup", "cgroup"),
             ("parent", "ppid"),
             ("state", "exit_status"),
         ],
-        Kind::File => &[
+        ViewKind::File => &[
             ("size", "file_size_bytes"),
             ("file system", "filesystem"),
             ("device", "device"),
             ("inode", "inode"),
         ],
-        Kind::Cgroup => &[
+        ViewKind::Cgroup => &[
             ("unit", "unit"),
             ("memory", "memory_used_bytes"),
             ("limit", "memory_limit_bytes"),
             ("files", "cached_bytes"),
         ],
-        Kind::Device => &[("file system", "filesystem"), ("number", "device")],
+        ViewKind::Device => &[("file system", "filesystem"), ("number", "device")],
     };
     for (name, id) in ids {
         if let Some(text) = field(id).and_then(|field| text(field, &item.row)) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cachewise_model::{Blind, Finding, Lost, Report, Stretch, Sum, blind};
 
-use crate::app::Setup;
+use crate::setup::Setup;
 
 /// Findings of a period.
 #[derive(Debug, Default)]

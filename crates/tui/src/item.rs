@@ -7,8 +7,8 @@ use cachewise_model::{
     FileRow, Labels, Ledger, Measured, Missing, ProcessRow, Residency, Row, Stretch,
 };
 
-use crate::listing::Kind;
 use crate::machine::{FileName, ProcessName};
+use crate::view_kind::ViewKind;
 
 /// Identity of a row's object, across intervals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -119,15 +119,15 @@ fn file(file: &FileRow, stretch: &Stretch) -> Item {
 
 /// The rows of a view.
 #[must_use]
-pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
+pub fn items(kind: ViewKind, stretch: &Stretch) -> Vec<Item> {
     match kind {
-        Kind::Process => {
+        ViewKind::Process => {
             let units = units(stretch);
             let rows = stretch.processes.iter();
             rows.map(|row| process(row, &units, stretch)).collect()
         }
-        Kind::File => stretch.files.iter().map(|row| file(row, stretch)).collect(),
-        Kind::Cgroup => {
+        ViewKind::File => stretch.files.iter().map(|row| file(row, stretch)).collect(),
+        ViewKind::Cgroup => {
             let rows = stretch.cgroups.iter();
             rows.map(|group| Item {
                 key: Key::Cgroup(group.path.as_ref().known().cloned()),
@@ -136,7 +136,7 @@ pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
             })
             .collect()
         }
-        Kind::Device => {
+        ViewKind::Device => {
             let rows = stretch.devices.iter();
             rows.map(|device| Item {
                 key: Key::Device(device.device.clone()),
@@ -151,7 +151,7 @@ pub fn items(kind: Kind, stretch: &Stretch) -> Vec<Item> {
 /// The parts of an object: a process's files, a file's readers, a group's processes, a device's
 /// files.
 #[must_use]
-pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
+pub fn parts(of: &Key, stretch: &Stretch) -> (ViewKind, Vec<Item>) {
     match of {
         Key::Process(_) => {
             let place = stretch
@@ -167,7 +167,7 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
                     item.row.ledger = used.ledger.clone();
                     Some(item)
                 });
-            (Kind::File, files.collect())
+            (ViewKind::File, files.collect())
         }
         Key::File { .. } => {
             let place = stretch.files.iter().position(|file| file_key(file) == *of);
@@ -187,14 +187,17 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
                         None => unattributed(&used.ledger, stretch),
                     }
                 });
-            (Kind::Process, readers.collect())
+            (ViewKind::Process, readers.collect())
         }
         Key::Directory(directory) => {
             let files = stretch.files.iter().filter(|file| {
                 let path = file.path.as_ref().known();
                 path.is_some_and(|path| path.starts_with(directory))
             });
-            (Kind::File, files.map(|row| file(row, stretch)).collect())
+            (
+                ViewKind::File,
+                files.map(|row| file(row, stretch)).collect(),
+            )
         }
         Key::Cgroup(group) => {
             let units = units(stretch);
@@ -204,13 +207,16 @@ pub fn parts(of: &Key, stretch: &Stretch) -> (Kind, Vec<Item>) {
             };
             let rows = stretch.processes.iter().filter(is_in);
             let items = rows.map(|row| process(row, &units, stretch));
-            (Kind::Process, items.collect())
+            (ViewKind::Process, items.collect())
         }
         Key::Device(device) => {
             let files = stretch.files.iter().filter(|file| file.device == *device);
-            (Kind::File, files.map(|row| file(row, stretch)).collect())
+            (
+                ViewKind::File,
+                files.map(|row| file(row, stretch)).collect(),
+            )
         }
-        Key::Unattributed => (Kind::File, Vec::new()),
+        Key::Unattributed => (ViewKind::File, Vec::new()),
     }
 }
 

@@ -8,7 +8,7 @@
 //! The crate does not read the kernel; its user does.
 //!
 //! ```
-//! use cachewise_tui::{App, Kind, Look, Scene, Setup};
+//! use cachewise_tui::{App, ViewKind, Look, Scene, Setup};
 //! use cachewise_units::PageSize;
 //! use ratatui::Terminal;
 //! use ratatui::backend::TestBackend;
@@ -22,7 +22,7 @@
 //!     backend: Default::default(),
 //!     interval: std::time::Duration::from_secs(1),
 //!     readonly: true,
-//!     view: Kind::Process,
+//!     view: ViewKind::Process,
 //!     filter: None,
 //!     sort: None,
 //!     scope: None,
@@ -40,6 +40,7 @@
 //! - `app`, `pane`, `mouse`: the state and its changes. `machine`: requests to the outside.
 //! - `item`, `tree`, `listing`, `filter`: from an interval to lines. `facts`, `findings`: facts and
 //!   findings.
+//! - `setup`: the initial state; `view_kind`: processes, files, control groups or devices; `areas`: positions for the mouse.
 //! - `columns`, `number`, `look`: columns, format of numbers, capabilities of a terminal.
 //! - `draw`: frames.
 //! - `live`, `replay`, `events`, `terminal`: the terminal, and the loops on it.
@@ -49,6 +50,7 @@
 
 mod action;
 mod app;
+mod areas;
 mod columns;
 mod draw;
 mod error;
@@ -65,18 +67,22 @@ mod mouse;
 mod number;
 mod pane;
 mod replay;
+mod setup;
 mod terminal;
 mod tree;
+mod view_kind;
 
 pub use action::{Action, BINDINGS, Binding, Category, Scene, markdown};
-pub use app::{App, Beat, Message, Position, Recorded, Setup};
+pub use app::{App, Beat, Message, Position};
 pub use columns::Column;
 pub use error::Error;
 pub use filter::Filter;
 pub use item::{Item, Key, items};
-pub use listing::{Kind, arranged};
+pub use listing::arranged;
 pub use live::{Options, live};
 pub use look::Look;
 pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, Source, Step, Verb};
 pub use number::Scale;
 pub use replay::{History, Player, replay};
+pub use setup::{Recorded, Setup};
+pub use view_kind::ViewKind;

@@ -10,35 +10,7 @@ use crate::columns::Column;
 use crate::filter::Filter;
 use crate::item::{Item, Key, items};
 use crate::tree::{Node, flat, tree};
-
-/// Kind of a row's object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Processes.
-    Process,
-    /// Files.
-    File,
-    /// Control groups.
-    Cgroup,
-    /// Devices.
-    Device,
-}
-
-impl Kind {
-    /// Every kind, in the order of the keys.
-    pub const ALL: [Kind; 4] = [Kind::Process, Kind::File, Kind::Cgroup, Kind::Device];
-
-    /// The name of a view of these rows.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Kind::Process => "processes",
-            Kind::File => "files",
-            Kind::Cgroup => "cgroups",
-            Kind::Device => "devices",
-        }
-    }
-}
+use crate::view_kind::ViewKind;
 
 /// A line of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +25,7 @@ pub struct Line {
 #[derive(Debug)]
 pub struct Listing {
     /// The kind of its rows.
-    pub kind: Kind,
+    pub kind: ViewKind,
     /// Its possible columns.
     pub columns: Vec<Column>,
     /// The index of the column to sort by.
@@ -80,7 +52,7 @@ pub struct Listing {
 impl Listing {
     /// An empty list, in the default order.
     #[must_use]
-    pub fn new(kind: Kind, columns: Vec<Column>) -> Listing {
+    pub fn new(kind: ViewKind, columns: Vec<Column>) -> Listing {
         let usual = columns
             .iter()
             .position(|column| column.field.id == ORDER[0]);
@@ -234,7 +206,7 @@ impl Listing {
             pid.as_deref(),
         ];
         let device = match self.kind {
-            Kind::Device => labels.device.as_ref().known().map(String::as_str),
+            ViewKind::Device => labels.device.as_ref().known().map(String::as_str),
             _ => None,
         };
         filter.accepts(texts.into_iter().chain([device]).flatten())
@@ -336,7 +308,7 @@ impl Listing {
 
 /// The name of an item on the screen.
 #[must_use]
-pub(crate) fn name(kind: Kind, item: &Item) -> String {
+pub(crate) fn name(kind: ViewKind, item: &Item) -> String {
     let labels = &item.row.labels;
     let text = |text: Option<&String>| text.map(|text| escaped(OsStr::new(text)).into_owned());
     let path = || {
@@ -344,16 +316,16 @@ pub(crate) fn name(kind: Kind, item: &Item) -> String {
         path.map(|path| escaped(path.as_os_str()).into_owned())
     };
     let name = match kind {
-        Kind::Process => text(labels.command_line.as_ref().known())
+        ViewKind::Process => text(labels.command_line.as_ref().known())
             .or_else(|| text(labels.command.as_ref().known())),
-        Kind::File => path().or_else(|| match &item.key {
+        ViewKind::File => path().or_else(|| match &item.key {
             Key::File { device, inode, .. } if *inode > 0 || device != "0:0" => {
                 Some(format!("(inode {inode} on {device})"))
             }
             _ => Some(ALL_OTHERS.into()),
         }),
-        Kind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
-        Kind::Device => path().or_else(|| text(labels.device.as_ref().known())),
+        ViewKind::Cgroup => text(labels.cgroup.as_ref().known()).or(Some("(gone)".into())),
+        ViewKind::Device => path().or_else(|| text(labels.device.as_ref().known())),
     };
     name.unwrap_or_else(|| "?".into())
 }
@@ -367,7 +339,7 @@ fn is_idle(row: &Row) -> bool {
 /// The rows of an interval in the order of a list: those that pass the filter, largest first.
 #[must_use]
 pub fn arranged(
-    kind: Kind,
+    kind: ViewKind,
     stretch: &Stretch,
     by: Option<&'static Field>,
     filter: Option<&Filter>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cachewise_model::{Row, escaped};
 
 use crate::item::{Item, Key, sums};
-use crate::listing::Kind;
+use crate::view_kind::ViewKind;
 
 /// A row of a tree, or of a plain list.
 #[derive(Debug, Clone)]
@@ -50,25 +50,25 @@ pub fn flat(items: &[Item], shown: &[usize]) -> Vec<Node> {
 
 /// A tree, if this kind has one.
 #[must_use]
-pub fn tree(kind: Kind, items: &[Item], shown: &[usize]) -> Vec<Node> {
+pub fn tree(kind: ViewKind, items: &[Item], shown: &[usize]) -> Vec<Node> {
     let mut nodes = match kind {
-        Kind::Process => by_parent(items, shown),
-        Kind::File => by_path(
+        ViewKind::Process => by_parent(items, shown),
+        ViewKind::File => by_path(
             items,
             shown,
             |path| Key::Directory(path.to_owned()),
             |item| item.row.labels.path.as_ref().known().map(PathBuf::as_path),
         ),
-        Kind::Cgroup => by_path(
+        ViewKind::Cgroup => by_path(
             items,
             shown,
             |path| Key::Cgroup(path.to_str().map(str::to_owned)),
             |item| item.row.labels.cgroup.as_ref().known().map(Path::new),
         ),
-        Kind::Device => return flat(items, shown),
+        ViewKind::Device => return flat(items, shown),
     };
     join_up(&mut nodes);
-    if kind == Kind::File {
+    if kind == ViewKind::File {
         shorten(&mut nodes);
     }
     sum_up(&mut nodes, items);

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use crate::decimal::{Decimal, Fault, MOST_PLACES};
 use crate::quantity::quantity;
-use crate::{PageSize, Pages};
 
 /// A number of bytes.
 ///
@@ -21,20 +20,6 @@ use crate::{PageSize, Pages};
 pub struct Bytes(pub u64);
 
 quantity!(Bytes);
-
-impl Bytes {
-    /// Returns the number of pages that hold these bytes; a partial page counts.
-    #[must_use]
-    pub const fn pages_ceil(self, page: PageSize) -> Pages {
-        Pages(self.0.div_ceil(page.get()))
-    }
-
-    /// Returns the number of pages that these bytes fill; a partial page does not count.
-    #[must_use]
-    pub const fn pages_floor(self, page: PageSize) -> Pages {
-        Pages(self.0 >> page.shift())
-    }
-}
 
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -147,7 +132,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pages::SIZES_TESTED;
 
     #[test]
     fn prints_stable_human_forms() {
@@ -243,15 +227,6 @@ mod tests {
             let again: Bytes = Bytes(bytes).to_string().parse().unwrap();
             let apart = again.0.abs_diff(bytes);
             prop_assert!(apart <= bytes / 19 + 1, "{} was printed for {}", again.0, bytes);
-        }
-
-        #[test]
-        fn floor_and_ceil_enclose_the_bytes(bytes: u64, size in prop::sample::select(&SIZES_TESTED)) {
-            let page = PageSize::new(size).unwrap();
-            let (floor, ceil) = (Bytes(bytes).pages_floor(page), Bytes(bytes).pages_ceil(page));
-            prop_assert!(floor.bytes(page) <= Bytes(bytes), "the pages filled hold no more");
-            prop_assert!(ceil.bytes(page) >= Bytes(bytes), "the pages begun hold all");
-            prop_assert!(ceil.0 - floor.0 <= 1, "and they differ by one at most");
         }
 
         #[test]

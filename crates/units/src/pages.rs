@@ -1,4 +1,4 @@
-//! [`Pages`] and [`PageSize`], and the only conversion from pages to bytes.
+//! [`Pages`] and [`PageSize`], and the only conversions between pages and bytes.
 
 use std::fmt;
 
@@ -24,6 +24,20 @@ impl Pages {
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl Bytes {
+    /// Returns the number of pages that hold these bytes; a partial page counts.
+    #[must_use]
+    pub const fn pages_ceil(self, page: PageSize) -> Pages {
+        Pages(self.0.div_ceil(page.get()))
+    }
+
+    /// Returns the number of pages that these bytes fill; a partial page does not count.
+    #[must_use]
+    pub const fn pages_floor(self, page: PageSize) -> Pages {
+        Pages(self.0 >> page.shift())
     }
 }
 
@@ -158,6 +172,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn floor_and_ceil_enclose_the_bytes(bytes: u64, size in prop::sample::select(&SIZES_TESTED)) {
+            let page = PageSize::new(size).unwrap();
+            let (floor, ceil) = (Bytes(bytes).pages_floor(page), Bytes(bytes).pages_ceil(page));
+            prop_assert!(floor.bytes(page) <= Bytes(bytes), "the pages filled hold no more");
+            prop_assert!(ceil.bytes(page) >= Bytes(bytes), "the pages begun hold all");
+            prop_assert!(ceil.0 - floor.0 <= 1, "and they differ by one at most");
+        }
+
         #[test]
         fn bytes_and_back(pages in 0..1_u64 << 40, size in prop::sample::select(&SIZES_TESTED)) {
             let page = PageSize::new(size).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cachewise_units::{Bytes, Interval};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// A value in a file.
 #[derive(Serialize, Deserialize)]
@@ -69,8 +69,10 @@ impl Quantity for Duration {
 
 /// For mandatory fields.
 pub(super) mod one {
-    use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
     use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::workload::written::{Quantity, Written};
 
     pub fn serialize<T: Quantity, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         value.written().serialize(to)
@@ -83,8 +85,10 @@ pub(super) mod one {
 
 /// For optional fields.
 pub(super) mod maybe {
-    use super::{Deserialize, Deserializer, Quantity, Serialize, Serializer, Written};
     use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::workload::written::{Quantity, Written};
 
     #[expect(clippy::ref_option, reason = "serde hands it over so")]
     pub fn serialize<T: Quantity, S: Serializer>(

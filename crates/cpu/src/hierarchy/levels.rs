@@ -7,8 +7,8 @@ use crate::measure::plateau::{self, Plateau, plateaus, rises_through};
 use crate::measure::sweep::{Curve, Point};
 use crate::{Cache, Topology};
 
+use super::level::{LARGEST, Level, Seen};
 use super::matched::{matched, without_slopes};
-use super::{LARGEST, Level, Seen};
 
 /// Beyond so many times the last cache most loads go to memory.
 const TO_MEMORY: f64 = 1.5;

@@ -9,6 +9,7 @@
 //! - this file: what is measured, and what there is to say of it
 
 mod again;
+mod level;
 mod levels;
 mod matched;
 
@@ -26,6 +27,8 @@ use crate::measure::sweep::{Curve, SweepOptions, sizes, sweep, sweep_memory};
 use crate::measure::tlb::{Pages, TlbStep, steps, translation};
 use crate::{Cache, Error, Topology};
 use again::{again, refine};
+use level::LARGEST;
+pub use level::{Level, Seen};
 use levels::{levels, spread};
 
 /// Lines of most machines, where sysfs does not tell.
@@ -33,9 +36,6 @@ const USUAL_LINE: usize = 64;
 
 /// How many times the last cache is swept: beyond four times hardly anything is left of it.
 const BEYOND: u64 = 8;
-
-/// Memory is swept at least up to here, as sysfs may not tell of the last cache, and at most up to there.
-const LARGEST: (u64, u64) = (256 << 20, 1 << 30);
 
 /// How to measure.
 #[derive(Debug, Clone)]
@@ -50,36 +50,6 @@ pub struct TableOptions {
     pub page: PageSize,
     /// How long it may take; the first round is done whatever it takes.
     pub time: Duration,
-}
-
-/// Where a level's latency was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Seen {
-    /// On a level of the curve.
-    Found,
-    /// At the sizes that sysfs says, as the curve has no level there.
-    Told,
-    /// Nowhere: nothing so large was measured.
-    NotReached,
-}
-
-/// One level.
-#[derive(Debug, Clone)]
-pub struct Level {
-    /// `L1d`, `L2`, `memory`; `level 2` where sysfs tells no such cache.
-    pub name: String,
-    /// What sysfs says of it.
-    pub told: Option<Cache>,
-    /// Cores and hardware threads that share it, as sysfs says.
-    pub shared_by: Option<(usize, usize)>,
-    /// How much fits, in bytes, as measured.
-    pub capacity: Option<Estimate>,
-    /// Where the latency was read.
-    pub seen: Seen,
-    /// The latency in nanoseconds, page by page.
-    pub local: Option<Estimate>,
-    /// The latency in nanoseconds, all over the place.
-    pub random: Option<Estimate>,
 }
 
 /// What was found.

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use super::{Check, Effect, Experiment, Outcome, Rounds, seen, timed};
+use super::experiment::{Check, Effect, Experiment, Outcome};
+use super::rounds::{Rounds, seen, timed};
 use crate::measure::order::Shuffled;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -1,6 +1,6 @@
 //! Code that does not fit into a cache.
 
-use super::{Experiment, Outcome};
+use super::experiment::{Experiment, Outcome};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "code",
@@ -27,7 +27,8 @@ mod on_x86 {
     use cachewise_units::Bytes;
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-    use super::super::{Outcome, Rounds, seen, timed};
+    use super::super::experiment::Outcome;
+    use super::super::rounds::{Rounds, seen, timed};
 
     const SIZES: [usize; 5] = [16 << 10, 128 << 10, 1 << 20, 8 << 20, 32 << 20];
     const ROUNDS: usize = 7;

@@ -5,32 +5,21 @@
 //! for a while is so for all of them.
 //!
 //! # Layout
-//! - this file: what an experiment is, and its rounds; one file for each experiment
+//! - `experiment`: experiments and their outcomes; `rounds`: their cases, in turns; one file for each experiment
+//! - this file: the list of them
 
 mod alive;
 mod branches;
 mod calls;
 mod code;
+mod experiment;
 mod pgo;
+mod rounds;
 mod rows;
 mod sharing;
 mod stride;
 
-use crate::measure::estimate::{Estimate, Trust, quantile};
-
-/// One experiment.
-#[derive(Debug, Clone, Copy)]
-pub struct Experiment {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it shows, in a line.
-    pub about: &'static str,
-    /// Why it is so.
-    pub why: &'static str,
-    /// What to do about it in one's own code.
-    pub advice: &'static str,
-    run: fn() -> Result<Outcome, String>,
-}
+pub use experiment::{Case, Check, Effect, Experiment, Outcome};
 
 /// All of them, in the order of the essay that they are from.
 pub const EXPERIMENTS: [Experiment; 8] = [
@@ -44,245 +33,11 @@ pub const EXPERIMENTS: [Experiment; 8] = [
     pgo::EXPERIMENT,
 ];
 
-/// What came of one.
-#[derive(Debug, Clone, Default)]
-pub struct Outcome {
-    /// What each case took.
-    pub cases: Vec<Case>,
-    /// How cases compare.
-    pub effects: Vec<Effect>,
-    /// Whether it was what it should be.
-    pub checks: Vec<Check>,
-    /// Parts that could not be done here, and why.
-    pub not_tried: Vec<String>,
-}
-
-/// One way of doing it.
-#[derive(Debug, Clone)]
-pub struct Case {
-    /// What is done.
-    pub name: String,
-    /// Nanoseconds for one of what is counted.
-    pub ns: Estimate,
-    /// What is counted: `element`, `call`.
-    pub unit: &'static str,
-    /// Whether it is there to isolate the cause.
-    pub is_control: bool,
-}
-
-/// One case against another.
-#[derive(Debug, Clone)]
-pub struct Effect {
-    /// What it says.
-    pub name: String,
-    /// How many times as long the first takes, in the same round.
-    pub ratio: Estimate,
-    /// Whether it tells the cause from others.
-    pub is_control: bool,
-}
-
-/// Something that must be so if the figures are to mean what they say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// Whether it is.
-    pub holds: bool,
-    /// What was looked at.
-    pub what: String,
-}
-
-impl Experiment {
-    /// Does it.
-    ///
-    /// # Errors
-    /// Why it cannot be done here.
-    pub fn run(&self) -> Result<Outcome, String> {
-        (self.run)()
-    }
-}
-
-impl Effect {
-    /// How far it can be trusted.
-    #[must_use]
-    pub fn trust(&self) -> Trust {
-        self.ratio.trust()
-    }
-}
-
-/// A case that takes turns with others; it returns the nanoseconds for one of its unit.
-struct Turn<'a> {
-    name: String,
-    is_control: bool,
-    go: Box<dyn FnMut() -> f64 + 'a>,
-}
-
-/// Cases that take turns.
-struct Rounds<'a> {
-    unit: &'static str,
-    turns: Vec<Turn<'a>>,
-    figures: Vec<Vec<f64>>,
-}
-
-impl<'a> Rounds<'a> {
-    fn new(unit: &'static str) -> Rounds<'a> {
-        Rounds {
-            unit,
-            turns: Vec::new(),
-            figures: Vec::new(),
-        }
-    }
-
-    fn case(&mut self, name: impl Into<String>, go: impl FnMut() -> f64 + 'a) {
-        self.add(name, false, go);
-    }
-
-    fn control(&mut self, name: impl Into<String>, go: impl FnMut() -> f64 + 'a) {
-        self.add(name, true, go);
-    }
-
-    fn add(&mut self, name: impl Into<String>, is_control: bool, go: impl FnMut() -> f64 + 'a) {
-        self.turns.push(Turn {
-            name: name.into(),
-            is_control,
-            go: Box::new(go),
-        });
-        self.figures.push(Vec::new());
-    }
-
-    /// Does so many rounds, after one that counts for nothing: memory is new to the process in that.
-    fn run(&mut self, rounds: usize) {
-        for round in 0..=rounds {
-            for (turn, figures) in self.turns.iter_mut().zip(&mut self.figures) {
-                let ns = (turn.go)();
-                if round > 0 {
-                    figures.push(ns);
-                }
-            }
-        }
-    }
-
-    fn cases(&self) -> Vec<Case> {
-        let cases = self.turns.iter().zip(&self.figures);
-        let case = |(turn, figures): (&Turn<'_>, &Vec<f64>)| {
-            Some(Case {
-                name: turn.name.clone(),
-                ns: spread(figures)?,
-                unit: self.unit,
-                is_control: turn.is_control,
-            })
-        };
-        cases.filter_map(case).collect()
-    }
-
-    /// How many times as long one case takes as another, by their places.
-    fn ratio(&self, name: impl Into<String>, above: usize, below: usize) -> Option<Effect> {
-        let pairs = self
-            .figures
-            .get(above)?
-            .iter()
-            .zip(self.figures.get(below)?);
-        let ratios: Vec<f64> = pairs.map(|(above, below)| above / below).collect();
-        Some(Effect {
-            name: name.into(),
-            ratio: spread(&ratios)?,
-            is_control: self.turns.get(above)?.is_control || self.turns.get(below)?.is_control,
-        })
-    }
-}
-
-/// The median, and the quarters below and above it: what was interrupted is in neither.
-fn spread(figures: &[f64]) -> Option<Estimate> {
-    let known: Vec<f64> = figures
-        .iter()
-        .copied()
-        .filter(|figure| figure.is_finite())
-        .collect();
-    Some(Estimate {
-        value: quantile(&known, 0.5)?,
-        low: quantile(&known, 0.25)?,
-        high: quantile(&known, 0.75)?,
-    })
-}
-
-/// The effect that an experiment is about, seen or not: what to say if it was not.
-fn seen(effects: &[Effect], place: usize, least: f64, otherwise: &str) -> Check {
-    let ratio = effects
-        .get(place)
-        .map_or(f64::NAN, |effect| effect.ratio.value);
-    let holds = ratio >= least;
-    let what = match holds {
-        true => format!("the effect is there: {ratio:.1} times, at least {least} were expected"),
-        false => format!(
-            "the effect is not there ({ratio:.1} times, {least} were expected): {otherwise}"
-        ),
-    };
-    Check { holds, what }
-}
-
-/// Nanoseconds that `go` takes for each of `count`.
-fn timed<T>(count: usize, go: impl FnOnce() -> T) -> f64 {
-    let begin = std::time::Instant::now();
-    std::hint::black_box(go());
-    begin.elapsed().as_secs_f64() * 1e9 / count as f64
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
-
-    #[test]
-    fn cases_take_turns_and_ratios_are_of_a_round() {
-        let order = std::cell::RefCell::new(Vec::new());
-        let mut rounds = Rounds::new("thing");
-        let mut slow = 1.0;
-        rounds.case("a", || {
-            order.borrow_mut().push('a');
-            // The machine slows down from round to round, for both.
-            slow *= 2.0;
-            3.0 * slow
-        });
-        let mut slow = 1.0;
-        rounds.control("b", || {
-            order.borrow_mut().push('b');
-            slow *= 2.0;
-            slow
-        });
-        rounds.run(3);
-        let ratio = rounds.ratio("a to b", 0, 1).unwrap();
-        assert_eq!(
-            (ratio.ratio.low, ratio.ratio.high),
-            (3.0, 3.0),
-            "the slowness is in both"
-        );
-        assert!(ratio.is_control, "one of them is");
-        assert_eq!(rounds.cases().len(), 2, "each has a figure");
-        drop(rounds);
-        let order: String = order.borrow().iter().collect();
-        assert_eq!(order, "abababab", "by turns, the first round to warm up");
-    }
-
-    #[test]
-    fn an_effect_that_is_not_there_is_said() {
-        let effect = |ratio: f64| Effect {
-            name: "x".into(),
-            ratio: Estimate::median_of(&[ratio]).unwrap(),
-            is_control: false,
-        };
-        assert!(
-            seen(&[effect(3.0)], 0, 2.0, "why").holds,
-            "3 is more than 2"
-        );
-        let check = seen(&[effect(1.0)], 0, 2.0, "the compiler did it");
-        assert!(
-            !check.holds && check.what.contains("the compiler did it"),
-            "{check:?}"
-        );
-        assert!(
-            !seen(&[], 0, 2.0, "").holds,
-            "what was not measured was not seen"
-        );
-    }
 
     #[test]
     fn every_experiment_is_named_and_explained() {

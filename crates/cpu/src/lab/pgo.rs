@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Check, Experiment, Outcome, Rounds, seen};
+use super::experiment::{Check, Experiment, Outcome};
+use super::rounds::{Rounds, seen};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "pgo",

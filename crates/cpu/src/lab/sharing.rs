@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use cachewise_sys::start_thread_in;
 
-use super::{Case, Check, Effect, Experiment, Outcome, seen, spread};
+use super::experiment::{Case, Check, Effect, Experiment, Outcome};
+use super::rounds::{seen, spread};
 use crate::measure::budget::cpu_time;
 use crate::measure::pin::{Pinned, allowed};
 

@@ -1,6 +1,7 @@
 //! What prefetching hides, by the distance from one load to the next.
 
-use super::{Experiment, Outcome, Rounds, seen};
+use super::experiment::{Experiment, Outcome};
+use super::rounds::{Rounds, seen};
 use crate::measure::chase::{Arena, PageKind};
 use crate::measure::order::{Order, visits};
 

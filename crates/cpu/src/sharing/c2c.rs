@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::line::{Seen, Touch, judge};
-use super::{Answer, PERF_C2C, Proof};
+use super::proofs::{Answer, PERF_C2C, Proof};
 
 /// A load, a store: bits 0 to 4.
 const LOAD: u64 = 1 << 1;

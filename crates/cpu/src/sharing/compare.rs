@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Answer, ONE_CPU, PADDED_HEAP, Proof};
+use super::proofs::{Answer, ONE_CPU, PADDED_HEAP, Proof};
 use crate::measure::estimate::{Estimate, quantile};
 
 /// On which CPUs.

@@ -9,12 +9,13 @@
 //! - `watch`: hardware breakpoints on a line, and what they say of it; `symbol`: where a variable is
 //! - `line`: who touches which bytes, and whether that is false sharing
 //! - `c2c`: what `perf c2c` recorded
-//! - this file: answers, and the verdict
+//! - `proofs`: proofs and their answers; this file: the verdict
 
 mod c2c;
 mod compare;
 mod line;
 mod padding;
+mod proofs;
 mod symbol;
 mod watch;
 
@@ -22,58 +23,9 @@ pub use c2c::{Recorded, Recording, proof as recorded_proof, recorded};
 pub use compare::{Arm, Comparison, Cpus, Heap, Round, Run};
 pub use line::{Seen, Touch, judge};
 pub use padding::{CannotPreload, Padded, Padding};
+pub use proofs::{Answer, BREAKPOINTS, ONE_CPU, PADDED_HEAP, PERF_C2C, Proof};
 pub use symbol::{Variable, find_variable, is_mapped};
 pub use watch::{NoWatch, Watch};
-
-use crate::measure::estimate::Estimate;
-
-/// What a proof, or all of them together, say of false sharing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// There is some.
-    Found,
-    /// There is some beside true sharing, so that padding mends a part at most.
-    Mixed,
-    /// None was seen where it looked.
-    NotFound,
-    /// It cannot tell.
-    Unknown,
-}
-
-impl Answer {
-    /// The name in machine formats.
-    #[must_use]
-    pub const fn id(self) -> &'static str {
-        match self {
-            Answer::Found => "found",
-            Answer::Mixed => "mixed",
-            Answer::NotFound => "not_found",
-            Answer::Unknown => "unknown",
-        }
-    }
-}
-
-/// The names of proofs.
-pub const ONE_CPU: &str = "one cpu";
-/// By an allocator that pads.
-pub const PADDED_HEAP: &str = "padded heap";
-/// By the CPU's debug registers.
-pub const BREAKPOINTS: &str = "breakpoints";
-/// By samples of memory.
-pub const PERF_C2C: &str = "perf c2c";
-
-/// One proof.
-#[derive(Debug, Clone)]
-pub struct Proof {
-    /// [`ONE_CPU`], [`PADDED_HEAP`], [`BREAKPOINTS`] or [`PERF_C2C`].
-    pub name: &'static str,
-    /// What it says.
-    pub answer: Answer,
-    /// How many times as much, where it compares.
-    pub ratio: Option<Estimate>,
-    /// What it saw, or why it cannot tell.
-    pub says: String,
-}
 
 /// Whether runs show that the program's threads cost each other something, of whatever.
 #[must_use]
@@ -109,6 +61,7 @@ pub fn verdict(proofs: &[Proof]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::estimate::Estimate;
 
     #[test]
     fn one_proof_is_enough_and_none_is_no_answer() {

@@ -11,36 +11,22 @@
 //!
 //! # Layout
 //! - `arm`: breakpoints for the threads of a process; `seen`: what the rounds together say
-//! - `pairs`: two pieces at the same moment, for work that moves between threads
-//! - this file: a line, and watching it round by round
+//! - `window`: watching the line, round by round; `glance`: one window on one piece
+//! - `pairs`, `pair`: two pieces at the same moment, for work that moves between threads
+//! - this file: a line, and the sums over its rounds
 
 mod arm;
+mod glance;
+mod pair;
 mod pairs;
 mod seen;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
-
-use perf_event::Counter;
 
 pub use arm::NoWatch;
-use arm::{Armed, arm, first_of, threads};
-use pairs::Pair;
-
-/// The largest piece that a register can watch.
-const WORD: u64 = 8;
-
-/// Pieces at once.
-const AT_ONCE: usize = 2;
-
-/// How long a piece is watched: several slices of the scheduler.
-const WINDOW: Duration = Duration::from_millis(10);
-
-/// How long threads run between arming and watching.
-const SETTLE: Duration = Duration::from_micros(200);
-
-/// A thread that ran for so long while a piece was watched would have touched it, if it did at all.
-const RAN: Duration = Duration::from_micros(500);
+use glance::{Glance, WORD};
+use pair::Pair;
 
 /// A line of a process's memory, and what was seen of it so far.
 #[derive(Debug, Clone)]
@@ -80,16 +66,6 @@ struct Use {
     ran: BTreeSet<usize>,
 }
 
-/// What one window saw of a thread and a piece.
-#[derive(Debug, Clone, Copy)]
-struct Glance {
-    thread: u32,
-    at: u64,
-    writes: u64,
-    reads: u64,
-    ran: bool,
-}
-
 impl Watch {
     /// The line of this size in which an address is.
     #[must_use]
@@ -121,28 +97,6 @@ impl Watch {
     #[must_use]
     pub const fn line(&self) -> u64 {
         self.line
-    }
-
-    /// Watches all of it once.
-    ///
-    /// # Errors
-    /// If the process has ended, or breakpoints cannot be had.
-    ///
-    /// # Cost
-    /// 40 ms for a line of 64 bytes, 5 ms more for each piece that was halved, and some 20 ms where several threads use the
-    /// same pieces. The threads that touch it are slowed down.
-    pub fn round(&mut self) -> Result<(), NoWatch> {
-        let pieces: Vec<(u64, u64)> = self
-            .pieces
-            .iter()
-            .map(|(at, piece)| (*at, piece.len))
-            .collect();
-        let mut glances = Vec::new();
-        for pieces in pieces.chunks(AT_ONCE) {
-            glances.extend(self.window(pieces, WINDOW)?.0);
-        }
-        self.add(&glances);
-        self.moments()
     }
 
     /// Adds a round, and halves what several threads use.
@@ -189,59 +143,6 @@ impl Watch {
                 self.pieces.insert(at, Piece { len, threads });
             }
         }
-    }
-
-    /// Watches a few pieces for so long, and returns how long that took.
-    fn window(
-        &mut self,
-        pieces: &[(u64, u64)],
-        length: Duration,
-    ) -> Result<(Vec<Glance>, Duration), NoWatch> {
-        let mut armed: Vec<Armed> = Vec::new();
-        let (threads, left_out) = first_of(threads(self.pid)?);
-        self.left_out = self.left_out.max(left_out);
-        for thread in threads {
-            match arm(thread, pieces) {
-                // It has ended since it was listed; others go on.
-                Err(NoWatch::Ended) => {}
-                other => armed.push(other?),
-            }
-        }
-        // A thread that this one has taken the CPU from goes on with what it does by now.
-        std::thread::sleep(SETTLE);
-        let begun = Instant::now();
-        for thread in &mut armed {
-            // A thread that has ended in the meantime counts nothing.
-            let _ = thread.group.enable();
-        }
-        std::thread::sleep(length);
-        for thread in &mut armed {
-            let _ = thread.group.disable();
-        }
-        let took = begun.elapsed();
-        let mut glances = Vec::new();
-        for Armed {
-            thread,
-            group,
-            counters,
-        } in &mut armed
-        {
-            let counts = group.read()?;
-            // Of a thread that is the time that it was on a CPU.
-            let ran = counts.time_running().is_some_and(|ran| ran >= RAN);
-            for ((at, _), (writes, any)) in pieces.iter().zip(counters) {
-                let of = |counter: &Counter| counts.get(counter).map_or(0, |entry| entry.value());
-                let writes = of(writes);
-                glances.push(Glance {
-                    thread: *thread,
-                    at: *at,
-                    writes,
-                    reads: of(any).saturating_sub(writes),
-                    ran,
-                });
-            }
-        }
-        Ok((glances, took))
     }
 }
 

@@ -150,10 +150,4 @@ impl Topology {
             .filter(|cache| cache.kind != CacheKind::Instruction && cache.cpus.has(cpu))
             .collect()
     }
-
-    /// What is inside what.
-    #[must_use]
-    pub fn tree(&self) -> Tree {
-        tree::of(self)
-    }
 }

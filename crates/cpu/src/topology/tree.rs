@@ -64,57 +64,56 @@ impl Tree {
     }
 }
 
-pub(super) fn of(topology: &Topology) -> Tree {
-    let mut places = Vec::new();
-    for node in &topology.nodes {
-        places.push(Tree::new(
-            Place::Node(node.id, node.memory),
-            node.cpus.clone(),
-        ));
-    }
-    let mut packages: Vec<u32> = topology.cpus.iter().filter_map(|cpu| cpu.package).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    for package in packages {
-        let cpus = topology
-            .cpus
-            .iter()
-            .filter(|cpu| cpu.package == Some(package));
-        let cpus = CpuList::new(cpus.map(|cpu| cpu.id));
-        places.push(Tree::new(Place::Package(package), cpus));
-    }
-    // From the farthest to the nearest, so that of those with the same CPUs the nearer one is inside.
-    let levels = topology
-        .caches
-        .chunk_by(|one, other| one.level == other.level);
-    let levels: Vec<&[Cache]> = levels.collect();
-    for level in levels.into_iter().rev() {
-        let mut seen: Vec<&CpuList> = Vec::new();
-        for cache in level {
-            if seen.contains(&&cache.cpus) {
-                continue;
-            }
-            seen.push(&cache.cpus);
-            let same = level.iter().filter(|other| other.cpus == cache.cpus);
+impl Topology {
+    /// Returns the nesting of nodes, packages, caches and cores.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        let mut places = Vec::new();
+        for node in &self.nodes {
             places.push(Tree::new(
-                Place::Caches(same.cloned().collect()),
-                cache.cpus.clone(),
+                Place::Node(node.id, node.memory),
+                node.cpus.clone(),
             ));
         }
-    }
-    let mut cores: Vec<&CpuList> = Vec::new();
-    for cpu in &topology.cpus {
-        if !cores.contains(&&cpu.core) {
-            cores.push(&cpu.core);
-            places.push(Tree::new(Place::Core(cpu.kind.clone()), cpu.core.clone()));
+        let mut packages: Vec<u32> = self.cpus.iter().filter_map(|cpu| cpu.package).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        for package in packages {
+            let cpus = self.cpus.iter().filter(|cpu| cpu.package == Some(package));
+            let cpus = CpuList::new(cpus.map(|cpu| cpu.id));
+            places.push(Tree::new(Place::Package(package), cpus));
         }
+        // From the farthest to the nearest, so that of those with the same CPUs the nearer one is inside.
+        let levels = self.caches.chunk_by(|one, other| one.level == other.level);
+        let levels: Vec<&[Cache]> = levels.collect();
+        for level in levels.into_iter().rev() {
+            let mut seen: Vec<&CpuList> = Vec::new();
+            for cache in level {
+                if seen.contains(&&cache.cpus) {
+                    continue;
+                }
+                seen.push(&cache.cpus);
+                let same = level.iter().filter(|other| other.cpus == cache.cpus);
+                places.push(Tree::new(
+                    Place::Caches(same.cloned().collect()),
+                    cache.cpus.clone(),
+                ));
+            }
+        }
+        let mut cores: Vec<&CpuList> = Vec::new();
+        for cpu in &self.cpus {
+            if !cores.contains(&&cpu.core) {
+                cores.push(&cpu.core);
+                places.push(Tree::new(Place::Core(cpu.kind.clone()), cpu.core.clone()));
+            }
+        }
+        // Stable: of the same size, the order above holds.
+        places.sort_by_key(|place| std::cmp::Reverse(place.cpus.len()));
+        let mut machine = Tree::new(Place::Machine, self.online.clone());
+        for place in places {
+            machine.take(place);
+        }
+        machine.sort();
+        machine
     }
-    // Stable: of the same size, the order above holds.
-    places.sort_by_key(|place| std::cmp::Reverse(place.cpus.len()));
-    let mut machine = Tree::new(Place::Machine, topology.online.clone());
-    for place in places {
-        machine.take(place);
-    }
-    machine.sort();
-    machine
 }

@@ -13,7 +13,6 @@ use rustix::io::Errno;
 
 use super::snapshot::between;
 use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
-use crate::inode::failed;
 use crate::ranges::minus;
 use crate::warm::ADVICE;
 use crate::{Error, Inode, map, open_to_act, query};
@@ -106,7 +105,7 @@ impl OpenFile {
         /// `stat(2)` counts in these, whatever the file system's own.
         const BLOCK: u64 = 512;
         let file = open_to_act(path)?;
-        let found = rustix::fs::fstat(&file).map_err(|errno| failed("fstat", errno))?;
+        let found = rustix::fs::fstat(&file).map_err(|errno| Error::from_errno("fstat", errno))?;
         let stored = (found.st_blocks as u64).saturating_mul(BLOCK);
         Ok(Self {
             index,
@@ -186,7 +185,7 @@ impl OpenFile {
             self.reads_ahead = reads_ahead;
         }
         rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut *buffer, offset))
-            .map_err(|errno| failed("pread", errno))
+            .map_err(|errno| Error::from_errno("pread", errno))
     }
 
     /// Has the kernel start bringing a stretch in, that and no more.

@@ -43,7 +43,7 @@
 //!
 //! # Layout
 //! - `snapshot`: [`Snapshot`]; `survey`: [`survey`], one of real files.
-//! - `plan`: [`plan`]; `history`: [`History`]; `shuffle`: random orders. Pure functions and data.
+//! - `planner`: [`plan`]; `plan`: [`Plan`]; `history`: [`History`]; `shuffle`: random orders. Pure functions and data.
 //! - `scan`: [`Scanner`], [`Scan`]; `block`: [`Block`]; `fetch`: read-ahead, and dropping.
 //! - `simulate`: [`simulate`]; `lru`: the cache that it thinks up.
 
@@ -52,6 +52,7 @@ mod fetch;
 mod history;
 mod lru;
 mod plan;
+mod planner;
 mod scan;
 mod shuffle;
 mod simulate;
@@ -62,7 +63,8 @@ mod survey;
 
 pub use block::Block;
 pub use history::History;
-pub use plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why, plan};
+pub use plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why};
+pub use planner::plan;
 pub use scan::{Report, Scan, Scanner};
 pub use simulate::{Order, simulate};
 pub use snapshot::{FileId, FileState, Snapshot};

@@ -1,14 +1,10 @@
-//! [`plan`]: in which order to read what, and what to do with it afterwards.
+//! [`Plan`]: in which order to read what, and what to do with it afterwards.
 
-use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::fmt;
 
 use cachewise_units::{ByteRange, Bytes};
 
-use super::shuffle::Shuffle;
 use super::snapshot::between;
-use super::{FileState, History, Snapshot};
 
 /// How free the order is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,7 +71,7 @@ pub enum After {
 /// One stretch of a file, to be read as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// The index of the file in [`Snapshot::files`].
+    /// The index of the file in [`Snapshot::files`](super::Snapshot::files).
     pub file: usize,
     /// The stretch: within a chunk, and without a byte only for an empty file.
     pub range: ByteRange,
@@ -149,171 +145,8 @@ impl fmt::Display for Why {
     }
 }
 
-impl Snapshot {
-    /// Returns how much there is to read, each file once.
-    #[must_use]
-    pub fn total(&self) -> Bytes {
-        self.distinct().map(|(_, file)| file.size).sum()
-    }
-
-    /// Returns how much of it is resident, as far as is known.
-    #[must_use]
-    pub fn resident(&self) -> Bytes {
-        self.distinct()
-            .filter_map(|(_, file)| file.resident_in(file.whole()))
-            .sum()
-    }
-
-    /// Returns the files, as indexes, in the order that hits most where only whole files can be read: those first of
-    /// which the largest part is resident, of equal ones the one that was read last. Those of which nobody knows come,
-    /// in the caller's order, before those of which nothing is resident. Each file once.
-    #[must_use]
-    pub fn hottest_first(&self, history: &History) -> Vec<usize> {
-        /// The later, the sooner.
-        #[derive(PartialEq, Eq, PartialOrd, Ord)]
-        enum Rank {
-            Cold,
-            Unknown,
-            Warm,
-        }
-        let place = |index: usize| {
-            let file = &self.files[index];
-            let Some(resident) = file.resident_in(file.whole()) else {
-                return (Rank::Unknown, 0, None, usize::MAX - index);
-            };
-            let rank = match resident {
-                Bytes::ZERO => Rank::Cold,
-                _ => Rank::Warm,
-            };
-            let part = u128::from(resident.0) * 1_000_000 / u128::from(file.size.0.max(1));
-            let last_read = Some(history.latest(file.id));
-            (rank, part, last_read, index)
-        };
-        let mut files: Vec<_> = self.distinct().map(|(index, _)| index).collect();
-        files.sort_by_cached_key(|&index| Reverse(place(index)));
-        files
-    }
-
-    /// The files without second names of those before.
-    fn distinct(&self) -> impl Iterator<Item = (usize, &FileState)> {
-        let mut seen = HashSet::new();
-        self.files
-            .iter()
-            .enumerate()
-            .filter(move |(_, file)| seen.insert(file.id))
-    }
-}
-
-/// Plans the reading of files: what to read in which order, and what to drop behind.
-///
-/// The same snapshot, history and options give the same plan. Every byte of every file is in it once; of a file
-/// with several names, under the first one (unless [`Options::each_link`]).
-///
-/// Where there is nothing to gain, and where plans have not come true, it is the order of the caller, and
-/// [`Plan::declined`] says why.
-///
-/// # Cost
-/// A few hundred nanoseconds and 32 bytes of memory for each chunk of which anything is resident, and for each stretch
-/// between them, however long. With [`Mode::Shuffle`] the same for every chunk, up to a million; files that have more are
-/// shuffled in larger pieces.
-#[must_use]
-pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
-    let mut chunks = chunks(snapshot, history, options);
-    let mut prediction = predict(&chunks, history);
-    let declined = decline(&prediction, history, options);
-    if declined.is_some() {
-        if let Mode::Shuffle(seed) = options.mode {
-            divide(&mut chunks, snapshot.chunk);
-            Shuffle::new(seed).shuffle(&mut chunks);
-        }
-    } else {
-        if let Mode::Shuffle(_) = options.mode {
-            divide(&mut chunks, snapshot.chunk);
-        }
-        sort(&mut chunks, options.mode);
-    }
-    let mut allowance = match options.keep {
-        Keep::Share => Bytes(u64::MAX),
-        Keep::AsFound => Bytes::ZERO,
-        Keep::Keep if declined.is_some() => Bytes(u64::MAX),
-        Keep::Keep => history
-            .grant(snapshot.chunk)
-            .min(snapshot.headroom.unwrap_or(Bytes(u64::MAX))),
-    };
-    let mut pieces: Vec<Step> = Vec::with_capacity(chunks.len() + 1);
-    for chunk in &chunks {
-        let mut add = |range: ByteRange, after| {
-            pieces.push(Step {
-                file: chunk.file,
-                range,
-                class: chunk.class,
-                after,
-            });
-        };
-        let absent = Bytes(chunk.range.len).saturating_sub(chunk.resident);
-        let may_drop = !matches!(chunk.class, Class::Hit | Class::Unknown)
-            && !snapshot.files[chunk.file].open_elsewhere;
-        match allowance.checked_sub(absent) {
-            _ if !may_drop => add(chunk.range, After::Keep),
-            Some(rest) => {
-                allowance = rest;
-                prediction.admitted += absent;
-                add(chunk.range, After::Keep);
-            }
-            None => {
-                // A piece over many chunks keeps the chunks that fit.
-                let fits = match chunk.class {
-                    Class::Miss => allowance.0 / snapshot.chunk.0.max(1) * snapshot.chunk.0,
-                    _ => 0,
-                };
-                let start = chunk.range.start;
-                if fits > 0 {
-                    prediction.admitted += Bytes(fits);
-                    add(between(start, start + fits), After::Keep);
-                }
-                // Once one does not fit, none does: what is admitted is in one piece.
-                allowance = Bytes::ZERO;
-                add(between(start + fits, chunk.range.end()), After::Drop);
-            }
-        }
-    }
-    Plan {
-        pieces,
-        chunk: snapshot.chunk,
-        prediction,
-        declined,
-    }
-}
-
-/// A chunk, or several without anything resident, and what its place in the order depends on.
-#[derive(Clone, Copy)]
-struct Chunk {
-    file: usize,
-    range: ByteRange,
-    class: Class,
-    resident: Bytes,
-    last_read: u64,
-}
-
-/// The most pieces that are shuffled: some 100 MB of memory.
-const MOST_SHUFFLED: u64 = 1 << 20;
-
-/// Divides pieces that are several chunks long into chunks, or into larger ones of equal length where these are too many.
-fn divide(chunks: &mut Vec<Chunk>, chunk: Bytes) {
-    let chunk = chunk.0.max(1);
-    let count: u64 = chunks
-        .iter()
-        .map(|piece| piece.range.len.div_ceil(chunk).max(1))
-        .sum();
-    let unit = chunk.saturating_mul(count.div_ceil(MOST_SHUFFLED).max(1));
-    let pieces = std::mem::take(chunks);
-    for piece in pieces {
-        chunks.extend(divided(piece.range, unit).map(|range| Chunk { range, ..piece }));
-    }
-}
-
 /// Divides a range at multiples of a length; one without a byte stays as it is.
-fn divided(range: ByteRange, unit: u64) -> impl Iterator<Item = ByteRange> {
+pub(super) fn divided(range: ByteRange, unit: u64) -> impl Iterator<Item = ByteRange> {
     let mut rest = Some(range);
     std::iter::from_fn(move || {
         let whole = rest?;
@@ -324,108 +157,6 @@ fn divided(range: ByteRange, unit: u64) -> impl Iterator<Item = ByteRange> {
         rest = (!left.is_empty()).then_some(left);
         Some(between(whole.start, end))
     })
-}
-
-/// All chunks of which anything is resident, and the ranges between them, in the caller's order.
-fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chunk> {
-    let mut chunks = Vec::new();
-    let mut add = |index, file: &FileState| {
-        file.pieces(snapshot.chunk, |range| {
-            let resident = file.resident_in(range);
-            let class = match resident {
-                None => Class::Unknown,
-                Some(_) if range.is_empty() => Class::Unknown,
-                Some(Bytes::ZERO) => Class::Miss,
-                Some(bytes) if bytes.0 == range.len => Class::Hit,
-                Some(_) => Class::Partial,
-            };
-            chunks.push(Chunk {
-                file: index,
-                range,
-                class,
-                resident: resident.unwrap_or_default(),
-                last_read: match class {
-                    Class::Hit | Class::Partial => history.last_read(file.id, range.start),
-                    Class::Unknown | Class::Miss => 0,
-                },
-            });
-        });
-    };
-    if options.each_link {
-        for (index, file) in snapshot.files.iter().enumerate() {
-            add(index, file);
-        }
-    } else {
-        for (index, file) in snapshot.distinct() {
-            add(index, file);
-        }
-    }
-    chunks
-}
-
-fn predict(chunks: &[Chunk], history: &History) -> Prediction {
-    let total = chunks.iter().map(|chunk| Bytes(chunk.range.len)).sum();
-    let resident: Bytes = chunks.iter().map(|chunk| chunk.resident).sum();
-    let unknown: Bytes = (chunks.iter())
-        .filter(|chunk| chunk.class == Class::Unknown)
-        .map(|chunk| Bytes(chunk.range.len))
-        .sum();
-    let hits = chunks.iter().filter(|chunk| chunk.class == Class::Hit);
-    Prediction {
-        total,
-        resident,
-        unknown,
-        planned_hits: hits.map(|chunk| chunk.resident).sum(),
-        admitted: Bytes::ZERO,
-        bound: total
-            .saturating_sub(history.peak().max(resident))
-            .min(total.saturating_sub(resident + unknown)),
-    }
-}
-
-fn decline(prediction: &Prediction, history: &History, options: &Options) -> Option<Why> {
-    match prediction.resident {
-        // Of nothing, everything is resident.
-        resident if resident == prediction.total => Some(Why::AllResident),
-        Bytes::ZERO if prediction.unknown > Bytes::ZERO => Some(Why::ResidencyUnknown),
-        Bytes::ZERO => Some(Why::NothingResident),
-        _ if (options.mode, options.keep) == (Mode::Fixed, Keep::Share) => {
-            Some(Why::NothingToDecide)
-        }
-        _ if history.is_resting() => Some(Why::WorseThanPlanned),
-        _ => None,
-    }
-}
-
-fn sort(chunks: &mut [Chunk], mode: Mode) {
-    match mode {
-        Mode::Fixed => {}
-        Mode::Shuffle(seed) => {
-            Shuffle::new(seed).shuffle(chunks);
-            chunks.sort_by_key(|chunk| chunk.class);
-        }
-        // Read from its oldest end, the kernel's list of pages would lose each page just before it is
-        // wanted, once a single one too many has come in; from its newest end, it loses that one only.
-        // What no earlier scan has read is taken to have been read in the caller's order.
-        Mode::Free => chunks.sort_by_key(|chunk| {
-            let last_first = (
-                Reverse(chunk.last_read),
-                Reverse((chunk.file, chunk.range.start)),
-            );
-            match chunk.class {
-                Class::Hit => (chunk.class, Reverse(0), last_first),
-                Class::Partial => (chunk.class, Reverse(percent(chunk)), last_first),
-                // All alike: they stay in the caller's order.
-                Class::Unknown | Class::Miss => {
-                    (chunk.class, Reverse(0), (Reverse(0), Reverse((0, 0))))
-                }
-            }
-        }),
-    }
-}
-
-fn percent(chunk: &Chunk) -> u64 {
-    (u128::from(chunk.resident.0) * 100 / u128::from(chunk.range.len.max(1))) as u64
 }
 
 impl Plan {
@@ -460,6 +191,3 @@ impl Step {
             && self.after == other.after
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,7 @@
 //! [`Snapshot`]: files, and what of each is resident, at one moment.
 
+use std::collections::HashSet;
+
 use cachewise_units::{ByteRange, Bytes};
 
 /// What a plan is made from: files in the caller's order, and what of each is resident.
@@ -130,6 +132,31 @@ pub(super) const fn between(start: u64, end: u64) -> ByteRange {
     ByteRange {
         start,
         len: end.saturating_sub(start),
+    }
+}
+
+impl Snapshot {
+    /// Returns how much there is to read, each file once.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        self.distinct().map(|(_, file)| file.size).sum()
+    }
+
+    /// Returns how much of it is resident, as far as is known.
+    #[must_use]
+    pub fn resident(&self) -> Bytes {
+        self.distinct()
+            .filter_map(|(_, file)| file.resident_in(file.whole()))
+            .sum()
+    }
+
+    /// The files without second names of those before.
+    pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &FileState)> {
+        let mut seen = HashSet::new();
+        self.files
+            .iter()
+            .enumerate()
+            .filter(move |(_, file)| seen.insert(file.id))
     }
 }
 

@@ -6,7 +6,6 @@ use cachewise_sys::opening_drops_pages;
 
 use crate::Error;
 use crate::file_system::FileSystem;
-use crate::inode::failed;
 use crate::sysfs::has_dax;
 
 /// Major and minor number.
@@ -32,7 +31,8 @@ impl Device {
             id,
             file_system,
             needs_statx: file_system != FileSystem::Plain || has_dax(id),
-            drops_pages: opening_drops_pages(fd).map_err(|errno| failed("fstatfs", errno))?,
+            drops_pages: opening_drops_pages(fd)
+                .map_err(|errno| Error::from_errno("fstatfs", errno))?,
         })
     }
 

@@ -5,14 +5,14 @@ mod device;
 mod patterns;
 mod queue;
 mod seen;
+mod settings;
+mod summary;
 mod worker;
 
-use std::collections::{BTreeMap, HashSet};
-use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use batch::Batch;
@@ -21,9 +21,11 @@ use cachewise_sys::{names_of_mounts_that_may_drop_pages, start_thread_in};
 pub use patterns::Patterns;
 use queue::{Queue, Task};
 use seen::Seen;
+use settings::WalkSettings;
+pub use summary::Summary;
 use worker::Worker;
 
-use crate::{Error, Unknown};
+use crate::Error;
 
 /// A walk over files and directories, by several threads, that asks about each file it meets.
 ///
@@ -69,12 +71,7 @@ use crate::{Error, Unknown};
 #[derive(Clone, Debug)]
 pub struct Walk {
     roots: Vec<PathBuf>,
-    threads: usize,
-    one_file_system: bool,
-    patterns: Patterns,
-    /// Names of files on which another file system may be mounted, of which files lose their pages when opened.
-    mounted_files: HashSet<CString>,
-    cancel: Option<Arc<AtomicBool>>,
+    settings: WalkSettings,
 }
 
 impl Walk {
@@ -87,38 +84,29 @@ impl Walk {
             .map_or(1, |cpus| cpus.get().min(Self::MOST_THREADS));
         Self {
             roots: roots.into_iter().map(Into::into).collect(),
-            threads,
-            one_file_system: false,
-            patterns: Patterns::default(),
-            mounted_files: HashSet::new(),
-            cancel: None,
+            settings: WalkSettings::with_threads(threads),
         }
     }
 
     /// Sets the number of threads that walk; one at least, which is the caller's own.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.settings.threads = threads.max(1);
         self
     }
 
     /// Says whether to stay on the file system of each root.
     #[must_use]
     pub fn one_file_system(mut self, stay: bool) -> Self {
-        self.one_file_system = stay;
+        self.settings.one_file_system = stay;
         self
     }
 
     /// Ends the walk early once this is set, with what was found until then.
     #[must_use]
     pub fn cancelled_by(mut self, flag: Arc<AtomicBool>) -> Self {
-        self.cancel = Some(flag);
+        self.settings.cancel = Some(flag);
         self
-    }
-
-    fn is_cancelled(&self) -> bool {
-        let flag = self.cancel.as_ref();
-        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// Takes only files that match this pattern, or another one given in this way.
@@ -129,7 +117,7 @@ impl Walk {
     /// # Errors
     /// [`Error::Pattern`] where the pattern cannot be understood.
     pub fn include(mut self, pattern: &str) -> Result<Self, Error> {
-        self.patterns.include(pattern)?;
+        self.settings.patterns.include(pattern)?;
         Ok(self)
     }
 
@@ -138,7 +126,7 @@ impl Walk {
     /// # Errors
     /// [`Error::Pattern`] where the pattern cannot be understood.
     pub fn exclude(mut self, pattern: &str) -> Result<Self, Error> {
-        self.patterns.exclude(pattern)?;
+        self.settings.patterns.exclude(pattern)?;
         Ok(self)
     }
 
@@ -148,19 +136,19 @@ impl Walk {
     pub fn run(mut self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
         /// What waits for the caller's thread while that is in a large directory.
         const ON_THE_WAY: usize = 16;
-        self.mounted_files = names_of_mounts_that_may_drop_pages();
+        self.settings.mounted_files = names_of_mounts_that_may_drop_pages();
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));
         let seen = Seen::default();
         let (sender, receiver) = sync_channel::<Vec<Batch>>(ON_THE_WAY);
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.threads)
+            let others: Vec<_> = (1..self.settings.threads)
                 .map_while(|_| {
                     let sender = sender.clone();
                     let send = move |batches| match sender.send(batches) {
                         Ok(()) => ControlFlow::Continue(()),
                         Err(_) => ControlFlow::Break(()),
                     };
-                    let worker = Worker::new(&self, &queue, &seen, send);
+                    let worker = Worker::new(&self.settings, &queue, &seen, send);
                     // The caller's thread works as well, alone if no other can be had.
                     start_thread_in(scope, "walk", || worker.work()).ok()
                 })
@@ -172,7 +160,7 @@ impl Walk {
                 let mut found = batches.iter().flat_map(Batch::found);
                 found.try_for_each(&mut each)
             };
-            let own = Worker::new(&self, &queue, &seen, |batches| {
+            let own = Worker::new(&self.settings, &queue, &seen, |batches| {
                 hand_over(batches)?;
                 receiver.try_iter().try_for_each(&mut hand_over)
             });
@@ -186,50 +174,5 @@ impl Walk {
                 })
                 .fold(summary, Summary::and)
         })
-    }
-}
-
-/// What a walk came across.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Summary {
-    /// Files that were asked about, the unknown ones included.
-    pub files: u64,
-    /// Files of those whose residency is unknown, by the reason.
-    pub unknown: BTreeMap<&'static str, u64>,
-    /// Directories that were looked into.
-    pub directories: u64,
-    /// Further names of files that were met already.
-    pub links: u64,
-    /// Symbolic links, FIFOs, sockets and devices in directories, which have no pages.
-    pub special: u64,
-    /// Files and directories that the patterns leave out.
-    pub excluded: u64,
-    /// Directories on other file systems that were left out, or on ones that the kernel makes up.
-    pub elsewhere: u64,
-    /// Files and directories that were gone when their turn came. They were handed over as skipped.
-    pub vanished: u64,
-    /// Roots, files and directories that could not be looked at for another reason; handed over as skipped.
-    pub failed: u64,
-}
-
-impl Summary {
-    fn count_unknown(&mut self, why: Unknown) {
-        *self.unknown.entry(why.id()).or_default() += 1;
-    }
-
-    fn and(mut self, other: Self) -> Self {
-        for (id, count) in other.unknown {
-            *self.unknown.entry(id).or_default() += count;
-        }
-        self.files += other.files;
-        self.directories += other.directories;
-        self.links += other.links;
-        self.special += other.special;
-        self.excluded += other.excluded;
-        self.elsewhere += other.elsewhere;
-        self.vanished += other.vanished;
-        self.failed += other.failed;
-        self
     }
 }

@@ -22,9 +22,9 @@ use super::batch::{Batch, Place, Waiting};
 use super::device::{Device, DeviceId};
 use super::queue::{Directory, Queue, Task};
 use super::seen::Seen;
-use super::{Summary, Walk};
+use super::settings::WalkSettings;
+use super::summary::Summary;
 use crate::file_system::FileSystem;
-use crate::inode::failed;
 use crate::query::{count, open, pages_of};
 use crate::{Counts, Error, Inode, Unknown};
 
@@ -50,7 +50,7 @@ impl Drop for StopOnPanic<'_> {
 
 /// One thread's part of a walk. `Hand` takes what it has found, and breaks off when nobody wants more.
 pub(super) struct Worker<'walk, Hand> {
-    walk: &'walk Walk,
+    settings: &'walk WalkSettings,
     queue: &'walk Queue,
     seen: &'walk Seen,
     hand_over: Hand,
@@ -70,9 +70,14 @@ pub(super) struct Worker<'walk, Hand> {
 }
 
 impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
-    pub fn new(walk: &'walk Walk, queue: &'walk Queue, seen: &'walk Seen, hand_over: Hand) -> Self {
+    pub fn new(
+        settings: &'walk WalkSettings,
+        queue: &'walk Queue,
+        seen: &'walk Seen,
+        hand_over: Hand,
+    ) -> Self {
         Self {
-            walk,
+            settings,
             queue,
             seen,
             hand_over,
@@ -80,7 +85,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             devices: Vec::new(),
             overlays: Vec::new(),
             open: Vec::with_capacity(OPEN_FILES),
-            most_open: most_open(walk.threads),
+            most_open: most_open(settings.threads),
             ready: Vec::new(),
             findings: 0,
             is_over: false,
@@ -134,7 +139,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
 
     /// Whether the caller broke the walk off or cancelled it, which ends it for all threads.
     fn is_to_end(&self) -> bool {
-        let is_cancelled = self.walk.is_cancelled();
+        let is_cancelled = self.settings.is_cancelled();
         if is_cancelled {
             self.queue.stop();
         }
@@ -145,7 +150,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     fn root(&mut self, path: PathBuf) {
         let found = match rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::TYPE) {
             Ok(found) => found,
-            Err(errno) => return self.skip_root(path, failed("stat", errno)),
+            Err(errno) => return self.skip_root(path, Error::from_errno("stat", errno)),
         };
         if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory {
             let directory = Directory {
@@ -184,7 +189,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
         let name = path.file_name().unwrap_or_default();
         let directory = path.parent().unwrap_or(Path::new(""));
-        if !self.walk.patterns.takes_file(directory, name) {
+        if !self.settings.patterns.takes_file(directory, name) {
             self.summary.excluded += 1;
             return Ok(());
         }
@@ -197,7 +202,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             batch.add(name, inode.number);
             Ok(())
         })
-        .map_err(|errno| failed("open", errno))?;
+        .map_err(|errno| Error::from_errno("open", errno))?;
         let waiting = batch.waiting[0];
         let counts = match &file {
             Some(file) => self.count(&device, &inode, file.as_fd()),
@@ -235,12 +240,13 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         buffer: &mut [MaybeUninit<u8>],
     ) -> Result<(), Error> {
         let place = &waiting.place;
-        let directory = open_directory(waiting).map_err(|errno| failed("open", errno))?;
+        let directory =
+            open_directory(waiting).map_err(|errno| Error::from_errno("open", errno))?;
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(&directory, c"", flags, StatxFlags::INO)
-            .map_err(|errno| failed("stat", errno))?;
+            .map_err(|errno| Error::from_errno("stat", errno))?;
         let id = (found.stx_dev_major, found.stx_dev_minor);
-        if self.walk.one_file_system && id != waiting.root_device {
+        if self.settings.one_file_system && id != waiting.root_device {
             self.summary.elsewhere += 1;
             return Ok(());
         }
@@ -263,7 +269,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         let mut below = Vec::new();
         let mut entries = RawDir::new(&directory, buffer);
         while let Some(entry) = entries.next() {
-            let entry = entry.map_err(|errno| failed("getdents", errno))?;
+            let entry = entry.map_err(|errno| Error::from_errno("getdents", errno))?;
             let name = entry.file_name();
             let kind = match entry.file_type() {
                 FileType::Unknown => kind_of(&directory, name),
@@ -279,7 +285,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
                     }
                 }
                 FileType::RegularFile => {
-                    let takes = &self.walk.patterns;
+                    let takes = &self.settings.patterns;
                     if takes.takes_file(&place.directory, OsStr::from_bytes(name.to_bytes())) {
                         batch.add(name, entry.ino());
                     } else {
@@ -316,7 +322,11 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     ) -> Option<Directory> {
         let place = &waiting.place;
         let file_name = OsStr::from_bytes(name.to_bytes());
-        if self.walk.patterns.leaves_out(&place.directory, file_name) {
+        if self
+            .settings
+            .patterns
+            .leaves_out(&place.directory, file_name)
+        {
             self.summary.excluded += 1;
             return None;
         }
@@ -360,7 +370,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
         let file = self
             .open_in(directory, batch.name(waiting))
-            .map_err(|errno| failed("open", errno))?;
+            .map_err(|errno| Error::from_errno("open", errno))?;
         if device.needs_statx || waiting.is_doubtful {
             let inode = Inode::of(file.as_fd())?;
             // What the directory told was noted before it was looked at, so it is no news.
@@ -415,7 +425,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     /// Whether a single file of FUSE is mounted on a file of another file system. That shows in no directory, so it is
     /// looked for where a mount has this name.
     fn is_mount_that_drops_pages(&self, directory: BorrowedFd<'_>, name: &CStr) -> bool {
-        if !self.walk.mounted_files.contains(name) {
+        if !self.settings.mounted_files.contains(name) {
             return false;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

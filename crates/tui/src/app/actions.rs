@@ -6,9 +6,10 @@ use super::{App, place_of};
 use crate::action::{Action, Scene};
 use crate::filter::Filter;
 use crate::item::{self, Key};
-use crate::listing::{Kind, Listing};
+use crate::listing::Listing;
 use crate::machine::{Request, Step, Verb};
 use crate::pane::{Details, Pane};
+use crate::view_kind::ViewKind;
 
 /// Intervals of `[` and `]`, in milliseconds.
 const PACES: [u64; 9] = [100, 250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
@@ -19,7 +20,7 @@ impl App {
         let page = isize::try_from(self.areas.body.height.max(1)).unwrap_or(1);
         match action {
             Action::View(kind) => self.go_to_view(place_of(kind)),
-            Action::NextView => self.go_to_view((self.view + 1) % Kind::ALL.len()),
+            Action::NextView => self.go_to_view((self.view + 1) % ViewKind::ALL.len()),
             Action::Findings => {
                 let found = self.findings();
                 self.panes.push(Pane::Findings { found, scroll: 0 });
@@ -165,7 +166,7 @@ impl App {
     }
 
     fn toggle_tree(&mut self) {
-        if self.listing().kind == Kind::Device {
+        if self.listing().kind == ViewKind::Device {
             return self.say(
                 "devices have no tree: files (2) and cgroups (3) have one",
                 false,

@@ -10,9 +10,9 @@ use super::{App, Beat, Position};
 use crate::action::{Action, Scene, binding};
 use crate::findings;
 use crate::item::{self, Key};
-use crate::listing::Kind;
 use crate::machine::{Answer, FileName, ProcessName, Request};
 use crate::pane::{Details, Pane};
+use crate::view_kind::ViewKind;
 
 /// Time kept for findings: a minute, unless the rows take too much memory.
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
@@ -139,7 +139,7 @@ impl App {
         };
         // The old rows first: the new ones need their memory.
         self.listings[self.view].forget();
-        let mut items = item::items(Kind::ALL[self.view], &stretch);
+        let mut items = item::items(ViewKind::ALL[self.view], &stretch);
         self.adorn(&mut items);
         self.listings[self.view].fill(items);
         let mut panes = std::mem::take(&mut self.panes);
@@ -232,8 +232,8 @@ impl App {
 
     /// Updates names; the rows stay.
     fn refill_names(&mut self) {
-        if let (Some(stretch), Kind::Process) = (self.shown.clone(), Kind::ALL[self.view]) {
-            let mut items = item::items(Kind::Process, &stretch);
+        if let (Some(stretch), ViewKind::Process) = (self.shown.clone(), ViewKind::ALL[self.view]) {
+            let mut items = item::items(ViewKind::Process, &stretch);
             self.adorn(&mut items);
             self.listings[self.view].fill(items);
         }

@@ -7,9 +7,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::App;
 use crate::action::Scene;
 use crate::item::{self, Key};
-use crate::listing::Kind;
 use crate::machine::{Act, ProcessName, Request, Verb};
 use crate::pane::Pane;
+use crate::view_kind::ViewKind;
 
 impl App {
     /// Asks for confirmation of an operation on the selected files.
@@ -26,8 +26,8 @@ impl App {
         };
         let listing = self.listing();
         let files: Vec<item::Item> = match (listing.kind, listing.chosen()) {
-            (Kind::File, Some(_)) => listing.chosen_items().into_iter().cloned().collect(),
-            (Kind::Process, Some(key @ Key::Process(_))) => item::parts(key, &stretch).1,
+            (ViewKind::File, Some(_)) => listing.chosen_items().into_iter().cloned().collect(),
+            (ViewKind::Process, Some(key @ Key::Process(_))) => item::parts(key, &stretch).1,
             (_, None) => return self.say("no row is selected", true),
             _ => {
                 return self.say(
@@ -80,7 +80,9 @@ impl App {
     /// Requests the command lines of the visible rows, if they are shown.
     pub(crate) fn ask_for_command_lines(&mut self, height: usize) {
         let listing = self.listing();
-        if !self.with_arguments || listing.kind != Kind::Process || self.setup.scene != Scene::Live
+        if !self.with_arguments
+            || listing.kind != ViewKind::Process
+            || self.setup.scene != Scene::Live
         {
             return;
         }

@@ -4,7 +4,7 @@ use cachewise_model::{Count, Exactness, Measured, Value, field};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::Canvas;
+use super::canvas::Canvas;
 use crate::action::Scene;
 use crate::app::{App, Beat};
 use crate::look::{cut_path, width};

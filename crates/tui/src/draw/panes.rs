@@ -5,7 +5,7 @@ use cachewise_view::length;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::Canvas;
+use super::canvas::Canvas;
 use crate::action::{BINDINGS, Scene};
 use crate::app::App;
 use crate::findings::RecentFindings;

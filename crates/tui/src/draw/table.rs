@@ -3,14 +3,16 @@
 use cachewise_model::{FileRow, ProcessRow};
 use ratatui::layout::Rect;
 
-use super::Canvas;
+use super::canvas::Canvas;
 use super::panes::{Lines, push_wrapped};
-use crate::app::{App, Recorded};
+use crate::app::App;
 use crate::columns::{Column, fitting};
 use crate::item::Key;
-use crate::listing::{Kind, Listing};
+use crate::listing::Listing;
 use crate::look::{cut, cut_path, width};
 use crate::pane::{Details, Pane};
+use crate::setup::Recorded;
+use crate::view_kind::ViewKind;
 
 /// Draws the list with the keyboard focus.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
@@ -86,7 +88,7 @@ fn tabs(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let end = area.right();
     let listing = app.listing();
     let state = state(app, listing, area);
-    let names: Vec<String> = Kind::ALL
+    let names: Vec<String> = ViewKind::ALL
         .iter()
         .enumerate()
         .map(|(place, kind)| match place == app.view {
@@ -259,9 +261,9 @@ fn named(listing: &Listing, line: usize, depth: usize, room: usize) -> String {
         return String::new();
     };
     let name = listing.name(node);
-    if !listing.is_tree || listing.kind == Kind::Device {
+    if !listing.is_tree || listing.kind == ViewKind::Device {
         return match listing.kind {
-            Kind::Process => cut(&name, room),
+            ViewKind::Process => cut(&name, room),
             _ => cut_path(&name, room),
         };
     }

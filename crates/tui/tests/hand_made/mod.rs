@@ -9,7 +9,7 @@ use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Stretch,
     System, Use,
 };
-use cachewise_tui::{Answer, App, Kind, Look, Recorded, Request, Scene, Setup};
+use cachewise_tui::{Answer, App, Look, Recorded, Request, Scene, Setup, ViewKind};
 use cachewise_units::PageSize;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -34,7 +34,7 @@ pub fn setup() -> Setup {
         },
         interval: Duration::from_secs(1),
         readonly: false,
-        view: Kind::Process,
+        view: ViewKind::Process,
         filter: None,
         sort: None,
         scope: None,

@@ -1,6 +1,6 @@
 //! Order, filter, and selection of rows; by keys and by mouse.
 
-use cachewise_tui::{Filter, Kind};
+use cachewise_tui::{Filter, ViewKind};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::hand_made::*;
@@ -134,7 +134,7 @@ fn setup_sets_filter_and_order() {
     let mut view = View::with(100, 24, |setup| {
         setup.filter = Filter::new("cat").ok();
         setup.sort = Some("pid");
-        setup.view = Kind::Process;
+        setup.view = ViewKind::Process;
         setup.scope = Some("process 7".into());
     });
     view.feed(busy(1));

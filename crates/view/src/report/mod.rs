@@ -12,12 +12,12 @@ use cachewise_model::Report;
 
 use crate::format::Format;
 use crate::json;
-use crate::style::Style;
 
 mod classes;
 pub(crate) mod closing;
 pub(crate) mod document;
 pub(crate) mod grid;
+mod options;
 mod ranked;
 mod records;
 mod row_checks;
@@ -26,28 +26,10 @@ mod text;
 
 pub use closing::{finding_figure, lost_text};
 pub use document::{backend_json, findings_json, lost_json};
+pub use options::ReportOptions;
 
 #[cfg(test)]
 pub(crate) mod sample;
-
-/// Options of a report for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReportOptions {
-    /// Colour and width.
-    pub style: Style,
-    /// Maximum files, processes and control groups to name; machine formats name all.
-    pub top: usize,
-}
-
-impl Default for ReportOptions {
-    /// No colour, and ten of each.
-    fn default() -> Self {
-        ReportOptions {
-            style: Style::default(),
-            top: 10,
-        }
-    }
-}
 
 /// Writes a report.
 ///

@@ -7,8 +7,8 @@ use cachewise_model::{
 };
 use cachewise_units::{PageSize, Pages};
 
-use super::ReportOptions;
 use super::grid::Grid;
+use super::options::ReportOptions;
 use crate::cell::{LEAST_WIDTH, Side, cell, grouped, shortened, width, wrapped};
 
 /// Columns shown always; others only if a row has a value in them: for a counter more than zero,

@@ -2,7 +2,7 @@
 
 use cachewise_model::{ALL_OTHERS, Datum, DeviceRow, FileRow, Measured, Part, Place, Report, Row};
 
-use super::ReportOptions;
+use super::options::ReportOptions;
 use super::ranked::table;
 use crate::cell::{cell, path_text};
 

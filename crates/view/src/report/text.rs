@@ -2,7 +2,8 @@
 
 use cachewise_model::{Exactness, Exit, Place, Report, Value, blind, escaped, shell_quoted};
 
-use super::{ReportOptions, classes, closing, row_checks, tables};
+use super::options::ReportOptions;
+use super::{classes, closing, row_checks, tables};
 use crate::cell::{cell, wrapped};
 
 /// The whole report.

@@ -9,32 +9,15 @@
 use std::io::{self, Write};
 
 use cachewise_model::{Field, Lost, Row};
-use cachewise_units::PageSize;
 
 use crate::format::Format;
 use crate::metrics::Exposition;
-use crate::style::Style;
 
+mod options;
 mod records;
 mod table;
 
-/// Options of a stream of rows.
-#[derive(Debug, Clone)]
-pub struct RowOptions {
-    /// Start of the stream, RFC 3339.
-    pub timestamp: String,
-    /// The machine's name.
-    pub hostname: String,
-    /// The page size for conversion to bytes.
-    pub page_size: PageSize,
-    /// For tables: colour.
-    pub style: Style,
-    /// For tables: the maximum width of a line. Columns that do not fit are omitted, the least
-    /// important first, and a note lists them; `None` shows all.
-    pub room: Option<usize>,
-    /// For tables: rows between headers; `None` unless on a terminal.
-    pub header_every: Option<usize>,
-}
+pub use options::RowOptions;
 
 /// Writes rows, one at a time, in one format.
 #[derive(Debug)]
@@ -167,8 +150,10 @@ impl<W: Write> RowWriter<W> {
 #[cfg(test)]
 mod tests {
     use cachewise_model::{Counter, Measured, field};
+    use cachewise_units::PageSize;
 
     use super::*;
+    use crate::style::Style;
 
     pub(super) fn options() -> RowOptions {
         RowOptions {

@@ -7,7 +7,7 @@ use std::io;
 use cachewise_model::{Field, Lost, Row, SCHEMA_VERSION, Value};
 use serde_json::Value as Json;
 
-use super::RowOptions;
+use super::options::RowOptions;
 use crate::csv_text;
 use crate::json::Object;
 use crate::report::lost_json;

@@ -5,7 +5,7 @@ use cachewise_model::{
 };
 use serde_json::Value as Json;
 
-use super::{SummaryOptions, is_wanted};
+use super::options::{SummaryOptions, is_wanted};
 use crate::json::Object;
 use crate::report::{backend_json, findings_json, lost_json};
 

@@ -4,7 +4,7 @@ use std::io;
 
 use cachewise_model::{Figures, Kind, NOT_HERE, Summary, Unit, Value};
 
-use super::{SummaryOptions, is_wanted};
+use super::options::{SummaryOptions, is_wanted};
 use crate::csv_text;
 use crate::metrics::Exposition;
 

@@ -5,7 +5,8 @@ use cachewise_model::{
     shell_quoted,
 };
 
-use super::{SummaryOptions, figure, gap_text, length};
+use super::figures::{figure, gap_text, length};
+use super::options::SummaryOptions;
 use crate::cell::{Side, cell, grouped, wrapped};
 use crate::report::grid::Grid;
 use crate::report::{ReportOptions, closing, lost_text, tables};

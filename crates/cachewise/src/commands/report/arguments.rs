@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cachewise_model::{Field, Part, Place, Row, STAT_COLUMNS, field};
-use cachewise_tui::Kind;
+use cachewise_tui::ViewKind;
 use clap::Args;
 
 use crate::commands::top::kind_of_row;
@@ -96,10 +96,10 @@ impl Of {
     fn row(self) -> Row {
         match self {
             Of::Machine => Row::of_system(),
-            Of::Processes => kind_of_row(Kind::Process),
-            Of::Files => kind_of_row(Kind::File),
-            Of::Cgroups => kind_of_row(Kind::Cgroup),
-            Of::Devices => kind_of_row(Kind::Device),
+            Of::Processes => kind_of_row(ViewKind::Process),
+            Of::Files => kind_of_row(ViewKind::File),
+            Of::Cgroups => kind_of_row(ViewKind::Cgroup),
+            Of::Devices => kind_of_row(ViewKind::Device),
         }
     }
 }

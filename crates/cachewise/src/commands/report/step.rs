@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use cachewise_model::Stretch;
 use cachewise_recording::{History, Range};
-use cachewise_tui::{App, Kind, Recorded, Scene, Setup};
+use cachewise_tui::{App, Recorded, Scene, Setup, ViewKind};
 
 use super::arguments::Report;
 use crate::commands::top::{self, look_of};
@@ -56,7 +56,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
         backend: session.backend(),
         interval: session.interval,
         readonly: true,
-        view: Kind::Process,
+        view: ViewKind::Process,
         filter: None,
         sort: None,
         scope: Some(session.scope.clone()).filter(|scope| !scope.is_empty()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cachewise_model::Field;
-use cachewise_tui::{Filter, Kind};
+use cachewise_tui::{Filter, ViewKind};
 use cachewise_units::Interval;
 use clap::{Args, ValueEnum};
 
@@ -93,12 +93,12 @@ pub enum View {
 
 impl View {
     /// The matching kind of the screen's views.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> ViewKind {
         match self {
-            View::Process => Kind::Process,
-            View::File => Kind::File,
-            View::Cgroup => Kind::Cgroup,
-            View::Device => Kind::Device,
+            View::Process => ViewKind::Process,
+            View::File => ViewKind::File,
+            View::Cgroup => ViewKind::Cgroup,
+            View::Device => ViewKind::Device,
         }
     }
 }

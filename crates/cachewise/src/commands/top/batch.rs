@@ -10,7 +10,7 @@ use cachewise_model::{
     Field, Kind as FieldKind, Lost, Measured, ORDER, Row, Stretch, Sum, Unit, field,
 };
 use cachewise_probe::Options;
-use cachewise_tui::{Kind, arranged};
+use cachewise_tui::{ViewKind, arranged};
 use cachewise_view::{Format, RowOptions, RowWriter, labelled_metrics, lost_text};
 
 use super::arguments::Top;
@@ -151,8 +151,8 @@ impl Out {
 }
 
 /// A gauge of one file or program would be misleading in a sum, so sums leave gauges out.
-fn metrics(kind: Kind, fields: &[&'static Field]) -> Vec<&'static Field> {
-    let summed = matches!(kind, Kind::Process | Kind::File);
+fn metrics(kind: ViewKind, fields: &[&'static Field]) -> Vec<&'static Field> {
+    let summed = matches!(kind, ViewKind::Process | ViewKind::File);
     let fields = fields.iter().copied();
     fields
         .filter(|field| {
@@ -189,9 +189,9 @@ fn rows(stretch: &Stretch, arguments: &Top) -> Vec<Row> {
 }
 
 /// The row of unknown values without the probe: no rows at all would mean no activity.
-fn unseen(stretch: &Stretch, kind: Kind) -> Option<Row> {
+fn unseen(stretch: &Stretch, kind: ViewKind) -> Option<Row> {
     let missing = stretch.parts_missing()?;
-    let is_counted = matches!(kind, Kind::Process | Kind::File);
+    let is_counted = matches!(kind, ViewKind::Process | ViewKind::File);
     is_counted.then(|| {
         let mut row = nobody_knows(kind, stretch, missing);
         row.labels.time = Measured::Exact(stretch.time.clone());

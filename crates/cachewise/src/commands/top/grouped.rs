@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 
 use cachewise_model::{Measured, Row, escaped};
-use cachewise_tui::Kind;
+use cachewise_tui::ViewKind;
 use cachewise_view::Labels;
 
 /// Name of the group that sums up all groups beyond the largest.
@@ -12,7 +12,7 @@ const OTHER: &str = "other";
 
 /// Sums the rows up: processes by program, files by file system, groups and devices by name. Keeps
 /// the first `most` groups and sums up the rest.
-pub fn grouped(kind: Kind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
+pub fn grouped(kind: ViewKind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
     let mut places: HashMap<Option<String>, usize> = HashMap::new();
     let mut groups: Vec<(Labels, Row)> = Vec::new();
     for row in rows {
@@ -37,24 +37,24 @@ pub fn grouped(kind: Kind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)> {
 
 const NONE: Measured<String> = Measured::not_offered("none in particular");
 
-fn label(kind: Kind) -> &'static str {
+fn label(kind: ViewKind) -> &'static str {
     match kind {
-        Kind::Process => "command",
-        Kind::File => "filesystem",
-        Kind::Cgroup => "cgroup",
-        Kind::Device => "device",
+        ViewKind::Process => "command",
+        ViewKind::File => "filesystem",
+        ViewKind::Cgroup => "cgroup",
+        ViewKind::Device => "device",
     }
 }
 
-fn labels(kind: Kind, row: &Row) -> Labels {
+fn labels(kind: ViewKind, row: &Row) -> Labels {
     let labels = &row.labels;
     let text = match kind {
         // The row of all others has a name, but is no program.
-        Kind::Process if labels.pid.missing().is_some() => &NONE,
-        Kind::Process => &labels.command,
-        Kind::File => &labels.filesystem,
-        Kind::Cgroup => &labels.cgroup,
-        Kind::Device => &labels.device,
+        ViewKind::Process if labels.pid.missing().is_some() => &NONE,
+        ViewKind::Process => &labels.command,
+        ViewKind::File => &labels.filesystem,
+        ViewKind::Cgroup => &labels.cgroup,
+        ViewKind::Device => &labels.device,
     };
     let text = text.as_ref().known().map_or(OTHER, String::as_str);
     vec![(label(kind), escaped(OsStr::new(text)).into_owned())]
@@ -93,7 +93,7 @@ mod tests {
             row("c", 1),
             row("d", 1),
         ];
-        let groups = grouped(Kind::Process, rows, 2);
+        let groups = grouped(ViewKind::Process, rows, 2);
         let seen: Vec<(&str, u64)> = groups
             .iter()
             .map(|(labels, row)| {

@@ -5,39 +5,39 @@ use cachewise_model::{
     CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row,
     Stretch, System, Unit, field,
 };
-use cachewise_tui::Kind;
+use cachewise_tui::ViewKind;
 
 use super::arguments::Top;
 
 /// A row of this kind without measurements, for its fields.
-pub fn kind_of_row(kind: Kind) -> Row {
+pub fn kind_of_row(kind: ViewKind) -> Row {
     unmeasured(kind, Missing::Unknown("not measured yet"))
 }
 
 /// The row that stands for an unknown number of rows: only its time is known.
-pub fn nobody_knows(kind: Kind, stretch: &Stretch, missing: Missing) -> Row {
+pub fn nobody_knows(kind: ViewKind, stretch: &Stretch, missing: Missing) -> Row {
     let mut row = unmeasured(kind, missing);
     row.elapsed = stretch.elapsed;
     row.ledger = Ledger::all_missing(missing);
     let labels = &mut row.labels;
     match kind {
-        Kind::Process => {
+        ViewKind::Process => {
             labels.pid = Measured::Missing(missing);
             labels.exit = Measured::Missing(missing);
         }
-        Kind::File => {
+        ViewKind::File => {
             labels.inode = Measured::Missing(missing);
             labels.device = Measured::Missing(missing);
         }
-        Kind::Device => labels.device = Measured::Missing(missing),
-        Kind::Cgroup => {}
+        ViewKind::Device => labels.device = Measured::Missing(missing),
+        ViewKind::Cgroup => {}
     }
     row
 }
 
-fn unmeasured(kind: Kind, missing: Missing) -> Row {
+fn unmeasured(kind: ViewKind, missing: Missing) -> Row {
     let mut row = match kind {
-        Kind::Process => ProcessRow {
+        ViewKind::Process => ProcessRow {
             pid: 1,
             started: Measured::Missing(missing),
             ppid: Measured::Missing(missing),
@@ -50,7 +50,7 @@ fn unmeasured(kind: Kind, missing: Missing) -> Row {
             ledger: Ledger::default(),
         }
         .row(),
-        Kind::File => FileRow {
+        ViewKind::File => FileRow {
             path: Measured::Missing(missing),
             deleted: false,
             filesystem: Measured::Missing(missing),
@@ -63,14 +63,14 @@ fn unmeasured(kind: Kind, missing: Missing) -> Row {
             direct: false,
         }
         .row(),
-        Kind::Cgroup => CgroupRow {
+        ViewKind::Cgroup => CgroupRow {
             path: Measured::Missing(missing),
             unit: Measured::Missing(missing),
             ledger: Ledger::default(),
             system: System::all_missing(missing),
         }
         .row(),
-        Kind::Device => DeviceRow {
+        ViewKind::Device => DeviceRow {
             device: String::new(),
             path: Measured::Missing(missing),
             filesystem: Measured::Missing(missing),
@@ -82,7 +82,7 @@ fn unmeasured(kind: Kind, missing: Missing) -> Row {
     };
     row.labels.time = Measured::Missing(missing);
     row.elapsed = std::time::Duration::from_secs(1);
-    if kind == Kind::Process {
+    if kind == ViewKind::Process {
         row.labels.unit = Measured::Missing(missing);
     }
     row
@@ -90,7 +90,7 @@ fn unmeasured(kind: Kind, missing: Missing) -> Row {
 
 /// The columns of `--columns`, or those of the screen with the time before them. Checks that such
 /// rows have the column to sort by.
-pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
+pub fn fields(arguments: &Top, kind: ViewKind) -> Result<Vec<&'static Field>> {
     let like = kind_of_row(kind);
     if let Some(sort) = arguments.sort {
         check(sort.0, &like, kind)?;
@@ -113,7 +113,7 @@ pub fn fields(arguments: &Top, kind: Kind) -> Result<Vec<&'static Field>> {
         .collect()
 }
 
-fn check(field: &'static Field, like: &Row, kind: Kind) -> Result<()> {
+fn check(field: &'static Field, like: &Row, kind: ViewKind) -> Result<()> {
     if field.is_of(like) {
         return Ok(());
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::super::line::{Seen, Touch};
-use super::super::{Answer, BREAKPOINTS, Proof};
+use super::super::proofs::{Answer, BREAKPOINTS, Proof};
 use super::arm::MOST_THREADS;
+use super::glance::WORD;
 use super::pairs::Moments;
-use super::{Piece, Use, WORD, Watch};
+use super::{Piece, Use, Watch};
 
 /// So many rounds have to show the same.
 const FEWEST: usize = 2;
@@ -317,7 +318,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Glance;
+    use super::super::glance::Glance;
     use super::*;
 
     fn glance(thread: u32, at: u64, writes: u64, ran: bool) -> Glance {

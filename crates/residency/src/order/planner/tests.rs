@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::super::snapshot::between;

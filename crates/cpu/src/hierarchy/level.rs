@@ -1,0 +1,37 @@
+//! [`Level`]: one level of the hierarchy, as measured.
+
+use crate::Cache;
+use crate::measure::estimate::Estimate;
+
+/// Memory is swept at least up to here, as sysfs may not tell of the last cache, and at most up to there.
+pub(super) const LARGEST: (u64, u64) = (256 << 20, 1 << 30);
+
+/// Where a level's latency was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Seen {
+    /// On a level of the curve.
+    Found,
+    /// At the sizes that sysfs says, as the curve has no level there.
+    Told,
+    /// Nowhere: nothing so large was measured.
+    NotReached,
+}
+
+/// One level.
+#[derive(Debug, Clone)]
+pub struct Level {
+    /// `L1d`, `L2`, `memory`; `level 2` where sysfs tells no such cache.
+    pub name: String,
+    /// What sysfs says of it.
+    pub told: Option<Cache>,
+    /// Cores and hardware threads that share it, as sysfs says.
+    pub shared_by: Option<(usize, usize)>,
+    /// How much fits, in bytes, as measured.
+    pub capacity: Option<Estimate>,
+    /// Where the latency was read.
+    pub seen: Seen,
+    /// The latency in nanoseconds, page by page.
+    pub local: Option<Estimate>,
+    /// The latency in nanoseconds, all over the place.
+    pub random: Option<Estimate>,
+}

@@ -1,0 +1,14 @@
+//! [`Glance`]: one window on one piece.
+
+/// The largest piece that a register can watch.
+pub(super) const WORD: u64 = 8;
+
+/// What one window saw of a thread and a piece.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Glance {
+    pub thread: u32,
+    pub at: u64,
+    pub writes: u64,
+    pub reads: u64,
+    pub ran: bool,
+}

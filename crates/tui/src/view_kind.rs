@@ -1,0 +1,35 @@
+//! [`ViewKind`]: processes, files, control groups or devices.
+
+/// ViewKind of a row's object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ViewKind {
+    /// Processes.
+    Process,
+    /// Files.
+    File,
+    /// Control groups.
+    Cgroup,
+    /// Devices.
+    Device,
+}
+
+impl ViewKind {
+    /// Every kind, in the order of the keys.
+    pub const ALL: [ViewKind; 4] = [
+        ViewKind::Process,
+        ViewKind::File,
+        ViewKind::Cgroup,
+        ViewKind::Device,
+    ];
+
+    /// The name of a view of these rows.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            ViewKind::Process => "processes",
+            ViewKind::File => "files",
+            ViewKind::Cgroup => "cgroups",
+            ViewKind::Device => "devices",
+        }
+    }
+}
