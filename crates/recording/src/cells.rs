@@ -16,8 +16,8 @@ use crate::sample::Sample;
 use crate::table::Cell;
 use crate::varint::{Malformed, apply, difference};
 
-/// Of a number that another version of cachewise has or had.
-/// What earlier versions did not subtract from what was requested.
+/// Counters of unserved requests. Earlier versions did not subtract them from the requested pages
+/// and bytes.
 const UNSERVED: [Counter; 3] = [
     Counter::ReadUnservedPages,
     Counter::ReadUnservedBytes,

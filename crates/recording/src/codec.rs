@@ -66,7 +66,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// What a session's tables look like, and what it was measured in.
+    /// Starts a session: takes the layouts of its tables and its page size.
     pub(crate) fn begin(&mut self, session: &Session) {
         self.columns = session.tables();
         self.page_size = session.page();

@@ -1,5 +1,5 @@
-//! Which numbers a recording has, by name: what one version wrote, another finds by its names. A number
-//! that a recording does not have is missing, with that as the reason.
+//! The columns of a recording, by name, so that other versions find them. A column that a recording
+//! lacks is missing, with that as its reason.
 
 use cachewise_model::{Counter, System};
 

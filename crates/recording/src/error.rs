@@ -1,4 +1,4 @@
-//! What goes wrong with recordings, and what is left out of one that is read all the same.
+//! Errors of recordings, and the damage that a reader skips.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {}: {kind}{}", path.display(), kind.next_step(operation))]
 pub struct Error {
-    /// What was tried: `read`, `append to`.
+    /// The failed operation: `read`, `append to`.
     pub operation: &'static str,
     /// The file.
     pub path: PathBuf,
@@ -75,7 +75,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// What to do about it, where that is not plain.
+    /// Returns the remedy, or an empty text if the error says it all.
     fn next_step(&self, operation: &str) -> &'static str {
         let ErrorKind::Io(error) = self else {
             return "";

@@ -17,10 +17,10 @@ pub(crate) const HEAD: usize = 16;
 /// A writer stays far below it.
 pub(crate) const LONGEST: usize = 32 << 20;
 
-/// What a frame has in it.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameKind {
-    /// Who records, on which machine, and which numbers: stands before its samples.
+    /// The session: the recorder, the machine and the columns. It precedes its samples.
     Session = 1,
     /// A sample that needs nothing before it but its session.
     Key = 2,

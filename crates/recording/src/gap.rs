@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::sample::Sample;
 
-/// A sample that took longer than so many intervals is late.
+/// A sample is late if it took longer than this number of intervals.
 const LATE: u32 = 3;
-/// Below this nobody cares, however short the interval.
+/// Shorter delays are not reported, however short the interval.
 const SHORTEST: Duration = Duration::from_millis(500);
 /// A clock that is drawn near the right time by NTP stays below it.
 const CLOCK: SignedDuration = SignedDuration::from_millis(500);
@@ -21,7 +21,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// The gap before or in this sample, which was asked for after `interval`.
+    /// Returns the gap before or in this sample, which was due after `interval`.
     pub fn find(&mut self, sample: &Sample, interval: Duration) -> Option<Gap> {
         let end: Timestamp = sample.stretch.time.parse().ok()?;
         let elapsed = sample.stretch.elapsed;

@@ -21,7 +21,7 @@ pub struct History {
     /// The numbers of those that are in the range.
     chosen: Vec<usize>,
     problems: Vec<String>,
-    /// What the reader gives next.
+    /// The number of the sample that the reader returns next.
     next: usize,
 }
 
@@ -62,13 +62,13 @@ impl History {
         self.chosen.is_empty()
     }
 
-    /// What could not be read.
+    /// Returns the problems found so far, as text.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// The session that the last sample asked for was of.
+    /// Returns the session of the last requested sample.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         self.reader.session()
@@ -87,7 +87,7 @@ impl History {
             return Ok(None);
         };
         if self.next > number || self.next < first {
-            // Of a place that could not be gone to nothing is known to come next.
+            // After a failed seek the reader's position is unknown.
             self.next = usize::MAX;
             self.reader.seek(position)?;
             self.next = first;

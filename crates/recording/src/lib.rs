@@ -11,14 +11,14 @@
 //! only the samples up to the next key frame.
 //!
 //! ```
-//! use cachewise_model::{Backend, Stretch};
+//! use cachewise_model::Backend;
 //! use cachewise_recording::{Limits, Reader, Sample, Session, Writer};
 //! # let directory = tempfile::tempdir()?;
 //! # let file = directory.path().join("night.rec");
-//! # let stretch = cachewise_recording::example();
+//! # let interval = cachewise_recording::example();
 //! let session = Session::new("box", "6.18", 4096, Backend::default());
 //! let mut writer = Writer::create(&file, session, Limits::default())?;
-//! writer.write(&Sample::from_stretch(stretch))?;
+//! writer.write(&Sample::from_stretch(interval))?;
 //! drop(writer);
 //!
 //! let mut reader = Reader::open(&file)?;

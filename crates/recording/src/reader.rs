@@ -54,7 +54,7 @@ impl Reader {
     /// Opens a recording with all its parts.
     ///
     /// # Errors
-    /// If it is none, or cannot be read. What is damaged in it is told by [`Reader::problems`] later.
+    /// If it is not a recording, or cannot be read. [`Reader::problems`] reports damage inside it.
     pub fn open(path: &Path) -> Result<Reader, Error> {
         let wrong = |kind| Error::new("read", path, kind);
         let parts = segment::parts(path).map_err(wrong)?;
@@ -92,7 +92,7 @@ impl Reader {
         self.session.as_ref()
     }
 
-    /// What could not be read so far.
+    /// Returns the problems found so far.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

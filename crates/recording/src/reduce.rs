@@ -1,4 +1,5 @@
-//! The most active processes and files of a stretch, and one row for all others, so that sums stay exact.
+//! The most active processes and files of an interval, and one row for all others, so that sums
+//! stay exact.
 
 use std::cmp::Reverse;
 
@@ -13,8 +14,8 @@ const MANY: Missing = Missing::NotOffered(SUMMED_UP);
 /// More control groups, or devices, are not kept by name; then the least active have no row.
 const MOST_GROUPS: usize = 1024;
 
-/// Keeps the `top` most active processes and files, each list the most active first, and sums up the
-/// others on a row of their own. What did nothing at all is left out, and so is who used which file.
+/// Keeps the `top` most active processes and files, each list the most active first, and sums up
+/// the others in one more row. Drops idle rows and the pairs of process and file.
 pub fn reduce(stretch: &mut Stretch, top: usize) {
     stretch.uses.clear();
     stretch.processes.retain(|row| {
@@ -46,7 +47,7 @@ pub fn reduce(stretch: &mut Stretch, top: usize) {
     for_groups(&mut stretch.devices, |row| activity(&row.ledger));
 }
 
-/// How much there is to say of a ledger: pages that were moved or asked for.
+/// Returns the activity in a ledger: pages that were requested or moved.
 pub(crate) fn activity(ledger: &Ledger) -> u64 {
     let direct = ledger[Counter::DirectReadBytes].saturating_add(ledger[Counter::DirectWriteBytes]);
     let direct = Bytes(direct).pages_ceil(PageSize::SMALLEST).0;
@@ -73,7 +74,7 @@ fn cut<T, K: Ord>(
     T: Others,
 {
     rows.sort_by_cached_key(|row| Reverse(activity(row)));
-    // The probe's own row of what found no room is of nobody in particular either.
+    // The probe's own row for overflow belongs to no single process or file either.
     let (named, mut others): (Vec<T>, Vec<T>) = std::mem::take(rows)
         .into_iter()
         .partition(|row| !row.is_others());

@@ -1,4 +1,4 @@
-//! What is recorded at each tick.
+//! The data that is recorded at each tick.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cachewise_units::PageSize;
 /// One sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// What happened since the one before; who used which file is not kept.
+    /// The counters since the sample before; pairs of process and file are not recorded.
     pub stretch: Stretch,
     /// So much of it the machine slept.
     pub suspended: Duration,
@@ -31,7 +31,7 @@ impl Sample {
     }
 }
 
-/// A stretch in which nothing happened, for examples.
+/// Returns an idle interval, for examples.
 #[doc(hidden)]
 #[must_use]
 pub fn example() -> Stretch {

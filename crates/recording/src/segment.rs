@@ -18,9 +18,9 @@ use crate::window::Window;
 pub struct Limits {
     /// All parts together.
     pub max_size: Bytes,
-    /// Into so many parts: when the last is full the first goes.
+    /// The number of parts; when the newest is full, the oldest is removed.
     pub keep: usize,
-    /// So many samples after a key frame comes the next, at the latest.
+    /// The maximum number of samples from one key frame to the next.
     pub key_every: u32,
 }
 
@@ -41,7 +41,7 @@ impl Limits {
     }
 }
 
-/// What is where a recording is to be.
+/// The present content of the path that a recording will be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetFile {
     /// Nothing, or a file without anything in it.

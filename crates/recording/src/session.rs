@@ -1,4 +1,4 @@
-//! Who recorded, where, and what: stands before the samples that were taken in one go.
+//! A session: the recorder, the machine and the columns. It precedes the samples of one run.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ pub struct Session {
     pub page_size: u64,
     /// The version of the cachewise that recorded.
     pub cachewise: String,
-    /// From sample to sample, as it was asked for; zero if it was not told.
+    /// The requested time from sample to sample; zero if unknown.
     pub interval: Duration,
-    /// So many processes and files were kept by name; all others are on one row each.
+    /// The number of processes and of files kept by name; all others share one row each.
     pub top: u64,
     /// The command that was run meanwhile.
     pub command: Vec<String>,
-    /// What of the machine was watched, in words; empty for all of it.
+    /// The watched part of the machine, in words; empty for the whole machine.
     pub scope: String,
     /// Numbers the goes of a recording, and is the same in all parts that one go fills.
     pub(crate) go: u64,
@@ -64,7 +64,7 @@ impl Session {
         u32::try_from(self.page_size).ok().and_then(PageSize::new)
     }
 
-    /// What counted.
+    /// Returns the backend that counted.
     #[must_use]
     pub fn backend(&self) -> Backend {
         let (name, exact, notes) = self.backend.clone();
@@ -83,7 +83,7 @@ impl Session {
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Session, Malformed> {
-        // What a later version adds at the end is left out.
+        // Ignores fields that a later version appends.
         let (session, _): (Session, _) = postcard::take_from_bytes(bytes)
             .map_err(|_| Malformed("what stands before the samples is not readable"))?;
         let too_many = session.tables.len() > MOST_TABLES

@@ -3,10 +3,11 @@
 use cachewise_model::{Datum, FIELDS, Field, Figures, Kind, Measured, Missing, Row, Spread, Unit};
 use hdrhistogram::Histogram;
 
-/// Up to so many samples percentiles are exact; of more, to three digits, in bounded memory.
+/// Percentiles are exact up to this number of samples. Beyond it they have three digits, and memory
+/// stays bounded.
 const EXACT: usize = 100_000;
 
-/// What was never in a sample.
+/// The reason for a field that no sample has.
 const NEVER: Missing = Missing::NotOffered("no sample has it");
 
 /// The numbers of many rows.
@@ -200,7 +201,8 @@ impl Values {
         }
     }
 
-    /// The least value that so many are not above: nearest rank.
+    /// Returns the percentile by nearest rank: the least value with at least this share of the
+    /// samples at or below it.
     fn percentile(&self, part: f64, scale: f64) -> f64 {
         match self {
             Values::All(values) => {

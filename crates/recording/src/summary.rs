@@ -20,7 +20,7 @@ use crate::sample::Sample;
 use crate::session::Session;
 use crate::spreads::{Spreads, number};
 
-/// Samples from one time to another: those whose stretch ends after `from`, and not after `to`.
+/// Samples from one time to another: those whose interval ends after `from`, and not after `to`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Range {
     /// From here on.
@@ -30,7 +30,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether a sample is in it; one without a readable time is where nothing else is asked for.
+    /// Returns whether a sample is in the range. A sample without a readable time is in an
+    /// unbounded range only.
     #[must_use]
     pub fn has(&self, sample: &Sample) -> bool {
         if *self == Range::default() {
@@ -74,7 +75,7 @@ pub fn summarize<E: From<Error>>(
         let Some(session) = reader.session() else {
             continue;
         };
-        // What was before the range is not a gap in it.
+        // Time before the range is not a gap in it.
         let gap = gaps
             .find(&sample, session.interval)
             .filter(|gap| !gap.kind.loses_counts() || range.meets(gap));
@@ -311,7 +312,7 @@ fn known(id: &str, row: &Row) -> Measured<f64> {
     value.map(|datum| number(&datum).unwrap_or(f64::NAN))
 }
 
-/// When a stretch began, RFC 3339.
+/// Returns the begin of an interval, as RFC 3339.
 fn begin(stretch: &Stretch) -> String {
     let begin = stretch.time.parse::<Timestamp>().ok().and_then(|end| {
         let elapsed: Duration = stretch.elapsed;

@@ -20,7 +20,7 @@ const NEW: u64 = 0;
 
 /// Before the writer has more cells than this in mind, it begins anew with a key frame.
 pub(crate) const ENOUGH_CELLS: usize = 1 << 20;
-/// What the reader keeps at most: 64 MiB.
+/// Maximum number of cells that the reader keeps: 64 MiB.
 const MOST_CELLS: usize = 4 << 20;
 /// More rows than this are in no sample.
 pub(crate) const MOST_ROWS: usize = 16 << 10;

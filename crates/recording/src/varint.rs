@@ -1,6 +1,6 @@
 //! Whole numbers in as few bytes as they need: seven bits a byte, the lowest first.
 
-/// What is read ends too soon, or is no number that could have been written.
+/// The input ends too soon, or holds a number that no writer writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub &'static str);
 

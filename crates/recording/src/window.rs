@@ -17,7 +17,7 @@ pub(crate) struct Window {
     bytes: Vec<u8>,
 }
 
-/// What stands at a place.
+/// The content at an offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// A frame, and where the next one is.
@@ -38,7 +38,7 @@ impl Window {
         }
     }
 
-    /// Up to so many bytes from a place on; fewer at the end of the file.
+    /// Returns up to `length` bytes from an offset; fewer at the end of the file.
     pub(crate) fn slice(&mut self, from: u64, length: usize) -> io::Result<&[u8]> {
         let length = self.length.saturating_sub(from).min(length as u64) as usize;
         let has = from >= self.from && from + length as u64 <= self.from + self.bytes.len() as u64;

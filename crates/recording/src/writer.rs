@@ -36,9 +36,9 @@ pub struct Writer {
     /// How long the last key frame was, and all differences since.
     key_length: u64,
     since_key: u64,
-    /// How many key frames may still come before the session is told again.
+    /// The number of key frames until the session is written again.
     until_session: u32,
-    /// What was cut off at the end of what was there.
+    /// Bytes cut off from the end of an existing part.
     cut: u64,
     samples: u64,
     written: u64,
@@ -70,7 +70,7 @@ impl Writer {
     /// Goes on with a recording: what is there stays, and what was not written to its end is cut off.
     ///
     /// # Errors
-    /// Also if it is no recording, or somebody records into it.
+    /// Also if it is not a recording, or another process records into it.
     pub fn append(path: &Path, mut session: Session, limits: Limits) -> Result<Writer, Error> {
         let wrong = |kind: ErrorKind| Error::new("append to", path, kind);
         let parts = segment::parts(path).map_err(wrong)?;
@@ -189,7 +189,7 @@ impl Writer {
         self.samples > 0 || self.end > Start::LENGTH as u64 + LONGEST_SESSION
     }
 
-    /// Makes the frame of a sample; returns its length, without what is told before it.
+    /// Makes the frame of a sample; returns its length without a session frame before it.
     fn encode(&mut self, sample: &Sample) -> Result<u64, Error> {
         let kind = match self.until_key {
             0 => FrameKind::Key,
@@ -286,9 +286,9 @@ impl Writer {
 /// So that damage at the beginning of a part does not cost the whole part.
 const SESSION_EVERY: u32 = 32;
 
-/// When the differences since a key frame are so many times as long as it, the next one comes: damage costs
-/// all up to there. So key frames add a quarter at most, less than that packed, as what stands again is what
-/// packers look for; and they come soon where they are short.
+/// A new key frame begins when the differences since the last are this many times its length.
+/// Damage loses the samples up to the next key frame, so short key frames repeat often. Key frames
+/// add a quarter to the size at most, and less after compression, as they repeat earlier data.
 const KEY_PART: u64 = 4;
 
 /// A session's frame has the names of all columns, and a command line.
@@ -311,7 +311,7 @@ fn begin(
     let temporary = tempfile::Builder::new()
         .prefix(".cachewise-record-")
         .tempfile_in(directory(path))
-        // Without the name of the one that was tried, which nobody gave.
+        // Drops the name of the temporary file, which the caller does not know.
         .map_err(|error| io::Error::from(error.kind()))?;
     let mut bytes = start.bytes().to_vec();
     session_frame(session, &mut bytes)?;
@@ -336,7 +336,7 @@ fn lock(file: &File) -> Result<(), ErrorKind> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(ErrorKind::Busy),
-        // Some network file systems have no locks: then nobody can know.
+        // Some network file systems have no locks: the check is skipped there.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOLCK) => Ok(()),
         Err(error) => Err(io::Error::from(error).into()),
     }
@@ -361,7 +361,7 @@ fn foreign_part(path: &Path, limits: &Limits, ours: Option<&[Part]>) -> Result<(
 struct Tail {
     /// Where to go on writing.
     end: u64,
-    /// So many bytes after it are half a frame.
+    /// Bytes of an incomplete frame after it.
     cut: u64,
     /// The number of the last session.
     go: Option<u64>,

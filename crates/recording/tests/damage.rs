@@ -214,7 +214,7 @@ fn a_hole_of_zeros_and_a_frame_taken_out_are_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r");
     let (bytes, begins) = recorded(&path);
-    // What a power cut leaves on some file systems.
+    // Zeroed blocks, as a power failure leaves on some file systems.
     let mut zeroed = bytes.clone();
     zeroed[begins[35]..].fill(0);
     fs::write(&path, &zeroed).unwrap();

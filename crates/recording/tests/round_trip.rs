@@ -1,4 +1,4 @@
-//! What is written comes back, and that of the first version too.
+//! Samples come back as they were written, those of the first version too.
 
 use std::path::Path;
 
@@ -180,7 +180,7 @@ fn old_parts_go_and_the_rest_stays_whole() {
     let names = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(names, 3, "no more files than were asked for");
 
-    // A part that somebody took away is missed, not passed over.
+    // A removed part is reported as missing, not skipped.
     std::fs::remove_file(directory.path().join("r.1")).unwrap();
     let (found, problems) = numbers(&path);
     assert!(found.contains(&first) && found.contains(&1_999), "the rest");

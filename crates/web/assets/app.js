@@ -102,7 +102,8 @@ addEventListener("keydown", (event) => {
 
 const clock = (tick) => (tick ? at(Date.parse(tick.point.time) / 1000) : "the start");
 
-// A list, or null where nobody knows; then, and where only a part of the rules could look, with the reason.
+// Shows a list of findings. `list` is null if unknown; `reason` says why, or why only a part of the
+// rules applied.
 function findings(list, reason) {
   const items = (list ?? []).map((finding) => {
     const item = document.createElement("li");

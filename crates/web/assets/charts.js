@@ -1,4 +1,4 @@
-// Four charts over time, drawn by uPlot. What is not known is a gap, not 0.
+// Four charts over time, drawn by uPlot. An unknown value is a gap, not 0.
 
 import { bytes, pageSize } from "./format.js";
 

@@ -41,7 +41,7 @@ export class Table {
     }
   }
 
-  // Without rows, as nobody knows which there are, with the reason.
+  // Takes rows, or null with the reason where they are unknown.
   set(rows, elapsed, reason) {
     this.rows = rows ?? [];
     this.reason = reason;
@@ -61,7 +61,7 @@ export class Table {
       (row) => !wanted || names.some((column) => String(row[column.id] ?? "").toLowerCase().includes(wanted)),
     );
     const sign = this.down ? -1 : 1;
-    // What is not known comes last, whichever way.
+    // Unknown values come last in both directions.
     return rows
       .map((row) => [this.key(row), row])
       .sort(([a], [b]) => {

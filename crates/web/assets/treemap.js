@@ -115,7 +115,7 @@ export class Treemap {
     } catch (error) {
       answer = { error: `The server does not answer: ${error.message}` };
     }
-    // Somebody went on meanwhile.
+    // The user has opened another directory meanwhile.
     if (path !== this.path) return;
     const notes = answer.error ? [answer.error] : answer.notes;
     this.notes.replaceChildren(

@@ -1,4 +1,4 @@
-//! What fills the page cache, as a tree of directories.
+//! The contents of the page cache as a tree of directories.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub struct CacheTree {
     pub time: String,
     /// How long that took.
     pub seconds: f64,
-    /// What a reader should know: what is missing, and why.
+    /// Notes on incompleteness: the missing parts, and the reasons.
     pub notes: Vec<String>,
 }
 
@@ -127,14 +127,14 @@ impl CacheTree {
         }
     }
 
-    /// What is resident in all.
+    /// Returns the resident bytes of the whole tree.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.nodes[0].sums.resident
     }
 
-    /// A directory with its children, the largest first, and theirs; nothing if it is not in the tree.
-    /// What is beyond `most` children is one member, `others`.
+    /// Returns a directory with two levels of children, the largest first, or `None` if it is not
+    /// in the tree. Children beyond `most` are summed in one member, `others`.
     pub(crate) fn view(&self, path: &str, most: usize) -> Option<Json> {
         let mut place = 0;
         for name in path.split('/').filter(|name| !name.is_empty()) {

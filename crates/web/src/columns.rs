@@ -1,4 +1,4 @@
-//! What the tables of the page and the events show.
+//! The tables of the page and of the events: their rows, columns and order.
 
 use std::cmp::Ordering;
 
@@ -12,10 +12,10 @@ pub(crate) struct Table {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     part: Part,
-    /// By what rows are sorted that do all the same, or of which nobody knows what they do.
+    /// The last sort key, for rows with equal or unknown activity.
     last: Option<&'static str>,
     rows: fn(&Stretch) -> Vec<Row>,
-    /// Only who counts knows which rows there are.
+    /// Whether the rows are known only to a backend that counts.
     is_counted: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) static DEVICES: Table = Table {
 pub(crate) static TABLES: [&Table; 4] = [&PROCESSES, &CGROUPS, &FILES, &DEVICES];
 
 impl Table {
-    /// Its rows in a stretch; why nobody knows which there are, if so.
+    /// Returns its rows of an interval, or the reason if they are unknown.
     pub(crate) fn rows_of(&self, stretch: &Stretch) -> Result<Vec<Row>, Missing> {
         match stretch.parts_missing().filter(|_| self.is_counted) {
             Some(missing) => Err(missing),
@@ -78,7 +78,7 @@ impl Table {
         fields
     }
 
-    /// What people call a column here.
+    /// Returns the title of a column.
     pub(crate) fn header(&self, field: &Field) -> &'static str {
         match (field.id, self.part) {
             ("path", Part::Device) => "Device",
@@ -89,7 +89,7 @@ impl Table {
         }
     }
 
-    /// What its rows are sorted by, unless something else is asked for first.
+    /// Returns the default sort keys, the most important first.
     pub(crate) fn order(&self) -> Vec<&'static Field> {
         let ids = ORDER.into_iter().chain(self.last);
         ids.filter_map(field).collect()
@@ -124,8 +124,8 @@ const HEADERS: [(&str, &str); 24] = [
     ("device_write_bytes", "To device"),
 ];
 
-/// The rows with the greatest values of the first field first, at most so many; of two that are alike the next
-/// field decides, and what is not known comes last.
+/// Returns at most `most` rows, those with the greatest values of the first field. The next field
+/// breaks ties, and unknown values come last.
 pub(crate) fn greatest(rows: impl Iterator<Item = Row>, by: &[&Field], most: usize) -> Vec<Row> {
     let keys = |row: &Row| by.iter().map(|by| number(&by.of(row))).collect();
     let mut keyed: Vec<(Vec<Option<f64>>, Row)> = rows.map(|row| (keys(&row), row)).collect();

@@ -13,7 +13,7 @@ pub(crate) const CONTENT_TYPE: &str = "text/event-stream";
 /// Rows of each table in an event.
 const MOST_ROWS: usize = 100;
 
-/// What the charts and the figures above them show.
+/// The fields that the charts, and the figures above them, show.
 const POINT: [&str; 22] = [
     "time",
     "elapsed_seconds",

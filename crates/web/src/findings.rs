@@ -4,7 +4,7 @@ use cachewise_model::{Blind, Finding};
 use cachewise_view::findings_json;
 use serde_json::{Map, Value as Json};
 
-/// What the rules made of the last minute.
+/// The findings that the rules derive from the last minute.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Findings {
     pub(crate) made: Vec<Finding>,

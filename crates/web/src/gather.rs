@@ -37,7 +37,7 @@ impl Asking {
         let (sender, receiver) = oneshot::channel();
         let request: Request = Box::new(move |gathered, watching| {
             if !sender.is_closed() {
-                // Who asked may have gone meanwhile.
+                // The client may have left meanwhile.
                 let _ = sender.send(what(gathered, watching));
             }
         });
@@ -80,7 +80,7 @@ impl Gatherer {
         (Gatherer { gathered, requests }, asking)
     }
 
-    /// Watches until nobody can ask any more.
+    /// Watches until the last [`Asking`] is dropped.
     pub fn run(mut self, watching: &mut dyn Watching) {
         let interval = self.gathered.options.interval;
         let mut due = Instant::now() + interval;

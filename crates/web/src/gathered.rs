@@ -19,18 +19,18 @@ use crate::source::{Machine, Watching};
 
 /// Ticks that are kept whole, for tables over a longer time and findings.
 const WINDOW: Duration = Duration::from_secs(60);
-/// What ticks of the window are put together to, but for the newest.
+/// Older ticks of the window are merged into parts of this length.
 const PART: Duration = Duration::from_secs(1);
 /// Putting a minute together costs some milliseconds.
 const FINDINGS_LAST: Duration = Duration::from_secs(5);
 /// Rows of a kind that a kept tick has: those that did most.
 const MOST_ROWS: usize = 1000;
-/// Who asks before the first tick gets one that is as short as this.
+/// A request before the first tick gets an interval of at least this length.
 const FIRST: Duration = Duration::from_millis(100);
 /// Points of the charts' past.
 const MOST_POINTS: usize = 900;
 
-/// What was gathered.
+/// The counters and findings that requests read.
 pub(crate) struct Gathered {
     pub(crate) machine: Arc<Machine>,
     pub(crate) options: Arc<Options>,
@@ -46,7 +46,7 @@ pub(crate) struct Gathered {
     findings: Findings,
     begun: Instant,
     diagnosed: Option<Instant>,
-    /// Why the last stretch could not be had.
+    /// The error of the last interval, if it failed.
     pub(crate) failed: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Gathered {
         }
     }
 
-    /// Takes a stretch and adds it to everything.
+    /// Takes an interval and adds it to the totals, the groups and the pending tick.
     pub(crate) fn take(&mut self, watching: &mut dyn Watching) -> Result<(), String> {
         let mut stretch = match watching.stretch() {
             Ok(stretch) => stretch,
@@ -172,7 +172,7 @@ impl Gathered {
         Some(sum.into_whole())
     }
 
-    /// What is wrong, in the last minute.
+    /// Returns the findings of the last minute, renewed every few seconds.
     pub(crate) fn findings(&mut self) -> &Findings {
         if self
             .diagnosed
@@ -252,7 +252,8 @@ fn forget_idle(tick: &mut Stretch) {
     tick.processes.shrink_to_fit();
 }
 
-/// The numbers of a stretch of which there are as many as the machine has: its own, and its devices'.
+/// Returns an interval without processes, files and control groups: the machine's and the devices'
+/// counters only.
 fn without_parts(stretch: &Stretch) -> Stretch {
     Stretch {
         time: stretch.time.clone(),

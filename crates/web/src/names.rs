@@ -1,4 +1,4 @@
-//! Which file names may be told: they are private data.
+//! The policy on file names, which are private data.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use cachewise_model::{Measured, Missing, Stretch};
 pub(crate) const NOT_TOLD: Missing =
     Missing::Unknown("file names are told under the allowed roots only (--root)");
 
-/// Which file names may be told.
+/// The file names that answers may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Names {
     /// All of them.
@@ -33,7 +33,7 @@ impl Names {
         }
     }
 
-    /// Takes away the names that are not to be told, before anybody can ask for them.
+    /// Removes the names that the policy withholds, before requests can read them.
     pub(crate) fn mask(&self, stretch: &mut Stretch) {
         if *self == Names::All {
             return;

@@ -1,4 +1,4 @@
-//! What is served to whom, and the bounds.
+//! Options of the server: endpoints, access and limits.
 
 use std::fmt;
 use std::io;
@@ -36,7 +36,7 @@ pub struct Options {
     pub collectors: Vec<Collector>,
     /// How many control groups have metrics of their own.
     pub top_groups: usize,
-    /// Which file names may be told.
+    /// The policy on file names.
     pub names: Names,
     /// The token that clients need.
     pub token: Option<Token>,
@@ -63,9 +63,9 @@ pub struct Limits {
     pub answer: Duration,
     /// The size of a request's head.
     pub head_bytes: usize,
-    /// What the kernel keeps for a client that does not read.
+    /// The size of a connection's send buffer in the kernel, which bounds unread data.
     pub send_buffer_bytes: usize,
-    /// What all large answers together may have in memory until clients have taken them.
+    /// Maximum memory of all large answers until clients have read them.
     pub answers_bytes: u32,
 }
 
@@ -84,7 +84,7 @@ impl Default for Limits {
     }
 }
 
-/// What a client must know.
+/// The secret that a client must present.
 #[derive(Clone)]
 pub struct Token(String);
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use crate::http::site::Site;
 use crate::metrics::message;
 
-/// What connecting, sending and the answer may take together.
+/// Maximum time for connecting, sending and the answer together.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A collector's address, `http://HOST:PORT`, with the path of the metrics unless there is one.
@@ -56,16 +56,17 @@ impl FromStr for OtlpAddress {
     }
 }
 
-/// Where to push, and whom to tell when that begins to fail, and when it works again.
+/// The collector, and the function that reports the first failure and the recovery.
 #[derive(Debug, Clone)]
 pub struct Otlp {
     /// The collector.
     pub address: OtlpAddress,
-    /// Says a line to whoever runs this.
+    /// Prints a line for the operator.
     pub tell: fn(&str),
 }
 
-/// Pushes at every interval. What cannot be pushed is not kept: the counters that come after it have it.
+/// Pushes at every interval. A failed push is not repeated: the counters of the next one include
+/// it.
 pub(crate) async fn push(site: Site, otlp: Otlp) -> Infallible {
     let every = site.options.interval;
     let mut ticks = interval_at(Instant::now() + every, every);
@@ -143,7 +144,7 @@ mod tests {
     use crate::sample;
     use crate::{CacheTree, Cost, Endpoint, FileSet, Server, Survey, Surveying, Watching};
 
-    /// Each stretch has 7 pages more.
+    /// Each interval requests 7 pages.
     struct Watch;
 
     impl Watching for Watch {

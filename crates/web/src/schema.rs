@@ -1,4 +1,4 @@
-//! What the JSON looks like, as OpenAPI 3.1; rows from the one table of fields.
+//! The OpenAPI 3.1 description of the JSON, with rows from the table of fields.
 
 use cachewise_model::{FIELDS, Field, Kind, SCHEMA_VERSION, Unit};
 use serde_json::{Map, Value as Json, json};
@@ -319,7 +319,7 @@ fn array(name: &str) -> Json {
     json!({ "type": "array", "items": reference(name) })
 }
 
-/// The same, or null where nobody knows.
+/// The same schema, or null where the value is unknown.
 fn or_null(mut schema: Json) -> Json {
     schema["type"] = json!([schema["type"], "null"]);
     schema

@@ -1,4 +1,4 @@
-//! What must be handed in: who watches, and who looks at files.
+//! The traits that the caller implements: watching counters, surveying files.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use cachewise_units::PageSize;
 
 use crate::cache::CacheTree;
 
-/// What does not change while the server runs.
+/// Facts that do not change while the server runs.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// Its name.
@@ -16,7 +16,7 @@ pub struct Machine {
     pub kernel_release: String,
     /// The size of its pages.
     pub page_size: PageSize,
-    /// What counts, and how well.
+    /// The counting backend and its exactness.
     pub backend: Backend,
     /// The program's version.
     pub version: &'static str,
@@ -35,10 +35,10 @@ pub struct Cost {
 
 /// Watches the machine.
 pub trait Watching {
-    /// What everybody did since the last call.
+    /// Returns the counters since the last call.
     ///
     /// # Errors
-    /// Why it cannot be had, for people.
+    /// A message for the operator.
     fn stretch(&mut self) -> Result<Stretch, String>;
 
     /// Resources that watching uses.
@@ -52,25 +52,25 @@ pub struct FileSet {
     pub name: String,
     /// Files that match.
     pub files: u64,
-    /// Files of those of which nobody can know what is resident.
+    /// Files whose residency cannot be known.
     pub unknown: u64,
     /// The sum of their sizes.
     pub size_bytes: u64,
-    /// What of it is in the page cache.
+    /// The bytes in the page cache.
     pub resident_bytes: u64,
 }
 
 /// Looks at files.
 pub trait Surveying {
-    /// What fills the page cache, as a tree; only names that may be told.
+    /// Returns the contents of the page cache as a tree, with permitted names only.
     ///
     /// # Errors
-    /// Why it cannot be had, for people.
+    /// A message for the operator.
     fn cache(&mut self) -> Result<CacheTree, String>;
 
-    /// The sets of files that were asked for at the start.
+    /// Returns the requested sets of files.
     ///
     /// # Errors
-    /// Why they cannot be had, for people.
+    /// A message for the operator.
     fn file_sets(&mut self) -> Result<Vec<FileSet>, String>;
 }

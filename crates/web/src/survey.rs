@@ -12,9 +12,9 @@ use crate::source::{FileSet, Surveying};
 
 /// A census is not taken again before this, and not before ten times what the last one took.
 const FRESH: Duration = Duration::from_secs(5);
-/// A scrape waits so long for sets of files; then it has what was known before.
+/// Maximum time that a scrape waits for file sets; then it returns the last result.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Sets are looked at in at most one of so many parts of the time.
+/// The survey of file sets takes at most this fraction of the time, as 1/n.
 const AT_MOST: u32 = 10;
 /// Requests that may wait.
 const WAITING: usize = 64;
@@ -26,7 +26,7 @@ enum Ask {
     FileSets(AnswerSender<FileSetCounts>),
 }
 
-/// What was found when sets of files were looked at.
+/// The result of a survey of file sets.
 #[derive(Debug, Clone)]
 pub(crate) struct FileSetCounts {
     pub(crate) sets: Arc<Vec<FileSet>>,
@@ -41,7 +41,7 @@ impl FileSetCounts {
     }
 }
 
-/// The last answer, for those who cannot wait for the next.
+/// The last result, for requests that cannot wait for the next.
 type LastAnswer = Arc<Mutex<Option<Result<FileSetCounts, String>>>>;
 
 /// The way to ask the thread that looks at files.
@@ -79,7 +79,7 @@ impl Survey {
         self.ask(Ask::Cache).await
     }
 
-    /// What is in the sets of files: now if that does not take long, else when they were last looked at.
+    /// Returns the counts of the file sets: fresh ones if they arrive in time, else the last ones.
     pub(crate) async fn file_sets(&self) -> Result<FileSetCounts, String> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Ok(known)) = &*known()
@@ -125,10 +125,11 @@ fn answer(asks: &Receiver<Ask>, source: &mut impl Surveying, known: &LastAnswer)
                 {
                     last = Some((Instant::now(), tree.clone()));
                 }
-                // Who asked may have gone.
+                // The client may have left.
                 let _ = to.send(tree);
             }
-            // Nobody waits any more: walks that take longer than scrapes would pile up.
+            // The client has left. A walk without a reader is skipped, or walks slower than scrapes
+            // would pile up.
             Ask::FileSets(to) if to.is_closed() => {}
             Ask::FileSets(to) => {
                 let begin = Instant::now();

@@ -143,7 +143,7 @@ fn device() -> impl Strategy<Value = DeviceRow> {
     )
 }
 
-/// Any stretch that could be.
+/// Any possible interval.
 pub fn stretch() -> impl Strategy<Value = Stretch> {
     let machine = (0..4_000_000_000_000_i64, any::<u64>(), ledger(), system());
     let parts = (

@@ -40,7 +40,7 @@ pub(super) async fn openapi(asked: QueryResult<NoQuery>) -> Response {
     document(StatusCode::OK, &crate::schema::openapi())
 }
 
-/// Rows of one kind, over the time that is asked for.
+/// Answers with rows of one kind over the requested time.
 async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) -> Response {
     let Query(wanted) = match asked {
         Ok(wanted) => wanted,
@@ -89,7 +89,8 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
     document(StatusCode::OK, &json)
 }
 
-/// What is made of a time that is asked for, or of the first moment where that is all there is.
+/// Applies `of` to the interval of the requested time, or to a short first one before the first
+/// tick.
 async fn over<T: Send + 'static>(
     site: &Site,
     time: Duration,
@@ -179,7 +180,7 @@ pub(super) async fn history(State(site): State<Site>, asked: QueryResult<NoQuery
     }
 }
 
-/// What is wrong, in the last minute.
+/// The findings of the last minute.
 pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
@@ -197,7 +198,7 @@ pub(super) async fn findings(State(site): State<Site>, asked: QueryResult<NoQuer
     }
 }
 
-/// What is known of the machine and of this server.
+/// Facts about the machine and this server.
 pub(super) async fn machine(State(site): State<Site>, asked: QueryResult<NoQuery>) -> Response {
     if let Err(error) = asked {
         return bad(error.body_text());
@@ -239,7 +240,7 @@ pub(super) async fn cache(
     match site.survey.cache().await {
         Err(error) => not_now(error),
         Ok(tree) => match tree.view(&path, limit) {
-            // Not there and not to be told are one answer.
+            // One answer for absent and for masked names, so that it does not reveal which.
             None => problem(
                 StatusCode::NOT_FOUND,
                 "nothing of this name is in the page cache, or it may not be told".into(),

@@ -1,4 +1,5 @@
-//! What the page is made of, in the binary; told apart by their contents' hash, so that browsers ask once.
+//! The page's files, embedded in the binary. Their ETag is a hash of their contents, so that
+//! browsers download them once.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::OnceLock;
@@ -44,7 +45,7 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
     give(&name, &headers)
 }
 
-/// What browsers ask for by themselves.
+/// The icon, which browsers request by themselves.
 pub(super) async fn icon(headers: HeaderMap) -> Response {
     give("icon.svg", &headers)
 }

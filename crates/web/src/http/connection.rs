@@ -1,7 +1,7 @@
 //! Accepting connections, with bounds: on their number, on the time for a request's head, on its size.
 //!
-//! When all slots are taken, the connection that has waited longest without a request makes room; where
-//! all are being answered, the new one is told so.
+//! When all slots are taken, the server closes the connection that has been idle longest. If all
+//! connections have a request under way, it refuses the new one with status 503.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use super::write_timeout::WriteTimeout;
 use crate::events::CONTENT_TYPE;
 use crate::options::Limits;
 
-/// What is being answered gets this long at the end.
+/// At shutdown, requests under way may take this long.
 const AT_THE_END: Duration = Duration::from_secs(2);
 /// Without descriptors or memory nothing can be accepted: no rush to try again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -132,14 +132,14 @@ pub(super) async fn accept(
     }
     drop(listener);
     let rest = async { while tasks.join_next().await.is_some() {} };
-    // Who does not read to the end by then has had its moment.
+    // Clients that have not read their answer by then lose it.
     let _ = timeout(AT_THE_END, rest).await;
     Ok(())
 }
 
 /// Returns when the server is to end.
 pub(super) async fn ended(end: &mut watch::Receiver<bool>) {
-    // Nobody left who could say so is the end too.
+    // A dropped sender ends the server too.
     let _ = end.wait_for(|end| *end).await;
 }
 

@@ -1,8 +1,8 @@
-//! Who may ask, and the headers of every answer.
+//! Access control, and the headers of every answer.
 //!
-//! A page that a browser has from elsewhere must not read this server: its name may come to mean this
-//! machine's address (DNS rebinding), so requests must call the server by an address or a name that is
-//! known to be its own. Numbers alone cannot be rebound.
+//! A web page from another site must not read this server. The site's name may be made to resolve
+//! to this machine's address (DNS rebinding), so requests must name the server by an IP address or
+//! by one of its known names. IP addresses cannot be rebound.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     ),
 ];
 
-/// Lets through who may ask, within the time for an answer.
+/// Passes permitted requests on and limits the time for an answer.
 pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut response = match check(&site, &request) {
         Ok(()) => match timeout(site.options.limits.answer, next.run(request)).await {

@@ -50,7 +50,7 @@ enum Listener {
     Unix(std::os::unix::net::UnixListener, socket::Name),
 }
 
-/// Answers requests until it is told to end.
+/// Answers requests until shutdown.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,

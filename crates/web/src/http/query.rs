@@ -6,26 +6,26 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use serde::Deserialize;
 
-/// Rows unless more or fewer are asked for, and the most.
+/// Rows in an answer without a limit, and the maximum limit.
 pub(super) const ROWS: usize = 200;
 pub(crate) const MOST_ROWS: usize = 5000;
 /// The longest time over which rows are summed.
 pub(crate) const MOST_SECONDS: f64 = 60.0;
 /// Members of a directory in an answer without a limit.
 pub(super) const MEMBERS: usize = 60;
-/// Over which time.
+/// The parameters of a page with an interval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IntervalQuery {
     pub(super) seconds: Option<f64>,
 }
 
-/// Nothing: what would not be heeded is refused, on every page alike.
+/// No parameters: every page refuses parameters that it would ignore.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoQuery {}
 
-/// Over which time, in what order, how many.
+/// The time, the sort key and the number of rows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RowsQuery {
@@ -34,7 +34,7 @@ pub(super) struct RowsQuery {
     pub(super) limit: Option<usize>,
 }
 
-/// Which directory.
+/// The directory, and the number of its members.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DirectoryQuery {
@@ -44,7 +44,7 @@ pub(super) struct DirectoryQuery {
 
 pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-/// A time that was asked for; without one it is the last interval.
+/// Returns the requested time, or the interval if there is none.
 pub(super) fn time(seconds: Option<f64>, interval: Duration) -> Result<Duration, String> {
     match seconds {
         None => Ok(interval),

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::source::Machine;
 use crate::survey::Survey;
 
-/// What every answer can use.
+/// The state that every answer can use.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) asking: Asking,

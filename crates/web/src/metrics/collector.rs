@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// Where series come from, and what they can be switched on and off by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collector {
-    /// What everybody asked of the page cache.
+    /// Requests to the page cache, of the whole machine.
     PageCache,
-    /// What memory is used for.
+    /// The use of memory.
     Memory,
     /// Faults, reclaim, swap, as the kernel counts them by itself.
     Vmstat,

@@ -20,8 +20,8 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What a client asks for; OpenMetrics if it names it with a weight that is not below that of the
-    /// older text, which is what tools without a wish get.
+    /// Returns the format for an `Accept` header: OpenMetrics if its weight is at least that of the
+    /// Prometheus text, else the Prometheus text.
     pub(crate) fn from_accept(accept: Option<&str>) -> Format {
         let weight = |name: &str| {
             accept.unwrap_or_default().split(',').find_map(|range| {

@@ -9,9 +9,9 @@ use super::collector::Collector;
 pub struct Family {
     /// After `cachewise_`, with the unit, without `_total`.
     pub name: &'static str,
-    /// Who gives it; nobody in particular gives what is about the server itself.
+    /// Its collector; none for metrics about the server itself.
     pub collector: Option<Collector>,
-    /// What it is measured in, if its name says so.
+    /// Its unit, if the name ends with one.
     pub unit: Unit,
     /// Whether it grows.
     pub kind: Kind,
@@ -19,11 +19,11 @@ pub struct Family {
     pub help: Option<&'static str>,
     /// Its label.
     pub label: Option<&'static str>,
-    /// What its series are.
+    /// The source of its series.
     pub series: Series,
 }
 
-/// What the series of a family are.
+/// The source of the series of a family.
 #[derive(Debug, Clone, Copy)]
 pub enum Series {
     /// Fields of the machine's row, each with the value of the label.

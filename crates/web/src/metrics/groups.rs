@@ -10,7 +10,7 @@ use cachewise_units::{Bytes, PageSize};
 
 /// Groups without a place of which it is known how busy they are.
 const MOST_WAITING: usize = 4096;
-/// A place is taken over by a group that did so many times more.
+/// A group replaces another if it is busier by this factor.
 const BUSIER: u64 = 2;
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Groups {
         }
     }
 
-    /// Adds what was done in a stretch.
+    /// Adds the activity of an interval.
     pub(crate) fn add(&mut self, rows: &[CgroupRow]) {
         if self.most == 0 {
             return;
@@ -103,13 +103,13 @@ impl Groups {
         self.placed.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    /// Whether the group was in the last stretch: what is charged to it is known then.
+    /// Returns whether the group was in the last interval, so that its charged memory is known.
     pub(crate) fn is_current(group: &Group) -> bool {
         group.seen
     }
 }
 
-/// How busy: pages that were asked for in whatever way.
+/// Returns the activity of a group: pages requested by read, write or fault.
 fn weight(ledger: &Ledger) -> u64 {
     let direct = ledger[Counter::DirectReadBytes].saturating_add(ledger[Counter::DirectWriteBytes]);
     [

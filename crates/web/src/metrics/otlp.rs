@@ -19,7 +19,7 @@ use crate::gather::Asking;
 use crate::source::Machine;
 use crate::survey::Survey;
 
-/// Takes a stretch and gives everything out, as bytes to be sent.
+/// Takes an interval and returns all metrics as an encoded OTLP message.
 pub(crate) async fn message(
     asking: &Asking,
     survey: &Survey,

@@ -13,7 +13,7 @@ use super::table::FAMILIES;
 use crate::gather::Asking;
 use crate::survey::{FileSetCounts, Survey};
 
-/// Takes a stretch and gives everything out.
+/// Takes an interval and returns all metrics in a text format.
 pub(crate) async fn scrape(
     asking: &Asking,
     survey: &Survey,
@@ -100,7 +100,7 @@ fn add(
             let is_known = values.iter().any(|(_, value)| value.missing().is_none());
             let missing = match values.first() {
                 Some((_, value)) => value.missing(),
-                // None did anything so far: what nobody knows of the machine, nobody would know of them.
+                // No row so far: a value that is unknown for the machine is unknown for its parts.
                 None => cachewise_model::field(id).and_then(|field| field.of(&sums.row).missing()),
             };
             if let (false, Some(missing)) = (is_known, missing) {

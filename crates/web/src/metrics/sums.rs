@@ -14,14 +14,14 @@ use crate::source::{Cost, Watching};
 /// More devices than this share one label.
 const MOST_DEVICES: usize = 64;
 const OTHER: &str = "other";
-/// The collector that takes the stretch, on which all but file sets build.
+/// The collector that takes the interval; all others but file sets depend on it.
 pub(super) const WATCH: &str = "watch";
 
 /// How each collector did.
 #[derive(Debug, Default)]
 pub(super) struct CollectorRuns(pub(super) Vec<(&'static str, bool, Duration)>);
 
-/// Series that are left out because nobody knows their values, by collector and reason.
+/// Series left out because their values are unknown, by collector and reason.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut(pub(super) BTreeMap<(&'static str, &'static str), u64>);
 
@@ -40,7 +40,8 @@ impl LeftOut {
 
 pub(super) type Rows = Vec<(String, Row)>;
 
-/// What the thread that watches hands over: the rest is text, and made elsewhere.
+/// The counters that the watching thread passes to a scrape. The scrape formats them on its own
+/// thread.
 pub(super) struct Sums {
     pub(super) row: Row,
     pub(super) devices: Rows,
@@ -132,7 +133,7 @@ fn group_rows(gathered: &Gathered) -> Rows {
         }
         (group.name.clone(), row)
     });
-    // Where nobody counts, nobody knows of those that are none of the rows either.
+    // Without a counting backend the sum of the other groups is unknown too.
     let unknown = gathered.totals.as_ref().and_then(Stretch::parts_missing);
     let others = Row {
         ledger: unknown.map_or_else(|| groups.others.clone(), Ledger::all_missing),

@@ -1,4 +1,4 @@
-//! What is wrong over the whole time, with its figures and the next step.
+//! The findings over the whole time, with their figures and the next step.
 
 use std::fmt::Write;
 

@@ -2,7 +2,7 @@
 
 use cachewise_model::{Row, Summary};
 
-/// What a page is made of.
+/// The contents of the page.
 #[derive(Debug, Clone, Copy)]
 pub struct ReportPage<'a> {
     /// The whole recording in numbers.

@@ -17,7 +17,7 @@ struct Plot {
     series: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// What is up in a plot.
+/// The vertical scale of a plot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scale {
     /// Bytes as they were.

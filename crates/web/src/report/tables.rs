@@ -1,4 +1,4 @@
-//! What stands beside the plots: what it is of, the figures that are asked for first, gaps, tables.
+//! Everything beside the plots: the title, the key figures, gaps and tables.
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ pub(super) fn head(page: &ReportPage<'_>, title: &str) -> String {
     )
 }
 
-/// What a reader has to know: gaps, what could not be read, what was lost.
+/// Notes on completeness: gaps, unreadable parts, lost events.
 pub(super) fn notes(summary: &Summary) -> String {
     let gaps = summary.gaps.iter().take(20);
     let gaps = gaps.map(|gap| format!("Gap: {}", gap_text(gap)));
@@ -61,7 +61,7 @@ pub(super) fn notes(summary: &Summary) -> String {
     }
 }
 
-/// The figures that are asked for first.
+/// The key figures.
 pub(super) fn figures(summary: &Summary) -> String {
     let row = summary.total.row();
     let total = |id: &str| field(id).map(|field| cell(&field.of(&row)));
@@ -126,7 +126,7 @@ pub(super) fn figures(summary: &Summary) -> String {
     format!("<dl class=\"figures\">\n{shown}</dl>\n")
 }
 
-/// Of each kind so many are named.
+/// Number of rows in each table.
 const TOP: usize = 25;
 
 pub(super) fn tables(summary: &Summary) -> String {
@@ -276,7 +276,7 @@ fn numbers(summary: &Summary) -> String {
         let Some(figures) = spread.figures.known() else {
             continue;
         };
-        // What never happened fills the page and says nothing.
+        // A field that is always zero gets no row.
         if figures.max == 0.0 {
             continue;
         }
