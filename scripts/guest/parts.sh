@@ -19,6 +19,10 @@ smoke() {
     timeout -k 10 "${limit:-600}" cachewise run -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-run.txt" 2>&1
     grep -q "exact to the page" "$out/smoke-run.txt" || say "FAILED: smoke run: not exact"
     grep -E "counted by|pages asked for$|adds up" "$out/smoke-run.txt" | while read -r line; do say "smoke: $line"; done
+    # With the programs and the table that rows are checked by.
+    timeout -k 10 "${limit:-600}" cachewise run -v -- dd if=/work/data of=/dev/null bs=64k >"$out/smoke-checks.txt" 2>&1
+    grep -q "exact to the page" "$out/smoke-checks.txt" || say "FAILED: smoke checks: not exact"
+    grep -qE "residency, files: .* 0 violated" "$out/smoke-checks.txt" || say "FAILED: smoke checks: no row was checked"
     if [ "$extent" = all ]; then
         timeout -k 10 600 cachewise doctor --seconds 0 >"$out/smoke-doctor.txt" 2>&1
         timeout -k 10 600 cachewise files --all >"$out/smoke-files.txt" 2>&1

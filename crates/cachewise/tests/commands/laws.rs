@@ -19,6 +19,9 @@ pub fn trials() -> Vec<Trial> {
             unasked_rows_are_not_checked,
         ),
         needs_root("others::their_pages_are_counted", others_pages_are_counted),
+        needs_root("reclaim::laws_hold", laws_hold_under_reclaim),
+        needs_root("threads::laws_hold", laws_hold_for_threads),
+        needs_root("following::laws_hold", laws_hold_for_a_followed_process),
         needs_root("running::is_not_checked", running_is_not_checked),
     ]
 }
@@ -286,6 +289,97 @@ fn running_is_not_checked() {
         .collect();
     assert!(
         codes.iter().any(|code| *code == "still_running"),
+        "{codes:?}"
+    );
+}
+
+/// Pages that reclaim takes while they are read and written, in a group with less memory than the files.
+fn laws_hold_under_reclaim() {
+    let scratch = Scratch::new();
+    let Some(group) = Group::new().filter(|group| group.limit_memory(32 << 20).is_some()) else {
+        println!("skipped: laws under reclaim: no control group with a limit can be made");
+        return;
+    };
+    let file = scratch.file("data", 64 << 20);
+    let new = scratch.path("new");
+    evict(&file);
+    let name = |path: &Path| path.to_str().expect("an ordinary name").to_owned();
+    let procs = group.path().join("cgroup.procs");
+    let script = "echo $$ > \"$3\"; cat \"$1\" \"$1\" > /dev/null; \
+        dd if=/dev/zero of=\"$2\" bs=1M count=48 status=none; cat \"$1\" > /dev/null";
+    let report = report_of(
+        &["-v"],
+        [
+            "sh",
+            "-c",
+            script,
+            "sh",
+            &name(&file),
+            &name(&new),
+            &name(&procs),
+        ],
+    );
+    holds(&report, &file);
+    holds(&report, &new);
+    let evicted = number(report.file(&file), "evicted_reclaim_pages");
+    assert!(evicted > 0, "{}", report.file(&file));
+}
+
+/// Threads and processes that read, map, prefetch and evict the same cold files at once.
+fn laws_hold_for_threads() {
+    let scratch = Scratch::new();
+    let files = ["one", "two"].map(|name| scratch.file(name, 8 << 20));
+    for file in &files {
+        evict(file);
+    }
+    let directory = scratch.directory().to_str().expect("an ordinary name");
+    let script = "cd \"$1\"; for reader in 1 2 3 4; do cat one two > /dev/null & \
+        dd if=two of=/dev/null bs=4096 iflag=nocache status=none & done; wait";
+    let report = report_of(&["-v"], ["sh", "-c", script, "sh", directory]);
+    for law in report.json["laws"].as_array().expect("a report has laws") {
+        assert_ne!(law["status"], "violated", "{law}");
+    }
+    assert_eq!(report.json["backend"]["exactness"], "exact");
+    for file in &files {
+        // Several at once can have made the first use.
+        let law = residency(&report, file);
+        let is_checked = law["status"] == "ok";
+        assert!(
+            is_checked || law["reason_code"] == "concurrent_first_use",
+            "{law}"
+        );
+    }
+}
+
+/// A process that ran before has no upper bound, and its file, which it still has, is not settled.
+fn laws_hold_for_a_followed_process() {
+    let scratch = Scratch::new();
+    let file = scratch.file("data", 1 << 20);
+    let script = "while :; do cat \"$1\"; dd if=\"$1\" iflag=nocache count=0 status=none; echo; done > /dev/null";
+    let reader = Started::of(
+        Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(&file)
+            .stdin(std::process::Stdio::null()),
+    );
+    let out = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let mut target = std::ffi::OsString::from("json=");
+    target.push(out.path());
+    let pid = reader.pid().to_string();
+    let mut run = cachewise(["run", "-v", "-d", "2", "-p", &pid, "-o"]);
+    let ended = Ended::of(run.arg(target)).expect(0, "it follows");
+    reader.signal(rustix::process::Signal::KILL);
+    let report = Report::read(out.path(), ended);
+    for law in report.json["laws"].as_array().expect("a report has laws") {
+        assert_ne!(law["status"], "violated", "{law}");
+    }
+    let most = laws_of(&report, "device_bytes_most");
+    assert!(!most.is_empty(), "the reader reads its device");
+    let codes: Vec<&Value> = most.iter().map(|law| &law["reason_code"]).collect();
+    assert!(
+        codes
+            .iter()
+            .all(|code| *code == "followed" || *code == "still_running"),
         "{codes:?}"
     );
 }
