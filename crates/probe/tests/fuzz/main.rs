@@ -9,7 +9,7 @@
 //! - `within`: the same in a memory group so small that their pages are reclaimed.
 //!
 //! `CACHEWISE_FUZZ_SECONDS` bounds the time (60), `CACHEWISE_FUZZ_SEED` names the programs,
-//! `CACHEWISE_FUZZ_PROGRAM=FILE` runs the program in a file instead. A program that fails is shortened as long as it
+//! `CACHEWISE_FUZZ_PROGRAM=FILE` runs the program in a file instead, `CACHEWISE_FUZZ_NUMBER` one program of the seed. A program that fails is shortened as long as it
 //! fails the same way, and printed. Without root nothing is run, and one line says so.
 //!
 //! # Layout
@@ -140,9 +140,21 @@ fn fuzz() -> std::result::Result<(), Failed> {
         }
     }
     if let Some(path) = std::env::var_os("CACHEWISE_FUZZ_PROGRAM") {
-        return replay(&mut stand, std::path::Path::new(&path));
+        let path = std::path::Path::new(&path);
+        let text =
+            std::fs::read_to_string(path).context(format_args!("read {}", path.display()))?;
+        return replay(&mut stand, &Program::parse(&text)?);
     }
     let seed = setting("CACHEWISE_FUZZ_SEED", SEED)?;
+    let pick = |number: u64, limits: bool| {
+        let place = places[(number % places.len() as u64) as usize];
+        generate::program(place, limits, &mut random_of(seed, number))
+    };
+    if std::env::var_os("CACHEWISE_FUZZ_NUMBER").is_some() {
+        let program = pick(setting("CACHEWISE_FUZZ_NUMBER", 0)?, stand.has_group());
+        println!("\n{program}");
+        return replay(&mut stand, &program);
+    }
     let seconds = setting("CACHEWISE_FUZZ_SECONDS", 60)?;
     println!("\nfuzz: seed {seed}, {seconds} s");
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -153,9 +165,7 @@ fn fuzz() -> std::result::Result<(), Failed> {
         if Instant::now() >= end || failures.len() >= FAILURES {
             break;
         }
-        let mut random = random_of(seed, number);
-        let place = places[(number % places.len() as u64) as usize];
-        let program = generate::program(place, stand.has_group(), &mut random);
+        let program = pick(number, stand.has_group());
         let verdict = stand
             .run(&program)
             .map_err(|problem| format!("program {number}: {problem}\n{program}"))?;
@@ -165,7 +175,7 @@ fn fuzz() -> std::result::Result<(), Failed> {
         }
         if !verdict.differences.is_empty() {
             let wrong = signature(&verdict.differences);
-            if known.insert((place.name(), program.kind.number(), wrong.clone())) {
+            if known.insert((program.place.clone(), program.kind.number(), wrong.clone())) {
                 failures.push(report(&mut stand, program, number, &wrong, &verdict));
             }
         }
@@ -229,17 +239,18 @@ fn report(
     )
 }
 
-/// Runs the program in a file: once, or for the time that is set, until it fails.
-fn replay(stand: &mut Stand, path: &std::path::Path) -> std::result::Result<(), Failed> {
-    let text = std::fs::read_to_string(path).context(format_args!("read {}", path.display()))?;
-    let program = Program::parse(&text)?;
+/// Runs a program: once, or for the time that is set, until it fails.
+fn replay(stand: &mut Stand, program: &Program) -> std::result::Result<(), Failed> {
     let end = Instant::now() + Duration::from_secs(setting("CACHEWISE_FUZZ_SECONDS", 0)?);
     let mut runs = 0;
     loop {
-        let verdict = stand.run(&program)?;
+        let verdict = stand.run(program)?;
         runs += 1;
+        for row in &verdict.contradictions {
+            println!("fuzz: run {runs}: a row contradicts itself: {row}");
+        }
         if !verdict.differences.is_empty() || Instant::now() >= end {
-            println!("\nfuzz: {}: run {runs}", path.display());
+            println!("\nfuzz: run {runs}");
             verdict.counted.iter().for_each(|line| println!("{line}"));
             let lines = verdict.differences.iter().map(ToString::to_string);
             let lines: Vec<String> = lines.collect();

@@ -9,8 +9,8 @@ use crate::stand::Verdict;
 /// The largest part of the comparisons of a figure that may not be made because the figure is marked: one in five.
 const ONE_MARKED_IN: u64 = 5;
 
-/// The same of rows that contradict themselves, and that reports therefore mark.
-const ONE_CONTRADICTS_IN: u64 = 100;
+/// The same of rows that contradict themselves where that is documented, and that reports therefore mark: one in fifty.
+const ONE_CONTRADICTS_IN: u64 = 50;
 
 /// Fewer comparisons of a figure say nothing about that part.
 const ENOUGH: u64 = 200;

@@ -76,6 +76,20 @@ pub fn storage_slack(kind: FileSystem, program: &Program) -> Option<u64> {
     only_reads.then_some(direct * block)
 }
 
+/// Whether docs/counting.md says that a row of a program can contradict itself, so that reports mark it: where a file
+/// is cut or grows while it is read, where pages are evicted while a call without a number reads them, and where
+/// direct I/O goes through the cache.
+pub fn may_contradict(kind: FileSystem, program: &Program) -> bool {
+    program.operations().any(|operation| {
+        let call = operation.call;
+        let has_number = !matches!(
+            call,
+            Call::Splice | Call::Sendfile | Call::SendSocket | Call::Copy | Call::AioRead
+        );
+        call.cuts() || !has_number || (operation.is_direct() && !kind.bypasses_cache())
+    })
+}
+
 /// The bytes that a row says storage was made to read.
 pub fn fetched(ledger: &Ledger) -> u64 {
     let fetched = ledger.fetched_bytes(PageSize::new(page_size() as u32));
