@@ -5,7 +5,8 @@ use twox_hash::XxHash3_64;
 
 use crate::BlockKey;
 
-/// What a block starts with, on a disk and at an engine: `cwb1`, the length, the check sum.
+/// Length of the header of a stored block, on disk and in an engine: `cwb1`, the length, the
+/// checksum.
 pub(crate) const HEADER: usize = 16;
 
 const MAGIC: [u8; 4] = *b"cwb1";
@@ -17,7 +18,7 @@ pub struct Block {
     bytes: Bytes,
 }
 
-/// What came under a block's key is not that block.
+/// The bytes stored under a block's key are not that block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not this block, or not whole")]
 pub(crate) struct Corrupt;

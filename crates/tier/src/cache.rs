@@ -23,7 +23,8 @@ use crate::{BlockKey, Error, Settings};
 /// The longest range that one read may have.
 pub const LONGEST_READ: u64 = 64 << 20;
 
-/// How long a file that was written a moment ago is waited for: until the next write would be told from the last.
+/// Maximum wait for a file that was written a moment ago, until its timestamp distinguishes the
+/// next write from the last.
 const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// How many blocks of one read are fetched side by side.
@@ -135,7 +136,7 @@ impl BlockCache {
         warnings
     }
 
-    /// Looks at an object of the origin. Asks the origin, and nobody else.
+    /// Returns the metadata of an object. Always asks the origin.
     ///
     /// # Errors
     /// As [`Origin::stat`], and [`Error::Deadline`].
@@ -162,7 +163,7 @@ impl BlockCache {
         self.stat(&file.path).await
     }
 
-    /// Lists a directory of the origin. Asks the origin, and nobody else.
+    /// Lists a directory. Always asks the origin.
     ///
     /// # Errors
     /// As [`Origin::list`], and [`Error::Deadline`].
@@ -173,7 +174,7 @@ impl BlockCache {
             .await
     }
 
-    /// Makes the object of what was known of it before: asks nobody.
+    /// Makes a file from metadata of an earlier look, without a request to the origin.
     #[must_use]
     pub fn file(&self, path: &Path, meta: Meta) -> File {
         let key = BlockKey::of_object(
@@ -238,7 +239,8 @@ impl BlockCache {
         Ok(bytes.freeze())
     }
 
-    /// What of a range lies before the object's end, its first block and its last; none where it begins behind that.
+    /// Returns the part of a range before the object's end, with its first and last block; `None`
+    /// if the range begins after the end.
     fn blocks(
         &self,
         file: &File,
@@ -267,7 +269,7 @@ impl BlockCache {
     async fn block(&self, file: &File, number: u64) -> Result<Bytes, Error> {
         let key = file.key.block(number);
         if !file.is_settled() {
-            // Two states may have this key, so nobody's bytes but those read now are right.
+            // Two states may share this key, so only bytes read now are certain.
             let block = self.inner.fetch_from_origin(file, number, key).await?;
             return Ok(block.bytes().clone());
         }
@@ -346,8 +348,8 @@ impl BlockCache {
         }
     }
 
-    /// Reads the blocks of a range from the origin, whoever has them already, and has them kept here and brought to
-    /// the engine.
+    /// Reads the blocks of a range from the origin, even if a tier has them already, and stores
+    /// them in the local tiers and in the engine.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -379,7 +381,8 @@ impl BlockCache {
         self.inner.local.written().await
     }
 
-    /// Writes to the disk what waits to be written. What is not closed loses that, and nothing else.
+    /// Writes all queued blocks to the disk. A cache that is not closed loses its queued blocks,
+    /// and nothing else.
     ///
     /// # Errors
     /// [`Error::Directory`].
@@ -416,7 +419,7 @@ impl Inner {
         if let Some(remote) = &self.remote {
             let begun = Instant::now();
             let found = match remote.get(&key).await {
-                // Whoever can write to the engine can make a check sum too.
+                // A process that can write to the engine can also forge a checksum.
                 EngineAnswer::Hit(block)
                     if length(block.bytes()) != self.range(file, number).len =>
                 {
@@ -503,8 +506,8 @@ impl Inner {
     }
 }
 
-/// Runs a call of the origin as a task that keeps its permit until it really ends: an origin that
-/// hangs is asked so and so many times, and not once more for each reader that gave up.
+/// Runs a call to the origin as a task that keeps its permit until the call really ends. This
+/// bounds the number of calls to an origin that hangs, however many readers give up.
 async fn bounded<T: Send + 'static>(
     permits: Arc<Semaphore>,
     path: PathBuf,
@@ -533,8 +536,8 @@ fn refused(file: &File, range: ByteRange, why: &'static str) -> Error {
 /// Why a range cannot be read where a block is not as long as its place in the object says.
 const SHORT: &str = "the block is short";
 
-/// Returns what of a range lies in a block of so many bytes that starts at `start`, and `None` where
-/// the block ends before it should.
+/// Returns the part of a range in a block that starts at `start`, or `None` if the block is shorter
+/// than the object's `size` requires.
 fn cut(block: &Bytes, start: u64, size: u64, range: ByteRange) -> Option<Bytes> {
     let from = range.start.saturating_sub(start);
     let to = range.end().saturating_sub(start).min(size);

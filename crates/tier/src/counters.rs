@@ -50,13 +50,13 @@ pub struct Latency {
     pub max_seconds: f64,
 }
 
-/// What one tier did. Written, its names are those of `tier stat --json`.
+/// The counters of one tier. Serialized names are those of `tier stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierRow {
     /// Which.
     #[serde(rename = "name")]
     pub tier: Tier,
-    /// How often it was asked for a block.
+    /// Requests for a block.
     #[serde(rename = "calls_total")]
     pub calls: u64,
     /// How often it had the block.
@@ -90,13 +90,13 @@ pub enum BreakerState {
     Probing,
 }
 
-/// What one node of the engine did. Written, its names are those of `tier stat --json`.
+/// The counters of one node of the engine. Serialized names are those of `tier stat --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
     /// Its address.
     #[serde(rename = "name")]
     pub node: String,
-    /// How often it was asked for a block; hedges and probes are in it.
+    /// Requests for a block, with hedges and probes.
     #[serde(rename = "calls_total")]
     pub calls: u64,
     /// How often it had the block.
@@ -128,11 +128,11 @@ pub struct NodeRow {
     pub latency: Option<Latency>,
 }
 
-/// What goes over all tiers. All but the two times at the end only ever grow. Written, its names are those of
-/// `tier stat --json`.
+/// The counters over all tiers. All but the two times at the end are monotonic. Serialized names
+/// are those of `tier stat --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Reads that were asked for.
+    /// Requested reads.
     #[serde(rename = "reads_total")]
     pub reads: u64,
     /// Reads that ended with an error.
@@ -153,7 +153,7 @@ pub struct Totals {
     /// Hedges that were due and not sent: the budget was used up.
     #[serde(rename = "hedges_refused_total")]
     pub hedges_refused: u64,
-    /// Blocks that no node brought in time, and that were fetched from the origin.
+    /// Blocks that no node returned in time, so that the origin was read.
     #[serde(rename = "deadline_misses_total")]
     pub deadline_misses: u64,
     /// Blocks for which no node was asked: all breakers were open, no node serves them, or all had
@@ -175,14 +175,14 @@ pub struct Totals {
     pub deadline_seconds: Option<f64>,
 }
 
-/// What a cache did since it was opened.
+/// The counters of a cache since it was opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// A row for each tier that there is.
     pub tiers: Vec<TierRow>,
     /// A row for each node of the engine.
     pub nodes: Vec<NodeRow>,
-    /// What goes over all of them.
+    /// The counters over all tiers.
     pub totals: Totals,
 }
 
@@ -236,7 +236,7 @@ impl Latencies {
     }
 }
 
-/// What one tier did, as it counts.
+/// The live counters of one tier.
 #[derive(Debug)]
 pub(crate) struct TierCounters {
     tier: Tier,
@@ -295,7 +295,7 @@ impl TierCounters {
     }
 }
 
-/// What a cache did, as it counts.
+/// The live counters of a cache.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) memory: TierCounters,

@@ -14,10 +14,11 @@ pub(crate) fn after(within: Duration) -> Instant {
     now.checked_add(within).unwrap_or(now + NEVER)
 }
 
-/// Runs a call until it is done or the time is over; `None` is: not in time. What does not wait is in time.
+/// Runs a call until it is done or the deadline passes, which returns `None`. A call that never
+/// waits is always in time.
 ///
-/// tokio's `timeout` sets its timer when the call waits for the first time. That is after a question was sent, and the
-/// server may be waiting for this CPU: so here it is done before.
+/// tokio's `timeout` arms its timer when the call first waits. By then a request was sent, and a
+/// server on this machine may be waiting for this CPU. So this function arms its timer before.
 pub(crate) async fn by<T>(end: Instant, call: impl Future<Output = T>) -> Option<T> {
     let mut over = pin!(sleep_until(end));
     // The first look sets it.

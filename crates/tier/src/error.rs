@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use cachewise_units::{ByteRange, escaped};
 
-/// Why a question to the cache has no answer. Cheap to clone: all who wait for one block get it.
+/// The error of a request to the cache. Cheap to clone, as all readers that wait for one block get
+/// it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +22,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The origin does not let this user at it.
+    /// The origin denies access to this user.
     #[error(
         "{}: the origin refuses access ({source}); check its permissions and credentials",
         named(path)
@@ -29,7 +30,7 @@ pub enum Error {
     Denied {
         /// The path, relative to the origin.
         path: PathBuf,
-        /// What it said.
+        /// The error from the origin.
         source: Arc<io::Error>,
     },
 
@@ -42,7 +43,7 @@ pub enum Error {
     NotListed {
         /// The directory, relative to the origin.
         path: PathBuf,
-        /// What it lacks.
+        /// The missing feature.
         why: &'static str,
     },
 
@@ -54,7 +55,7 @@ pub enum Error {
     Changed {
         /// The path, relative to the origin.
         path: PathBuf,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
     },
 
@@ -77,7 +78,7 @@ pub enum Error {
     Path {
         /// The path as it was given.
         path: PathBuf,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and the correct form.
         why: &'static str,
     },
 
@@ -86,9 +87,9 @@ pub enum Error {
     Range {
         /// The path, relative to the origin.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested range.
         range: ByteRange,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
 
@@ -97,9 +98,9 @@ pub enum Error {
     Deadline {
         /// The path, relative to the origin.
         path: PathBuf,
-        /// How long it was waited.
+        /// The time waited.
         after: Duration,
-        /// What had not come.
+        /// The awaited answer.
         waiting_for: &'static str,
     },
 
@@ -108,9 +109,9 @@ pub enum Error {
     Origin {
         /// The path, relative to the origin.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What came of it.
+        /// The underlying I/O error.
         source: Arc<io::Error>,
     },
 
@@ -119,9 +120,9 @@ pub enum Error {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What came of it.
+        /// The underlying I/O error.
         source: Arc<io::Error>,
     },
 
@@ -142,7 +143,7 @@ pub enum Error {
     Setting {
         /// The setting's name.
         setting: &'static str,
-        /// What is wrong, and what is allowed.
+        /// The problem, and the permitted values.
         why: String,
     },
 
@@ -151,7 +152,7 @@ pub enum Error {
     Engine {
         /// The engine, without secrets.
         engine: String,
-        /// What is wrong, and what to do.
+        /// The problem, and the remedy.
         why: String,
     },
 
@@ -166,7 +167,7 @@ pub enum Error {
     },
 }
 
-/// What sort of failure it is: what a mount turns into an errno, and a program into an exit code.
+/// The kind of a failure. A mount maps it to an errno, a program to an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -174,7 +175,7 @@ pub enum ErrorKind {
     NotFound,
     /// Not allowed.
     Denied,
-    /// What was asked makes no sense.
+    /// The request is invalid.
     Invalid,
     /// The object is another one by now.
     Changed,
@@ -182,7 +183,7 @@ pub enum ErrorKind {
     Deadline,
     /// The origin cannot do it.
     Unsupported,
-    /// Somebody else has it.
+    /// Another process holds it.
     Busy,
     /// Origin, disk or engine failed.
     Failed,

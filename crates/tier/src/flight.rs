@@ -22,7 +22,7 @@ pub(crate) struct Flights {
     hasher: RandomState,
 }
 
-/// What a reader waits for.
+/// The result that a reader waits for.
 #[derive(Debug)]
 pub(crate) struct Flight(watch::Receiver<FlightResult>);
 

@@ -7,17 +7,18 @@ use crate::origin::Version;
 
 /// The name of a block: a hash of all that decides its bytes, so that a block never changes.
 ///
-/// Origin, path, size and version of the object, size of blocks and number of the block go into
-/// it, each with its length before it, so that no two of them run into one. BLAKE3, as a path can
-/// be chosen by somebody who wants two of them to meet; 128 bits of it.
+/// Origin, path, size and version of the object, size of blocks and number of the block go into it,
+/// each preceded by its length, so that different fields cannot yield the same input. The hash is
+/// BLAKE3, truncated to 128 bits, as an attacker may choose paths to make two keys collide.
 ///
-/// It is hashed before an engine makes a slot or a rank of it. The names themselves spread badly:
-/// by the CRC16 of Redis Cluster `file7/block3.bin` and its like gave one of five nodes 31 % of
-/// the keys, and another 8 %.
+/// Engines derive slots and ranks from this hash, as the names themselves spread badly: the CRC16
+/// of Redis Cluster gave one of five nodes 31 % of the keys like `file7/block3.bin`, and another 8
+/// %.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockKey([u8; 16]);
 
-/// What of the form of blocks and keys is in each key: with a new form, old blocks are not met.
+/// The version of the block and key format. It is part of each key, so that a new format never
+/// reads old blocks.
 const FORM: &str = "cachewise block 1";
 
 impl BlockKey {

@@ -14,7 +14,7 @@ use crate::{
 /// Where in the environment a password is looked for.
 const PASSWORD: &str = "CACHEWISE_ENGINE_PASSWORD";
 
-/// Where it is looked for what a server of HTTP is told of who asks.
+/// The environment variable with the `Authorization` header for HTTP origins.
 const AUTHORIZATION: &str = "CACHEWISE_ORIGIN_AUTHORIZATION";
 
 /// One setting.
@@ -22,11 +22,11 @@ const AUTHORIZATION: &str = "CACHEWISE_ORIGIN_AUTHORIZATION";
 pub struct NamedSetting {
     /// Its name: a flag behind `--`, a key in a settings file, an argument in Python with `_` for `-`.
     pub name: &'static str,
-    /// What its value is.
+    /// The placeholder for its value.
     pub value: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// What it is unless it is said; empty where there is nothing to say.
+    /// Returns its default as text; empty if there is none.
     pub default: fn(&Settings) -> String,
     /// Takes its value.
     pub set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
@@ -201,10 +201,10 @@ pub const NAMED_SETTINGS: [NamedSetting; 17] = [
     },
 ];
 
-/// How a cache is to be set up: what was said by name, before it is put together.
+/// The settings of a cache, collected by name and checked by [`Self::finish`].
 #[derive(Clone, Debug)]
 pub struct SettingsBuilder {
-    /// What the cache takes as it is.
+    /// Settings that need no further checks.
     pub settings: Settings,
     disk: Option<PathBuf>,
     disk_size: Bytes,
@@ -247,8 +247,8 @@ impl SettingsBuilder {
         }
     }
 
-    /// Puts together what belongs together, looks for a password in the environment and in the file that was named, and
-    /// checks bounds. `spelled` makes of a name what who reads the error types.
+    /// Combines dependent settings, reads the password from the environment or the named file, and
+    /// checks bounds. `spelled` turns a name into the form that the user typed, for errors.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -305,8 +305,8 @@ impl SettingsBuilder {
         Ok(self)
     }
 
-    /// Opens an origin under the name that was wanted for it: a directory, or a URL of one of the schemes `http`,
-    /// `https` and `s3`. Who asks an origin on a network is in the environment.
+    /// Opens an origin, under its configured identity: a directory, or a URL with the scheme
+    /// `http`, `https` or `s3`. Credentials for network origins come from the environment.
     ///
     /// # Errors
     /// As [`Directory::open`], [`Http::open`] and [`S3::open`]; no error shows a name with a password in it.

@@ -35,9 +35,9 @@ pub struct DiskSettings {
     pub directory: PathBuf,
     /// How much of the disk blocks may take. At least 64 MiB.
     pub capacity: Bytes,
-    /// How many bytes may wait to be written. What comes in faster for longer is not kept on disk,
-    /// and counted as dropped. It takes up to three times as much memory, in a burst; more than
-    /// [`Settings::memory`] waits only up to 64 MiB.
+    /// Maximum bytes that wait to be written. Blocks beyond it are not kept on disk, and are
+    /// counted as dropped. In a burst it takes up to three times this memory. A queue beyond
+    /// [`Settings::memory`] is limited to 64 MiB.
     pub write_queue: Bytes,
     /// Within what time the disk answers; then the block is looked for further on.
     pub deadline: Duration,
@@ -72,8 +72,8 @@ pub struct PolicySettings {
     /// How many bytes are under way from one node at once. Each request has a connection of its
     /// own while it lasts, so this bounds connections too.
     pub in_flight: Bytes,
-    /// How many bytes may be under way to the engine, of all blocks that are brought there. What
-    /// comes on top is not brought, and counted as dropped.
+    /// Maximum bytes in flight to the engine. Blocks beyond it are not written, and are counted as
+    /// dropped.
     pub fills_in_flight: Bytes,
 }
 
@@ -124,10 +124,11 @@ impl DiskSettings {
     }
 }
 
-/// What may wait for the smallest disk, and beside the smallest memory: one read's bytes, however long it is.
+/// The write queue that is always permitted, however small disk and memory: the bytes of the
+/// longest read.
 const SMALL_QUEUE: u64 = 64 << 20;
 
-/// What a block's size may be.
+/// Permitted block sizes, in bytes.
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 impl Settings {

@@ -32,7 +32,8 @@ pub(crate) fn config(authority: Option<&Path>) -> Result<ClientConfig, Error> {
     with(roots)
 }
 
-/// The same, where nobody may be spoken to by TLS at all: without authorities nobody is believed.
+/// The same for clients that may not need TLS: without certificate authorities, no server is
+/// trusted.
 ///
 /// # Errors
 /// [`Error::Setting`], which is a defect.

@@ -15,7 +15,7 @@ pub struct Tree {
     left: Vec<Left>,
 }
 
-/// What is still to be looked at.
+/// An object that is still to be visited.
 #[derive(Debug)]
 struct Left {
     path: PathBuf,
@@ -40,8 +40,8 @@ impl Tree {
         }
     }
 
-    /// Goes on to the next file, and returns it as it is now; `None` at the end. What is no file and no directory is left
-    /// out, and links back to a directory that they are in are not followed round and round.
+    /// Returns the next file in its present state; `None` at the end. Skips objects that are
+    /// neither file nor directory, and links that lead back to a parent directory.
     ///
     /// # Errors
     /// As [`BlockCache::stat`] and [`BlockCache::list`]; it can be gone on with.
@@ -84,7 +84,7 @@ impl Tree {
     }
 }
 
-/// What tells a directory from those that it is in.
+/// Returns the identity of a directory, to recognize it among its parents.
 fn itself(directory: &File) -> (u64, Version) {
     let meta = directory.meta();
     (meta.device, meta.version.clone())

@@ -11,13 +11,13 @@ const STEP: u64 = 8 << 20;
 /// Where the bytes are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmFrom {
-    /// Whoever has them, nearest first.
+    /// Any tier that has them, nearest first.
     Nearest,
-    /// The origin, whoever has them already: so that they get to the engine.
+    /// The origin, even if a tier has them already, so that the engine gets them.
     Origin,
 }
 
-/// What came of one file.
+/// The outcome for one file.
 #[derive(Debug)]
 pub struct Warmed {
     /// The file, in the state that was read.
@@ -40,10 +40,11 @@ impl Warmed {
 }
 
 impl BlockCache {
-    /// Reads a file, so that the cache has it, and waits until what was read is at the engine and on the disk, or counted
-    /// as dropped. What a file of this moment cannot be kept of is not read: see [`File::is_settled`].
+    /// Reads a file into the cache, and waits until its blocks are in the engine and on the disk,
+    /// or counted as dropped. Does not read files that cannot be cached yet: see
+    /// [`File::is_settled`].
     ///
-    /// Ends early where the disk does not take what waits.
+    /// Ends early if the disk does not accept queued blocks.
     pub async fn warm(&self, file: File, from: WarmFrom) -> Warmed {
         let block = self.settings().block_size.0;
         let (file, unsettled) = match self.settled(file.clone()).await {

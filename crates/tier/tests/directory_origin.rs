@@ -227,7 +227,7 @@ async fn reading_leaves_the_time_of_last_access_as_it_is() {
     assert_eq!(accessed(0), long_ago);
 }
 
-/// Who writes under a lease: the kernel asks who comes later to wait until it is given back.
+/// A writer with a lease: the kernel makes later opens wait until it is released.
 const LEASES: &str = "import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 file = os.open(sys.argv[1], os.O_RDWR)
@@ -262,7 +262,7 @@ async fn a_file_that_somebody_has_leased_ends_in_an_error_and_is_read_later() {
     std::io::BufReader::new(said)
         .read_line(&mut line)
         .expect("it tells");
-    // The kernel takes a lease away after 45 s by itself; by then nobody waits any more.
+    // The kernel breaks a lease after 45 s; the read must have ended by then.
     let read = tokio::time::timeout(
         Duration::from_secs(30),
         origin.read(&name_of(0), &meta, whole),
@@ -339,7 +339,7 @@ async fn an_origin_that_hangs_ends_in_an_error_and_is_not_asked_without_end() {
     all.await.expect("each ends at its deadline");
     let error = cache.list(Path::new("")).await.expect_err("nobody lists");
     assert_eq!(error.kind(), ErrorKind::Deadline, "{error}");
-    // Four calls hang in the origin, and are held by nobody else.
+    // Only the four hanging calls hold further references to the origin.
     assert!(
         Arc::strong_count(&origin) <= 2 + 4 + 1 + 1,
         "{}",

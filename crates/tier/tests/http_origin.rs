@@ -15,7 +15,7 @@ use cachewise_units::{ByteRange, Bytes};
 use support::http::{Act, HttpServer, MODIFIED, Object, answer};
 use support::{BLOCK, bytes_of};
 
-/// What calls of origins may take in these tests, where they are to end by it.
+/// The deadline of origin calls in tests that reach it.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// Far beyond that.

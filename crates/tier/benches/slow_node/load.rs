@@ -16,7 +16,7 @@ use crate::support::{READERS, cpu_seconds, random_of};
 
 pub const FILES: usize = 500;
 
-/// What is read of a file.
+/// The range to read of a file.
 pub const FIRST: ByteRange = ByteRange {
     start: 0,
     len: 4 << 10,
@@ -86,8 +86,8 @@ impl Timer {
     }
 }
 
-/// What paced readers met. One that is blocked asks for nothing meanwhile, so the rate tells as much
-/// as the percentiles.
+/// The results of paced readers. A blocked reader sends no requests meanwhile, so the rate says as
+/// much as the percentiles.
 #[derive(Clone)]
 pub struct Paced {
     histogram: Histogram<u64>,
@@ -119,14 +119,14 @@ impl Paced {
         self.within += u64::from(now < end);
     }
 
-    /// What another reader met meanwhile.
+    /// Adds the results of a concurrent reader.
     pub fn beside(&mut self, other: &Self) {
         self.histogram += &other.histogram;
         self.failed += other.failed;
         self.within += other.within;
     }
 
-    /// What was met at another time.
+    /// Adds the results of another run.
     pub fn and(&mut self, other: &Self) {
         self.beside(other);
         self.time += other.time;

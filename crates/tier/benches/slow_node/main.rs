@@ -1,8 +1,10 @@
-//! What a frozen node costs, with the policy and without it, beside a raw client in the same run.
+//! The cost of a frozen node, with and without the policy, compared with a raw client in the same
+//! run.
 //!
-//! Five real Redis nodes on this machine; 120 readers, each of which thinks for 200 ms on the average between
-//! two reads of the first 4 KiB of one of 500 files of 64 KiB, 256 KiB or 1 MiB. One node is stopped for 5 s.
-//! Healthy, all kinds of clients take turns, so that whoever else uses the machine disturbs them alike.
+//! Five real Redis nodes on this machine; 120 readers, each of which thinks for 200 ms on the
+//! average between two reads of the first 4 KiB of one of 500 files of 64 KiB, 256 KiB or 1 MiB.
+//! One node is stopped for 5 s. In the healthy phase all kinds of clients take turns, so that other
+//! load on the machine disturbs them alike.
 //!
 //! `cargo bench -p cachewise-tier --bench slow_node [-- healthy|replicas|alone]`
 
@@ -21,7 +23,7 @@ use support::raw::{Raw, Values};
 use support::{Goal, median, policy_off, servers, wants};
 use tokio::runtime::Runtime;
 
-/// What is fetched for 4 KiB: a block.
+/// The block that is fetched for 4 KiB.
 const BLOCK: u64 = 64 << 10;
 const HEALTHY: Duration = Duration::from_secs(4);
 const TURNS: usize = 5;

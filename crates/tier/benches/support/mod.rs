@@ -1,4 +1,5 @@
-//! What both benches share: servers, a cache without its policy, a raw client, and goals beside what was measured.
+//! Common parts of both benches: servers, a cache without its policy, a raw client, and goals
+//! beside the measurements.
 
 #![allow(dead_code, reason = "each bench uses a part")]
 
@@ -15,7 +16,7 @@ use cachewise_units::Bytes;
 /// How many read side by side.
 pub const READERS: usize = 120;
 
-/// Five servers, and so many replicas of each.
+/// Starts five servers, with this number of replicas each.
 pub fn servers(topology: Topology, replicas: usize) -> DevCluster {
     DevCluster::start(&DevClusterOptions {
         nodes: 5,
@@ -69,7 +70,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime can be made")
 }
 
-/// Which parts were asked for; all, where none was named.
+/// Returns whether a part was requested. Without arguments all are.
 pub fn wants(name: &str) -> bool {
     let mut asked = std::env::args()
         .skip(1)
@@ -95,7 +96,7 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What a figure should be.
+/// The goal for a figure.
 pub enum Goal {
     AtMost(f64),
     AtLeast(f64),

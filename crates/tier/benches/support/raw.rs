@@ -5,7 +5,8 @@ use std::net::{SocketAddrV4, TcpStream};
 
 use cachewise_tier::dev_cluster::{DevCluster, Role};
 
-/// A connection to one server. What comes with a line, of the value behind it, is copied once more; the rest is not.
+/// A connection to one server. The part of a value that arrives with its header line is copied once
+/// more; the rest is not.
 pub struct Raw(BufReader<TcpStream>);
 
 impl Raw {
@@ -65,7 +66,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// Stores so many values of one size.
+    /// Stores `count` values of `size` bytes.
     pub fn store(servers: &DevCluster, count: usize, size: u64) -> Self {
         let nodes = servers.nodes().iter();
         let masters: Vec<SocketAddrV4> = nodes

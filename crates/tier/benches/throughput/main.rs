@@ -1,8 +1,8 @@
 //! Bytes a second: from the servers beside a raw client, and through the mount beside a FUSE file system of the same
 //! crate that passes reads on.
 //!
-//! Both sides of each comparison take turns, so that whoever else uses the machine disturbs both alike; what is printed
-//! is the median of the turns, and of their ratios.
+//! Both sides of each comparison take turns, so that other load on the machine disturbs both alike.
+//! The bench prints the medians of the turns and of their ratios.
 //!
 //! `cargo bench -p cachewise-tier --bench throughput [-- saturated|mount]`
 

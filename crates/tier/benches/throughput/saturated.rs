@@ -88,7 +88,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// Of what reads so many bytes.
+    /// Measures a function that returns the number of bytes it read.
     fn of_read(read: impl FnOnce() -> u64) -> Self {
         let (begun, cpu) = (Instant::now(), support::cpu_seconds());
         let bytes = read() as f64;

@@ -62,7 +62,7 @@ impl Policy {
     }
 }
 
-/// What is wrong with slow nodes.
+/// The fault of slow nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// They do nothing for five seconds.
@@ -71,7 +71,7 @@ pub enum Trouble {
     Busy,
 }
 
-/// What is simulated.
+/// The simulated scenario.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     /// How many nodes.
@@ -80,12 +80,12 @@ pub struct Scenario {
     pub slow: usize,
     /// In which way.
     pub trouble: Trouble,
-    /// What clients do about it.
+    /// The policy of the clients.
     pub policy: Policy,
 }
 
 impl Scenario {
-    /// So many nodes of which some freeze.
+    /// A scenario of `nodes` nodes, `slow` of which freeze.
     pub fn frozen(nodes: usize, slow: usize, policy: Policy) -> Self {
         Self {
             nodes,
@@ -96,7 +96,7 @@ impl Scenario {
     }
 }
 
-/// What came of it while nodes were slow.
+/// The results while nodes were slow.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     /// Requests answered, over those of as much time before.
@@ -155,7 +155,7 @@ impl Ord for Event {
     }
 }
 
-/// What a machine knows of one node.
+/// A client's breaker for one node.
 #[derive(Debug, Default)]
 struct Breaker {
     node: usize,
@@ -211,7 +211,7 @@ impl Machine {
         {
             breaker.misses.pop_front();
         }
-        // What was let through when it had been open was a probe.
+        // A request that an open breaker lets through is a probe.
         let is_probe = breaker.length > 0.0;
         if is_probe || breaker.misses.len() >= BREAKER_MISSES {
             breaker.length = (breaker.length * 2.0).clamp(BREAKER_OPEN.0, BREAKER_OPEN.1);
@@ -461,7 +461,7 @@ fn service(random: &mut Random) -> f64 {
     mean * 0.8 + random.exponential(mean * 0.2)
 }
 
-/// What requests came to.
+/// The counts of requests by outcome.
 #[derive(Default)]
 struct Tally {
     before: u64,
@@ -517,7 +517,7 @@ impl Tally {
     }
 }
 
-/// What a node that joins empty costs.
+/// The cost of a node that joins empty.
 pub struct Refill {
     /// Misses among the requests at first, as a share.
     pub misses_at_once: f64,
@@ -528,8 +528,8 @@ pub struct Refill {
     pub read_again: f64,
 }
 
-/// A node joins so many, all blocks being in the cache: 4,000 blocks a node, of which some are asked for more often
-/// than others (Zipf, exponent 0.9).
+/// Adds a node to `nodes` nodes that have all blocks: 4,000 blocks a node, with a Zipf distribution
+/// of requests (exponent 0.9).
 pub fn refill(nodes: usize) -> Refill {
     const BLOCKS: usize = 4_000;
     let blocks = nodes * BLOCKS;

@@ -1,7 +1,8 @@
-//! What more nodes are worth, and what slow ones cost: placement, load and origin traffic of 10 to 1,000 nodes.
+//! The gain from more nodes and the cost of slow ones: placement, load and origin traffic of 10 to
+//! 1,000 nodes.
 //!
-//! A simulation, as nobody has 1,000 nodes at hand; at 5 nodes it is checked against real servers by
-//! `tests/scale.rs`. The same seed gives the same tables on every machine:
+//! This is a simulation. `tests/scale.rs` checks it against real servers at 5 nodes. The same seed
+//! gives the same tables on every machine:
 //!
 //! ```sh
 //! cargo run --release -p cachewise-tier --example scale          # prints the tables
@@ -168,7 +169,7 @@ fn busy_table() -> String {
     table
 }
 
-/// What a node that is added empty, or that comes back empty, costs at the origin.
+/// The origin traffic that a node causes when it joins or returns empty.
 fn growth_table() -> String {
     let mut table = String::from(
         "| nodes | misses at once, % | origin reads/s in the first second | after 10 s | after 60 s | blocks read again, % of all |\n\

@@ -24,7 +24,7 @@ pub enum Placement {
     Modulo,
 }
 
-/// What is hashed.
+/// The input of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     /// `file7/block3.bin`, as it is.
@@ -53,7 +53,7 @@ pub fn slot(key: &[u8]) -> usize {
     usize::from(crc16(key)) % SLOTS
 }
 
-/// The node of a slot where so many nodes have even, contiguous ranges.
+/// Returns the node of a slot when all nodes have contiguous ranges of equal size.
 pub fn node_of_slot(slot: usize, nodes: usize) -> usize {
     // The inverse of `node * SLOTS / nodes`, which is where a node's range begins.
     (((slot + 1) * nodes) - 1) / SLOTS
@@ -95,7 +95,8 @@ fn node(placement: Placement, key: &str, nodes: usize) -> usize {
 
 /// Where a slot is after node by node has joined a single one and taken its share from all.
 ///
-/// Each newcomer takes one in so many of the slots, whoever has them: which is what moves the least.
+/// Returns the node of a slot after each new node took an equal share from all others, which moves
+/// the fewest slots.
 fn slot_moved(slot: usize, nodes: usize) -> usize {
     (2..=nodes).fold(0, |owner, joined| {
         let takes = mix((slot * 100_003 + joined) as u64).is_multiple_of(joined as u64);

@@ -62,8 +62,8 @@ fn take_file(wanted: &mut SettingsBuilder, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The runtime that a cache works in. Its end waits for nobody: a call of an origin that hangs would be waited for as
-/// long as that does.
+/// The runtime of a cache. Dropping it does not block, or an origin that hangs would hang the
+/// program.
 #[derive(Debug)]
 pub struct Threads(Option<Runtime>);
 
@@ -102,8 +102,8 @@ pub fn runtime() -> Result<Threads> {
     Ok(Threads(Some(runtime)))
 }
 
-/// Opens the origin that was named. Who asks an origin on a network is in the environment; a name may have a password
-/// in it, and is in no error before it was looked at.
+/// Opens an origin by name. Credentials for network origins come from the environment. A name may
+/// contain a password, so errors do not show it before it was checked.
 pub fn origin(name: &str, wanted: &SettingsBuilder) -> Result<Arc<dyn Origin>> {
     let origin = wanted.origin(Path::new(name));
     if name.contains("://") {
@@ -125,7 +125,7 @@ pub fn open(
     Ok(cache)
 }
 
-/// What it is set up as, in a line.
+/// Returns a summary of the settings, on one line.
 pub fn described(settings: &Settings) -> String {
     let disk = match &settings.disk {
         Some(disk) => format!("{} on disk", disk.capacity),

@@ -35,7 +35,7 @@ pub const COLUMNS: [SheetColumn; 4] = [
     SheetColumn::new("pid", "PID", true, "the server's process"),
 ];
 
-/// Runs it until it is told to end.
+/// Runs a cluster until a signal ends it.
 pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
     let sink = Sink::open(&arguments.output, Stream::Stdout)?;
     if sink.format == Format::OpenMetrics {

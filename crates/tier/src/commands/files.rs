@@ -22,7 +22,7 @@ use cachewise_cli::host::document;
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::{FAILED, Failures, NO, Sink, Stream, tell};
 
-/// What is done with each file.
+/// The operation on each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Bring it from the origin to the engine.
@@ -61,7 +61,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long is waited after Ctrl-C for what is on its way to the disk and to the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What came of one file.
+/// The outcome for one file.
 #[derive(Debug, Default)]
 struct Outcome {
     blocks: u64,
@@ -116,9 +116,9 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
             break;
         }
     }
-    // Ctrl-C is heard here too. What is not there soon after it is lost to the cache, and to nobody else.
+    // Ctrl-C ends this wait too. Blocks not written by then are missing from the cache only.
     match runtime.block_on(unless(interrupt.flag(), cache.close())) {
-        // What was done is shown all the same.
+        // The counters are shown even so.
         Some(Err(error)) => {
             failures.add(&error.to_string(), tell);
         }
@@ -145,7 +145,8 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     })
 }
 
-/// Nobody waits for a single block here, and each is to arrive: deadlines are for servers that hang, not for busy ones.
+/// Sets long deadlines. No reader waits for a single block here, and every block must arrive, so
+/// that deadlines only catch servers that hang.
 fn be_patient(policy: &mut PolicySettings) {
     let second = Duration::from_secs(1);
     policy.connect = policy.connect.max(second);
@@ -162,7 +163,7 @@ async fn unless<T>(flag: &AtomicBool, work: impl Future<Output = T>) -> Option<T
         }
     };
     tokio::select! {
-        // What was asked for before it is begun is not begun.
+        // A signal that arrived earlier prevents the start.
         biased;
         () = raised => None,
         done = work => Some(done),

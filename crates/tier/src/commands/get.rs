@@ -10,7 +10,7 @@ use cachewise_units::{ByteRange, escaped};
 use crate::commands::arguments::Get as Arguments;
 use crate::commands::cache;
 
-/// What is read at a time: enough for blocks to be fetched side by side.
+/// Bytes for each read: enough to fetch several blocks in parallel.
 const STEP: u64 = 4 << 20;
 
 /// Writes them.
@@ -43,7 +43,7 @@ pub fn get(arguments: &Arguments) -> Result<ExitCode> {
         out.flush().context("cannot write to standard output")?;
         Ok(())
     })();
-    // What was read is kept, also where the rest could not be had.
+    // Blocks read so far are kept, even if the rest failed.
     let closed = runtime.block_on(cache.close());
     written?;
     closed?;

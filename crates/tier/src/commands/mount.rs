@@ -13,13 +13,13 @@ use crate::commands::cache;
 use cachewise_cli::interrupt::Interrupt;
 use cachewise_cli::output::tell;
 
-/// How long readers may go on after the end was asked for.
+/// Time for readers to finish after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether somebody else has unmounted it.
+/// Interval of the check for an unmount by another process.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Mounts it until it is told to end.
+/// Mounts an origin until a signal ends it.
 pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     let wanted = cache::wanted(&arguments.cache)?;
     let revalidate = revalidate(&arguments.revalidate)?;

@@ -306,7 +306,7 @@ fn open_metrics(sheet: &Sheet, all: &Totals) -> Result<String> {
     Ok(text)
 }
 
-/// What stands before the samples of a column.
+/// Writes the metadata lines before the samples of a column.
 fn family(text: &mut String, prefix: &str, column: &SheetColumn) {
     let (family, kind) = match column.id.strip_suffix("_total") {
         Some(family) => (family, "counter"),

@@ -1,4 +1,4 @@
-//! What a cache did over all tiers: one row, in every format.
+//! The totals of a cache over all tiers: one row, in every format.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use cachewise_units::Bytes;
 use cachewise_view::{Sheet, SheetCell, SheetColumn};
 use serde_json::Value as Json;
 
-/// What goes over all tiers. People are told in sentences: what there was.
+/// The columns of the totals. The text format shows the nonzero ones as sentences.
 pub const COLUMNS: [SheetColumn; 14] = [
     column("reads_total", "Reads that were asked for"),
     column("failed_reads_total", "Reads that ended with an error"),

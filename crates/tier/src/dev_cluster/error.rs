@@ -17,25 +17,25 @@ pub enum DevClusterError {
         escaped(program)
     )]
     NoServer {
-        /// As it was looked for.
+        /// The name or path of the program.
         program: PathBuf,
     },
 
-    /// A file, directory or process of it.
+    /// An operation on a file, a directory or a process failed.
     #[error("{operation} {}: {source}", escaped(path))]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 
     /// A server ended instead of serving.
     #[error("a redis-server ended at once ({status}); its last words: {words}")]
     Ended {
-        /// How.
+        /// The exit status or signal.
         status: String,
         /// The end of its log.
         words: String,
@@ -44,27 +44,27 @@ pub enum DevClusterError {
     /// A server did not answer as it should.
     #[error("{address} on {command}: {problem}")]
     Answer {
-        /// Whose.
+        /// The address of the server.
         address: String,
-        /// What was asked.
+        /// The command.
         command: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 
     /// It took too long.
     #[error("waited {} s until {what}; logs are in the nodes' directories with --dir DIR", patience.as_secs())]
     Late {
-        /// For what.
+        /// The awaited condition.
         what: String,
-        /// How long.
+        /// The time limit.
         patience: Duration,
     },
 
-    /// What was asked for cannot be.
+    /// The options contradict each other or exceed a limit.
     #[error("{problem}")]
     Invalid {
-        /// What is wrong, and what would be right.
+        /// The problem, and the correct value.
         problem: String,
     },
 
@@ -74,7 +74,7 @@ pub enum DevClusterError {
 }
 
 impl DevClusterError {
-    /// Says whether a node knows of slots that nobody gave it here.
+    /// Returns whether a node knows slots of another cluster.
     pub(super) fn is_of_another(&self) -> bool {
         matches!(self, Self::Answer { problem, .. } if problem.contains("already busy"))
     }

@@ -110,7 +110,8 @@ fn set_node_timeout(
     Ok(())
 }
 
-/// The slots of one of so many masters; the shares differ by one at most.
+/// Returns the slot range of master number `place` out of `masters`; the sizes differ by one at
+/// most.
 fn share(place: usize, masters: usize) -> RangeInclusive<usize> {
     let low = place * SLOTS / masters;
     let end = (place + 1) * SLOTS / masters;

@@ -1,7 +1,8 @@
 //! The thread that starts servers and outlives them.
 //!
-//! The kernel kills a server when the *thread* that started it ends: that makes `kill -9` of this process safe, and
-//! would make it unsafe to start servers from a thread that somebody else may end. So they have one of their own.
+//! The kernel kills a server when the *thread* that started it ends. So `kill -9` of this process
+//! leaves no servers. A caller's thread may end early and would take its servers with it, so a
+//! dedicated thread starts them.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::thread::JoinHandle;
 
 use super::error::DevClusterError;
 
-/// What is to be started, and where the answer goes.
+/// A command to start, and the channel for its pid.
 type Order = (Command, Sender<io::Result<u32>>);
 
 #[derive(Debug)]

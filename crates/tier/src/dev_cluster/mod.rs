@@ -159,8 +159,8 @@ impl DevCluster {
         &self.nodes
     }
 
-    /// Returns what a client is told: `redis-cluster://127.0.0.1:P,127.0.0.1:Q,...`, every master; for single servers
-    /// the same with `redis://`.
+    /// Returns the engine address for clients: `redis-cluster://127.0.0.1:P,127.0.0.1:Q,...` with
+    /// every master; for single servers the same with `redis://`.
     #[must_use]
     pub fn address(&self) -> String {
         let masters = self.nodes.iter().filter(|node| node.role == Role::Master);
@@ -178,7 +178,8 @@ impl DevCluster {
         &self.directory
     }
 
-    /// Returns the nodes that ended by themselves or by somebody else's hand, and how; each is told once.
+    /// Returns the nodes that exited or were killed by another process, with the exit status. Each
+    /// node is reported once.
     pub fn ended(&self) -> Vec<(DevNode, String)> {
         let ended = self.keeper.ended().into_iter();
         let known = ended.filter_map(|(pid, how)| {

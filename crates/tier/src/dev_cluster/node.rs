@@ -2,12 +2,12 @@
 
 use std::net::SocketAddrV4;
 
-/// What a node is for.
+/// The role of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Serves a range of slots, or stands alone.
     Master,
-    /// Copies the master of this place in [`DevCluster::nodes`].
+    /// Copies the master of this place in [`DevCluster::nodes`](super::DevCluster::nodes).
     ReplicaOf(usize),
 }
 
@@ -18,6 +18,6 @@ pub struct DevNode {
     pub address: SocketAddrV4,
     /// Its process, for those who stop or kill it on purpose.
     pub pid: u32,
-    /// What it was started as; a failover may have changed that.
+    /// Its role at the start; a failover may have changed it.
     pub role: Role,
 }

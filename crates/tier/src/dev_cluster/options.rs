@@ -10,7 +10,7 @@ use super::error::DevClusterError;
 /// The most nodes, replicas included: a cluster's gossip goes between all pairs.
 pub const MOST_NODES: usize = 100;
 
-/// What to start.
+/// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct DevClusterOptions {
     /// How many masters, from 1 on; a cluster that survives the loss of one has 3.

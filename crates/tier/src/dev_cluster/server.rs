@@ -12,7 +12,7 @@ use super::options::{DevClusterOptions, Topology};
 use super::until::Until;
 use super::wire::{self, CommandReply};
 
-/// How often other ports are tried when somebody takes ours before the server does.
+/// Maximum attempts with other ports when another process takes the chosen ones first.
 const ATTEMPTS: usize = 5;
 
 /// How much of a log is shown.
@@ -100,7 +100,7 @@ impl RedisServer {
     }
 }
 
-/// What differs from Redis's defaults, and why.
+/// Returns the settings that differ from Redis's defaults.
 fn settings(options: &DevClusterOptions, port: u16, bus_port: u16) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("port", port.to_string()),
@@ -132,7 +132,7 @@ fn settings(options: &DevClusterOptions, port: u16, bus_port: u16) -> Vec<(&'sta
     settings
 }
 
-/// Two ports that nobody listened on a moment ago.
+/// Returns two ports that were free a moment ago.
 fn free_ports() -> Result<(u16, u16), DevClusterError> {
     let listen = || -> io::Result<(TcpListener, u16)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -17,7 +17,7 @@ pub enum CommandReply {
     Text(String),
     /// A number.
     Number(i64),
-    /// What the server refused.
+    /// The error from the server.
     Refused(String),
 }
 

@@ -44,27 +44,27 @@ struct OnDisk {
     /// One permit for each read that is under way.
     reads: Arc<Semaphore>,
     threads: Threads,
-    /// Let go of last: until then nobody else writes there.
+    /// Dropped last: it keeps other processes out of the directory.
     _blocks: Blocks,
 }
 
-/// How many reads of the disk are under way at once. The others wait, within its deadline; while
-/// it hangs, there are so many threads that hang with it, and not more.
+/// Maximum concurrent reads of the disk. Further reads wait until their deadline. A disk that hangs
+/// blocks at most this number of threads.
 const READS_AT_ONCE: usize = 64;
 
 /// How long what has to be written is waited for: 256 MiB of it are there by then, if the disk
 /// writes at all.
 const CLOSES_WITHIN: Duration = Duration::from_secs(120);
 
-/// What else than segments a process has open: connections, files of others.
+/// Reserve of file descriptors for everything but segments, such as connections.
 const OTHER_FILES: u64 = 512;
 
-/// A block as foyer has it. What comes from the disk is in memory, for all to see, before anybody
-/// could check it.
+/// A block in foyer. foyer inserts a block read from the disk into memory before its checksum can
+/// be verified.
 #[derive(Debug)]
 struct Kept {
     block: Block,
-    /// Whether somebody has.
+    /// Whether its checksum was verified.
     is_checked: AtomicBool,
 }
 
@@ -76,9 +76,9 @@ impl Kept {
         }
     }
 
-    /// The block, checked the first time that it is asked for.
+    /// Returns the block and verifies its checksum the first time.
     fn checked(&self, key: &BlockKey) -> Result<Block, Corrupt> {
-        // Nothing else is told by it than what is in the same place: the bytes never change.
+        // Relaxed suffices: the flag guards no other memory, as the bytes never change.
         if !self.is_checked.load(Ordering::Relaxed) {
             self.block.check(key)?;
             self.is_checked.store(true, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Foyer {
             .memory(memory)
             // Few blocks to a shard would mean that some are full while others are empty.
             .with_shards(shards(settings))
-            // A scan of a large file passes by without putting out what is used again and again.
+            // A scan of a large file does not evict frequently used blocks.
             .with_eviction_config(S3FifoConfig::default())
             .with_weighter(|_: &BlockKey, kept: &Kept| kept.block.sealed_len());
         let Some(disk) = &settings.disk else {
@@ -158,7 +158,7 @@ impl Foyer {
             .with_spawner(threads.spawner())
             .with_io_engine_config(PsyncIoEngineConfig::new())
             .with_engine_config(engine)
-            // What a killed process left half written is passed over.
+            // Skips blocks that a killed process left half written.
             .with_recover_mode(RecoverMode::Quiet)
             .build()
             .await
@@ -187,7 +187,7 @@ impl Foyer {
             return Ok(());
         };
         timeout(CLOSES_WITHIN, async {
-            // Who comes meanwhile waits as well: it is not there yet.
+            // A concurrent call waits too, as its blocks may not be written yet.
             let _one = disk.one_waits.lock().await;
             if let Some(taken) = disk.waiting.take() {
                 let cache = self.cache.clone();
@@ -276,7 +276,7 @@ impl LocalTier for Foyer {
                 let get = self.cache.get(key);
                 let read = on_disk.threads.spawner().spawn(async move {
                     let read = get.await;
-                    // Not when nobody waits any more: the call goes on until the disk answers.
+                    // Not when the reader gives up: the call continues until the disk answers.
                     drop(permit);
                     read
                 });
@@ -339,7 +339,7 @@ impl LocalTier for Foyer {
     }
 }
 
-/// What [`Foyer::disk`] says of a block that is not what it was.
+/// The error text of [`Foyer::disk`] for a block whose checksum does not match.
 pub(crate) const CORRUPT: &str = "the block is corrupt";
 
 impl std::fmt::Debug for Foyer {

@@ -13,7 +13,7 @@ use crate::Error;
 /// The file that is locked. Blocks lie beside it, in a directory of their own.
 pub(super) const NAME: &str = "cachewise.lock";
 
-/// Holds a directory. The kernel lets go of it when the process ends, however it ends.
+/// A lock on a directory. The kernel releases it when the process ends in any way.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
@@ -37,7 +37,8 @@ impl DirectoryLock {
             }
             Err(error) => return Err(failed(error.into())),
         }
-        // Who has it is told those who come later, if there is room: the lock is held without that.
+        // Leaves the pid for the error message of later processes. The lock holds even if this
+        // write fails.
         let _ = file
             .set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()));

@@ -27,7 +27,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Looks at the room of a directory of segments, with a queue of so many bytes in front of it.
+    /// Tracks the free space for a directory of segments and a write queue of `queue` bytes.
     pub(super) fn for_directory(directory: PathBuf, segments: Segments, queue: u64) -> Self {
         let room = Self {
             directory,
@@ -45,8 +45,9 @@ impl Room {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Returns what looks again, where it is time for that with so many bytes more. It waits for the disk. There is one at
-    /// a time: on a disk that hangs each would take a thread, and those are for reads.
+    /// Returns a check of the free space if one is due after `bytes` more. The check waits for the
+    /// disk, so only one runs at a time: on a disk that hangs, each would hold a thread that reads
+    /// need.
     pub(super) fn look_due(self: &Arc<Self>, bytes: u64) -> Option<impl FnOnce() + Send + 'static> {
         let before = self.kept.fetch_add(bytes, Ordering::Relaxed);
         let is_due = before / STEP != before.wrapping_add(bytes) / STEP;
@@ -64,7 +65,7 @@ impl Room {
         let Some(free) = self.free() else {
             return;
         };
-        // What segments take already is looked for where it decides: there may be thousands.
+        // Sums the sizes of the segments only where they decide, as there may be thousands.
         let is_full = if free < self.margin {
             let Some(taken) = self.taken() else {
                 return;

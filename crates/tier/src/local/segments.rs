@@ -1,8 +1,9 @@
 //! [`Segments`]: the files that blocks lie in on the disk.
 //!
-//! Blocks are thrown away by the segment, and each start begins a new one and leaves the last one as it is: few large
-//! segments would mean that a small disk forgets a large part of what it has at each start. What is left of a segment
-//! when no block fits into it any more is lost, so that it has the size of so many whole blocks.
+//! foyer evicts whole segments, and each start begins a new segment and leaves the last one
+//! unfilled. With few large segments a small disk would lose a large part of its blocks at each
+//! start. The rest of a segment that is too small for a block is wasted, so a segment's size is a
+//! multiple of the block size.
 
 use std::fs::Metadata;
 use std::io;
@@ -16,10 +17,11 @@ use crate::block::HEADER;
 /// How many segments a disk has that is neither small nor large.
 const USUAL: u64 = 256;
 
-/// What a segment of a small disk has room for.
+/// Room in a segment of a small disk, in bytes.
 const LEAST: u64 = 1 << 20;
 
-/// What a segment of a large disk has room for: the same for all, so that one that grows or shrinks keeps what it has.
+/// Room in a segment of a large disk, in bytes. It is the same for all large disks, so that a
+/// resized one keeps its blocks.
 const GREATEST: u64 = 16 << 20;
 
 /// The least number of whole blocks in a segment: of one alone, a block that is not whole would take the place.
@@ -28,11 +30,11 @@ const LEAST_BLOCKS: u64 = 2;
 /// A page: segments are whole ones, and so is what foyer writes into them.
 const PAGE: u64 = 4 << 10;
 
-/// So many blocks share a page that says where they lie: it begins with a check sum and their number, 12 bytes, and
-/// has 24 for each.
+/// Number of blocks indexed by one page: a page holds a checksum and the count, 12 bytes together,
+/// and 24 bytes for each block.
 const INDEXED: u64 = (PAGE - 12) / 24;
 
-/// What a block has before it in a segment: foyer's header, the key, and our header.
+/// Bytes before each block in a segment: foyer's header, the key, and our header.
 const BEFORE: u64 = 36 + 16 + HEADER as u64;
 
 /// From this on two write side by side: each has a segment of its own under way.
@@ -52,7 +54,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Divides a disk of so many bytes for blocks of so many.
+    /// Divides a disk of `capacity` bytes into segments for blocks of `block` bytes.
     pub(super) fn for_capacity(capacity: u64, block: u64) -> Self {
         let entry = (block + BEFORE).next_multiple_of(PAGE);
         let share = if capacity < LARGE {
@@ -71,9 +73,8 @@ impl Segments {
         }
     }
 
-    /// Removes segments that are left of other settings: those of another size, in which nothing would be found
-    /// where it is looked for, and those beyond the capacity, which nobody would ever remove. Leaves all other
-    /// files as they are.
+    /// Removes segments of other settings: those of another size, whose index would be wrong, and
+    /// those beyond the capacity, which would never be reused. Leaves all other files alone.
     pub(super) fn sweep(self, directory: &Path) -> io::Result<()> {
         self.each(directory, |path, _, is_ours| {
             if is_ours {

@@ -8,12 +8,12 @@ use tokio::runtime::Runtime;
 /// A runtime of the disk's own: the threads of the one that the cache is opened in read the origin. Where the disk
 /// hangs, these are the only ones that wait for it.
 ///
-/// When it is dropped, what runs in it ends where it waits next, and nobody waits for that.
+/// Dropping it cancels each task at its next await point and does not block.
 #[derive(Debug)]
 pub(super) struct Threads(Option<Runtime>);
 
 impl Threads {
-    /// Starts so many, beside those that wait for calls to the disk.
+    /// Starts `workers` threads, besides those for blocking calls to the disk.
     pub(super) fn start(workers: usize) -> io::Result<Self> {
         let runtime = crate::runtime("cache-disk", workers)?;
         Ok(Self(Some(runtime)))

@@ -1,7 +1,7 @@
 //! [`Waiting`]: which blocks were given to foyer for its disk, and were not seen there yet.
 //!
-//! foyer does not say what the disk refused: its waiters are told that all is well, and no metric moves. What it has
-//! written is in its index, so that is where one looks.
+//! foyer does not report writes that the disk refused: its waiters get success, and no metric
+//! changes. Written blocks are in its index, so this module looks there.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) struct Waiting {
     most: usize,
 }
 
-/// What was given, oldest first.
+/// The blocks given to foyer, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     keys: VecDeque<BlockKey>,
@@ -29,7 +29,7 @@ pub(super) struct Given {
 }
 
 impl Waiting {
-    /// For a disk of so many bytes of blocks.
+    /// Makes a record for a disk of `capacity` bytes.
     pub(super) fn new(capacity: u64, block: u64) -> Self {
         let most = (capacity / 4 / block.max(1)).clamp(16, MOST);
         Self {
@@ -38,11 +38,12 @@ impl Waiting {
         }
     }
 
-    /// Gives a block by `give`; so many were counted as dropped until now.
+    /// Gives a block to foyer by `give`. `dropped` is the number of blocks dropped so far.
     ///
-    /// One at a time: foyer numbers a block first and queues it then. Of two at once the later number may be the first in
-    /// a segment, and a start takes all that follows a number that goes back for what an older use of the segment left,
-    /// and forgets it.
+    /// Calls are serialized, as foyer numbers a block first and then queues it. Two concurrent
+    /// calls could put the later number first in a segment. At the next start foyer takes
+    /// everything after a decreasing number for the remains of an older use of the segment, and
+    /// discards it.
     pub(super) fn give(&self, key: BlockKey, dropped: u64, give: impl FnOnce()) {
         let mut given = self.given();
         give();
@@ -59,7 +60,8 @@ impl Waiting {
         self.given().keys.is_empty()
     }
 
-    /// Takes what was given, for who waits for it. What is not [seen](Taken::seen) by then waits still.
+    /// Takes the given blocks, so that the caller can wait for them. Blocks that are not yet
+    /// [seen](Taken::seen) continue to wait.
     pub(super) fn take(&self) -> Option<Taken<'_>> {
         let given = std::mem::take(&mut *self.given());
         (!given.keys.is_empty()).then_some(Taken {
@@ -69,7 +71,7 @@ impl Waiting {
     }
 
     fn given(&self) -> MutexGuard<'_, Given> {
-        // Who panicked left nothing half done.
+        // A panic leaves no half-done state.
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What stat(2) shows.
+//! Attributes for stat(2).
 
 use std::time::SystemTime;
 
@@ -7,12 +7,12 @@ use rustix::process::{getegid, geteuid};
 
 use crate::{Kind, Meta};
 
-/// What does not depend on the object.
+/// The attributes that are the same for all objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     uid: u32,
     gid: u32,
-    /// What one read should have, as programs like `cp` ask for it.
+    /// The preferred I/O size, `st_blksize`, which programs like `cp` use.
     block_size: u32,
     /// When an object was written of which the origin does not say.
     since: SystemTime,
@@ -66,7 +66,8 @@ impl Owner {
     }
 }
 
-/// What can be neither read nor listed looks like a socket: opening one fails at once, where a FIFO would wait.
+/// Returns the file type. Objects that can be neither read nor listed look like sockets: opening a
+/// socket fails at once, where a FIFO would block.
 pub(super) fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::File => FileType::RegularFile,

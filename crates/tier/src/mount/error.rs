@@ -5,29 +5,29 @@ use std::path::{Path, PathBuf};
 
 use cachewise_units::escaped;
 
-/// Why there is no mount.
+/// The errors of mounting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// The directory cannot be looked at.
+    /// The directory cannot be opened or read.
     #[error("{operation} {}: {source}{}", escaped(path), hint(source))]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 
-    /// It is something else.
+    /// The path is not a directory.
     #[error("{}: not a directory; name an empty one", escaped(path))]
     NotADirectory {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
 
-    /// What is in it would be hidden.
+    /// The directory is not empty, and a mount would hide its files.
     #[error(
         "{}: not empty, and mounting would hide what is in it; name an empty directory",
         escaped(path)
@@ -45,11 +45,11 @@ pub enum MountError {
     Mounted {
         /// The directory.
         path: PathBuf,
-        /// What is mounted.
+        /// The mounted origin.
         source_name: String,
     },
 
-    /// The mount of a process that is gone, and it cannot be taken away.
+    /// The mount of a process that has ended, which cannot be removed.
     #[error(
         "{path}: a mount that nobody serves any more, and it cannot be taken away ({why}): fusermount3 -u {path}",
         path = escaped(path)
@@ -57,14 +57,14 @@ pub enum MountError {
     Dead {
         /// The directory.
         path: PathBuf,
-        /// What stood in the way.
+        /// The reason.
         why: String,
     },
 
-    /// There is no FUSE, or not for this user.
+    /// FUSE is missing, or not permitted for this user.
     #[error("cannot open /dev/fuse: {source}{}", device_hint(source))]
     Device {
-        /// What the kernel said.
+        /// The error from the kernel.
         source: io::Error,
     },
 
@@ -73,7 +73,7 @@ pub enum MountError {
     Mount {
         /// The directory.
         path: PathBuf,
-        /// What the kernel, or fusermount3, said.
+        /// The error from the kernel or fusermount3.
         source: io::Error,
     },
 
@@ -82,7 +82,7 @@ pub enum MountError {
     Unmount {
         /// The directory.
         path: PathBuf,
-        /// What stood in the way.
+        /// The reason.
         why: String,
     },
 }
@@ -94,7 +94,7 @@ fn hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// How there comes to be FUSE.
+/// Returns the steps to make FUSE available.
 fn device_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -107,7 +107,7 @@ fn device_hint(source: &io::Error) -> &'static str {
     }
 }
 
-/// What to do where what the kernel, or fusermount3, says leads nobody on.
+/// Returns the remedy where the error from the kernel or fusermount3 is not clear.
 fn next_step(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::NotFound => {
@@ -133,7 +133,7 @@ impl MountError {
     }
 
     pub(super) fn mount(path: &Path, source: io::Error) -> Self {
-        // What fusermount3 says ends with its line.
+        // The message of fusermount3 ends with a line feed.
         let source = match source.get_ref() {
             Some(said) => io::Error::new(source.kind(), said.to_string().trim_end()),
             None => source,

@@ -29,7 +29,7 @@ const MISSING: Duration = Duration::from_secs(10);
 /// How many reads ahead the kernel may have under way.
 const BACKGROUND: u16 = 64;
 
-/// An inode number for names that nobody has asked for yet.
+/// The inode number for names that were not looked up yet.
 const UNKNOWN: u64 = 0xffff_ffff;
 
 /// The kernel's side of it.
@@ -56,7 +56,7 @@ impl Filesystem {
     }
 }
 
-/// What a program gets.
+/// Maps an error to the errno that a program gets.
 fn errno(error: &Error) -> Errno {
     match error.kind() {
         ErrorKind::NotFound => Errno::ENOENT,
@@ -81,7 +81,7 @@ impl fuser::Filesystem for Filesystem {
             // Pages are of one state for ever: nothing makes them invalid.
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
         ] {
-            // What a kernel does not offer, it does without.
+            // A kernel without the capability works too.
             let _ = config.add_capabilities(wanted);
         }
         let _ = config.set_max_background(BACKGROUND);
@@ -373,7 +373,7 @@ fn settled(meta: &Meta) -> bool {
     meta.is_dir() || meta.keep_from.is_none_or(|from| now >= from)
 }
 
-/// What of some bytes a read gets.
+/// Returns the part of some bytes that a read requests.
 fn part(bytes: &Bytes, offset: u64, size: u32) -> &[u8] {
     let from = usize::try_from(offset)
         .unwrap_or(usize::MAX)

@@ -1,7 +1,8 @@
 //! Which inode number is which state of which object.
 //!
-//! A number stands for one state of a file, for ever; a file that changed gets another. A directory keeps its number,
-//! as nothing is cached of it but names. The kernel counts how often it was told a number and gives them back.
+//! A number stands for one state of a file for ever; a file that changed gets a new number. A
+//! directory keeps its number, as only its names are cached. The kernel counts the lookups of each
+//! number and returns them with FORGET.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::{Entry, File};
 /// The number that the kernel begins with.
 pub(super) const ROOT: u64 = 1;
 
-/// What a number stands for.
+/// The object behind an inode number.
 #[derive(Debug)]
 pub(super) struct Inode {
     pub number: u64,
@@ -31,11 +32,11 @@ pub(super) enum Content {
         path: PathBuf,
         known: Mutex<KnownDirectory>,
     },
-    /// What is not of the origin: the report, and its directory.
+    /// Objects of the mount itself: the report and its directory.
     Own { bytes: Bytes, is_directory: bool },
 }
 
-/// What is known of a directory, and since when.
+/// Cached facts about a directory, with their age.
 #[derive(Debug)]
 pub(super) struct KnownDirectory {
     pub file: File,
@@ -57,7 +58,7 @@ impl Inode {
 #[derive(Debug)]
 struct KnownInode {
     inode: Arc<Inode>,
-    /// How often the kernel was told.
+    /// The kernel's lookup count.
     lookups: u64,
 }
 
@@ -65,7 +66,7 @@ struct KnownInode {
 struct InodeTable {
     next: u64,
     held: HashMap<u64, KnownInode>,
-    /// The newest state of each path, and when the origin was last asked for it.
+    /// The newest state of each path, and the time of the last request to the origin.
     newest: HashMap<PathBuf, (u64, Instant)>,
 }
 
@@ -92,7 +93,7 @@ impl Inodes {
         state.held.get(&number).map(|held| Arc::clone(&held.inode))
     }
 
-    /// Takes what was found under a path, and returns its inode. The kernel is told of it once more.
+    /// Returns the inode of an object found at the origin, and counts one lookup.
     pub(super) fn found(&self, file: File, at: Instant) -> Arc<Inode> {
         let mut state = self.state();
         // Written a moment ago: what is written next may look the same, so this state is for this one time.
@@ -149,7 +150,7 @@ impl Inodes {
         inode
     }
 
-    /// Takes what is not of the origin. The kernel is told of it once.
+    /// Makes an inode for an object of the mount itself, with one lookup.
     pub(super) fn own(&self, bytes: Bytes, is_directory: bool) -> Arc<Inode> {
         let mut state = self.state();
         let number = state.number();
@@ -160,8 +161,8 @@ impl Inodes {
         state.hold(number, content)
     }
 
-    /// Returns the newest state of a path, if the origin was asked for it within this time, and how long it is good
-    /// for. The kernel is told once more.
+    /// Returns the newest state of a path and its remaining validity, if the origin was asked
+    /// within `good_for`. Counts one lookup.
     pub(super) fn again(&self, path: &Path, good_for: Duration) -> Option<(Arc<Inode>, Duration)> {
         let mut state = self.state();
         let (number, asked) = *state.newest.get(path)?;
@@ -190,7 +191,7 @@ impl Inodes {
         newest.is_none_or(|newest| newest == number)
     }
 
-    /// The kernel gives back what it was told so often.
+    /// Handles FORGET: subtracts `times` lookups.
     pub(super) fn forget(&self, number: u64, times: u64) {
         let mut state = self.state();
         let Some(held) = state.held.get_mut(&number) else {

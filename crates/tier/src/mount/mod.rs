@@ -1,15 +1,17 @@
 //! An origin as a directory: reads go through the cache, nothing is ever written.
 //!
-//! A mount asks the origin what a name is when the kernel asks for the first time, and again when
-//! [`MountOptions::revalidate`] is over; it never asks the engine before there is something to read, and opening a file
-//! asks nobody. Each state of a file is an inode of its own: who has a file open goes on reading the state that was
-//! opened, or gets ESTALE where its bytes are gone; who opens it later gets the new one. Pages of two states are
-//! never mixed, so what the kernel has cached of a file stays good for as long as it likes.
+//! A mount asks the origin for a name at its first lookup, and again when
+//! [`MountOptions::revalidate`] has passed. It asks the engine only for reads; opening a file sends
+//! no request. Each state of a file has an inode of its own. A reader that has a file open
+//! continues to read the state that it opened, or gets ESTALE if those bytes are gone; a later open
+//! gets the new state. Pages of two states never mix, so the kernel's cached pages of a file stay
+//! valid without limit.
 //!
 //! It is *not* a network file system: there are no locks, no extended attributes, and no writes.
 //!
 //! # Kernel
-//! FUSE 7.31 (Linux 5.4). On Linux 3.16 and later no call is made for opening a file, after the first.
+//! FUSE 7.31 (Linux 5.4). After the first open, the kernel opens files without a request (Linux
+//! 3.16 and later).
 //!
 //! # Layout
 //! - this file: [`Mount`]; `options`: [`MountOptions`]
@@ -65,7 +67,7 @@ impl fmt::Debug for Mount {
 impl Mount {
     /// Mounts what the cache reads on an empty directory. `runtime` is the one in which the cache was opened.
     ///
-    /// What a killed mount left on the directory is taken away first.
+    /// Removes a dead mount of a killed process first.
     ///
     /// # Errors
     /// A directory that cannot be mounted on; no FUSE; not allowed.
@@ -101,7 +103,7 @@ impl Mount {
         &self.directory
     }
 
-    /// Says whether somebody else has unmounted it.
+    /// Returns whether another process has unmounted it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.session
@@ -109,14 +111,14 @@ impl Mount {
             .is_none_or(|session| session.guard.is_finished())
     }
 
-    /// Returns what was asked for, and what the cache did.
+    /// Returns the counters of the FUSE operations and of the cache.
     #[must_use]
     pub fn report(&self) -> MountReport {
         self.shared.report()
     }
 
-    /// Unmounts it, and waits for those who read meanwhile, for so long at most. Returns whether nobody had anything
-    /// open any more: else it is gone for new readers, and old ones get errors when this process ends.
+    /// Unmounts and waits up to `patience` for open files. Returns whether all were closed. If not,
+    /// new readers no longer see the mount, and open files fail when this process ends.
     ///
     /// # Errors
     /// Where the kernel does not unmount it at all.
@@ -163,7 +165,7 @@ fn config(options: &MountOptions) -> Config {
         MountOption::NoSuid,
         MountOption::NoDev,
         MountOption::NoAtime,
-        // The kernel checks permission bits: the origin's, for whoever else may come in.
+        // The kernel checks the origin's permission bits for all other users.
         MountOption::DefaultPermissions,
     ];
     config.acl = if options.allow_other {

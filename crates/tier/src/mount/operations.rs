@@ -1,4 +1,4 @@
-//! What the kernel asked, how often, and how long the answer took: a row an operation, as GlusterFS's io-stats has it.
+//! Counts and latencies of FUSE requests: one row for each operation, as in GlusterFS's io-stats.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::Latency;
 use crate::counters::{Count, Latencies};
 
-/// What the kernel asks of a mount.
+/// A FUSE operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// What a name is.
+    /// Looks up a name.
     Lookup,
     /// The attributes of what it knows.
     Getattr,
@@ -46,7 +46,7 @@ impl Operation {
     }
 }
 
-/// What there was of one operation.
+/// The counters of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRow {
     /// Which.
@@ -55,7 +55,7 @@ pub struct OperationRow {
     pub calls: u64,
     /// How often the answer was an error; a name that does not exist is none.
     pub errors: u64,
-    /// How often the origin was asked for the answer, blocks apart.
+    /// Requests to the origin for the answer, without block reads.
     pub origin_calls: u64,
     /// How long answers took.
     pub latency: Option<Latency>,
@@ -99,7 +99,7 @@ impl Operations {
         }
     }
 
-    /// Notes that the origin is asked for it.
+    /// Counts a request to the origin.
     pub(super) fn asks_origin(&self, operation: Operation) {
         if let Some(counters) = self.counters_of(operation) {
             counters.origin_calls.one();

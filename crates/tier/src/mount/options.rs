@@ -5,13 +5,13 @@ use std::time::Duration;
 /// How an origin is mounted.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// What the list of mounts calls it: the origin.
+    /// The source in the list of mounts: the origin.
     pub name: String,
-    /// For how long what was learnt of names and attributes is good.
+    /// Time for which cached names and attributes are valid.
     pub revalidate: Duration,
     /// Whether other users may read, within the permission bits that the origin shows.
     pub allow_other: bool,
-    /// How many threads take the kernel's questions.
+    /// Number of FUSE worker threads.
     pub threads: usize,
 }
 

@@ -12,10 +12,10 @@ use rustix::mount::UnmountFlags;
 
 use super::MountError;
 
-/// What the sources of our mounts begin with in the list of mounts.
+/// The prefix of our sources in the list of mounts.
 const OURS: &str = "cachewise:";
 
-/// What the list of mounts shows as the source.
+/// Returns the source for the list of mounts.
 pub(super) fn source(name: &str) -> String {
     // fusermount3 takes options separated by commas.
     let name: String = name
@@ -29,10 +29,10 @@ pub(super) fn source(name: &str) -> String {
     format!("{OURS}{name}")
 }
 
-/// What the kernel's questions come from.
+/// The device that delivers FUSE requests.
 const DEVICE: &str = "/dev/fuse";
 
-/// Makes sure that there is FUSE, and for this user: what mounting says of that leads nobody on.
+/// Checks that FUSE is available to this user, as the error from mounting does not say so.
 pub(super) fn device() -> Result<(), MountError> {
     let opened = fs::File::options().read(true).write(true).open(DEVICE);
     opened
@@ -82,7 +82,7 @@ pub fn left_behind(directory: &Path) -> Result<Option<String>, MountError> {
     Ok(ours(&path)?.filter(|_| is_unserved(&path)))
 }
 
-/// What the kernel says of a mount whose server is gone.
+/// Returns whether an error is that of a mount whose server has ended.
 fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
 }
@@ -127,7 +127,7 @@ pub(super) fn detach(path: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {
         Ok(()) => Ok(()),
-        // Not mounted any more: somebody was faster.
+        // Another process has unmounted it already.
         Err(Errno::INVAL) => Ok(()),
         // Only root may: fusermount3 does it for others.
         Err(Errno::PERM) => fusermount(path),

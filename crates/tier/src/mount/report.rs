@@ -10,7 +10,7 @@ use crate::Table;
 /// Where a mount has its report, as JSON. Not listed; each look at it is another state, as of that moment.
 pub const REPORT: &str = ".cachewise/stat.json";
 
-/// What a mount did since it began.
+/// The counters of a mount since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MountReport {
     /// The origin's name.
@@ -23,6 +23,6 @@ pub struct MountReport {
     pub uptime_seconds: f64,
     /// The kernel's questions.
     pub operations: Vec<OperationRow>,
-    /// What the cache did about them.
+    /// The counters of its cache.
     pub cache: Table,
 }

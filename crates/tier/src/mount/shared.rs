@@ -1,4 +1,4 @@
-//! What all threads of a mount use: what is known of the origin, and what was asked.
+//! The state that all threads of a mount share: inodes, counters, open lists.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use super::options::MountOptions;
 use super::report::{MountReport, REPORT};
 use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
 
-/// What all threads use.
+/// The state that all threads share.
 pub(super) struct MountShared {
     pub(super) cache: BlockCache,
     pub(super) runtime: Handle,
@@ -109,7 +109,7 @@ impl MountShared {
         }
     }
 
-    /// What is not of the origin: `.cachewise` in the root, and the report in that.
+    /// Returns an object of the mount itself: `.cachewise` in the root, or the report in it.
     pub(super) fn own(&self, parent: u64, name: &OsStr) -> Option<Arc<Inode>> {
         let (directory, file) = REPORT.split_once('/')?;
         if parent == ROOT && name == directory {
@@ -128,7 +128,8 @@ impl MountShared {
         }
     }
 
-    /// The object is not what this number stands for: who asks for its name next, asks the origin.
+    /// The object has changed, and this number is outdated: makes the next lookup of its name ask
+    /// the origin.
     pub(super) fn outdated(self: &Arc<Self>, path: &Path, number: u64) {
         if !self.inodes.outdated(path, number) {
             return;
@@ -153,7 +154,7 @@ impl MountShared {
         self.cache.stat(path).await
     }
 
-    /// The list of a directory, from the origin if what is known of it is not good any more.
+    /// Returns the list of a directory, from the origin if the cached one has expired.
     pub(super) async fn list(&self, number: u64, path: &Path) -> Result<Arc<Vec<Entry>>, Error> {
         let inode = self.inodes.get(number);
         if let Some(Content::Directory { known, .. }) = inode.as_ref().map(|inode| &inode.content) {
@@ -175,7 +176,7 @@ impl MountShared {
     }
 }
 
-/// What stat(2) shows of what is not of the origin.
+/// Returns the attributes of an object of the mount itself.
 pub(super) fn own_meta(bytes: &Bytes, is_directory: bool) -> Meta {
     let (kind, mode) = match is_directory {
         true => (Kind::Directory, 0o555),

@@ -38,15 +38,15 @@ const READING: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOATIME);
 
-/// An origin that is a directory. What links lead out of it is refused. Reading leaves the time of
-/// last access as it is where the kernel lets this user do so: the owner, and root.
+/// An origin that is a directory. Links that lead out of it are refused. Reads leave the access
+/// time unchanged where the kernel permits it, for the owner and root.
 ///
 /// # Kernel
 /// `openat2(2)` of Linux 5.6.
 ///
 /// # Cost
-/// A look at an object asks the server of a network file system each time, whatever the kernel
-/// remembers of it; a read looks twice.
+/// Each `stat` of an object on a network file system asks its server, even if the kernel has cached
+/// attributes. A read does so twice.
 #[derive(Debug)]
 pub struct Directory {
     inner: Arc<Inner>,
@@ -197,15 +197,15 @@ impl Inner {
             match rustix::fs::openat2(&self.root, named, flags, Mode::empty(), beneath) {
                 Ok(file) => return Ok(File::from(file)),
                 Err(rustix::io::Errno::INTR) => {}
-                // A directory above was renamed meanwhile, or somebody writes under a lease: the
-                // kernel asks to try again.
+                // A parent directory was renamed meanwhile, or a writer holds a lease: the kernel
+                // requests a retry.
                 Err(rustix::io::Errno::AGAIN) if tries < OPENS => {
                     tries += 1;
                     if tries > OPENS_AT_ONCE {
                         std::thread::sleep(Duration::from_millis(1));
                     }
                 }
-                // Somebody else's file: its time of access is not ours to keep.
+                // The file of another user: only its owner may suppress the access time.
                 Err(rustix::io::Errno::PERM) if flags.contains(OFlags::NOATIME) => {
                     flags.remove(OFlags::NOATIME);
                 }
@@ -361,8 +361,9 @@ fn same(now: &Meta, then: &Meta) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Looks at an object that is open. What a network file system remembers of it may be a second
-/// old: both looks around a read would show the old state, and the new bytes pass for it.
+/// Returns the attributes of an open object, from the server on a network file system. Cached
+/// attributes may be a second old: both checks around a read would show the old state, and the new
+/// bytes would pass for it.
 fn look(file: &File, path: &Path) -> Result<Statx, Error> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)
@@ -384,8 +385,8 @@ fn device_of(found: &Statx) -> u64 {
 /// The state of an object, except for who may read it.
 fn meta(found: &Statx) -> Meta {
     let modified = time(&found.stx_mtime);
-    // The time of the last change of any kind is in it too: it is the one that nobody can set
-    // back, as `cp -p`, `rsync -t` and `touch -r` do with the other.
+    // The version includes the change time, which no program can set. The modification time can be
+    // set, as by `cp -p`, `rsync -t` and `touch -r`.
     let version = Version::new(&format!(
         "{}.{:09} {}.{:09} {}",
         found.stx_mtime.tv_sec,

@@ -1,4 +1,4 @@
-//! [`Origin`]: where the bytes come from when nobody has them.
+//! [`Origin`]: the source of the bytes that no tier has.
 
 mod directory;
 mod file_system;
@@ -45,7 +45,7 @@ impl Version {
     }
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -57,17 +57,18 @@ pub enum Kind {
     Other,
 }
 
-/// What is known of an object, from one look at it.
+/// The metadata of an object, from one `stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
     /// Which state of it this is.
     pub version: Version,
-    /// Which of the file systems of this origin it is on; 0 where there is one. It is this machine's number, and in no
-    /// key: what has the version of another on another file system, as snapshots do, is told from it by this.
+    /// The file system of this origin that it is on; 0 if there is only one. The number is local to
+    /// this machine and not part of keys. It distinguishes objects with equal versions on different
+    /// file systems, such as snapshots.
     pub device: u64,
     /// When it was written last, where the origin says so.
     pub modified: Option<SystemTime>,
@@ -80,9 +81,9 @@ pub struct Meta {
     /// Whether this process may open it at the origin for reading, by the origin's own answer. [`crate::BlockCache::get`]
     /// gives no bytes of a file for which it is `false`, wherever they are kept.
     pub is_readable: bool,
-    /// From when on its version tells every write; `None` is always. What is written twice within
-    /// one step of a file system's clock may look the same, so what is read of this state before
-    /// is given out and kept nowhere.
+    /// The time from which its version reflects every write; `None` means always. Two writes within
+    /// one tick of the file system's clock may have the same version, so bytes read before this
+    /// time are returned but not cached.
     pub keep_from: Option<SystemTime>,
 }
 
@@ -99,21 +100,21 @@ impl Meta {
 pub struct Entry {
     /// Its name, without the directory's.
     pub name: std::ffi::OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Where the bytes come from when nobody has them. Never written to.
+/// The source of the bytes that no tier has. Never written to.
 ///
-/// Paths are relative to the origin, of plain names alone: no `..`, no `/` at the start; the
-/// empty path is the origin itself. Calls may take long: who calls bounds the time and the number.
+/// Paths are relative to the origin and consist of plain names: no `..`, no `/` at the start. The
+/// empty path is the origin itself. Calls may take long: the caller bounds their time and number.
 pub trait Origin: Send + Sync + fmt::Debug {
     /// Returns what goes into the key of each block: two origins with different bytes have
     /// different identities, and machines that see the same origin name it alike.
     fn identity(&self) -> &str;
 
-    /// Looks whether the origin is there, and says what it cannot do: for who is about to stay. Asks
-    /// nobody where opening it did.
+    /// Checks that the origin is reachable, and returns a warning about missing features.
+    /// Long-running programs call it at the start. Sends no request if opening did.
     ///
     /// # Errors
     /// [`Error::Denied`], [`Error::Deadline`], [`Error::Origin`].

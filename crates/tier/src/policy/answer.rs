@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 
-/// What came of one question.
+/// The outcome of one request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Hit(Block),
@@ -15,7 +15,7 @@ pub(super) enum Answer {
     Late,
 }
 
-/// For what reason a node is asked.
+/// The reason for a request to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AskReason {
     First,

@@ -1,4 +1,4 @@
-//! One question to one node, with its own deadlines.
+//! One request to one node, with its own deadlines.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
 use crate::settings::PolicySettings;
 
-/// What all attempts share.
+/// The state that all attempts share.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) engine: Arc<dyn RemoteEngine>,
@@ -23,7 +23,7 @@ pub(super) struct Asker {
     pub(super) hedge: HedgeTime,
 }
 
-/// Asks a node, within its own deadlines, and tells the node's breaker what came of it.
+/// Asks a node within its own deadlines, and reports the outcome to its breaker.
 pub(super) async fn ask(
     asker: Arc<Asker>,
     node: Arc<Node>,

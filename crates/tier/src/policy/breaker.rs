@@ -10,13 +10,14 @@ use crate::settings::PolicySettings;
 
 /// Whether a node is asked.
 ///
-/// It opens after so and so many failures in a row within a window, while nothing came from the node
-/// for twice its deadline: where answers keep coming, it is busy, and asking others would make
-/// those busy too. While it is open the node is
-/// not asked; when its time is over one question goes there, beside the way that the block takes
-/// meanwhile: no reader waits for a probe. If that fails, the breaker opens for twice as long.
+/// It opens after a number of consecutive failures within a window, if the node has not answered
+/// for twice its deadline. A node that still answers is busy, and requests to other nodes would
+/// make them busy too. An open breaker skips the node. When its time is over, one probe goes to the
+/// node while the block takes another route, so no reader waits for a probe. If the probe fails,
+/// the breaker opens for twice as long.
 ///
-/// In a row, and not a share: a node that answers most of the time is left to deadline and hedge.
+/// It counts consecutive failures, not their share: deadlines and hedges handle a node that answers
+/// most of the time.
 #[derive(Debug)]
 pub(super) struct Breaker {
     misses: u32,
@@ -44,7 +45,7 @@ enum Phase {
         until: Instant,
         length: Duration,
     },
-    /// `until`: a probe whose end is never told does not keep the node out for ever.
+    /// `until`: a probe whose outcome is never reported does not exclude the node for ever.
     Probing {
         until: Instant,
         length: Duration,
@@ -77,7 +78,7 @@ impl Breaker {
         }
     }
 
-    /// Says whether to ask now. Who is told to probe has to report what came of it.
+    /// Returns whether to ask now. After [`Admission::Probe`] the caller must report the outcome.
     pub(super) fn admit(&self, now: Instant) -> Admission {
         let state = &mut self.known().state;
         match *state {

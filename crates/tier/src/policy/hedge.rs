@@ -94,7 +94,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What one hedge costs, in the units of [`Budget`].
+/// The cost of one hedge, in the units of [`Budget`].
 const HEDGE: i64 = 1_000_000;
 
 /// A bucket that each request fills by a share of a hedge, and each hedge empties by one. When all

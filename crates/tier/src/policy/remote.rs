@@ -22,7 +22,7 @@ use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
 use crate::settings::PolicySettings;
 use crate::{BlockKey, Error, Settings};
 
-/// What came of asking the engine for a block.
+/// The engine's answer to a request for a block.
 #[derive(Debug)]
 pub(crate) enum EngineAnswer {
     /// The block.
@@ -31,7 +31,7 @@ pub(crate) enum EngineAnswer {
     Miss,
     /// It was there, and broken.
     Corrupt,
-    /// Nobody answered in time.
+    /// No node answered in time.
     Unknown,
 }
 
@@ -127,8 +127,8 @@ impl Remote {
                         Answer::Miss => return EngineAnswer::Miss,
                         Answer::Corrupt => return EngineAnswer::Corrupt,
                         Answer::Late => late = true,
-                        // Another may be under way; if not, the next one is asked at once. That
-                        // is no hedge, as nobody is waited for.
+                        // Another may be under way; if not, the next one is asked at once. That is
+                        // not a hedge, as no request is under way.
                         Answer::Error => {
                             if race.attempts.is_empty()
                                 && let Some((node, permit)) = self.second(key, &mut candidates)
@@ -230,8 +230,7 @@ impl Remote {
         })
     }
 
-    /// Says whether a node is to be asked. If it is time to see whether it answers again, it is
-    /// asked for the block too, and nobody waits for that.
+    /// Returns whether to ask a node. If a probe is due, sends it in the background.
     fn admits(&self, node: &Arc<Node>, key: &BlockKey) -> bool {
         match node.admit() {
             Admission::Ask => true,
@@ -245,7 +244,7 @@ impl Remote {
         }
     }
 
-    /// Brings a block to the engine, in the background: nobody waits for it.
+    /// Writes a block to the engine in the background.
     pub(crate) fn fill(&self, key: BlockKey, block: Block) {
         let takes_over = self.asker.engine.second_takes_over();
         let node = self
@@ -379,8 +378,8 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Questions go on when nobody waits for them any more: breakers and percentiles have to know how
-/// long a node really took, and a connection whose reply comes within the deadline can be kept.
+/// Requests continue after their reader has left. Breakers and percentiles need the real latency of
+/// a node, and a connection whose reply arrives within the deadline can be kept.
 impl Drop for Race<'_> {
     fn drop(&mut self) {
         if self.attempts.is_empty() {

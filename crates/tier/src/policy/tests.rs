@@ -21,7 +21,7 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// What a node does when it is asked.
+/// The behavior of a node.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     /// Its first byte comes after this, and the last one after that.
@@ -33,7 +33,7 @@ enum Does {
 
 const QUICK: Does = Does::Gives(ms(1), ms(1));
 
-/// An engine of which each node does what it is told.
+/// An engine with a scripted behavior for each node.
 #[derive(Debug, Default)]
 struct Told {
     does: Mutex<HashMap<u32, Does>>,

@@ -8,11 +8,11 @@ use futures_util::future::BoxFuture;
 use crate::policy::Started;
 use crate::{Block, BlockKey};
 
-/// A node of an engine, by its number: numbers are given out once, and stay with the node.
+/// The number of a node of an engine. A number is assigned once and stays with the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
-/// Why a node did not answer a question.
+/// The reason why a node did not answer a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
@@ -25,7 +25,7 @@ pub enum RemoteError {
     /// The node answered with an error of its own: LOADING, CLUSTERDOWN, OOM and the like.
     #[error("the node refuses: {0}")]
     Refused(String),
-    /// What came is not of the protocol.
+    /// The answer violates the protocol.
     #[error("not an answer: {0}")]
     Garbage(&'static str),
     /// The time was up.
@@ -33,8 +33,8 @@ pub enum RemoteError {
     Deadline,
 }
 
-/// A store of blocks that machines share. It moves bytes and knows who has what; when to wait, to
-/// hedge and to give up is the policy's, the same for all engines.
+/// A store of blocks that machines share. It moves bytes and knows which node has a block. The
+/// policy decides when to wait, hedge and give up, the same for all engines.
 pub trait RemoteEngine: Send + Sync + fmt::Debug {
     /// Names a node for people: its address.
     fn name(&self, node: NodeId) -> String;
@@ -52,8 +52,8 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
     /// Not where the engine copies them there itself.
     fn second_takes_over(&self) -> bool;
 
-    /// Asks one node for a block, `None` where it has none. `started` is told when the first byte
-    /// of the answer is there. Dropping the future ends the question and its connection.
+    /// Asks one node for a block; `None` if it has none. Marks `started` at the first byte of the
+    /// answer. Dropping the future ends the request and its connection.
     fn get<'a>(
         &'a self,
         node: NodeId,
@@ -61,7 +61,7 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         started: &'a Started,
     ) -> BoxFuture<'a, Result<Option<Bytes>, RemoteError>>;
 
-    /// Brings a block to a node. Dropping the future ends it and its connection.
+    /// Writes a block to a node. Dropping the future ends the request and its connection.
     fn put<'a>(
         &'a self,
         node: NodeId,
@@ -69,9 +69,9 @@ pub trait RemoteEngine: Send + Sync + fmt::Debug {
         block: &'a Block,
     ) -> BoxFuture<'a, Result<(), RemoteError>>;
 
-    /// Looks again who has what, in the background: a node does not answer as it should.
+    /// Refreshes the topology in the background, after a node failed to answer.
     fn refresh(&self);
 
-    /// Returns what is set up in a way that will hurt, found when it was opened.
+    /// Returns warnings about harmful configuration, found at the opening.
     fn warnings(&self) -> Vec<String>;
 }

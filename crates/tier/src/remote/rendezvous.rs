@@ -1,9 +1,9 @@
-//! Rendezvous hashing: which of some nodes that do not know each other has a block.
+//! Rendezvous hashing: placement of blocks on independent nodes.
 //!
-//! Each node has a weight for each key, from the hash of both; the heaviest has the block, the next
-//! one is asked where it is slow, and takes its blocks while it is away. No table, no gossip: all
-//! who know the same addresses agree, and one node more moves one key of so many to it, and none
-//! between the others (Thaler and Ravishankar, 1998).
+//! Each node has a weight for each key, from the hash of both. The heaviest node has the block. The
+//! second is asked when the first is slow, and takes its blocks while it is away. There is no table
+//! and no gossip: all clients with the same addresses agree. An additional node takes an equal
+//! share of the keys, and no key moves between the others (Thaler and Ravishankar, 1998).
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::block::Block;
 use crate::policy::Started;
 use crate::{BlockKey, Error, Settings};
 
-/// How nodes that do not know each other are spoken to.
+/// The commands of a protocol for independent nodes.
 pub(super) trait Speaks: Send + Sync + Sized + 'static {
-    /// What they speak.
+    /// Their protocol.
     type Protocol: Protocol;
 
     /// Makes it, with what it takes to get in.
@@ -154,7 +154,7 @@ impl<S: Speaks> RemoteEngine for Rendezvous<S> {
         Box::pin(async move { S::put(&self.pool(node)?, key, block).await })
     }
 
-    /// Who has what follows from the addresses alone.
+    /// Nothing to refresh: the addresses alone determine the placement.
     fn refresh(&self) {}
 
     fn warnings(&self) -> Vec<String> {

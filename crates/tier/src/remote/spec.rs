@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::Secret;
 use crate::Error;
 
-/// What the nodes speak, and who says which of them has a block.
+/// The protocol of the nodes, and the placement of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EngineKind {
@@ -54,7 +54,7 @@ pub struct Address {
     pub port: u16,
 }
 
-/// Who asks.
+/// The credentials of this client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The user of the ACL; `None` is the default user.
@@ -63,7 +63,7 @@ pub struct Credentials {
     pub password: Secret,
 }
 
-/// How the nodes are made sure of, and nobody listens.
+/// TLS settings of the connections to the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// Certificates in PEM that vouch for the nodes; `None` takes the system's.
@@ -78,11 +78,11 @@ pub struct TlsSettings {
 /// `+tls` behind the scheme asks for TLS. There is no room for a password on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
-    /// What the nodes speak.
+    /// The protocol of the nodes.
     pub kind: EngineKind,
-    /// The nodes; of a cluster those that are asked for the others.
+    /// The nodes; of a cluster, the nodes that report its topology.
     pub nodes: Vec<Address>,
-    /// Who asks, where the nodes want to know.
+    /// Credentials, if the nodes require them.
     pub credentials: Option<Credentials>,
     /// TLS, if any.
     pub tls: Option<TlsSettings>,
@@ -114,7 +114,7 @@ impl FromStr for EngineSettings {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // What is wrong is said without the text: somebody may have put a password in.
+        // Errors do not repeat the text, which may contain a password.
         let wrong = |why: String| Error::Setting {
             setting: "engine",
             why,

@@ -47,7 +47,7 @@ impl Drop for Servers {
     fn drop(&mut self) {
         if let Some(started) = self.0.take() {
             started.signal(Signal::TERM);
-            // Where a test has failed already, its own failure is told.
+            // A test that failed already reports its own failure.
             if !std::thread::panicking() {
                 started.wait();
             }

@@ -1,4 +1,4 @@
-//! What goes wrong around a mount: right bytes or an error, in bounded time.
+//! Faults around a mount: reads return right bytes or an error, in bounded time.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ fn node_freezes() {
         "nobody waited for the frozen node: {worst:?}"
     );
 
-    // The same directory, changed at its home: the new bytes are there once names are asked for anew.
+    // The same directory, changed at the origin: the new bytes appear at the next lookup.
     let directory = mounted.directory.clone();
     mounted.end().expect(0, "unmounted");
     let mounted = Mounted::on(

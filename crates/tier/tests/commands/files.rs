@@ -282,7 +282,7 @@ fn links() {
     }
 }
 
-/// The process under a mount is stopped: whoever reads there waits for it.
+/// The process under a mount is stopped, so that its readers block.
 fn origin_hangs() {
     if !has_fuse("an origin that hangs") {
         return;
@@ -301,7 +301,7 @@ fn origin_hangs() {
     let mut out = get.stdout.take().expect("piped");
     let mut first = [0];
     out.read_exact(&mut first).expect("it has begun");
-    // The pipe is full, and nobody asks the mount any more: what is read ahead ends.
+    // The pipe is full, and no request reaches the mount: readahead ends.
     let mut reads = 0;
     until("nothing is under way", || {
         let before = std::mem::replace(&mut reads, mounted.of_operation("read", "calls"));
@@ -336,7 +336,7 @@ fn origin_hangs() {
     );
 }
 
-/// Whoever can write to the servers can write what they like: it is not believed.
+/// A client that can write to the servers can write any bytes; the cache must not trust them.
 fn poisoned() {
     if !has_redis("an engine with wrong bytes") {
         return;

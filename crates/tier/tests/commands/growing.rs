@@ -74,13 +74,13 @@ fn nodes_come_and_go() {
         "a fair share of four is a quarter: {grown:?}"
     );
 
-    // And one less: one of those whom the mount was told of.
+    // One node less: one of those named to the mount.
     let id = ask(first, &["CLUSTER", "MYID"]);
     let id = id.trim();
     let weight = format!("{id}=0");
     cluster(&["rebalance", second, "--cluster-weight", &weight]);
     cluster(&["del-node", second, id]);
-    // What is under way to it meanwhile ends, and is the last.
+    // Requests under way to it end, and no others follow.
     shares(200);
     let shrunk = shares(600);
     let left = shrunk.get(first).copied().unwrap_or_default();
@@ -102,7 +102,7 @@ fn nodes_come_and_go() {
     mounted.end().expect(0, "unmounted");
 }
 
-/// What part of the hits of the next so many each node has.
+/// Returns each node's share of the hits of the next `reads` reads.
 fn shares(mounted: &Mounted, reads: u64) -> HashMap<String, f64> {
     let hits = || -> HashMap<String, u64> {
         let report = mounted.report();
@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-/// What a server says to a command.
+/// Returns a server's reply to a command.
 fn ask(address: &str, words: &[&str]) -> String {
     let (host, port) = address.rsplit_once(':').expect("HOST:PORT");
     let mut command = Command::new("redis-cli");
@@ -172,7 +172,7 @@ fn ask(address: &str, words: &[&str]) -> String {
     String::from_utf8_lossy(&output.expect("redis-cli is there").stdout).into_owned()
 }
 
-/// Changes a cluster. Nodes hear of a change by and by, and a busy machine is slow: what was left half-way is mended, and
+/// Changes a cluster. Changes spread slowly on a busy machine: a half-done change is fixed and
 /// tried again.
 fn cluster(words: &[&str]) {
     let until = Instant::now() + Duration::from_secs(60);

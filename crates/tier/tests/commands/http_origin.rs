@@ -32,8 +32,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts what takes a port, and waits until somebody listens there; none, and it is said why, where there is no
-    /// such program.
+    /// Starts a server on a port and waits until it listens. Returns `None`, with a note, if the
+    /// program is missing.
     pub fn start(what: &str, command: impl FnOnce(u16) -> Command) -> Option<Server> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.expect("a free port").port();
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Has files look as if they were written so many hours ago.
+/// Sets the modification times of all files back by `hours`.
 fn age(origin: &Path, hours: u64) {
     for entry in fs::read_dir(origin.join("f")).expect("made").flatten() {
         let long_ago = SystemTime::now() - Duration::from_secs(3_600 * hours);
@@ -288,7 +288,7 @@ fn https() {
     };
     let read = get(&certificate).expect(0, "it is vouched for");
     assert!(read.out == bytes_of(0, 1_000));
-    // A key vouches for nobody.
+    // A private key is not a certificate.
     get(&key)
         .expect(2, "nobody is vouched for")
         .says("certificate", "why");
@@ -335,8 +335,8 @@ fn secrets() {
     }
 }
 
-/// What comes of a server that answers GET in one way, whatever is asked for; the rest it answers well. Three blocks are
-/// wanted, and GET is to come so often at most.
+/// Tests a server that answers every GET in one way, and all else correctly. The read of three
+/// blocks must fail after at most `most_gets` GET requests.
 pub fn ends_in_an_error(
     what: &str,
     act: &Act,
@@ -361,7 +361,7 @@ pub fn ends_in_an_error(
     assert!(gets <= most_gets, "{what}: {gets} times: {asked:?}");
 }
 
-/// What may pass is tried again for each block; what does not is not.
+/// Transient errors are retried for each block; permanent ones are not.
 pub const ONCE: usize = 3;
 pub const AGAIN: usize = 9;
 

@@ -58,7 +58,7 @@ pub fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).expect("a file can be written");
 }
 
-/// Waits until what was written last can be told from what is written next.
+/// Waits until a new write gets another timestamp than the last.
 pub fn settle(origin: &Path) {
     let newest = fs::read_dir(origin.join("f")).expect("made").flatten();
     let newest = newest.filter_map(|entry| entry.metadata().ok()?.modified().ok());
@@ -112,7 +112,7 @@ impl Mounted {
         self.directory.join(name)
     }
 
-    /// What it was asked, and what came from where.
+    /// Returns its counters: requests, and bytes by source.
     pub fn report(&self) -> Value {
         let report = fs::read(self.path(".cachewise/stat.json")).expect("a mount has it");
         serde_json::from_slice(&report).expect("it is JSON")

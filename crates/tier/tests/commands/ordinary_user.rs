@@ -15,8 +15,9 @@ pub fn trials() -> Vec<Trial> {
     )]
 }
 
-/// In namespaces of its own, with a /dev/fuse that is open to all as udev makes it: what the machine has stays as it
-/// is, and a mount that does not end ends with the script. Arguments: the directory that is nobody's, the origin, the binary.
+/// Runs in its own namespaces, with a /dev/fuse open to all, as udev makes it. The machine stays
+/// unchanged, and a mount that does not end ends with the script. Arguments: a directory of the
+/// unprivileged user, the origin, the binary.
 const SCRIPT: &str = r#"
 set -u
 cd "$1"

@@ -159,8 +159,8 @@ fn shared_mount() {
     }
 }
 
-/// In namespaces of its own, with a /dev/fuse that is open to all. Arguments: a directory of nobody's, the origin, the
-/// binary, the engine.
+/// Runs in its own namespaces, with a /dev/fuse open to all. Arguments: a directory of the
+/// unprivileged user, the origin, the binary, the engine.
 const SCRIPT: &str = r#"
 set -u
 cd "$1"

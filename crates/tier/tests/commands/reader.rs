@@ -20,7 +20,7 @@ const SHAPE: &str = "CACHEWISE_TEST_READER_SHAPE";
 /// How much is read at a time.
 const PART: usize = 4096;
 
-/// Starts one on a directory of so many files of this size.
+/// Starts a reader on a directory of `files` files of `size` bytes.
 pub fn start(directory: &Path, files: usize, size: usize, seed: usize) -> Started {
     let own = std::env::current_exe().expect("a program knows where it is");
     let mut command = Command::new(own);
@@ -31,7 +31,7 @@ pub fn start(directory: &Path, files: usize, size: usize, seed: usize) -> Starte
     Started::of(&mut command)
 }
 
-/// What one met.
+/// The results of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Met {
     pub reads: u64,

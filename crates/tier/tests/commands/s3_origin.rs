@@ -28,7 +28,7 @@ fn json(command: &mut Command, why: &str) -> Value {
     serde_json::from_slice(&ended.out).expect("JSON")
 }
 
-/// How often the origin was asked for blocks.
+/// Returns the number of block requests to the origin.
 fn origin_calls(document: &Value) -> u64 {
     number_of(document, "origin", "calls_total")
 }
@@ -216,7 +216,7 @@ fn broken() {
     let denied = b"<Error><Code>AccessDenied</Code><Message>No</Message></Error>";
     let mut endless = b"HTTP/1.1 200 OK\r\n\r\n<ListBucketResult>".to_vec();
     endless.resize(1 << 20, b' ');
-    // What of GET is answered, in a look through all of the bucket, or in a read.
+    // The server's answers to GET: in a listing of the whole bucket, then in a read.
     let lists = [
         (
             "hangs",

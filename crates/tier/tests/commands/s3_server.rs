@@ -116,7 +116,7 @@ impl Bucket {
         })
     }
 
-    /// Who asks, and where.
+    /// Returns the environment with credentials and endpoint.
     pub fn environment(&self) -> [(&'static str, String); 5] {
         [
             ("AWS_ENDPOINT_URL", self.server.url("")),
@@ -127,7 +127,7 @@ impl Bucket {
         ]
     }
 
-    /// The binary, as somebody whom the bucket knows.
+    /// Returns a command with the credentials of the bucket.
     pub fn cachewise<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = alone(arguments);
         command.envs(self.environment());
@@ -145,7 +145,7 @@ impl Bucket {
     }
 }
 
-/// The binary, as somebody whom nobody knows.
+/// Returns a command without credentials.
 pub fn alone<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
     let mut command = cachewise(arguments);
     for (name, _) in std::env::vars_os() {

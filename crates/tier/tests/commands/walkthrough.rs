@@ -1,4 +1,4 @@
-//! What README.md shows of `tier` and `mount`, typed as it stands there.
+//! Runs the `tier` and `mount` commands of README.md as they stand there.
 
 use std::fs;
 use std::net::TcpListener;

@@ -182,7 +182,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     first.close().await.expect("it closes");
     drop(first);
     let cache = open().await.expect("it opens");
-    // What the kernel has in memory does not come from the disk.
+    // Evicts the files from the page cache, so that reads reach the disk.
     for path in all_files(&directory) {
         let file = std::fs::File::open(path).expect("ours");
         file.sync_all().expect("it is still well");
@@ -199,7 +199,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     let closed = tokio::time::timeout(CLOSES, cache.close()).await;
     assert!(closed.is_ok(), "closing does not hang");
     drop(cache);
-    // Who comes now is told what is wrong, or works without it.
+    // A cache opened now reports the failure, or works without the disk.
     let late = tokio::time::timeout(CLOSES, open()).await;
     match late.expect("it does not hang") {
         Ok(cache) => read_all(&cache, &files).await,

@@ -1,4 +1,5 @@
-//! What happens when a node freezes, dies, moves, fills up or lies: right bytes, in bounded time.
+//! Nodes that freeze, die, move, fill up or return wrong blocks: reads return right bytes, in
+//! bounded time.
 
 use std::time::Duration;
 
@@ -154,7 +155,7 @@ async fn a_value_that_is_not_the_block_is_thrown_away_and_replaced() {
         return;
     };
     let read = files.settled(&cache).await;
-    // What is under each key by now is another key's block, or no block.
+    // Each key now holds the block of another key, or no block.
     for node in cluster.nodes() {
         let keys = ask(node.address, "KEYS cw:*");
         for (number, key) in keys

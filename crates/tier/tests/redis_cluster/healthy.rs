@@ -1,4 +1,4 @@
-//! What a cluster gives when nothing is wrong with it.
+//! Tests on a healthy cluster.
 
 use cachewise_tier::{BlockCache, BreakerState, Tier};
 use cachewise_units::ByteRange;

@@ -1,4 +1,4 @@
-//! How a cache gets into a cluster, and how it is told why not.
+//! Opening a cache on a cluster: passwords, wrong servers, error messages.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ async fn a_node_that_was_taken_out_of_the_cluster_is_not_believed() {
     assert_eq!(support::row(&table, Tier::Remote).hits, 20, "{table:?}");
 }
 
-/// What is no Redis at all.
+/// Answers of servers that are not Redis.
 const STRANGERS: [(&str, &[u8]); 4] = [
     ("says nothing", b""),
     ("speaks HTTP", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -149,7 +149,7 @@ async fn what_is_no_redis_is_warned_of_and_the_origin_serves() {
         let stranger = tokio::spawn(async move {
             let mut held = Vec::new();
             while let Ok((mut stream, _)) = listener.accept().await {
-                // What it says may not be listened to until its end.
+                // The client may close before the end of the answer.
                 let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, bytes).await;
                 held.push(stream);
             }

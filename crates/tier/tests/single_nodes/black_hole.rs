@@ -59,7 +59,7 @@ impl Namespace {
         steps.iter().all(|step| run(step)).then_some(namespace)
     }
 
-    /// Takes the link down at its far end: what is sent goes nowhere, and nobody says so.
+    /// Takes the link down at its far end, so that packets vanish without an error.
     fn cut(&self) {
         let inside = format!("{}i", self.link);
         assert!(run(&[

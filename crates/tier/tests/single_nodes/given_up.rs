@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{BLOCK, Files, WHOLE, bytes_of, hasty, until};
 
-/// What the server saw.
+/// The requests that the server received.
 #[derive(Debug, Default)]
 struct Seen {
     asked: AtomicUsize,

@@ -7,7 +7,7 @@ use crate::{Nodes, engines};
 
 const FILES: usize = 120;
 
-/// What names these nodes, in this order.
+/// Returns the engine address of these nodes, in this order.
 fn named(nodes: &Nodes, numbers: &[usize]) -> String {
     let all = nodes.engine();
     let (scheme, _) = all.split_once("://").expect("a scheme");
@@ -53,7 +53,7 @@ async fn a_node_more_or_less_moves_its_share_and_no_more() {
         let again = read_all(&files, &named(&nodes, &[3, 2, 1, 0])).await;
         assert_eq!(row(&again, Tier::Origin).calls, 0, "it has it by now");
 
-        // What one of the first had is new to the others; what they had is where it was.
+        // Blocks of the removed node move to the others; all other blocks stay.
         let gone = nodes.pid_and_name(0).1;
         let had = again.nodes.iter().find(|node| node.node == gone);
         let had = had.expect("it is known").hits;

@@ -48,7 +48,7 @@ async fn a_server_that_loads_is_left_out_and_taken_back() {
         println!("skipped: a server that loads: this redis-server loads at once ({said:?})");
         return;
     }
-    // One that is opened now is told, and works.
+    // A cache opened now gets a warning, and works.
     let late = BlockCache::open(hasty(&engine), files.origin());
     let late = late.await.expect("a cache works without its engine");
     let warnings = late.warnings().join("\n");

@@ -1,5 +1,5 @@
-//! A server of HTTP that does what it is told: right, wrong, or nothing at all. It is loopback's, on a free port, and
-//! ends when it is dropped.
+//! An HTTP server with scripted answers: right, wrong, or none. It listens on a free loopback port
+//! and ends when it is dropped.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +24,7 @@ impl Asked {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The first and the last byte that are asked for.
+    /// Returns the first and the last requested byte.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (first, last) = self
             .header("range")?
@@ -34,7 +34,7 @@ impl Asked {
     }
 }
 
-/// What comes of it.
+/// The scripted action.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// These bytes, and the connection is closed.
@@ -45,7 +45,7 @@ pub enum Act {
     Endless(Vec<u8>),
 }
 
-/// An answer of a status, headers and a body, whose length is told.
+/// Makes an answer of a status, headers and a body, with its length.
 pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
     if !headers.iter().any(|(name, _)| *name == "Content-Length") {
@@ -85,7 +85,7 @@ impl HttpServer {
                 let (handler, seen) = (Arc::clone(&handler), Arc::clone(&seen));
                 let over = Arc::clone(&over);
                 std::thread::spawn(move || {
-                    // Whoever closes early has a reason.
+                    // A client may close early.
                     let _ = serve(stream, &*handler, &seen, &over);
                 });
             }
@@ -103,7 +103,7 @@ impl HttpServer {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("unpoisoned").clone()
     }

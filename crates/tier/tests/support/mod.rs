@@ -1,4 +1,4 @@
-//! What tests of the cache share: an origin with known bytes, real servers, faults that end.
+//! Common parts of the cache's tests: an origin with known bytes, real servers, faults that end.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -38,7 +38,7 @@ pub async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
     SERVERS.lock().await
 }
 
-/// A directory of files with bytes that can be told from each other.
+/// A directory of files with distinct bytes.
 #[derive(Debug)]
 pub struct Files {
     pub directory: tempfile::TempDir,
@@ -222,14 +222,14 @@ pub fn ask(address: SocketAddrV4, line: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// What readers met.
+/// The results of readers.
 #[derive(Clone, Debug, Default)]
 pub struct Met {
     pub reads: usize,
     pub longest: Duration,
 }
 
-/// Reads random files by so many tasks for a while, and checks every byte.
+/// Reads random files with `tasks` tasks for `time`, and checks every byte.
 pub async fn read_for(cache: &BlockCache, files: &[File], tasks: usize, time: Duration) -> Met {
     let end = Instant::now() + time;
     let expected: Arc<Vec<Vec<u8>>> = Arc::new(

@@ -11,7 +11,7 @@ pub struct Server {
     pub address: SocketAddrV4,
 }
 
-/// A port that nobody listened on a moment ago.
+/// Returns a port that was free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
     listener.local_addr().expect("it is bound").port()
@@ -24,7 +24,8 @@ impl Server {
             let address = SocketAddrV4::new(ip, free_port());
             let child = Self::spawn(command(address.port()));
             let mut server = Self { child, address };
-            // Somebody else may have got the port: then it ends, and another one is tried.
+            // Another process may have taken the port: the server then exits, and another port is
+            // tried.
             if server.listens() {
                 return server;
             }

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 /// The name of the flag that names a settings file.
 pub const FILE: &str = "settings";
 
-/// What was typed of it.
+/// The settings given as flags.
 #[derive(Debug, Clone, Default)]
 pub struct CacheFlags {
     /// A file of settings, which flags come before.

@@ -107,10 +107,10 @@ pub struct Get {
     /// The file, relative to the origin.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Begin so many bytes behind the file's start.
+    /// Start at this offset in the file, in bytes.
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub offset: Bytes,
-    /// Write at most so many bytes [default: up to the end].
+    /// Maximum bytes to write [default: up to the end].
     #[arg(long, value_name = "BYTES")]
     pub length: Option<Bytes>,
     #[command(flatten)]

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// A disk of so many mebibytes, and blocks of so many kibibytes.
+/// Settings with a disk in MiB and a block size in KiB.
 fn settings(directory: &Path, disk: u64, block: u64) -> Settings {
     let capacity = cachewise_units::Bytes(disk << 20);
     Settings {

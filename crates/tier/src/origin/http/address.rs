@@ -9,7 +9,7 @@ use reqwest::header::HeaderValue;
 use crate::Error;
 use crate::remote::Secret;
 
-/// What stands in a URL as it is; everything else is written as `%` and two digits.
+/// Characters that a URL contains unencoded; all others become `%` and two digits.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -66,7 +66,7 @@ pub(super) fn is_with_slash(url: &Url, of: &Url) -> bool {
     path(url).strip_suffix(b"/") == Some(path(of).as_slice())
 }
 
-/// What is sent with each request.
+/// Returns the header that is sent with each request.
 pub(super) fn authorization(secret: &Secret) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::from_str(secret.reveal()).map_err(|_| Error::Setting {
         setting: "authorization",

@@ -12,16 +12,16 @@ use reqwest::Url;
 
 use crate::origin::{Entry, Kind};
 
-/// What is asked: the kind, and nothing that costs a server a look into files.
+/// The PROPFIND body: requests the kind only, so that the server need not open files.
 pub(super) const QUESTION: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <D:propfind xmlns:D=\"DAV:\"><D:prop><D:resourcetype/></D:prop></D:propfind>";
 
-/// What a server says of a directory.
+/// A server's list of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     /// Whether it is one.
     pub is_collection: bool,
-    /// What is in it.
+    /// The entries of the directory.
     pub entries: Vec<Entry>,
 }
 

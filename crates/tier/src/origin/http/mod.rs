@@ -31,12 +31,12 @@ const LONGEST_LIST: usize = 32 << 20;
 /// An origin that a server gives out over HTTP: any server of files, or one that speaks WebDAV,
 /// which can list directories too.
 ///
-/// What it needs of the server: a size, and an ETag or a time of the last change. Reads are
-/// conditional on that state, and the state that the answer is of is looked at.
+/// The server must send a size, and an ETag or a modification time. Reads are conditional on that
+/// state, and the state in the answer is checked.
 ///
 /// # Cost
-/// A look and a read are one request each. Of a server that ignores `Range` each read is a
-/// transfer of all that lies before it.
+/// `stat` and read are one request each. If a server ignores `Range`, each read transfers all bytes
+/// before it too.
 pub struct Http {
     client: Client,
     base: Url,
@@ -52,7 +52,7 @@ impl fmt::Debug for Http {
     }
 }
 
-/// What came of a request, redirects followed.
+/// The outcome of a request, after redirects.
 enum HttpAnswer {
     Reply(HttpReply),
     /// The server says that it is a directory, by sending on to the same name with a slash.
@@ -60,7 +60,7 @@ enum HttpAnswer {
 }
 
 impl Http {
-    /// Takes a URL; asks nobody yet. Paths are below it.
+    /// Takes the base URL for all paths. Sends no request yet.
     ///
     /// # Errors
     /// [`Error::Setting`] for a URL that is none, that has a password in it, or a query; and where
@@ -96,7 +96,7 @@ impl Http {
         let failed = |error| Error::of_origin(path, operation, error);
         for _ in 0..=REDIRECTS {
             let mut asked = request.clone();
-            // Nobody else is told the password.
+            // No other server gets the password.
             if let Some(value) = &self.authorization
                 && request.url.origin() == self.base.origin()
             {
@@ -136,7 +136,8 @@ impl Http {
         })
     }
 
-    /// What WebDAV says of a path: itself, or what is in it too; none where the server does not speak it.
+    /// Returns the WebDAV properties of a path, with its children at depth 1; `None` if the server
+    /// has no WebDAV.
     async fn properties(
         &self,
         path: &Path,
@@ -222,7 +223,7 @@ impl OnNetwork for Http {
         }
         if reply.status == StatusCode::OK
             && let (Some(state), Some(size)) = (ObjectState::from_headers(&reply.headers), size(&reply.headers))
-            // Nothing is ever read of an empty file, so that nobody would see that it is none.
+            // An empty file is never read, so a false size of 0 would not be noticed.
             && size > 0
         {
             return Ok(meta(&state, size, &reply.headers));
@@ -354,7 +355,7 @@ fn meta(state: &ObjectState, size: u64, headers: &HeaderMap) -> Meta {
     }
 }
 
-/// What an answer that is an error means.
+/// Maps an error status to an error.
 fn refused(path: &Path, operation: &'static str, status: StatusCode) -> Error {
     let kind = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => io::ErrorKind::NotFound,

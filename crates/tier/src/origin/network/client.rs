@@ -17,13 +17,13 @@ const ATTEMPTS: u32 = 3;
 /// How long is waited before it is asked again, the first time; then twice as long.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// How much is read and thrown away where a server sends all of an object when asked for a part.
+/// Maximum bytes to skip when a server ignores `Range` and sends the whole object.
 const MOST_SKIPPED: u64 = 16 << 20;
 
 /// How much is held of an answer that is an error.
 const MOST_OF_ERROR: usize = 8 << 10;
 
-/// What is taken of an answer's body.
+/// The part of an answer's body to take.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::origin) enum Want {
     /// Nothing: the head says it all.
@@ -34,7 +34,7 @@ pub(in crate::origin) enum Want {
     Part(ByteRange),
 }
 
-/// What is asked of a server. Asking twice is as good as once: nothing is ever written.
+/// A request to a server. Requests are idempotent, as the origin is never written to.
 #[derive(Clone, Debug)]
 pub(in crate::origin) struct Request {
     pub method: Method,
@@ -44,12 +44,13 @@ pub(in crate::origin) struct Request {
     pub want: Want,
 }
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug)]
 pub(in crate::origin) struct HttpReply {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// What was wanted of the body, or less where it is shorter; of an error its beginning.
+    /// The requested part of the body, or less if it is shorter. For an error, the beginning of the
+    /// body.
     pub body: Bytes,
 }
 
@@ -138,8 +139,8 @@ impl Client {
     }
 }
 
-/// Takes of a body what is wanted, and holds no more. What is left over is not read: the connection
-/// is closed.
+/// Reads the wanted part of a body and buffers no more. Closes the connection instead of reading
+/// the rest.
 async fn taken(answer: &mut Response, want: Want) -> io::Result<Bytes> {
     let (skip, most, is_exact) = match (want, answer.status()) {
         (Want::Nothing, _) => return Ok(Bytes::new()),
@@ -213,7 +214,7 @@ fn jittered(wait: Duration) -> Duration {
     wait / 2 + wait * share / 2_000
 }
 
-/// What went wrong, with its causes, and without the URL, which the caller knows.
+/// Converts an error with its causes, without the URL, which the caller knows.
 fn told(error: reqwest::Error) -> io::Error {
     let kind = if error.is_timeout() {
         io::ErrorKind::TimedOut

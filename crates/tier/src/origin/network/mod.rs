@@ -1,4 +1,5 @@
-//! What origins behind a network share: requests that end, and which state an answer is of.
+//! Common parts of network origins: requests with deadlines, and the state of an object in an
+//! answer.
 
 mod client;
 mod state;
@@ -21,13 +22,12 @@ use crate::remote::Secret;
 /// How an origin behind a network is reached.
 #[derive(Clone, Debug)]
 pub struct NetworkOptions {
-    /// What it is called in keys; its address unless said.
+    /// Its name in keys; the address by default.
     pub identity: Option<String>,
-    /// Every call ends within this time. As long as [`crate::Settings::deadline`], as nobody waits
-    /// longer.
+    /// Every call ends within this time. Set it to [`crate::Settings::deadline`], the maximum wait
+    /// of readers.
     pub deadline: Duration,
-    /// What is sent as `Authorization` to an origin over HTTP, and to no other server that it may
-    /// redirect to.
+    /// The `Authorization` header for an HTTP origin. Servers that it redirects to do not get it.
     pub authorization: Option<Secret>,
 }
 
@@ -41,8 +41,8 @@ impl Default for NetworkOptions {
     }
 }
 
-/// What stat shows of a directory. Nothing is cached of it but names, so that its version only has
-/// to tell it from other directories.
+/// Returns the metadata of a directory. Only names are cached of a directory, so its version need
+/// only differ from those of other directories.
 pub(super) fn directory(path: &Path) -> Meta {
     Meta {
         kind: Kind::Directory,
@@ -112,7 +112,7 @@ impl<T: OnNetwork> Origin for T {
     }
 }
 
-/// Gives up when the time is over. What is under way ends with it: its connection is closed.
+/// Ends a call at the deadline. The request under way is dropped and its connection closed.
 async fn within<T>(
     origin: &impl OnNetwork,
     path: &Path,

@@ -1,4 +1,4 @@
-//! [`ObjectState`]: which state of an object an answer is of.
+//! [`ObjectState`]: the state of an object in an answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ use crate::origin::Version;
 /// cut off, and what clocks of file systems lag behind.
 const STEP: Duration = Duration::from_secs(2);
 
-/// What servers tell states apart by, as they write it.
+/// The validators by which a server distinguishes states of an object, as sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::origin) struct ObjectState {
     etag: String,
@@ -37,7 +37,7 @@ impl ObjectState {
         (state.is_strong() || state.modified().is_some()).then_some(state)
     }
 
-    /// Takes an ETag and a time from who has read the head already.
+    /// Takes an ETag and a time that were parsed already.
     pub(in crate::origin) fn new(etag: &str, modified: Option<SystemTime>) -> Option<Self> {
         let state = Self {
             etag: etag.trim().to_owned(),
@@ -57,7 +57,7 @@ impl ObjectState {
         })
     }
 
-    /// What of it goes into keys. No header has a line break in it.
+    /// Returns the version for keys. Line breaks separate the parts, as no header contains one.
     pub(in crate::origin) fn version(&self) -> Version {
         Version::new(&format!(
             "{}\n{}\n{}",
@@ -98,7 +98,7 @@ impl ObjectState {
         let shows_from = self.modified()?.checked_add(STEP)?;
         let now = SystemTime::now();
         match httpdate::parse_http_date(&text(headers, &DATE)) {
-            // What a cache in between has is as old as it says.
+            // An intermediate cache reports the age of its copy.
             Ok(there) => match shows_from.duration_since(there + age(headers)) {
                 Ok(left) => now.checked_add(left),
                 Err(_) => None,

@@ -44,7 +44,7 @@ const STEP: Duration = Duration::from_secs(2);
 /// for each 1,000 entries.
 pub struct S3 {
     store: AmazonS3,
-    /// What all keys begin with; empty, or with a slash at its end.
+    /// The prefix of all keys; empty, or with a slash at its end.
     prefix: String,
     identity: String,
     deadline: Duration,
@@ -58,7 +58,7 @@ impl fmt::Debug for S3 {
 }
 
 impl S3 {
-    /// Takes `s3://BUCKET/PREFIX`; asks nobody yet.
+    /// Takes `s3://BUCKET/PREFIX`. Sends no request yet.
     ///
     /// # Errors
     /// [`Error::Setting`] for what is no bucket, and for an environment that cannot be used.
@@ -87,7 +87,7 @@ impl S3 {
         })
     }
 
-    /// What the keys below a directory begin with.
+    /// Returns the key prefix of a directory.
     fn below(&self, path: &Path) -> Result<String, Error> {
         match path.as_os_str().is_empty() {
             true => Ok(self.prefix.clone()),
@@ -310,10 +310,10 @@ fn under<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Opti
     None
 }
 
-/// What came of a request, by what the store said to it.
+/// Maps an error of the store to an error of the origin.
 fn failed(path: &Path, operation: &'static str, error: &object_store::Error) -> Error {
     let Some(refused) = under::<Refused>(error) else {
-        // What the transport met says more than where the client met it.
+        // The transport's error says more than the client's.
         let met = under::<io::Error>(error);
         let (kind, said) = match met {
             Some(met) => (met.kind(), met.to_string()),

@@ -18,7 +18,7 @@ use crate::origin::network::{Client, Request, Want};
 /// How long a list of 1,000 keys of 1,024 letters may be, each written as an entity.
 const LONGEST_ANSWER: usize = 16 << 20;
 
-/// How much of an error is told.
+/// Maximum length of an error message, in bytes.
 const LONGEST_ERROR: usize = 300;
 
 /// Makes one for each purpose.
@@ -51,7 +51,8 @@ impl HttpService for Service {
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string());
         let mut url = url.map_err(|error| wrong(&format!("not a URL: {error}")))?;
-        // What is signed has %20 for a space, and is sent with a plus: not every store takes that for the same.
+        // The signed query has %20 for a space, but the sent one has a plus, and some stores treat
+        // them differently.
         if let Some(query) = url.query().map(|query| query.replace('+', "%20")) {
             url.set_query(Some(&query));
         }
@@ -105,7 +106,7 @@ pub(super) struct Refused {
     said: String,
 }
 
-/// What an error says, on a line: `<Code>` and `<Message>` of S3.
+/// Returns the message of an error on one line: `<Code>` and `<Message>` of S3.
 fn told(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let element = |name: &str| {
@@ -122,7 +123,7 @@ fn told(body: &[u8]) -> String {
     letters.take(LONGEST_ERROR).collect()
 }
 
-/// Which part is asked for: `bytes=0-99`.
+/// Returns the requested range: `bytes=0-99`.
 fn range(headers: &HeaderMap) -> Option<ByteRange> {
     let text = headers.get(RANGE)?.to_str().ok()?;
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;

@@ -9,7 +9,7 @@ use super::service::Connector;
 use crate::Error;
 use crate::origin::network::{Client, NetworkOptions};
 
-/// What says who asks, each on its own.
+/// The settings that each provide credentials.
 const CREDENTIALS: [AmazonS3ConfigKey; 6] = [
     AmazonS3ConfigKey::AccessKeyId,
     AmazonS3ConfigKey::SecretAccessKey,
@@ -64,7 +64,7 @@ fn with(url: &str, options: &NetworkOptions, mut builder: AmazonS3Builder) -> Re
     let store = builder
         .with_bucket_name(&bucket)
         .with_http_connector(Connector(client))
-        // What fails is asked again below.
+        // Retries happen in a lower layer.
         .with_retry(RetryConfig {
             backoff: BackoffConfig::default(),
             max_retries: 0,

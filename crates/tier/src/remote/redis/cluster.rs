@@ -42,7 +42,7 @@ const LOOKS_APART: Duration = Duration::from_millis(200);
 /// How many redirections of one command are followed.
 const REDIRECTIONS: usize = 2;
 
-/// The refusals after which somebody else may have the blocks.
+/// Errors after which another node may serve the blocks.
 const MOVES: [&str; 4] = ["CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"];
 
 /// An engine that is a Redis Cluster.
@@ -160,7 +160,7 @@ impl ClusterShared {
             .topology
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        // Who did not answer may know better, as somebody did before.
+        // A node that did not answer may know a better topology, as one did before.
         match failed {
             Some(why) if best.unserved() > known.unserved() => Err(why),
             _ => {
@@ -200,7 +200,7 @@ impl ClusterShared {
         }
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            // What fails is tried again at the next reason.
+            // A failure is retried at the next occasion.
             let _ = shared.look().await;
             sleep(LOOKS_APART).await;
             shared.looking.store(false, Ordering::Release);

@@ -12,14 +12,14 @@ use crate::policy::Started;
 use crate::remote::wire::{Connection, Frame, Pool, Protocol, exchange};
 use crate::remote::{Credentials, EngineSettings, RemoteError};
 
-/// The protocol of Redis, and who speaks it here.
+/// The protocol of Redis, with the credentials of this client.
 pub(in crate::remote) struct Redis {
     credentials: Option<Credentials>,
     /// Whether replicas are to answer, which they do only when asked to.
     of_cluster: bool,
 }
 
-/// What precedes a command on its way.
+/// A command that precedes the actual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// Nothing.
@@ -106,8 +106,7 @@ pub(super) fn hopeless(said: &str) -> Option<&'static str> {
     }
 }
 
-/// What a block is stored under: readable, and without braces, as Redis Cluster means something by
-/// them.
+/// Returns the Redis key of a block: readable, and without braces, which Redis Cluster interprets.
 pub(super) fn name_of(key: &BlockKey) -> Vec<u8> {
     format!("cw:{key}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! [`SlotMap`]: which node has which slot, as `CLUSTER SLOTS` tells it.
+//! [`SlotMap`]: the node of each slot, from `CLUSTER SLOTS`.
 
 use super::resp::RespReply;
 use super::slot::SLOTS;
@@ -13,7 +13,7 @@ pub(super) struct SlotMap {
     of_slot: Vec<Option<u16>>,
 }
 
-/// One range of slots, and where it is.
+/// A range of slots, and its nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SlotRange {
     first: u16,
@@ -57,7 +57,7 @@ impl SlotMap {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Returns how many slots nobody serves.
+    /// Returns the number of slots without a node.
     pub(super) fn unserved(&self) -> usize {
         let served = self.of_slot.iter().flatten().count();
         usize::from(SLOTS).saturating_sub(served)

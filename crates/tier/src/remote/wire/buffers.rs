@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-/// How much memory that nobody uses is kept, at most.
+/// Maximum memory kept in unused buffers.
 const MOST_FREE: usize = 16 << 20;
 
-/// What is read at least at a time: the last part of a reply must not need a longer buffer.
+/// Minimum room for a read. The last part of a reply must not need a longer buffer.
 pub(super) const LEAST_READ: usize = 4 << 10;
 
 /// Memory for blocks on their way in.
@@ -36,7 +36,8 @@ impl Buffers {
         free.unwrap_or_else(|| BytesMut::with_capacity(self.room))
     }
 
-    /// Makes what was received readable for all; its memory comes back when nobody reads it any more.
+    /// Shares received bytes with readers. The buffer returns to the pool when the last reader
+    /// drops it.
     pub(super) fn lend(self: &Arc<Self>, filled: BytesMut) -> Bytes {
         Bytes::from_owner(Lent {
             buffer: filled,

@@ -19,7 +19,7 @@ use crate::policy::Started;
 use crate::remote::{Address, EngineSettings, RemoteError};
 use crate::{Error, Settings};
 
-/// What a connection has to know of a protocol.
+/// The parts of a protocol that a connection needs.
 pub(in crate::remote) trait Protocol: Send + Sync + 'static {
     /// A reply, understood.
     type Reply: Send;
@@ -27,11 +27,11 @@ pub(in crate::remote) trait Protocol: Send + Sync + 'static {
     /// Measures the reply at the front of a buffer; no value of it may be longer than `longest`.
     fn measure(buffer: &[u8], longest: usize) -> Result<Frame, RemoteError>;
 
-    /// Understands a whole reply. Values are not copied.
+    /// Parses a whole reply. Values are not copied.
     fn reply(frame: Bytes) -> Result<Self::Reply, RemoteError>;
 
-    /// Says who asks, on a new connection, and waits for an answer. At least one command: a node
-    /// whose process hangs still accepts connections, as its kernel does that.
+    /// Authenticates on a new connection and waits for an answer. It sends at least one command, as
+    /// the kernel accepts connections even for a process that hangs.
     fn greet<'a>(
         &'a self,
         connection: &'a mut Connection<Self>,
@@ -40,7 +40,7 @@ pub(in crate::remote) trait Protocol: Send + Sync + 'static {
         Self: Sized;
 }
 
-/// What a connection is over.
+/// The transport of a connection: TCP or TLS.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

@@ -1,10 +1,10 @@
 //! [`Frame`]: where the first reply of a buffer ends.
 
-/// How much of a reply there must be before it is worth looking again.
+/// The length of the first reply in a buffer, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::remote) enum Frame {
-    /// At least so many bytes in all.
+    /// The reply is incomplete: it has at least this number of bytes in all.
     Needs(usize),
-    /// It is there, so many bytes of it.
+    /// The reply is complete, with this number of bytes.
     Whole(usize),
 }

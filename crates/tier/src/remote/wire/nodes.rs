@@ -66,8 +66,8 @@ impl<P: Protocol> Nodes<P> {
     }
 }
 
-/// Sends a command and waits for its reply, on a connection that nobody else uses meanwhile.
-/// `before` replies come before the one that is wanted; `expected` is the length of its value.
+/// Sends a command and waits for its reply, on a connection of its own. Skips `before` replies
+/// first; `expected` is the length of the value.
 pub(in crate::remote) async fn exchange<P: Protocol, B: Buf>(
     pool: &Arc<Pool<P>>,
     command: impl Fn() -> B,
@@ -96,8 +96,8 @@ pub(in crate::remote) async fn exchange<P: Protocol, B: Buf>(
                 lease.give_back();
                 return Ok(reply);
             }
-            // It died while nobody used it: the node was restarted, or closes what is idle. Its
-            // other connections are no better.
+            // It died while idle: the node restarted, or closes idle connections. Its other
+            // connections are dead too.
             Err(RemoteError::Lost(_)) if used && again => {
                 again = false;
                 drop(lease);

@@ -1,8 +1,7 @@
 //! [`Pool`]: the connections to one node.
 //!
-//! Each command has a connection to itself while it lasts. A reply that nobody waits for any more
-//! then ends with its connection, instead of coming in before the replies that are waited for, and
-//! a large value does not hold up a small one.
+//! Each command has a connection to itself. An abandoned reply ends with its connection instead of
+//! delaying the replies behind it, and a large value does not delay a small one.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +11,15 @@ use tokio::sync::{Semaphore, watch};
 use super::connection::{Connection, Protocol, SharedDialer};
 use crate::remote::{Address, RemoteError};
 
-/// How many connections are kept that nobody uses: 120 processes of one node leave it most of the
-/// 10,000 that Redis accepts.
+/// Maximum number of idle connections. With 120 client processes, a node keeps most of the 10,000
+/// connections that Redis accepts.
 const MOST_IDLE: usize = 32;
 
 /// The connections to one node.
 pub(in crate::remote) struct Pool<P: Protocol> {
     pub(in crate::remote) address: Address,
     dialer: SharedDialer<P>,
-    /// Those that nobody uses. The one used last is taken first.
+    /// Idle connections. The last used is taken first.
     idle: Mutex<Vec<Connection<P>>>,
     /// One permit for each of them.
     ready: Semaphore,
@@ -55,7 +54,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Waits for a connection. Whoever waits when making one fails is told why.
+    /// Waits for a connection. If a dial fails, all waiting calls get its error.
     pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease<P>, RemoteError> {
         if let Ok(permit) = self.ready.try_acquire() {
             permit.forget();
@@ -90,7 +89,7 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Makes a connection in the background, and more while somebody waits for one.
+    /// Makes a connection in the background, and more while calls wait for one.
     fn dial(self: &Arc<Self>) {
         if self.dialing.swap(true, Ordering::AcqRel) {
             return;
@@ -121,7 +120,8 @@ impl<P: Protocol> Pool<P> {
                     *why = Some(error);
                 });
             } else if pool.waiting.load(Ordering::Acquire) > 0 {
-                // Who came between the last look and the guard's end found a dial under way.
+                // A call between the last check and the guard's end saw a dial under way and did
+                // not start one.
                 pool.dial();
             }
         });
@@ -132,7 +132,7 @@ impl<P: Protocol> Pool<P> {
         self.ready.add_permits(1);
     }
 
-    /// Ends the connections that nobody uses: one of them was found dead.
+    /// Closes all idle connections, after one of them was found dead.
     pub(super) fn clear(&self) {
         while let Ok(permit) = self.ready.try_acquire() {
             permit.forget();

@@ -1,4 +1,4 @@
-//! [`Tls`]: conversations that nobody else hears, with nodes that are who they say.
+//! [`Tls`]: encrypted connections to authenticated nodes.
 
 use std::io;
 use std::sync::Arc;
