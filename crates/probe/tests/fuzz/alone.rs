@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cachewise_model::Counter;
 
 use crate::account::{Account, Disk};
-use crate::call::{Argument, Call, Operation};
+use crate::call::{Argument, Call, Operation, RING_ENTRIES};
 use crate::expect::Expected;
 use crate::image::FileSystem;
 use crate::moment::Moment;
@@ -14,10 +14,10 @@ use crate::open::OPEN;
 use crate::oracle::{Taken, faults};
 use crate::problem::{Context, Problem, Result};
 use crate::program::Program;
-use crate::ring::RING_ENTRIES;
-use crate::stand::{Attempt, Stand, Verdict, in_words};
+use crate::stand::Stand;
 use crate::sums::{fetched, storage_slack};
 use crate::task::Task;
+use crate::verdict::{Attempt, Verdict, in_words};
 use crate::watch::{Seen, Watched};
 
 /// The accounts of this process, of its thread that runs programs, and of the device.

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::partial::HALF_BYTES;
-use crate::ring::SLOT_BYTES;
 
 /// Bits of [`Argument::Flags`].
 pub mod flags {
@@ -20,6 +19,15 @@ pub mod flags {
     /// All of them.
     pub const ALL: u64 = 31;
 }
+
+/// The most requests of one `uring-enter`.
+pub const RING_ENTRIES: u32 = 16;
+
+/// Bytes of memory that each request of a ring has.
+pub const SLOT_BYTES: u64 = HALF_BYTES / RING_ENTRIES as u64;
+
+/// A result as the kernel gives it: bytes, or an error's number below 0.
+pub type Outcome = i64;
 
 /// The kinds of arguments, for making and shrinking them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

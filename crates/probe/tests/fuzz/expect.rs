@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use cachewise_model::{Counter, Ledger, contradicts_itself};
+use cachewise_model::{Counter, Ledger};
 
 use crate::bounds::{COMPARED, Difference, Figures, Tally};
 use crate::call::{Argument, Call};
 use crate::image::FileSystem;
+use crate::invariants::{conserved, contradiction};
 use crate::moment::Moment;
 use crate::open::{OF_RESULTS, OPEN, met};
 use crate::oracle::pages_of;
@@ -21,13 +22,15 @@ const CHUNK_PAGES: u64 = 16;
 const ATTEMPTS: u64 = 4;
 
 /// Pages of the folios in which a range begins and ends that the kernel reads for an operation and drops again.
-const PASSING: u64 = 64;
+pub const PASSING: u64 = 64;
 
 /// Whether a page came in by readahead and was not read since.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Ahead {
+pub enum Ahead {
+    /// It did not, or was read.
     #[default]
     No,
+    /// It did.
     Yes,
     /// It did, and may have been replaced since.
     Maybe,
@@ -36,13 +39,15 @@ enum Ahead {
 /// The figures of a file.
 #[derive(Debug, Default, Clone)]
 pub struct Expected {
-    figures: Figures,
+    /// Those that are compared.
+    pub figures: Figures,
     /// Pages that are in the cache because of readahead, and that nothing has read.
     ahead: Vec<Ahead>,
 }
 
 impl Expected {
-    fn ahead(&mut self, page: u64) -> &mut Ahead {
+    /// The state of a page.
+    pub fn ahead(&mut self, page: u64) -> &mut Ahead {
         let page = page as usize;
         if self.ahead.len() <= page {
             self.ahead.resize(page + 1, Ahead::No);
@@ -125,7 +130,7 @@ impl Expected {
 
     /// Pages that an operation other than a read may have inserted: those of `new`, and up to `most` more that are gone
     /// again.
-    fn passing(&mut self, new: u64, most: u64) {
+    pub fn passing(&mut self, new: u64, most: u64) {
         self.figures.between(Counter::WriteNewPages, 0, new + most);
         self.figures.between(Counter::EvictedOtherPages, 0, most);
         for ahead in self.ahead.iter_mut().filter(|ahead| **ahead == Ahead::Yes) {
@@ -133,87 +138,8 @@ impl Expected {
         }
     }
 
-    /// One of several requests of io_uring that are in flight together, buffered or direct. Which of them finds a page
-    /// and which brings it in is a matter of time: the sums are not.
-    pub fn note_one_of_several(&mut self, moment: &Moment) -> Vec<usize> {
-        let operation = moment.operation;
-        let (offset, length) = (operation.get(Argument::Offset), operation.length());
-        let most = pages_of(&(offset..offset + length));
-        let most = most.end - most.start;
-        let got = u64::try_from(moment.outcome).unwrap_or(0);
-        let counted = moment.outcome > 0;
-        match (operation.call, operation.is_direct()) {
-            (_, true) if operation.call == Call::UringRead => {
-                self.direct_read(moment, offset, length);
-            }
-            (_, true) => {
-                self.direct_write(moment, length);
-                // Those of the others are not told from its own.
-                self.figures.free(&[Counter::WriteNewPages]);
-                // It drops pages that a read in flight beside it has just inserted.
-                self.figures.between(Counter::ReadaheadPages, 0, PASSING);
-            }
-            (Call::UringRead, _) => {
-                let bytes = |size: u64| offset..(offset + length).min(size).max(offset);
-                let (least, largest) = (
-                    bytes(moment.before.size.min(moment.after.size)),
-                    bytes(moment.before.size.max(moment.after.size)),
-                );
-                let pages = |bytes: &Range<u64>| pages_of(bytes).end - pages_of(bytes).start;
-                let sure = u64::from(counted);
-                self.figures
-                    .between(Counter::ReadRequests, sure, u64::from(!largest.is_empty()));
-                self.figures.between(
-                    Counter::ReadRequestedPages,
-                    sure * pages(&(offset..offset + got)),
-                    pages(&largest),
-                );
-                self.figures.between(
-                    Counter::ReadRequestedBytes,
-                    sure * (least.end - least.start).min(got),
-                    largest.end - largest.start,
-                );
-                self.figures.between(Counter::ReadUnservedPages, 0, most);
-                self.figures
-                    .between(Counter::ReadUnservedBytes, 0, length - got);
-                self.figures
-                    .between(Counter::ReadFailedRequests, 0, u64::from(!counted));
-                self.figures.between(Counter::ReadHitPages, 0, most);
-                self.figures.between(Counter::ReadMissedPages, 0, most);
-                self.figures.between(Counter::ReadaheadHitPages, 0, most);
-            }
-            _ => {
-                let sure = u64::from(counted);
-                self.figures
-                    .between(Counter::WriteRequests, sure, u64::from(length > 0));
-                self.figures.add(Counter::WriteBytes, got);
-                self.figures.between(Counter::WritePages, 0, most);
-                self.figures.between(
-                    Counter::WriteUnservedBytes,
-                    sure * (length - got),
-                    length - got,
-                );
-                self.figures
-                    .between(Counter::WriteFailedRequests, 0, u64::from(!counted));
-            }
-        }
-        self.gaps(moment)
-    }
-
-    /// The pages that several requests inserted together, and those that left.
-    pub fn note_several(&mut self, moment: &Moment) {
-        let new: Vec<u64> = moment.after.new_since(moment.before).collect();
-        let gone = moment.before.new_since(moment.after).count() as u64;
-        self.figures
-            .between(Counter::ReadaheadPages, 0, new.len() as u64);
-        self.figures.between(Counter::EvictedOtherPages, gone, gone);
-        self.passing(new.len() as u64, PASSING);
-        for page in new {
-            *self.ahead(page) = Ahead::Maybe;
-        }
-    }
-
-    fn gaps(&mut self, moment: &Moment) -> Vec<usize> {
+    /// Frees the figures of the documented gaps that an operation meets; gives them.
+    pub fn gaps(&mut self, moment: &Moment) -> Vec<usize> {
         let met: Vec<usize> = met(moment).collect();
         for gap in &met {
             self.figures.free(OPEN[*gap].figures);
@@ -348,7 +274,8 @@ impl Expected {
         ]);
     }
 
-    fn direct_read(&mut self, moment: &Moment, offset: u64, length: u64) {
+    /// A read with O_DIRECT.
+    pub fn direct_read(&mut self, moment: &Moment, offset: u64, length: u64) {
         let got = u64::try_from(moment.outcome).unwrap_or(0);
         if length == 0 || offset >= moment.before.size {
             return;
@@ -363,7 +290,8 @@ impl Expected {
         }
     }
 
-    fn direct_write(&mut self, moment: &Moment, length: u64) {
+    /// A write with O_DIRECT.
+    pub fn direct_write(&mut self, moment: &Moment, length: u64) {
         let got = u64::try_from(moment.outcome).unwrap_or(0);
         if length == 0 {
             return;
@@ -398,22 +326,4 @@ impl Expected {
         differences.extend(contradiction(of, ledger));
         differences
     }
-}
-
-/// Whether the pages that a file's row says were inserted are not those that came and went, and `slack` more at most.
-pub fn conserved(of: &str, ledger: &Ledger, came: i64, slack: u64) -> Option<Difference> {
-    let gone = ledger[Counter::EvictedOtherPages] + ledger[Counter::EvictedReclaimPages];
-    let inserted = ledger.inserted_pages().known().unwrap_or(u64::MAX);
-    let must = u64::try_from(came + gone as i64).unwrap_or(0);
-    let what = "inserted pages, by residency and evictions";
-    Difference::find(of, what, (must, must + slack), inserted)
-}
-
-/// The name of that invariant.
-pub const CONTRADICTION: &str = "rows that contradict themselves";
-
-/// Whether hits, misses and unserved pages of a row are not the requested ones.
-pub fn contradiction(of: &str, ledger: &Ledger) -> Option<Difference> {
-    let found = u64::from(contradicts_itself(ledger));
-    Difference::find(of, CONTRADICTION, (0, 0), found)
 }

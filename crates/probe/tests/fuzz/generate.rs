@@ -1,11 +1,10 @@
 //! Random programs: all of them follow from a seed and a number.
 
-use crate::call::{Argument, Call, Operation, flags};
+use crate::call::{Argument, Call, Operation, SLOT_BYTES, flags};
 use crate::image::FileSystem;
 use crate::oracle::page_size;
 use crate::program::{Initial, Kind, Made, Program, Sequence};
 use crate::random::Random;
-use crate::ring::SLOT_BYTES;
 
 /// The file systems that programs run on.
 pub const PLACES: [FileSystem; 7] = [

@@ -16,8 +16,10 @@
 //! - `program` and `call`: programs as text; `generate`: random ones; `shrink`: short ones.
 //! - `task` and `ring`: how an operation is done; `worker`: a process of several tasks.
 //! - `watch`: what is seen of a file; `account`: what the kernel has of a task and of a device; `group`: memory groups.
-//! - `moment`, `expect` and `open`: what must be counted of one thread; `request` and `sums`: of several; `bounds`: how it is compared.
-//! - `stand`: the probe and the file systems; `alone` and `together` run a program on it; `statistics`: of a whole run.
+//! - `moment`, `expect`, `queued` and `open`: what must be counted of one thread; `request` and `sums`: of several; `bounds` and `invariants`:
+//!   how it is compared.
+//! - `stand`: the probe and the file systems; `run`, `alone` and `together` run a program on it; `verdict`: of a program;
+//!   `statistics`: of a whole run.
 //! - `kit`, shared with the other tests: file systems, cachestat(2), memory that ends.
 
 mod account;
@@ -27,17 +29,21 @@ mod call;
 mod expect;
 mod generate;
 mod group;
+mod invariants;
 mod moment;
 mod open;
 mod program;
+mod queued;
 mod request;
 mod ring;
+mod run;
 mod shrink;
 mod stand;
 mod statistics;
 mod sums;
 mod task;
 mod together;
+mod verdict;
 mod watch;
 mod worker;
 
@@ -166,8 +172,7 @@ fn fuzz() -> std::result::Result<(), Failed> {
             break;
         }
         let program = pick(number, stand.has_group());
-        let verdict = stand
-            .run(&program)
+        let verdict = run::run(&mut stand, &program)
             .map_err(|problem| format!("program {number}: {problem}\n{program}"))?;
         sums.add(&program, &verdict);
         for row in &verdict.contradictions {
@@ -195,7 +200,7 @@ fn report(
     program: Program,
     number: u64,
     wrong: &BTreeSet<&'static str>,
-    verdict: &stand::Verdict,
+    verdict: &verdict::Verdict,
 ) -> String {
     let lines = |differences: &[bounds::Difference]| -> String {
         differences
@@ -211,7 +216,7 @@ fn report(
     let mut last = None;
     let short = shrink::shrink(program.clone(), |candidate| {
         for _ in 0..runs {
-            let Ok(verdict) = stand.run(candidate) else {
+            let Ok(verdict) = run::run(stand, candidate) else {
                 return false;
             };
             if !signature(&verdict.differences).is_disjoint(wrong) {
@@ -222,14 +227,14 @@ fn report(
         false
     });
     let short = if last.is_some() { short } else { program };
-    let stand::Verdict {
+    let verdict::Verdict {
         differences,
         counted,
         ..
     } = last.as_ref().unwrap_or(verdict);
     let mut failed = 0;
     for _ in 0..AGAIN {
-        let verdict = stand.run(&short);
+        let verdict = run::run(stand, &short);
         failed += u32::from(verdict.is_ok_and(|one| !one.differences.is_empty()));
     }
     let rows: String = counted.iter().map(|row| format!("    # {row}\n")).collect();
@@ -244,7 +249,7 @@ fn replay(stand: &mut Stand, program: &Program) -> std::result::Result<(), Faile
     let end = Instant::now() + Duration::from_secs(setting("CACHEWISE_FUZZ_SECONDS", 0)?);
     let mut runs = 0;
     loop {
-        let verdict = stand.run(program)?;
+        let verdict = run::run(stand, program)?;
         runs += 1;
         for row in &verdict.contradictions {
             println!("fuzz: run {runs}: a row contradicts itself: {row}");

@@ -1,8 +1,7 @@
 //! An operation on a file, with all that is known of it.
 
-use crate::call::{Argument, Operation};
+use crate::call::{Argument, Operation, Outcome};
 use crate::image::FileSystem;
-use crate::task::Outcome;
 use crate::watch::Seen;
 
 /// An operation on a file, with all that is known of it.

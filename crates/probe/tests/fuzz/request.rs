@@ -1,9 +1,7 @@
 //! Requests of a task with their results, as its log has them.
 
-use crate::call::{Argument, Call, Operation};
+use crate::call::{Argument, Call, Operation, Outcome, RING_ENTRIES};
 use crate::oracle::pages_of;
-use crate::ring::RING_ENTRIES;
-use crate::task::Outcome;
 use crate::worker::Log;
 
 /// A request of a task with its result.

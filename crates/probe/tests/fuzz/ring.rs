@@ -1,21 +1,43 @@
-//! Requests of io_uring that a task queues, and the ring that runs them.
+//! The descriptors of a task, and the requests of io_uring that it queues.
 
+use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use crate::call::{Argument, Call, Operation, flags};
+use crate::call::{Argument, Call, Operation, Outcome, RING_ENTRIES, SLOT_BYTES, flags};
 use crate::partial::HALF_BYTES;
 use crate::problem::{Context, Result};
-use crate::task::{Opened, Outcome};
+use crate::reader::open_direct;
 
-/// The most requests of one `uring-enter`.
-pub const RING_ENTRIES: u32 = 16;
+/// The descriptors of a file.
+pub struct Opened {
+    /// Read and written through the cache.
+    pub plain: File,
+    /// With O_DIRECT.
+    pub direct: File,
+    /// With O_APPEND.
+    pub append: File,
+}
 
-/// Bytes of memory that each request of a ring has.
-pub const SLOT_BYTES: u64 = HALF_BYTES / RING_ENTRIES as u64;
+impl Opened {
+    /// Opens a file in each way.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut options = File::options();
+        options.read(true).write(true);
+        Ok(Opened {
+            plain: options.open(path).context("open")?,
+            direct: open_direct(path, true)?,
+            append: File::options()
+                .append(true)
+                .open(path)
+                .context("open to append")?,
+        })
+    }
+}
 
-/// See the module.
+/// The queue and its ring.
 pub struct Queue {
     ring: Option<IoUring>,
     entries: Vec<Operation>,

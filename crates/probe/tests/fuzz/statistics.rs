@@ -1,10 +1,10 @@
 //! Sums over a run of the fuzzer: programs by kind, comparisons, and those that were not made.
 
 use crate::bounds::Tally;
-use crate::expect::CONTRADICTION;
+use crate::invariants::CONTRADICTION;
 use crate::open::OPEN;
 use crate::program::{Kind, Program};
-use crate::stand::Verdict;
+use crate::verdict::Verdict;
 
 /// The largest part of the comparisons of a figure that may not be made because the figure is marked: one in five.
 const ONE_MARKED_IN: u64 = 5;

@@ -20,7 +20,7 @@ use crate::open::HUGE_BYTES;
 use crate::oracle::{page_size, pages_of};
 use crate::program::{Initial, Program};
 use crate::request::{Request, requests};
-use crate::stand::Verdict;
+use crate::verdict::Verdict;
 use crate::worker::Log;
 
 /// The counters of a process's row that are compared.
@@ -111,18 +111,23 @@ fn sizes(program: &Program, requests: &[Vec<Request<'_>>], file: usize) -> Range
         let (Some(_), Some(last)) = (place, last) else {
             continue;
         };
+        // A write that fails or ends short has made the file longer for a moment.
+        let written = match request.outcome {
+            outcome if is_refusal(outcome) || outcome == 0 => 0,
+            _ => operation.length(),
+        };
         match operation.call {
             Call::Truncate if request.outcome == 0 => {
                 let size = operation.get(Argument::Size);
                 (least, largest) = (least.min(size), largest.max(size));
             }
-            Call::Append => appended += request.got(),
+            Call::Append => appended += written,
             Call::Copy if last == 1 => {
                 let offset = operation.all(Argument::Offset).nth(1).unwrap_or(0);
-                largest = largest.max(offset + request.got());
+                largest = largest.max(offset + written);
             }
-            call if call.writes() && request.got() > 0 => {
-                largest = largest.max(operation.get(Argument::Offset) + request.got());
+            call if call.writes() && written > 0 => {
+                largest = largest.max(operation.get(Argument::Offset) + written);
             }
             _ => {}
         }
@@ -226,7 +231,10 @@ impl Row {
         figures.between(Counter::ReadRequestedPages, count(&sure), count(&most));
         figures.between(Counter::ReadRequestedBytes, bytes, most_bytes);
         figures.between(Counter::ReadFailedRequests, 0, u64::from(got == 0));
-        let (unserved, unserved_bytes) = (count(&most) - count(&reached), most_bytes - got);
+        let (unserved, unserved_bytes) = (
+            count(&most).saturating_sub(count(&reached)),
+            most_bytes.saturating_sub(got),
+        );
         // Results that the kernel does not report, or not always.
         let is_exact = is_fixed
             && !is_silent

@@ -9,26 +9,14 @@ use std::path::Path;
 use rustix::fs::Advice;
 use rustix::mm::Advice as MapAdvice;
 
-use crate::call::{Argument, Call, Operation};
+use crate::call::{Argument, Call, Operation, Outcome};
 use crate::libaio;
 use crate::oracle::{Folios, page_size};
 use crate::partial::{HALF_BYTES, HalfMemory, Limited};
 use crate::problem::{Context, Problem, Result};
-use crate::reader::{Access, Buffer, Mapping, open_direct};
-use crate::ring::{Queue, vector};
+use crate::reader::{Access, Buffer, Mapping};
+use crate::ring::{Opened, Queue, vector};
 use crate::watch::{advise, allocate};
-
-/// A result as the kernel gives it: bytes, or an error's number below 0.
-pub type Outcome = i64;
-
-/// The descriptors of a file.
-pub struct Opened {
-    /// Read and written through the cache.
-    pub plain: File,
-    /// With O_DIRECT.
-    pub direct: File,
-    append: File,
-}
 
 /// See the module.
 pub struct Task {
@@ -47,21 +35,12 @@ pub struct Task {
 impl Task {
     /// Opens a program's files. `fixed_and_direct`: io_uring may use registered memory with O_DIRECT.
     pub fn new(paths: &[impl AsRef<Path>], fixed_and_direct: bool) -> Result<Self> {
-        let open = |path: &Path| -> Result<Opened> {
-            let mut options = File::options();
-            options.read(true).write(true);
-            Ok(Opened {
-                plain: options.open(path).context("open")?,
-                direct: open_direct(path, true)?,
-                append: File::options()
-                    .append(true)
-                    .open(path)
-                    .context("open to append")?,
-            })
-        };
         let (pipe_out, pipe_in) = rustix::pipe::pipe().context("pipe")?;
         rustix::pipe::fcntl_setpipe_size(&pipe_in, 1 << 20).context("F_SETPIPE_SZ")?;
-        let files: Result<Vec<Opened>> = paths.iter().map(|path| open(path.as_ref())).collect();
+        let files: Result<Vec<Opened>> = paths
+            .iter()
+            .map(|path| Opened::open(path.as_ref()))
+            .collect();
         Ok(Task {
             files: files?,
             paths: paths.iter().map(|path| path.as_ref().to_owned()).collect(),

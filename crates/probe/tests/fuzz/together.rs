@@ -12,13 +12,14 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use crate::account::Account;
 use crate::call::{Call, Operation};
-use crate::expect::conserved;
 use crate::image::FileSystem;
+use crate::invariants::conserved;
 use crate::problem::{Context, Problem, Result};
 use crate::program::{Kind, Program};
 use crate::request::accounted;
-use crate::stand::{Attempt, Stand, Verdict, in_words};
+use crate::stand::Stand;
 use crate::sums::{self, Row, SUMMED};
+use crate::verdict::{Attempt, Verdict, in_words};
 use crate::watch::Watched;
 use crate::worker::{Log, Order, read_report};
 

@@ -14,10 +14,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::account::Account;
+use crate::call::Outcome;
 use crate::oracle::faults;
 use crate::problem::{Context, Problem, Result};
 use crate::program::Program;
-use crate::task::{Outcome, Task};
+use crate::task::Task;
 
 /// Tells this program, started again, to be a worker: the number of its process.
 const PROCESS: &str = "CACHEWISE_FUZZ_WORKER";
