@@ -122,7 +122,7 @@ pub enum Problem {
         /// How many samples after them were left out too, being differences to what was there.
         samples: u64,
     },
-    /// Samples whose frame is sound, but that need one that is not.
+    /// Samples in intact frames that depend on a damaged one.
     Orphans {
         /// The file.
         path: PathBuf,

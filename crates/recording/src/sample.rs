@@ -10,7 +10,7 @@ use cachewise_units::PageSize;
 pub struct Sample {
     /// The counters since the sample before; pairs of process and file are not recorded.
     pub stretch: Stretch,
-    /// So much of it the machine slept.
+    /// The part of the interval during which the machine was suspended.
     pub suspended: Duration,
     /// Whether recording began with it. Set on reading.
     pub begins: bool,

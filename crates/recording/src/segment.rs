@@ -119,7 +119,7 @@ pub(crate) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// The numbers of the files beside `path` that are named like parts of it.
+/// Returns the numbers of files beside `path` with names of its parts.
 fn numbers(path: &Path) -> io::Result<Vec<usize>> {
     let Some(name) = path.file_name() else {
         return Ok(Vec::new());
@@ -147,7 +147,7 @@ fn numbers(path: &Path) -> io::Result<Vec<usize>> {
     Ok(numbers)
 }
 
-/// The parts of a recording, the oldest first. Files that only have such a name are none.
+/// Returns the parts of a recording, the oldest first. Skips other files with names of parts.
 pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, ErrorKind> {
     let mut parts = Vec::new();
     for number in numbers(path)? {

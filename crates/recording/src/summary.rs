@@ -42,7 +42,7 @@ impl Range {
         })
     }
 
-    /// Whether some of a gap is in it; one without an end that is known reaches as far as there is anything.
+    /// Returns whether a gap overlaps the range. A gap without a known end has no end.
     fn meets(&self, gap: &Gap) -> bool {
         let time = |time: &Measured<String>| time.as_ref().known()?.parse::<Timestamp>().ok();
         let ends_before = (time(&gap.end).zip(self.from)).is_some_and(|(end, from)| end <= from);

@@ -11,7 +11,7 @@ const AT_ONCE: usize = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct Window {
     file: File,
-    /// As long as it was when it was opened: who writes on meanwhile is not waited for.
+    /// The length at the opening; later writes are ignored.
     pub length: u64,
     from: u64,
     bytes: Vec<u8>,

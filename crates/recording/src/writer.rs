@@ -67,7 +67,7 @@ impl Writer {
         Ok(Writer::new(path, file, start, session, limits, end))
     }
 
-    /// Goes on with a recording: what is there stays, and what was not written to its end is cut off.
+    /// Continues a recording. Existing samples stay; an incomplete frame at the end is cut off.
     ///
     /// # Errors
     /// Also if it is not a recording, or another process records into it.
@@ -178,7 +178,7 @@ impl Writer {
         self.written
     }
 
-    /// How many bytes at the end of what was there were cut off: a sample that was not whole.
+    /// Returns the bytes cut off from the end of the existing recording: an incomplete sample.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
@@ -232,7 +232,7 @@ impl Writer {
         self.put()
     }
 
-    /// Writes the frame that is made, or nothing of it.
+    /// Writes the prepared frame completely or not at all.
     fn put(&mut self) -> Result<(), Error> {
         if let Err(error) = self.file.write_all_at(&self.frame, self.end) {
             // A reader leaves half a frame out, but why have it.

@@ -56,7 +56,7 @@ impl File {
         &self.path
     }
 
-    /// Returns what the origin said of it.
+    /// Returns its metadata at the origin.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -149,7 +149,8 @@ impl BlockCache {
         Ok(self.file(path, meta))
     }
 
-    /// Looks again at a file that was written a moment ago, once what is read of it can be kept; waits 3 s at most.
+    /// Waits until a file that was written a moment ago can be cached, 3 s at most, and returns its
+    /// present state.
     ///
     /// # Errors
     /// As [`Self::stat`].
@@ -191,8 +192,8 @@ impl BlockCache {
         }
     }
 
-    /// Reads a range of an object: what of it lies before the object's end, nothing where it
-    /// begins behind that. Ends within [`Settings::deadline`], with bytes or with an error.
+    /// Reads a range of an object, up to the object's end; no bytes if the range begins after it.
+    /// Ends within [`Settings::deadline`], with bytes or an error.
     ///
     /// # Errors
     /// [`Error::Denied`] where the origin does not let this process open the object, cached or not;

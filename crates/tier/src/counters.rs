@@ -17,7 +17,7 @@ pub enum Tier {
     Disk,
     /// The engine that machines share.
     Remote,
-    /// Where the bytes are at home.
+    /// The origin.
     Origin,
 }
 
@@ -74,7 +74,7 @@ pub struct TierRow {
     /// The bytes that it gave.
     #[serde(rename = "read_bytes_total")]
     pub bytes: u64,
-    /// How long it took, whatever came of it.
+    /// Latencies, of all outcomes.
     pub latency: Option<Latency>,
 }
 
@@ -82,11 +82,11 @@ pub struct TierRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// It is.
+    /// Requests pass.
     Closed,
-    /// It is not, until some time is over.
+    /// Requests are refused for some time.
     Open,
-    /// One question is under way to see whether it answers again.
+    /// One probe is under way.
     Probing,
 }
 

@@ -13,9 +13,9 @@ use crate::{BlockKey, Error};
 type FlightResult = Option<Result<Block, Error>>;
 type Shard = Mutex<HashMap<BlockKey, watch::Receiver<FlightResult>>>;
 
-/// One fetch for each block, however many wait for it.
+/// Single-flight: one fetch for each block, shared by all readers that wait for it.
 ///
-/// The fetch is a task of its own: who asked first may give up, and the others still get the block.
+/// The fetch is a task of its own: if the first reader gives up, the others still get the block.
 #[derive(Debug, Clone)]
 pub(crate) struct Flights {
     shards: Arc<[Shard]>,
@@ -55,10 +55,11 @@ impl Flights {
         };
         let fetch = fetch();
         tokio::spawn(async move {
-            // Taken off the list also when the fetch panics; those who wait then see the sender go.
+            // Removed from the list even if the fetch panics; waiting readers then see the sender
+            // dropped.
             let landing = landing;
             let answer = fetch.await;
-            // Off the list before the answer is out: who comes later looks into memory first.
+            // Removed before the result is published: later readers look into memory first.
             drop(landing);
             sender.send_replace(Some(answer));
         });

@@ -132,8 +132,8 @@ const SMALL_QUEUE: u64 = 64 << 20;
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 impl Settings {
-    /// Returns how many bytes may wait for this disk: not more than memory has for blocks, which those who gave it
-    /// little of would not expect.
+    /// Returns the maximum bytes that wait for this disk. It does not exceed the memory for blocks,
+    /// so that a small memory setting is respected.
     pub(crate) fn write_queue(&self, disk: &DiskSettings) -> Bytes {
         Bytes(disk.write_queue.0.min(self.memory.0.max(SMALL_QUEUE)))
     }

@@ -1,4 +1,4 @@
-//! How TLS is spoken: with whom, and who vouches for them.
+//! TLS configuration: protocol versions and trusted certificate authorities.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ impl Warmed {
     /// Says whether it was given up as the disk does not take what waits: it would be waited for as long with each file.
     #[must_use]
     pub fn is_disk_stuck(&self) -> bool {
-        // Reading gives no such error: what the disk has not is read elsewhere.
+        // Reads do not return this error: blocks missing on the disk are read elsewhere.
         matches!(self.why, Some(Error::Directory { .. }))
     }
 }

@@ -61,7 +61,8 @@ impl Sums {
             "files": self.files,
             "resident_bytes": self.resident,
             "size_bytes": self.size,
-            // Pages beyond the end (reserved, or the rest of a large folio) are no more than all of it.
+            // Pages beyond the end (preallocated, or the rest of a large folio) do not count as
+            // more than the whole file.
             "resident_ratio": (self.size > 0)
                 .then(|| (self.resident as f64 / self.size as f64).min(1.0)),
         })
@@ -86,7 +87,7 @@ impl CacheTree {
         }
     }
 
-    /// Adds a file with this path: what is resident of it, and its size.
+    /// Adds a file: its path, resident bytes and size.
     pub fn add(&mut self, path: &Path, resident_bytes: u64, size_bytes: u64) {
         let sums = Sums {
             files: 1,

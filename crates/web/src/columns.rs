@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// Its columns: who or what it is stands first.
+    /// Returns its columns, the identifying ones first.
     pub(crate) fn fields(&self) -> Vec<&'static Field> {
         let shown = self.part.columns(Place::Page).into_iter();
         let mut fields: Vec<&Field> = shown.map(|shown| shown.field).collect();

@@ -32,7 +32,7 @@ pub enum Endpoint {
 pub struct Options {
     /// From tick to tick of the live views.
     pub interval: Duration,
-    /// The collectors whose metrics are given out.
+    /// The enabled collectors.
     pub collectors: Vec<Collector>,
     /// How many control groups have metrics of their own.
     pub top_groups: usize,

@@ -165,7 +165,7 @@ fn read(directory: &Path) -> Result<MountReport> {
     })
 }
 
-/// Tiers and nodes, for those who have no mount.
+/// Formats tiers and nodes, without a mount.
 pub fn cache_text(table: &Table, style: Style) -> String {
     format!(
         "{}{}",
@@ -174,7 +174,7 @@ pub fn cache_text(table: &Table, style: Style) -> String {
     )
 }
 
-/// Tiers, nodes and totals as members of a document, for those who have no mount.
+/// Returns tiers, nodes and totals as JSON members, without a mount.
 pub fn cache_json(table: &Table) -> Map<String, Json> {
     json_of(&sheet(None, table), &table.totals)
 }

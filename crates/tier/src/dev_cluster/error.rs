@@ -10,7 +10,7 @@ use cachewise_units::escaped;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevClusterError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error(
         "no program {}: it is in the package redis-server: sudo apt-get install -y redis-server \
          (Debian starts a server of its own on port 6379 with it, which is not used here)",

@@ -12,8 +12,8 @@ use super::wire::{self, CommandReply};
 /// How many slots a Redis Cluster has.
 const SLOTS: usize = 16_384;
 
-/// The node timeout until all know who copies whom. Nodes tell each other such news when they next say hello, which they do
-/// twice in that time at the least.
+/// The node timeout until all nodes know the replicas. Nodes spread this by heartbeats, of which
+/// they send at least two in this time.
 const WHILE_FORMING: Duration = Duration::from_secs(2);
 
 /// Makes one cluster of servers that know nothing of each other.
@@ -33,7 +33,7 @@ pub fn form(
         tell(*server, &["CLUSTER", "ADDSLOTSRANGE", &low, &high])?;
     }
     for (place, (server, _)) in servers.iter().enumerate() {
-        // Different from the start, or nodes spend a while on agreeing who is which.
+        // Distinct epochs from the start, or nodes spend time on resolving conflicts.
         let epoch = place.saturating_add(1).to_string();
         tell(*server, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
     }
@@ -54,7 +54,7 @@ pub fn form(
             Ok((known.count() == servers.len()).then_some(()))
         })?;
     }
-    // Not before they have met: who does not answer in that time is met no more.
+    // Only after all have met: a node that does not answer within the timeout is forgotten.
     set_node_timeout(servers, WHILE_FORMING.min(node_timeout))?;
     for (server, role) in servers {
         let Role::ReplicaOf(place) = role else {

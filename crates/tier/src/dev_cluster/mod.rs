@@ -63,8 +63,8 @@ impl DevCluster {
     /// Starts the processes and waits until the cluster answers and has all its replicas.
     ///
     /// # Errors
-    /// No such program, a directory that cannot be used, or a cluster that is not whole in time; then everything is
-    /// stopped again.
+    /// A missing program, an unusable directory, or a cluster that is not complete in time. All
+    /// processes are stopped then.
     ///
     /// # Cost
     /// Two seconds, which each node of Redis waits before it takes writes; seven for a hundred processes.

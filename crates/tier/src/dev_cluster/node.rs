@@ -16,7 +16,7 @@ pub enum Role {
 pub struct DevNode {
     /// Where it listens.
     pub address: SocketAddrV4,
-    /// Its process, for those who stop or kill it on purpose.
+    /// Its process, for tests that stop or kill it.
     pub pid: u32,
     /// Its role at the start; a failover may have changed it.
     pub role: Role,

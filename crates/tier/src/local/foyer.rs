@@ -52,8 +52,7 @@ struct OnDisk {
 /// blocks at most this number of threads.
 const READS_AT_ONCE: usize = 64;
 
-/// How long what has to be written is waited for: 256 MiB of it are there by then, if the disk
-/// writes at all.
+/// Maximum wait for queued writes: enough for 256 MiB on a working disk.
 const CLOSES_WITHIN: Duration = Duration::from_secs(120);
 
 /// Reserve of file descriptors for everything but segments, such as connections.

@@ -16,12 +16,12 @@ pub(super) struct Owner {
     block_size: u32,
     /// When an object was written of which the origin does not say.
     since: SystemTime,
-    /// Whether users other than the one who mounts it may come in.
+    /// Whether other users than the mounting one have access.
     allow_other: bool,
 }
 
 impl Owner {
-    /// Objects of an origin without users belong to the user who mounts it.
+    /// Objects of an origin without users belong to the mounting user.
     pub(super) fn this(block_size: u64, allow_other: bool) -> Self {
         Self {
             uid: geteuid().as_raw(),

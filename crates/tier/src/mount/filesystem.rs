@@ -1,4 +1,4 @@
-//! From the kernel's questions to the cache's answers.
+//! The FUSE file system: answers requests from the cache.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -32,7 +32,7 @@ const BACKGROUND: u16 = 64;
 /// The inode number for names that were not looked up yet.
 const UNKNOWN: u64 = 0xffff_ffff;
 
-/// The kernel's side of it.
+/// The file system that the FUSE session calls.
 pub(super) struct Filesystem(Arc<MountShared>);
 
 impl Filesystem {
@@ -40,8 +40,8 @@ impl Filesystem {
         Self(shared)
     }
 
-    /// Answers at once where nothing has to be waited for, as for a block in memory; else as a task, so that the
-    /// thread is free for the next question.
+    /// Answers at once if nothing has to wait, as for a block in memory; else in a task, so that
+    /// the thread is free for the next request.
     fn answer<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<MountShared>) -> F,
@@ -187,7 +187,7 @@ impl fuser::Filesystem for Filesystem {
             match found {
                 Ok(file) if file.meta().is_dir() => {
                     let inode = shared.inodes.found(file, looked);
-                    // The kernel was not told a number, so it will not give one back.
+                    // The kernel did not get this number, so it sends no FORGET for it.
                     if inode.number != ROOT {
                         shared.inodes.forget(inode.number, 1);
                     }

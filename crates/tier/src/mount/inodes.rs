@@ -180,8 +180,9 @@ impl Inodes {
         self.state().newest.get(path).map(|(number, _)| *number)
     }
 
-    /// The origin has changed under a path of which this number is a state: the next look asks it again. Says whether
-    /// that is news, which it is not where a newer state is known: who holds an old one meets that it changed for ever.
+    /// Marks the state with this number as outdated, so that the next lookup of its path asks the
+    /// origin. Returns `false` if a newer state is known already, as readers of an old state notice
+    /// the change again and again.
     pub(super) fn outdated(&self, path: &Path, number: u64) -> bool {
         let mut state = self.state();
         let newest = state.newest.get(path).map(|(newest, _)| *newest);

@@ -122,7 +122,7 @@ fn ours(path: &Path) -> Result<Option<String>, MountError> {
     }))
 }
 
-/// Takes the mount away at once; who has something open keeps that.
+/// Detaches the mount at once; files that are open stay open.
 pub(super) fn detach(path: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {

@@ -21,7 +21,7 @@ pub struct MountReport {
     pub pid: u32,
     /// For how long, in seconds.
     pub uptime_seconds: f64,
-    /// The kernel's questions.
+    /// The counters of FUSE operations.
     pub operations: Vec<OperationRow>,
     /// The counters of its cache.
     pub cache: Table,

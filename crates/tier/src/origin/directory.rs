@@ -28,8 +28,8 @@ const STEP: Duration = Duration::from_millis(100);
 /// The step of one that has whole seconds, or two of them.
 const COARSE_STEP: Duration = Duration::from_millis(2_500);
 
-/// How often something is opened that the kernel asks to open again: at once, and then for about a
-/// second, which is time enough for who has it leased to give it back.
+/// Maximum attempts to open an object when the kernel requests a retry: first without a pause, then
+/// for about a second, which lets a lease holder release it.
 const OPENS_AT_ONCE: u32 = 8;
 const OPENS: u32 = 1_000;
 
@@ -382,7 +382,7 @@ fn device_of(found: &Statx) -> u64 {
     rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor)
 }
 
-/// The state of an object, except for who may read it.
+/// The state of an object, without its permissions.
 fn meta(found: &Statx) -> Meta {
     let modified = time(&found.stx_mtime);
     // The version includes the change time, which no program can set. The modification time can be

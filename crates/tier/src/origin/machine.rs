@@ -2,7 +2,8 @@
 
 use std::fs;
 
-/// Files whose first line names this machine, the most lasting one first. The last one is another after each boot.
+/// Files whose first line identifies this machine, the most stable first. The last one changes at
+/// each boot.
 const FILES: [&str; 3] = [
     "/etc/machine-id",
     "/var/lib/dbus/machine-id",

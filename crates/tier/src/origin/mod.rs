@@ -64,7 +64,7 @@ pub struct Meta {
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
-    /// Which state of it this is.
+    /// Its version.
     pub version: Version,
     /// The file system of this origin that it is on; 0 if there is only one. The number is local to
     /// this machine and not part of keys. It distinguishes objects with equal versions on different
@@ -76,7 +76,7 @@ pub struct Meta {
     pub mode: u32,
     /// User and group that it belongs to, where the origin says so.
     pub owner: Option<(u32, u32)>,
-    /// Whether an access control list says more of who may read it than `mode` and `owner` do.
+    /// Whether an access control list extends the permissions of `mode` and `owner`.
     pub has_acl: bool,
     /// Whether this process may open it at the origin for reading, by the origin's own answer. [`crate::BlockCache::get`]
     /// gives no bytes of a file for which it is `false`, wherever they are kept.

@@ -110,7 +110,7 @@ impl Remote {
         let mut race = Race::new(&self.asker, *key);
         race.ask(&node, AskReason::First, permit);
         let mut late = false;
-        // One timer for both. Its first look sets it, before the question is sent.
+        // One timer serves both times. The first poll arms it before the request is sent.
         let mut timer = pin!(sleep_until(hedge_at.map_or(give_up, |at| at.min(give_up))));
         let _ = futures_util::poll!(timer.as_mut());
         loop {
@@ -343,7 +343,7 @@ impl Remote {
     }
 }
 
-/// The questions for one block that are under way.
+/// The requests for one block that are under way.
 struct Race<'a> {
     asker: &'a Arc<Asker>,
     key: BlockKey,

@@ -145,7 +145,7 @@ fn before(engine: &Arc<Told>, settings: &PolicySettings) -> Remote {
     Remote::new(engine, settings, BLOCK)
 }
 
-/// Asks for a block; returns what came of it, and after how long.
+/// Requests a block; returns the outcome and the time it took.
 async fn get(remote: &Remote) -> (EngineAnswer, Duration) {
     let begun = Instant::now();
     let found = remote.get(&BlockKey::from_bytes([1; 16])).await;

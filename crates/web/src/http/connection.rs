@@ -115,7 +115,7 @@ pub(super) async fn accept(
             }
         };
         if slots.len() >= limits.connections {
-            // One that failed has not told that it ended.
+            // A task that panicked did not return its number.
             slots.retain(|_, slot| !slot.task.is_finished());
         }
         if slots.len() >= limits.connections && !make_room(&mut slots) {
@@ -159,7 +159,8 @@ fn make_room(slots: &mut BTreeMap<u64, ConnectionSlot>) -> bool {
 }
 
 fn refuse(stream: &impl Stream) {
-    // There is room for so little in any buffer; who does not read it sees that the connection ends.
+    // The answer fits into an empty send buffer. A client that does not read it sees the connection
+    // close.
     let _ = stream.try_to_write(FULL);
 }
 

@@ -68,7 +68,8 @@ impl Server {
             Endpoint::Tcp(address) => {
                 let listener = std::net::TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                // Connections have it from here. Left alone it grows to megabytes for who does not read.
+                // Accepted connections inherit it. Without a limit the buffer of a client that does
+                // not read grows to megabytes.
                 set_socket_send_buffer_size(&listener, limits.send_buffer_bytes)?;
                 Listener::Tcp(listener)
             }
@@ -195,7 +196,7 @@ async fn healthy(State(site): State<Site>) -> Response {
     match failed {
         Ok(None) => "ok\n".into_response(),
         Ok(Some(_)) | Err(_) => {
-            // Why is for those who may see numbers: the log and /api/v1 have it.
+            // The reason is for authorized clients: the log and /api/v1 have it.
             (StatusCode::SERVICE_UNAVAILABLE, "no numbers can be had\n").into_response()
         }
     }

@@ -316,7 +316,7 @@ fn of_findings(findings: &Findings, page_size: PageSize) -> String {
     text
 }
 
-/// The way to a directory, each part of it a link.
+/// Returns the path of a directory with a link for each part.
 fn crumbs(path: &str) -> String {
     let mut text = String::from("<a href=\"/\" data-path=\"/\">/</a>");
     let mut so_far = String::new();

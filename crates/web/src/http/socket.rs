@@ -1,4 +1,4 @@
-//! A Unix socket in the file system: those who may write to it may connect.
+//! A Unix socket in the file system. Processes with write permission may connect.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! A client that does not take what is written to it is not waited for.
+//! Ends connections whose clients do not read.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A connection whose writes may wait only so long.
+/// A connection that fails when a write waits longer than the limit.
 pub(super) struct WriteTimeout<S> {
     stream: S,
     limit: Duration,

@@ -39,7 +39,8 @@ impl Collector {
         Collector::Filesets,
     ];
 
-    /// Those without labels whose values come and go with what runs on the machine.
+    /// The default collectors: those whose labels do not depend on the programs that run on the
+    /// machine.
     pub const DEFAULT: [Collector; 5] = [
         Collector::PageCache,
         Collector::Memory,

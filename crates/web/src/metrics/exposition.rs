@@ -1,5 +1,5 @@
-//! The text that is scraped: OpenMetrics by `prometheus-client`, and from it the older format for those who
-//! ask for that.
+//! The text of a scrape: OpenMetrics by `prometheus-client`, and the older Prometheus format
+//! derived from it.
 
 use std::fmt;
 

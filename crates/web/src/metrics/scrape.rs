@@ -96,7 +96,8 @@ fn add(
                 .iter()
                 .filter_map(|(name, row)| Some((name, cachewise_model::field(id)?.of(row))))
                 .collect();
-            // Some have no such number, as a file system without a device; that none has is another thing.
+            // Some rows lack the value, as a file system without a device. Only a value that all
+            // rows lack counts as missing.
             let is_known = values.iter().any(|(_, value)| value.missing().is_none());
             let missing = match values.first() {
                 Some((_, value)) => value.missing(),

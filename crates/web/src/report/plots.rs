@@ -257,7 +257,7 @@ fn short(value: f64) -> f64 {
     (value * digits).round() / digits
 }
 
-/// A plot's numbers as a table of some rows: for who does not see the plot, or no scripts run.
+/// Returns a plot's numbers as a short table, for readers without scripts and for screen readers.
 fn table(times: &Times<'_>, lines: &[(&str, Vec<Option<f64>>)], plot: &Plot) -> String {
     let count = times.at.len();
     let each = count.div_ceil(ROWS).max(1);

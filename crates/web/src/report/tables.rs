@@ -211,7 +211,7 @@ fn part(title: &str, kind: Part, rows: Vec<(Row, String)>) -> String {
     )
 }
 
-/// A value; why it is not there, for who points at it.
+/// Returns a value, or a mark for a missing value with the reason as its tooltip.
 fn value(value: &Value) -> String {
     match value {
         Measured::Missing(missing) => format!(

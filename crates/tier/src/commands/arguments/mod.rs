@@ -101,7 +101,7 @@ pub struct DevCluster {
     cachewise tier get --offset 1M --length 4K --engine redis-cluster://10.0.0.1:6379 /srv/data model/weights.bin | xxd"
 )]
 pub struct Get {
-    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
+    /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// The file, relative to the origin.
@@ -128,10 +128,10 @@ const ON_FILES: &str = "Exit status: 0 done; 1 bytes differ (verify); 2 somethin
 #[derive(Debug, Args)]
 #[command(after_help = ON_FILES)]
 pub struct OnFiles {
-    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
+    /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
-    /// Files and directories, relative to the origin; all of it unless said.
+    /// Files and directories, relative to the origin [default: all].
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]

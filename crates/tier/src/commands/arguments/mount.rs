@@ -23,7 +23,7 @@ use super::cache::CacheFlags;
     cachewise mount /srv/data /mnt --engine redis-cluster://10.0.0.1:6379,10.0.0.2:6379"
 )]
 pub struct Mount {
-    /// Where the bytes are at home: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
+    /// Origin: a directory, http://HOST/PATH, https://HOST/PATH or s3://BUCKET/PREFIX.
     #[arg(value_name = "ORIGIN")]
     pub origin: String,
     /// Where to mount it: an empty directory.
@@ -35,7 +35,7 @@ pub struct Mount {
     /// Let other users read too, within the permission bits that the origin shows.
     #[arg(long)]
     pub allow_other: bool,
-    /// Threads that take the kernel's questions.
+    /// FUSE worker threads.
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
     #[command(flatten)]

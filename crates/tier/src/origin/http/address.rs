@@ -23,8 +23,7 @@ fn wrong(why: &str) -> Error {
     }
 }
 
-/// Reads an origin's URL, and makes a directory of it. Nothing of it is in an error: there may be a
-/// password in it.
+/// Parses an origin's URL as a directory. Errors do not show it, as it may contain a password.
 pub(super) fn base(text: &str) -> Result<Url, Error> {
     let mut url = Url::parse(text).map_err(|error| wrong(&format!("not a URL: {error}")))?;
     if !url.username().is_empty() || url.password().is_some() {

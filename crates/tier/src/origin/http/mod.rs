@@ -174,7 +174,7 @@ impl Http {
                     _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
                         Err(refused(path, operation, status))
                     }
-                    // It knows no such method, or takes it for a form that was sent.
+                    // The server does not know the method, or takes the request for a form.
                     _ => Ok(None),
                 }
             }
@@ -199,7 +199,7 @@ impl OnNetwork for Http {
                 "the origin does not list directories, as it does not speak WebDAV: names are found, and cannot be listed"
                     .to_owned(),
             )),
-            // Servers of files take a question that they do not know for one after a file.
+            // File servers treat a method that they do not know as a request for a file.
             Err(Error::NotFound { .. }) => Ok(Some(
                 "the origin lists nothing here: names are found if they are there".to_owned(),
             )),

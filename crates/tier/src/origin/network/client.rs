@@ -28,7 +28,7 @@ const MOST_OF_ERROR: usize = 8 << 10;
 pub(in crate::origin) enum Want {
     /// Nothing: the head says it all.
     Nothing,
-    /// All of it, which may be so long.
+    /// The whole body, up to this length.
     Whole(usize),
     /// This part of the object, whether the server sends the part or all of it.
     Part(ByteRange),

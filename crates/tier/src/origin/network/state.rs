@@ -90,10 +90,10 @@ impl ObjectState {
         }
     }
 
-    /// From when on a write shows, by this machine's clock.
+    /// Returns the time from which every write changes the validators, by this machine's clock.
     ///
-    /// Also where there is a strong ETag: nginx makes it of the time in seconds and the size. The
-    /// server's own clock decides, as `Last-Modified` is of it.
+    /// This applies to strong ETags too, as nginx derives them from the time in seconds and the
+    /// size. The server's clock counts, as `Last-Modified` comes from it.
     pub(in crate::origin) fn keep_from(&self, headers: &HeaderMap) -> Option<SystemTime> {
         let shows_from = self.modified()?.checked_add(STEP)?;
         let now = SystemTime::now();

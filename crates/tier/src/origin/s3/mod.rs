@@ -31,16 +31,16 @@ const MOST_ENTRIES: usize = 1_000_000;
 /// How long a time of the last change, which has whole seconds, may be that of another write too.
 const STEP: Duration = Duration::from_secs(2);
 
-/// An origin that is a bucket of S3, or of a store that speaks its protocol, or what in it has a
-/// prefix. Directories are what lies before the slashes in keys.
+/// An origin that is a bucket of S3 or of a compatible store, or the keys below a prefix. Slashes
+/// in keys separate directories.
 ///
-/// Where it is and who asks is in the environment, in the variables that the tools of AWS have:
+/// Endpoint and credentials come from the environment variables of the AWS tools:
 /// `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-/// `AWS_SESSION_TOKEN`, those of containers and of web identities; without any of them nothing is
-/// signed. `AWS_ALLOW_HTTP=true` allows what is not encrypted.
+/// `AWS_SESSION_TOKEN`, and those of containers and web identities. Without credentials, requests
+/// are not signed. `AWS_ALLOW_HTTP=true` allows unencrypted connections.
 ///
 /// # Cost
-/// A look at an object and a read are one request each, a look at a directory two; a list is one
+/// `stat` of an object and a read are one request each, `stat` of a directory two; a list takes one
 /// for each 1,000 entries.
 pub struct S3 {
     store: AmazonS3,
@@ -95,7 +95,7 @@ impl S3 {
         }
     }
 
-    /// A page of what begins so: all of it, or up to the next slash.
+    /// A page of the keys with a prefix: whole keys, or up to the next slash.
     async fn page(
         &self,
         path: &Path,
@@ -193,7 +193,8 @@ impl OnNetwork for S3 {
                 }
             }
             for found in &page.result.objects {
-                // A key that ends with a slash stands for the directory, and is no file of it.
+                // A key that ends with a slash stands for the directory itself, not for a file in
+                // it.
                 if let Some(name) = name(&found.location, &below) {
                     // Where both are there, the path is the object's.
                     kinds.insert(name, Kind::File);
@@ -298,7 +299,7 @@ fn meta(path: &Path, found: &ObjectMeta) -> Result<Meta, Error> {
     })
 }
 
-/// Finds an error under what was made of it.
+/// Finds an error among the sources of another.
 fn under<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut cause = Some(error);
     while let Some(found) = cause {

@@ -85,7 +85,7 @@ fn with(url: &str, options: &NetworkOptions, mut builder: AmazonS3Builder) -> Re
     })
 }
 
-/// Reads `s3://BUCKET/PREFIX`. Nothing of it is in an error: there may be a password in it.
+/// Parses `s3://BUCKET/PREFIX`. Errors do not show it, as it may contain a password.
 fn parts(url: &str) -> Result<(String, String), Error> {
     let rest = url.split_once("://").map(|(_, rest)| rest);
     let rest = rest.ok_or_else(|| wrong("a bucket is written s3://BUCKET/PREFIX"))?;

@@ -20,15 +20,14 @@ use crate::{BlockKey, Error, Settings};
 
 type Pool = wire::Pool<Redis>;
 
-/// How long is waited for the cluster when it is opened; after that it is looked for further on in
-/// the background.
+/// Maximum wait for the cluster at the opening; after that the search continues in the background.
 const OPENING: Duration = Duration::from_secs(2);
 
-/// Within what time a node says who has what.
+/// Time limit of `CLUSTER SLOTS` at one node.
 const TELLS_WITHIN: Duration = Duration::from_millis(300);
 
-/// How often it is asked who has what, without any reason; a reason asks at once. A cluster that
-/// was just made, or has failed over, knows its replicas a little later: so it begins with more.
+/// Intervals of the periodic topology refresh; a failure refreshes at once. The first intervals are
+/// short, as a cluster that is new or has failed over learns its replicas a little later.
 const LOOKS_EVERY: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -36,10 +35,10 @@ const LOOKS_EVERY: [Duration; 4] = [
     Duration::from_secs(10),
 ];
 
-/// How long there is between two looks, whatever the reasons.
+/// Minimum time between two refreshes.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
-/// How many redirections of one command are followed.
+/// Maximum redirections of one command.
 const REDIRECTIONS: usize = 2;
 
 /// Errors after which another node may serve the blocks.
@@ -55,7 +54,7 @@ struct ClusterShared {
     dialer: wire::SharedDialer<Redis>,
     nodes: Nodes<Redis>,
     topology: RwLock<Arc<SlotMap>>,
-    /// Whether a look is under way.
+    /// Whether a refresh is under way.
     looking: AtomicBool,
     warnings: Mutex<Vec<String>>,
     block_size: usize,
@@ -127,8 +126,9 @@ impl ClusterShared {
         }
     }
 
-    /// Asks one node after the other who has what, until one knows of every slot. A node that was
-    /// taken out of the cluster goes on answering, and knows of none; so the best answer counts.
+    /// Asks one node after the other for the topology, until one knows a node for every slot. A
+    /// node that was removed from the cluster still answers, but without slots, so the best answer
+    /// counts.
     async fn look(&self) -> Result<(), RemoteError> {
         let mut best: Option<SlotMap> = None;
         let mut failed = None;
@@ -170,7 +170,7 @@ impl ClusterShared {
         }
     }
 
-    /// Returns whom to ask: the masters that are known, then those that were named.
+    /// Returns the nodes to ask: the known masters, then the configured nodes.
     fn askable(&self) -> Vec<Address> {
         let mut askable: Vec<Address> = Vec::new();
         let known = (0..self.nodes.count()).filter_map(|number| self.nodes.pool(NodeId(number)));
@@ -312,8 +312,8 @@ impl ClusterShared {
             };
             let to = match topology::redirect(&why, &pool.address) {
                 None => {
-                    // The node does not serve: who has its blocks by now? A full one, say, is
-                    // still the one that has them.
+                    // The node refuses: another may serve its slots by now. Other errors, as from a
+                    // full node, do not move slots.
                     if MOVES.contains(&code_of(&why)) {
                         self.look_soon();
                     }

@@ -64,7 +64,7 @@ impl SlotMap {
     }
 }
 
-/// Understands the reply to `CLUSTER SLOTS`. `asked` is who gave it: an empty host is its own.
+/// Parses the reply to `CLUSTER SLOTS`. An empty host in it means `asked`, the node that replied.
 pub(super) fn ranges(reply: RespReply, asked: &Address) -> Result<Vec<SlotRange>, RemoteError> {
     let garbage = || RemoteError::Garbage("CLUSTER SLOTS of a form that is not known");
     match reply {
@@ -112,12 +112,12 @@ fn address(node: RespReply, asked: &Address) -> Option<Address> {
     Some(Address { host, port })
 }
 
-/// Where a node sends who asked the wrong one.
+/// A redirection from a node that does not serve the slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// From now on there.
+    /// `MOVED`: the slot has a new node.
     Moved(Address),
-    /// Once there: the slot is on its way.
+    /// `ASK`: this command only, as the slot is migrating.
     Ask(Address),
 }
 

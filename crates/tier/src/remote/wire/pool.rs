@@ -104,7 +104,7 @@ impl<P: Protocol> Pool<P> {
                     Ok(connection) => {
                         pool.open.fetch_add(1, Ordering::AcqRel);
                         pool.put_in(connection);
-                        // Lets those run who wait, before one more is made for them.
+                        // Lets waiting calls run before another connection is made for them.
                         tokio::task::yield_now().await;
                     }
                     Err(error) => {
