@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cachewise_residency::Error;
 use cachewise_residency::order::{
-    Block, FileId, History, Keep, Mode, Report, Scanner as Files, survey,
+    Block, FileId, History, Keep, Mode, ScanReport, Scanner as Files, survey,
 };
 use cachewise_units::Bytes;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -162,7 +162,7 @@ fn keep_of(word: &str) -> PyResult<Keep> {
 
 /// A reading of all files that is under way: an iterator of blocks.
 #[pyclass(frozen, module = "cachewise._native")]
-pub struct Scan(Mutex<Stream<Result<Block, Error>, Report>>);
+pub struct Scan(Mutex<Stream<Result<Block, Error>, ScanReport>>);
 
 /// Path, offset, bytes.
 type Part<'py> = (Py<PyAny>, u64, Bound<'py, PyBytes>);

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use cachewise_residency::{Counts, Error, Found, Unknown};
+use cachewise_residency::{Counts, Error, Unknown, WalkItem};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -67,9 +67,9 @@ impl Walk {
         let stream = Stream::start(py, AHEAD, move |found| {
             walk.run(|one| {
                 let met = match one {
-                    Found::File(entry) => Met::File(entry.path(), entry.size.0, entry.counts),
+                    WalkItem::File(entry) => Met::File(entry.path(), entry.size.0, entry.counts),
                     // It is the walk's; its words and its number are all that is wanted of it.
-                    Found::Skipped(error) => Met::Skipped(copy(error)),
+                    WalkItem::Skipped(error) => Met::Skipped(copy(error)),
                 };
                 match found.send(met) {
                     Ok(()) => ControlFlow::Continue(()),

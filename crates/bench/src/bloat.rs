@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn bloater_takes_the_requested_memory_and_ends_with_its_parent() {
-        let mut bloater = Bloater::start(Bloat::of(Bytes(8 << 20))).unwrap();
+        let mut bloater = Bloater::start(Bloat::of_size(Bytes(8 << 20))).unwrap();
         grown(&mut bloater);
         let pid = bloater.pid.as_raw_nonzero();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn bloater_records_the_signal_that_killed_it() {
-        let mut bloater = Bloater::start(Bloat::of(Bytes(1 << 20))).unwrap();
+        let mut bloater = Bloater::start(Bloat::of_size(Bytes(1 << 20))).unwrap();
         grown(&mut bloater);
         kill_process(bloater.pid, Signal::KILL).unwrap();
         while bloater.is_alive() {

@@ -640,7 +640,7 @@ fn bloat_killed() {
         fill: Fill::Cold,
         memory_max: Some(Bytes(64 * MIB)),
         swap_max: Some(Bytes::ZERO),
-        bloat: Some(Bloat::of(Bytes(256 * MIB))),
+        bloat: Some(Bloat::of_size(Bytes(256 * MIB))),
         ..Workload::default()
     };
     let Some(summary) = limited(&workload) else {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use cachewise_kstat::ErrorKind;
 
 use crate::state_file::{
-    Document, Entry, NEW, SCHEMA_VERSION, boot, documents, hold, is_ours, lock,
+    Document, JournalEntry, NEW, SCHEMA_VERSION, boot, documents, hold, is_ours, lock,
 };
 use crate::{Error, Owner, file};
 
@@ -17,13 +17,13 @@ use crate::{Error, Owner, file};
 #[non_exhaustive]
 pub struct Restored {
     /// Settings that are again what they were.
-    pub restored: Vec<Entry>,
+    pub restored: Vec<JournalEntry>,
     /// Settings that somebody else has set since, and to what: they were left alone.
-    pub left: Vec<(Entry, String)>,
+    pub left: Vec<(JournalEntry, String)>,
     /// Settings whose file, group or device is gone.
-    pub gone: Vec<Entry>,
+    pub gone: Vec<JournalEntry>,
     /// Settings that could not be put back, and why.
-    pub failed: Vec<(Entry, Error)>,
+    pub failed: Vec<(JournalEntry, Error)>,
 }
 
 /// Settings that this process has changed. They are put back when it is dropped, by an unwinding panic too;
@@ -153,7 +153,7 @@ impl Journal {
                 });
             }
         }
-        self.document.entries.push(Entry {
+        self.document.entries.push(JournalEntry {
             name: name.to_owned(),
             path: path.to_owned(),
             before,
@@ -237,7 +237,7 @@ impl Drop for Journal {
 
 /// Puts settings back. Some can only be put back through another (vm.dirty_bytes is 0 again when
 /// vm.dirty_ratio is set), so what fails is looked at again after the others.
-pub(crate) fn put_back(entries: Vec<Entry>) -> Restored {
+pub(crate) fn put_back(entries: Vec<JournalEntry>) -> Restored {
     let mut restored = Restored::default();
     let mut again = Vec::new();
     for entry in entries.into_iter().rev() {
@@ -264,7 +264,7 @@ pub(crate) fn put_back(entries: Vec<Entry>) -> Restored {
     restored
 }
 
-fn write_back(entry: Entry, restored: &mut Restored) -> Option<(Entry, Error)> {
+fn write_back(entry: JournalEntry, restored: &mut Restored) -> Option<(JournalEntry, Error)> {
     match file::write(&entry.path, &entry.before) {
         Ok(()) => restored.restored.push(entry),
         Err(error) if is_gone(&error) => restored.gone.push(entry),

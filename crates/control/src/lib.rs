@@ -29,7 +29,7 @@
 //! - `group`: [`Group`], [`Limits`]; `sweep`: [`sweep`] removes the groups that a crash left.
 //! - `state_file`: files that hold old values, and their locks. `journal`: [`Journal`] writes them;
 //!   `recover`: [`recover`] restores the values after a crash.
-//! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`Kind`], its values.
+//! - `setting`: [`Setting`], one line of [`SETTINGS`] (`table`); [`SettingKind`], its values.
 //! - `guard`: [`Guard`], which keeps memory available; `means`: means of reclaim; `event`: its
 //!   events.
 //! - `owner`: [`Owner`], the process that made a group or file, distinguished from later ones with
@@ -55,12 +55,12 @@ mod table;
 
 pub use error::Error;
 pub use group::{Group, Limits};
-pub use guard::{Action, Event, Guard, Kept, Means, Options, Watched};
+pub use guard::{Guard, GuardAction, GuardEvent, GuardOptions, Kept, Means, Watched};
 pub use journal::{Journal, Restored};
 pub use owner::{Life, Owner};
 pub use reclaim::{Reclaimed, reclaim};
 pub use recover::{Recovered, Running, Unsure, recover, running};
-pub use setting::{Kind, Place, Setting, Target};
-pub use state_file::{Entry, state_directory};
+pub use setting::{Setting, SettingKind, SettingLocation, SettingTarget};
+pub use state_file::{JournalEntry, state_directory};
 pub use sweep::{Swept, sweep};
 pub use table::SETTINGS;

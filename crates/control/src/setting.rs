@@ -16,9 +16,9 @@ pub struct Setting {
     /// Its name on the command line.
     pub name: &'static str,
     /// Its location.
-    pub place: Place,
+    pub place: SettingLocation,
     /// Its valid values.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Its effect.
     pub about: &'static str,
     /// The first kernel that has it, or the build or boot option that it needs.
@@ -29,7 +29,7 @@ pub struct Setting {
 
 /// Location of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingLocation {
     /// A file below `/proc/sys`.
     Sysctl(&'static str),
     /// A file below `/sys`.
@@ -42,7 +42,7 @@ pub enum Place {
 
 /// Valid values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// A whole number in this inclusive range.
     Number(u64, u64),
     /// One of these words.
@@ -59,7 +59,7 @@ pub enum Kind {
 
 /// The owner of the settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct SettingTarget<'a> {
     /// The machine.
     pub kernel: &'a Kernel,
     /// The file or block device of the workload, whose device has the device settings.
@@ -77,22 +77,22 @@ impl Setting {
             problem: format!("it must be {wanted}"),
         };
         match self.kind {
-            Kind::Number(least, most) => match value.parse::<u64>() {
+            SettingKind::Number(least, most) => match value.parse::<u64>() {
                 Ok(number) if (least..=most).contains(&number) => Ok(number.to_string()),
                 _ => Err(wrong(self.kind.to_string())),
             },
-            Kind::Size => match value.parse::<Bytes>() {
+            SettingKind::Size => match value.parse::<Bytes>() {
                 Ok(bytes) => Ok(bytes.0.to_string()),
                 Err(error) => Err(wrong(format!("a size: {error}"))),
             },
-            Kind::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
-            Kind::Choice(_) => Err(wrong(self.kind.to_string())),
-            Kind::Switch => match value {
+            SettingKind::Choice(words) if words.contains(&value) => Ok(value.to_owned()),
+            SettingKind::Choice(_) => Err(wrong(self.kind.to_string())),
+            SettingKind::Switch => match value {
                 "Y" | "y" | "1" | "true" => Ok("Y".to_owned()),
                 "N" | "n" | "0" | "false" => Ok("N".to_owned()),
                 _ => Err(wrong(self.kind.to_string())),
             },
-            Kind::Mask => {
+            SettingKind::Mask => {
                 let number = value.strip_prefix("0x").unwrap_or(value);
                 match value {
                     "y" | "Y" | "true" => Ok("y".to_owned()),
@@ -101,7 +101,7 @@ impl Setting {
                     _ => Err(wrong(self.kind.to_string())),
                 }
             }
-            Kind::Word => {
+            SettingKind::Word => {
                 let is_word = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
                 match !value.is_empty() && value.chars().all(is_word) {
                     true => Ok(value.to_owned()),
@@ -115,12 +115,12 @@ impl Setting {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if this machine has none, with the reason.
-    pub fn path(&self, target: Target<'_>) -> Result<Option<PathBuf>, Error> {
+    pub fn path(&self, target: SettingTarget<'_>) -> Result<Option<PathBuf>, Error> {
         let path = match self.place {
-            Place::Sysctl(name) => target.kernel.proc("sys").join(name),
-            Place::Sys(name) => target.kernel.sys(name),
-            Place::Device(name) => self.device(target)?.join(name),
-            Place::Group => return Ok(None),
+            SettingLocation::Sysctl(name) => target.kernel.proc("sys").join(name),
+            SettingLocation::Sys(name) => target.kernel.sys(name),
+            SettingLocation::Device(name) => self.device(target)?.join(name),
+            SettingLocation::Group => return Ok(None),
         };
         match file::value(&path)? {
             Some(_) => Ok(Some(path)),
@@ -133,7 +133,7 @@ impl Setting {
     }
 
     /// The directory of the device of the file.
-    fn device(&self, target: Target<'_>) -> Result<PathBuf, Error> {
+    fn device(&self, target: SettingTarget<'_>) -> Result<PathBuf, Error> {
         let Some(path) = target.file else {
             return Err(
                 self.absent("no file, so no device: name the file of the workload".to_owned())
@@ -171,7 +171,7 @@ impl Setting {
     ///
     /// # Errors
     /// As [`Setting::path`].
-    pub fn read(&self, target: Target<'_>) -> Result<Option<String>, Error> {
+    pub fn read(&self, target: SettingTarget<'_>) -> Result<Option<String>, Error> {
         match self.path(target)? {
             Some(path) => file::value(&path),
             None => Ok(None),
@@ -179,7 +179,7 @@ impl Setting {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for SettingKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(least, u64::MAX) => write!(f, "a whole number from {least} on"),
@@ -245,7 +245,7 @@ mod tests {
         fs::write(sys.join("devices/vdx/queue/read_ahead_kb"), "128\n").unwrap();
         fs::create_dir_all(sys.join("dev/block")).unwrap();
         let kernel = Kernel::with_roots(root.path().join("proc"), &sys);
-        let target = Target {
+        let target = SettingTarget {
             kernel: &kernel,
             file: Some(root.path()),
         };

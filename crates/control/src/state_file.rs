@@ -21,7 +21,7 @@ pub(crate) struct Document {
     pub(crate) owner: String,
     /// After another boot settings are what that made them, and not to be touched.
     pub(crate) boot: String,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<JournalEntry>,
 }
 
 /// A state file that is not complete yet.
@@ -40,7 +40,7 @@ pub(crate) const LOCKED_VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct JournalEntry {
     /// Its name, for people.
     pub name: String,
     /// Its file.

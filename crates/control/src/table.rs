@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::setting::{Kind, Place, Setting, Target};
+use crate::setting::{Setting, SettingKind, SettingLocation, SettingTarget};
 
 const MOST: u64 = u64::MAX;
 const ANY: u64 = i32::MAX as u64;
@@ -23,74 +23,74 @@ macro_rules! settings {
 }
 
 settings! {
-    "vm.swappiness" Place::Sysctl("vm/swappiness"), Kind::Number(0, 200), "Linux 2.6 (beyond 100: 5.8)",
+    "vm.swappiness" SettingLocation::Sysctl("vm/swappiness"), SettingKind::Number(0, 200), "Linux 2.6 (beyond 100: 5.8)",
         "how readily anonymous memory is swapped rather than page cache dropped; groups of version 1 keep their own";
-    "vm.watermark_scale_factor" Place::Sysctl("vm/watermark_scale_factor"), Kind::Number(1, 3000), "Linux 4.6",
+    "vm.watermark_scale_factor" SettingLocation::Sysctl("vm/watermark_scale_factor"), SettingKind::Number(1, 3000), "Linux 4.6",
         "distance between kswapd's start and stop, in 1/10,000 of memory; takes effect when the whole machine needs memory";
-    "vm.watermark_boost_factor" Place::Sysctl("vm/watermark_boost_factor"), Kind::Number(0, ANY), "Linux 5.0",
+    "vm.watermark_boost_factor" SettingLocation::Sysctl("vm/watermark_boost_factor"), SettingKind::Number(0, ANY), "Linux 5.0",
         "how much more is reclaimed after memory was fragmented, in 1/10,000 of the watermark";
-    "vm.min_free_kbytes" Place::Sysctl("vm/min_free_kbytes"), Kind::Number(128, ANY), "Linux 2.6",
+    "vm.min_free_kbytes" SettingLocation::Sysctl("vm/min_free_kbytes"), SettingKind::Number(128, ANY), "Linux 2.6",
         "memory that the kernel always keeps free; too much of it causes OOM kills";
-    "vm.vfs_cache_pressure" Place::Sysctl("vm/vfs_cache_pressure"), Kind::Number(0, ANY), "Linux 2.6",
+    "vm.vfs_cache_pressure" SettingLocation::Sysctl("vm/vfs_cache_pressure"), SettingKind::Number(0, ANY), "Linux 2.6",
         "how readily cached names and inodes are dropped rather than pages; 0 never, which ends in OOM kills";
-    "vm.page-cluster" Place::Sysctl("vm/page-cluster"), Kind::Number(0, 31), "Linux 2.6",
+    "vm.page-cluster" SettingLocation::Sysctl("vm/page-cluster"), SettingKind::Number(0, 31), "Linux 2.6",
         "pages read from swap at once, as a power of two";
-    "vm.dirty_ratio" Place::Sysctl("vm/dirty_ratio"), Kind::Number(0, 100), "Linux 2.6",
+    "vm.dirty_ratio" SettingLocation::Sysctl("vm/dirty_ratio"), SettingKind::Number(0, 100), "Linux 2.6",
         "dirty share of available memory, in per cent, at which writers have to write back themselves",
         beside "vm.dirty_bytes";
-    "vm.dirty_bytes" Place::Sysctl("vm/dirty_bytes"), Kind::Number(8192, MOST), "Linux 2.6.29",
+    "vm.dirty_bytes" SettingLocation::Sysctl("vm/dirty_bytes"), SettingKind::Number(8192, MOST), "Linux 2.6.29",
         "the same as an amount; one of the two is 0", beside "vm.dirty_ratio";
-    "vm.dirty_background_ratio" Place::Sysctl("vm/dirty_background_ratio"), Kind::Number(0, 100), "Linux 2.6",
+    "vm.dirty_background_ratio" SettingLocation::Sysctl("vm/dirty_background_ratio"), SettingKind::Number(0, 100), "Linux 2.6",
         "dirty share of available memory, in per cent, at which write-back begins",
         beside "vm.dirty_background_bytes";
-    "vm.dirty_background_bytes" Place::Sysctl("vm/dirty_background_bytes"), Kind::Number(1, MOST), "Linux 2.6.29",
+    "vm.dirty_background_bytes" SettingLocation::Sysctl("vm/dirty_background_bytes"), SettingKind::Number(1, MOST), "Linux 2.6.29",
         "the same as an amount; one of the two is 0", beside "vm.dirty_background_ratio";
-    "vm.dirty_expire_centisecs" Place::Sysctl("vm/dirty_expire_centisecs"), Kind::Number(0, ANY), "Linux 2.6",
+    "vm.dirty_expire_centisecs" SettingLocation::Sysctl("vm/dirty_expire_centisecs"), SettingKind::Number(0, ANY), "Linux 2.6",
         "age, in 1/100 s, at which a dirty page is written back";
-    "vm.dirty_writeback_centisecs" Place::Sysctl("vm/dirty_writeback_centisecs"), Kind::Number(0, ANY), "Linux 2.6",
+    "vm.dirty_writeback_centisecs" SettingLocation::Sysctl("vm/dirty_writeback_centisecs"), SettingKind::Number(0, ANY), "Linux 2.6",
         "interval between searches for such pages, in 1/100 s";
-    "vm.compaction_proactiveness" Place::Sysctl("vm/compaction_proactiveness"), Kind::Number(0, 100), "Linux 5.9",
+    "vm.compaction_proactiveness" SettingLocation::Sysctl("vm/compaction_proactiveness"), SettingKind::Number(0, 100), "Linux 5.9",
         "effort to make large free blocks in advance";
-    "vm.zone_reclaim_mode" Place::Sysctl("vm/zone_reclaim_mode"), Kind::Number(0, 7), "Linux 2.6, with NUMA",
+    "vm.zone_reclaim_mode" SettingLocation::Sysctl("vm/zone_reclaim_mode"), SettingKind::Number(0, 7), "Linux 2.6, with NUMA",
         "whether a node reclaims its own memory before another's is used";
-    "read_ahead_kb" Place::Device("queue/read_ahead_kb"), Kind::Number(0, ANY), "Linux 2.6",
+    "read_ahead_kb" SettingLocation::Device("queue/read_ahead_kb"), SettingKind::Number(0, ANY), "Linux 2.6",
         "maximum readahead of the file's device; mapped files read this much around each fault";
-    "scheduler" Place::Device("queue/scheduler"), Kind::Word, "Linux 2.6",
+    "scheduler" SettingLocation::Device("queue/scheduler"), SettingKind::Word, "Linux 2.6",
         "the I/O scheduler of the file's device";
-    "nr_requests" Place::Device("queue/nr_requests"), Kind::Number(1, ANY), "Linux 2.6",
+    "nr_requests" SettingLocation::Device("queue/nr_requests"), SettingKind::Number(1, ANY), "Linux 2.6",
         "requests in the queue of the file's device";
-    "wbt_lat_usec" Place::Device("queue/wbt_lat_usec"), Kind::Number(0, MOST), "Linux 4.10, with CONFIG_BLK_WBT",
+    "wbt_lat_usec" SettingLocation::Device("queue/wbt_lat_usec"), SettingKind::Number(0, MOST), "Linux 4.10, with CONFIG_BLK_WBT",
         "latency of reads that write-back has to keep on the file's device; 0 switches it off";
-    "transparent_hugepage.enabled" Place::Sys("kernel/mm/transparent_hugepage/enabled"),
-        Kind::Choice(&["always", "madvise", "never"]), "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE",
+    "transparent_hugepage.enabled" SettingLocation::Sys("kernel/mm/transparent_hugepage/enabled"),
+        SettingKind::Choice(&["always", "madvise", "never"]), "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE",
         "use of huge pages for anonymous memory", beside "vm.min_free_kbytes";
-    "transparent_hugepage.defrag" Place::Sys("kernel/mm/transparent_hugepage/defrag"),
-        Kind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
+    "transparent_hugepage.defrag" SettingLocation::Sys("kernel/mm/transparent_hugepage/defrag"),
+        SettingKind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
         "Linux 2.6.38, with CONFIG_TRANSPARENT_HUGEPAGE", "whether page faults wait for compaction";
-    "transparent_hugepage.shmem_enabled" Place::Sys("kernel/mm/transparent_hugepage/shmem_enabled"),
-        Kind::Choice(&["always", "within_size", "advise", "never", "deny", "force"]), "Linux 4.8",
+    "transparent_hugepage.shmem_enabled" SettingLocation::Sys("kernel/mm/transparent_hugepage/shmem_enabled"),
+        SettingKind::Choice(&["always", "within_size", "advise", "never", "deny", "force"]), "Linux 4.8",
         "huge pages of shared memory";
-    "zswap.enabled" Place::Sys("module/zswap/parameters/enabled"), Kind::Switch, "Linux 3.11, with CONFIG_ZSWAP",
+    "zswap.enabled" SettingLocation::Sys("module/zswap/parameters/enabled"), SettingKind::Switch, "Linux 3.11, with CONFIG_ZSWAP",
         "compress pages in memory before swapping them";
-    "zswap.compressor" Place::Sys("module/zswap/parameters/compressor"), Kind::Word, "Linux 3.11, with CONFIG_ZSWAP",
+    "zswap.compressor" SettingLocation::Sys("module/zswap/parameters/compressor"), SettingKind::Word, "Linux 3.11, with CONFIG_ZSWAP",
         "by which algorithm";
-    "zswap.max_pool_percent" Place::Sys("module/zswap/parameters/max_pool_percent"), Kind::Number(1, 100),
+    "zswap.max_pool_percent" SettingLocation::Sys("module/zswap/parameters/max_pool_percent"), SettingKind::Number(1, 100),
         "Linux 3.11, with CONFIG_ZSWAP", "share of memory that they may take, in per cent";
-    "zswap.shrinker_enabled" Place::Sys("module/zswap/parameters/shrinker_enabled"), Kind::Switch, "Linux 6.8, with CONFIG_ZSWAP",
+    "zswap.shrinker_enabled" SettingLocation::Sys("module/zswap/parameters/shrinker_enabled"), SettingKind::Switch, "Linux 6.8, with CONFIG_ZSWAP",
         "cold ones are written to swap before memory is short";
-    "swap.vma_ra_enabled" Place::Sys("kernel/mm/swap/vma_ra_enabled"), Kind::Choice(&["true", "false"]), "Linux 4.14",
+    "swap.vma_ra_enabled" SettingLocation::Sys("kernel/mm/swap/vma_ra_enabled"), SettingKind::Choice(&["true", "false"]), "Linux 4.14",
         "readahead of swap by address instead of position on the device";
-    "lru_gen.enabled" Place::Sys("kernel/mm/lru_gen/enabled"), Kind::Mask, "Linux 6.1, with CONFIG_LRU_GEN",
+    "lru_gen.enabled" SettingLocation::Sys("kernel/mm/lru_gen/enabled"), SettingKind::Mask, "Linux 6.1, with CONFIG_LRU_GEN",
         "the multi-generational LRU, or parts of it";
-    "lru_gen.min_ttl_ms" Place::Sys("kernel/mm/lru_gen/min_ttl_ms"), Kind::Number(0, ANY), "Linux 6.1, with CONFIG_LRU_GEN",
+    "lru_gen.min_ttl_ms" SettingLocation::Sys("kernel/mm/lru_gen/min_ttl_ms"), SettingKind::Number(0, ANY), "Linux 6.1, with CONFIG_LRU_GEN",
         "keep the working set of the last milliseconds, or kill a process";
-    "memory.max" Place::Group, Kind::Size, "a memory controller",
+    "memory.max" SettingLocation::Group, SettingKind::Size, "a memory controller",
         "memory that the workload may have, page cache included";
-    "memory.high" Place::Group, Kind::Size, "a memory controller (version 1: a soft limit)",
+    "memory.high" SettingLocation::Group, SettingKind::Size, "a memory controller (version 1: a soft limit)",
         "memory beyond which the workload's is reclaimed";
-    "memory.swap.max" Place::Group, Kind::Size, "a memory controller that accounts swap",
+    "memory.swap.max" SettingLocation::Group, SettingKind::Size, "a memory controller that accounts swap",
         "swap that the workload may have; with version 1 it takes memory.max too";
-    "memory.swappiness" Place::Group, Kind::Number(0, 200), "a memory controller of version 1",
+    "memory.swappiness" SettingLocation::Group, SettingKind::Number(0, 200), "a memory controller of version 1",
         "vm.swappiness for the workload alone";
 }
 
@@ -121,7 +121,7 @@ impl Setting {
 
     /// Returns the existing files of settings that change with this one.
     #[must_use]
-    pub fn paths_beside(&self, target: Target<'_>) -> Vec<PathBuf> {
+    pub fn paths_beside(&self, target: SettingTarget<'_>) -> Vec<PathBuf> {
         let settings = SETTINGS
             .iter()
             .filter(|other| self.beside.contains(&other.name));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use cachewise_control::{
-    Action, Error, Event, Guard, Journal, Kept, Means, Options, Unsure, recover,
+    Error, Guard, GuardAction, GuardEvent, GuardOptions, Journal, Kept, Means, Unsure, recover,
 };
 use cachewise_kstat::{ErrorKind, Kernel};
 use cachewise_units::Bytes;
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    fn guard(&self, options: Options) -> Result<Guard, Error> {
+    fn guard(&self, options: GuardOptions) -> Result<Guard, Error> {
         let kernel = Kernel::with_roots(self.path("proc"), self.path("sys"));
         let groups = ["small", "large"].map(|name| kernel.resolve_cgroup(name));
         let groups = groups.into_iter().collect::<Result<_, _>>()?;
@@ -88,8 +88,8 @@ impl Machine {
     }
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> GuardOptions {
+    GuardOptions {
         kept: Kept::Available,
         mark: Bytes(100 * MIB),
         target: Bytes(120 * MIB),
@@ -101,11 +101,11 @@ fn options() -> Options {
     }
 }
 
-fn reasons(events: &[Event]) -> Vec<&str> {
+fn reasons(events: &[GuardEvent]) -> Vec<&str> {
     events
         .iter()
         .filter_map(|event| match &event.action {
-            Action::BackedOff { reason, .. } => Some(reason.as_str()),
+            GuardAction::BackedOff { reason, .. } => Some(reason.as_str()),
             _ => None,
         })
         .collect()
@@ -139,7 +139,7 @@ fn step_without_swap_drops_no_cache() {
         "",
         "and reclaims from no group"
     );
-    let free = Options {
+    let free = GuardOptions {
         kept: Kept::Free,
         ..options()
     };
@@ -174,7 +174,7 @@ fn step_reclaims_the_shortage_from_the_largest_group() {
         "",
         "of the one that has most"
     );
-    let Action::Reclaimed {
+    let GuardAction::Reclaimed {
         cgroup,
         wanted_bytes,
         ..
@@ -219,7 +219,7 @@ fn lowered_high_limit_is_restored() {
     let events = guard.end().unwrap();
     assert_eq!(high(), "max", "as it was");
     assert!(
-        matches!(&events[0].action, Action::Released { value, .. } if value == "max"),
+        matches!(&events[0].action, GuardAction::Released { value, .. } if value == "max"),
         "and says so: {events:?}"
     );
     assert_eq!(
@@ -239,7 +239,7 @@ fn lowered_high_limit_is_restored() {
     let events = guard.end().unwrap();
     assert_eq!(high(), "5242880", "the administrator's");
     assert!(
-        matches!(events[0].action, Action::Left { .. }),
+        matches!(events[0].action, GuardAction::Left { .. }),
         "said: {events:?}"
     );
     assert!(
@@ -289,7 +289,7 @@ fn limit_changed_meanwhile_is_left_alone() {
         std::thread::sleep(guard.pause().unwrap());
     }
     assert!(
-        matches!(&events[0].action, Action::Left { value, .. } if value == "5242880"),
+        matches!(&events[0].action, GuardAction::Left { value, .. } if value == "5242880"),
         "said: {events:?}"
     );
     assert_eq!(
@@ -306,7 +306,7 @@ fn limit_changed_meanwhile_is_left_alone() {
 fn dry_run_reports_and_writes_nothing() {
     let machine = Machine::new();
     machine.without_reclaim();
-    let dry = Options {
+    let dry = GuardOptions {
         dry_run: true,
         ..options()
     };
@@ -314,7 +314,7 @@ fn dry_run_reports_and_writes_nothing() {
     assert!(
         matches!(
             events[0].action,
-            Action::WouldReclaim {
+            GuardAction::WouldReclaim {
                 means: Means::High,
                 ..
             }
@@ -331,14 +331,14 @@ fn dry_run_reports_and_writes_nothing() {
 #[test]
 fn leave_keeps_that_much_in_the_group() {
     let machine = Machine::new();
-    let some = Options {
+    let some = GuardOptions {
         leave: Bytes(390 * MIB),
         ..options()
     };
     machine.guard(some).unwrap().step(&GO_ON).unwrap();
     let asked = machine.read("sys/fs/cgroup/large/memory.reclaim");
     assert_eq!(asked, (10 * MIB).to_string(), "only the excess");
-    let all = Options {
+    let all = GuardOptions {
         leave: Bytes(1024 * MIB),
         ..options()
     };
@@ -356,7 +356,7 @@ fn vanished_group_is_skipped_and_the_last_is_an_error() {
     fs::remove_dir_all(machine.path("sys/fs/cgroup/large")).unwrap();
     let events = guard.step(&GO_ON).unwrap();
     assert!(
-        matches!(&events[0].action, Action::Gone { cgroup } if cgroup == "/large"),
+        matches!(&events[0].action, GuardAction::Gone { cgroup } if cgroup == "/large"),
         "{events:?}"
     );
     fs::remove_dir_all(machine.path("sys/fs/cgroup/small")).unwrap();
@@ -374,7 +374,7 @@ fn new_refuses_impossible_marks() {
     let machine = Machine::new();
     let means = Some(Means::SoftLimit);
     let error = machine
-        .guard(Options { means, ..options() })
+        .guard(GuardOptions { means, ..options() })
         .unwrap_err()
         .to_string();
     assert!(
@@ -382,32 +382,32 @@ fn new_refuses_impossible_marks() {
         "of version 1: {error}"
     );
     let means = Some(Means::High);
-    let guard = machine.guard(Options { means, ..options() }).unwrap();
+    let guard = machine.guard(GuardOptions { means, ..options() }).unwrap();
     assert_eq!(guard.watched()[0].means, Means::High, "as requested");
     for (wrong, why) in [
         (
-            Options {
+            GuardOptions {
                 target: Bytes(99 * MIB),
                 ..options()
             },
             "below the mark",
         ),
         (
-            Options {
+            GuardOptions {
                 target: Bytes(1024 * MIB),
                 ..options()
             },
             "in all",
         ),
         (
-            Options {
+            GuardOptions {
                 step: Bytes::ZERO,
                 ..options()
             },
             "never act",
         ),
         (
-            Options {
+            GuardOptions {
                 mark: Bytes::ZERO,
                 ..options()
             },

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cachewise_control::{Error, Journal, Recovered, Setting, Target, Unsure, running};
+use cachewise_control::{Error, Journal, Recovered, Setting, SettingTarget, Unsure, running};
 use cachewise_kstat::Kernel;
 
 fn recover(directory: &Path) -> Result<Vec<Result<Recovered, Error>>, Error> {
@@ -272,7 +272,7 @@ fn a_setting_that_can_only_be_put_back_through_another_is() {
         return;
     }
     let kernel = Kernel::new();
-    let target = Target {
+    let target = SettingTarget {
         kernel: &kernel,
         file: None,
     };

@@ -137,7 +137,7 @@ fn compare(cpu: u32) -> Outcome<()> {
             // Neighbours in the same cache: neither figure is the cache's.
             let is_contended = [&ours, &theirs].iter().any(|figures| {
                 let ends = quantile(figures, 0.0).zip(quantile(figures, 1.0));
-                ends.is_none_or(|(low, high)| Trust::of(low, high) == Trust::Contended)
+                ends.is_none_or(|(low, high)| Trust::from_range(low, high) == Trust::Contended)
             });
             let verdict = match (low..=high).contains(&ratio) {
                 true => "",

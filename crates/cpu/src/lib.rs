@@ -38,5 +38,5 @@ mod topology;
 
 pub use cpu_list::CpuList;
 pub use error::Error;
-pub use hierarchy::{Hierarchy, Level, Seen, TableOptions};
-pub use topology::{Cache, CacheKind, Cpu, Node, Place, Topology, Tree};
+pub use hierarchy::{Hierarchy, LatencySource, Level, TableOptions};
+pub use topology::{Cache, CacheKind, Cpu, Node, Topology, TopologyPart, Tree};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cachewise_cpu::{CpuList, Error, Place, Topology, Tree};
+use cachewise_cpu::{CpuList, Error, Topology, TopologyPart, Tree};
 use cachewise_units::Bytes;
 use tempfile::TempDir;
 
@@ -77,14 +77,14 @@ fn desktop() -> Sys {
 /// The way down, always the first inside.
 fn first_path(tree: &Tree) -> Vec<String> {
     let name = match &tree.place {
-        Place::Machine => "machine".to_owned(),
-        Place::Node(id, _) => format!("node {id}"),
-        Place::Package(id) => format!("package {id}"),
-        Place::Caches(caches) => {
+        TopologyPart::Machine => "machine".to_owned(),
+        TopologyPart::Node(id, _) => format!("node {id}"),
+        TopologyPart::Package(id) => format!("package {id}"),
+        TopologyPart::Caches(caches) => {
             let names: Vec<String> = caches.iter().map(|cache| cache.name()).collect();
             names.join("+")
         }
-        Place::Core(_) => format!("core {}", tree.cpus),
+        TopologyPart::Core(_) => format!("core {}", tree.cpus),
     };
     let inside = tree.inside.first().map(first_path).unwrap_or_default();
     [vec![name], inside].concat()
@@ -126,7 +126,7 @@ fn the_tree_goes_from_the_machine_to_the_core() {
     let memory_only = tree.inside.last().unwrap();
     assert_eq!(
         memory_only.place,
-        Place::Node(1, Some(Bytes(1 << 20))),
+        TopologyPart::Node(1, Some(Bytes(1 << 20))),
         "a node without CPUs is there too, at the end"
     );
 }

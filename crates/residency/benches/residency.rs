@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cachewise_residency::{Found, Top, Walk, map, open, query};
+use cachewise_residency::{Top, Walk, WalkItem, map, open, query};
 use cachewise_sys::{cachestat_as_told, children_usage, page_size};
 use cachewise_units::{ByteRange, Pages};
 use number::number;
@@ -288,7 +288,7 @@ fn walk(tree: &Tree, threads: usize) -> Outcome<Took> {
         let mut cached = Pages::ZERO;
         let mut failure = None;
         let summary = Walk::new([&tree.root]).threads(threads).run(|found| {
-            let Found::File(file) = found else {
+            let WalkItem::File(file) = found else {
                 return ControlFlow::Continue(());
             };
             let counts = match file.counts {
@@ -509,7 +509,7 @@ fn memory(scratch: &Path, files: usize) -> Outcome<()> {
 fn walk_with_top(root: &Path) -> Outcome<()> {
     let mut top = Top::new(20);
     let summary = Walk::new([root]).run(|found| {
-        if let Found::File(file) = found
+        if let WalkItem::File(file) = found
             && let Ok(counts) = file.counts
         {
             top.offer(counts.cached, || file.path());

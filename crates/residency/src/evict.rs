@@ -97,7 +97,7 @@ pub struct Stayed {
 /// Two system calls beside those of a [`query()`] before and after. A [`map()`](crate::map()) where pages stay.
 pub fn evict(file: impl AsFd, range: ByteRange, options: &EvictOptions) -> Result<Evicted, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
+    let inode = Inode::of_fd(fd)?;
     let pages = pages_of(&inode, range)?;
     let before = count(fd, pages)?;
     let range = to_the_end(&inode, pages);
@@ -145,7 +145,7 @@ pub fn would_evict(
     options: &EvictOptions,
 ) -> Result<WouldEvict, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
+    let inode = Inode::of_fd(fd)?;
     let pages = pages_of(&inode, range)?;
     let before = count(fd, pages)?;
     let stays = match &before {

@@ -23,7 +23,7 @@ pub(crate) enum FileSystem {
 
 impl FileSystem {
     /// Asks for the file system that an open file is on: one system call.
-    pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Error> {
+    pub fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
         let found = rustix::fs::fstatfs(fd).map_err(|errno| Error::from_errno("fstatfs", errno))?;
         // Its width and sign differ between architectures; all of the numbers have 32 bits.
         Ok(Self::from_magic(found.f_type as u32))

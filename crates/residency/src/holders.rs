@@ -50,7 +50,7 @@ pub struct Holders {
 /// About 20 µs for each process, and 1 to 3 ms more for each that has mapped it: too much for each file of many.
 pub fn holders(file: impl AsFd) -> Result<Holders, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
+    let inode = Inode::of_fd(fd)?;
     let all = PageRange {
         start: 0,
         end: inode.size.pages_ceil(page_size()).0,
@@ -70,7 +70,7 @@ pub(crate) fn find(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Holders, Erro
         start: pages.start,
         end: pages.start + 1,
     };
-    let mapping = Mapping::of(fd, page)?;
+    let mapping = Mapping::of_pages(fd, page)?;
     let address = mapping.address() as u64;
     let own = address..address + page_size().get();
     let failed = |source| cachewise_sys::Error::Io {

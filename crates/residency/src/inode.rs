@@ -43,7 +43,7 @@ impl Inode {
     ///
     /// # Cost
     /// One system call; a second for a block device.
-    pub fn of(fd: BorrowedFd<'_>) -> Result<Self, Error> {
+    pub fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
         // What a network file system was told at the open is new enough.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(fd, c"", flags, WANTED)

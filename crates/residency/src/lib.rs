@@ -36,7 +36,7 @@
 //! - `map`: [`map()`]: which pages, [`ResidentMap`].
 //! - [`order`]: reading files in the order that costs the least I/O.
 //! - `inode`: [`Inode`]: who a file is, and how large.
-//! - `walk`: [`Walk`]: trees of files, by several threads; [`Found`], [`Entry`], [`Summary`], [`Patterns`].
+//! - `walk`: [`Walk`]: trees of files, by several threads; [`WalkItem`], [`WalkedFile`], [`Summary`], [`Patterns`].
 //! - `top`: [`Top`], the largest of many; `tree`: [`Tree`], sums of directories.
 //! - `warm`: [`warm()`], [`Warmed`]; `limiter`: [`Limiter`]; `watch`: [`Watch`], how long work is followed.
 //! - `evict`: [`evict()`], [`Evicted`], [`Stayed`]; `holders`: [`holders()`], who maps a file.
@@ -85,6 +85,6 @@ pub use query::{open, open_to_act, query};
 pub use top::Top;
 pub use tree::{Directory, Sum, Tree};
 pub use unknown::Unknown;
-pub use walk::{Entry, Found, Patterns, Summary, Walk};
-pub use warm::{Missing, Short, WarmOptions, Warmed, warm, would_warm};
+pub use walk::{Patterns, Summary, Walk, WalkItem, WalkedFile};
+pub use warm::{WarmOptions, WarmShortfall, Warmed, WouldWarm, warm, would_warm};
 pub use watch::{Progress, Watch};

@@ -143,7 +143,7 @@ impl Lock {
 
     /// Those of the pages that the file has now.
     fn now(&self, fd: BorrowedFd<'_>) -> Result<PageRange, Error> {
-        let pages = pages_of(&Inode::of(fd)?, self.pages.bytes(page_size()))?;
+        let pages = pages_of(&Inode::of_fd(fd)?, self.pages.bytes(page_size()))?;
         Ok(pages)
     }
 }
@@ -170,7 +170,7 @@ impl Lock {
 /// memory for each 2 MiB.
 pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Result<Lock, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
+    let inode = Inode::of_fd(fd)?;
     let pages = pages_of(&inode, range)?;
     let found = resident(fd, &[pages])?;
     let before = found.as_ref().map(|found| total(found)).map_err(|why| *why);
@@ -187,7 +187,7 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
     }
     let limit = Memlock::now()?;
     limit.allows(pages.len())?;
-    let mapping = Mapping::of(fd, pages).map_err(|error| match error.os_error() {
+    let mapping = Mapping::of_pages(fd, pages).map_err(|error| match error.os_error() {
         Some(errno) if errno == Errno::NODEV.raw_os_error() => Unknown::DirectIo.into(),
         _ => Error::from(error),
     })?;

@@ -65,14 +65,14 @@ impl ResidentMap {
 /// A few microseconds for each place where residency changes; 16 bytes of memory for each range.
 pub fn map(file: impl AsFd, range: ByteRange) -> Result<ResidentMap, Error> {
     let fd = file.as_fd();
-    let pages = pages_of(&Inode::of(fd)?, range)?;
+    let pages = pages_of(&Inode::of_fd(fd)?, range)?;
     let mut map = ResidentMap {
         pages,
         ranges: Vec::new(),
         source: Source::Cachestat,
     };
     // What the first answer means, and whether it can be believed, is known there.
-    let counts = count(fd, pages, || FileSystem::of(fd))?;
+    let counts = count(fd, pages, || FileSystem::of_fd(fd))?;
     map.source = counts.source();
     if counts.cached == Pages::ZERO {
         return Ok(map);

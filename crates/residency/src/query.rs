@@ -73,8 +73,8 @@ fn explained(opened: Result<File, cachewise_sys::Error>) -> Result<File, Error> 
 /// `O_NOATIME` the access time may be written.
 pub fn query(file: impl AsFd, range: ByteRange) -> Result<Counts, Error> {
     let fd = file.as_fd();
-    let pages = pages_of(&Inode::of(fd)?, range)?;
-    count(fd, pages, || FileSystem::of(fd))
+    let pages = pages_of(&Inode::of_fd(fd)?, range)?;
+    count(fd, pages, || FileSystem::of_fd(fd))
 }
 
 /// The pages of a range that the file has.

@@ -43,7 +43,7 @@ const FORMAT: &str = "cachewise-snapshot";
 
 /// What a snapshot has of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SnapshotEntry {
     /// The path: absolute, where [`Writer`] wrote it.
     pub path: PathBuf,
     /// Major and minor number of the device.
@@ -58,7 +58,7 @@ pub struct Entry {
     pub ranges: Vec<PageRange>,
 }
 
-impl Entry {
+impl SnapshotEntry {
     /// Looks at a file as a whole.
     ///
     /// # Errors
@@ -66,10 +66,10 @@ impl Entry {
     ///
     /// # Cost
     /// That of both.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self, Error> {
         let file = open(path)?;
         let look = || {
-            let inode = Inode::of(std::os::fd::AsFd::as_fd(&file))?;
+            let inode = Inode::of_fd(std::os::fd::AsFd::as_fd(&file))?;
             let map = map(&file, cachewise_units::ByteRange::starting_at(0))?;
             Ok(Self::new(path, &inode, map))
         };
@@ -137,7 +137,7 @@ struct End {
 }
 
 impl Line {
-    fn of(entry: &Entry) -> std::io::Result<Self> {
+    fn from_entry(entry: &SnapshotEntry) -> std::io::Result<Self> {
         let path = std::path::absolute(&entry.path)?;
         Ok(Self {
             path: name::escaped(&path),
@@ -154,12 +154,12 @@ impl Line {
     }
 
     /// Checks what was read, and brings it to this machine's pages.
-    fn entry(self, written: PageSize) -> Result<Entry, String> {
+    fn entry(self, written: PageSize) -> Result<SnapshotEntry, String> {
         self.entry_for(written, page_size())
     }
 
     /// Checks what was read, and brings it from pages of one size to those of another.
-    fn entry_for(self, written: PageSize, own: PageSize) -> Result<Entry, String> {
+    fn entry_for(self, written: PageSize, own: PageSize) -> Result<SnapshotEntry, String> {
         let path = name::unescaped(&self.path).ok_or_else(|| {
             format!(
                 "a % in the path {:?} is not followed by two digits",
@@ -187,7 +187,7 @@ impl Line {
                 *range = range.bytes(written).page_range(own);
             }
         }
-        Ok(Entry {
+        Ok(SnapshotEntry {
             path,
             device: self.device,
             inode: self.inode,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cachewise_units::Bytes;
 
-use crate::{Counts, Entry};
+use crate::{Counts, WalkedFile};
 
 /// What many files have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Sum {
     };
 
     /// Adds a file.
-    pub fn add(&mut self, file: &Entry<'_>) {
+    pub fn add(&mut self, file: &WalkedFile<'_>) {
         self.files += 1;
         self.size += file.size;
         match file.counts {
@@ -94,7 +94,7 @@ impl Tree {
     }
 
     /// Adds a file to the sum of its directory.
-    pub fn add(&mut self, file: &Entry<'_>) {
+    pub fn add(&mut self, file: &WalkedFile<'_>) {
         match &mut self.last {
             // As texts: paths are compared name by name, and this is done for each file.
             Some(last)
@@ -117,7 +117,7 @@ impl Tree {
     }
 
     /// The directory in whose sum a file goes: its own, or the deepest one above it that has a sum.
-    fn summed_at(&self, file: &Entry<'_>) -> PathBuf {
+    fn summed_at(&self, file: &WalkedFile<'_>) -> PathBuf {
         let mut path = file.root.to_owned();
         // A root that is a file is not above its directory.
         if let Ok(below) = file.directory.strip_prefix(file.root) {
@@ -168,7 +168,7 @@ mod tests {
         let mut tree = Tree::new(depth);
         for (root, path, cached) in files {
             let path = Path::new(path);
-            tree.add(&Entry {
+            tree.add(&WalkedFile {
                 root: Path::new(root),
                 directory: path.parent().unwrap(),
                 name: path.file_name().unwrap_or(OsStr::new("")),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn unknown_files_are_counted_apart() {
         let mut sum = Sum::ZERO;
-        sum.add(&Entry {
+        sum.add(&WalkedFile {
             root: Path::new("/"),
             directory: Path::new("/"),
             name: OsStr::new("x"),

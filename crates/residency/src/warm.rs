@@ -59,13 +59,13 @@ pub struct Warmed {
     /// Pages that were not resident and not read, because nothing is stored there.
     pub holes: Pages,
     /// Why there are fewer resident now than were asked for, holes aside.
-    pub short: Option<Short>,
+    pub short: Option<WarmShortfall>,
 }
 
 /// Why fewer pages are resident than were asked for.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Short {
+pub enum WarmShortfall {
     /// The work was cancelled.
     Cancelled,
     /// Reading failed, and was given up.
@@ -85,7 +85,7 @@ pub enum Short {
     Evicted(Pages),
 }
 
-impl Short {
+impl WarmShortfall {
     /// Returns it in a few words, without what to do.
     #[must_use]
     pub fn brief(&self) -> String {
@@ -100,7 +100,7 @@ impl Short {
     }
 }
 
-impl fmt::Display for Short {
+impl fmt::Display for WarmShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cancelled => f.write_str("interrupted"),
@@ -143,13 +143,13 @@ pub fn warm(
     options: &WarmOptions<'_>,
 ) -> Result<Warmed, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
-    let Look {
+    let inode = Inode::of_fd(fd)?;
+    let WarmPlan {
         wanted,
         before,
         missing,
         stored,
-    } = look(fd, &inode, ranges)?;
+    } = plan_warm(fd, &inode, ranges)?;
     let holes = total(&missing).saturating_sub(total(&stored));
     let read = read::all(fd, &inode, &stored, options);
 
@@ -158,10 +158,10 @@ pub fn warm(
         (Ok(before), Ok(after), Some(_)) => bytes_of(&both(&minus(after, before), &stored), &inode),
         _ => Bytes::ZERO,
     };
-    let size = Inode::of(fd)?.size;
+    let size = Inode::of_fd(fd)?.size;
     let short = match read.ended {
         Some(ended) => Some(ended),
-        None if size < inode.size => Some(Short::Shrank { size }),
+        None if size < inode.size => Some(WarmShortfall::Shrank { size }),
         None => gone(&wanted, &minus(&missing, &stored), &after),
     };
     Ok(Warmed {
@@ -180,7 +180,7 @@ pub fn warm(
 
 /// What [`warm()`] would have to do.
 #[derive(Clone, Copy, Debug)]
-pub struct Missing {
+pub struct WouldWarm {
     /// Pages asked for, up to the end of the file.
     pub pages: Pages,
     /// Pages of those that are resident; `Err` where nobody can know: then everything would be read.
@@ -200,16 +200,16 @@ pub struct Missing {
 ///
 /// # Cost
 /// That of a [`map()`], and a system call or two.
-pub fn would_warm(file: impl AsFd, ranges: &[ByteRange]) -> Result<Missing, Error> {
+pub fn would_warm(file: impl AsFd, ranges: &[ByteRange]) -> Result<WouldWarm, Error> {
     let fd = file.as_fd();
-    let inode = Inode::of(fd)?;
-    let look = look(fd, &inode, ranges)?;
-    Ok(Missing {
-        pages: total(&look.wanted),
-        before: look.before.map(|pages| total(&pages)),
-        absent: total(&look.stored),
-        read: bytes_of(&look.stored, &inode),
-        holes: total(&look.missing).saturating_sub(total(&look.stored)),
+    let inode = Inode::of_fd(fd)?;
+    let plan = plan_warm(fd, &inode, ranges)?;
+    Ok(WouldWarm {
+        pages: total(&plan.wanted),
+        before: plan.before.map(|pages| total(&pages)),
+        absent: total(&plan.stored),
+        read: bytes_of(&plan.stored, &inode),
+        holes: total(&plan.missing).saturating_sub(total(&plan.stored)),
     })
 }
 
@@ -224,7 +224,7 @@ fn bytes_of(pages: &[PageRange], inode: &Inode) -> Bytes {
 }
 
 /// Pages of a file before anything is done.
-struct Look {
+struct WarmPlan {
     wanted: Vec<PageRange>,
     before: Result<Vec<PageRange>, Unknown>,
     missing: Vec<PageRange>,
@@ -232,7 +232,7 @@ struct Look {
     stored: Vec<PageRange>,
 }
 
-fn look(fd: BorrowedFd<'_>, inode: &Inode, ranges: &[ByteRange]) -> Result<Look, Error> {
+fn plan_warm(fd: BorrowedFd<'_>, inode: &Inode, ranges: &[ByteRange]) -> Result<WarmPlan, Error> {
     let wanted = merged(
         ranges
             .iter()
@@ -245,7 +245,7 @@ fn look(fd: BorrowedFd<'_>, inode: &Inode, ranges: &[ByteRange]) -> Result<Look,
         Err(_) => wanted.clone(),
     };
     let stored = without_holes(fd, inode, &missing)?;
-    Ok(Look {
+    Ok(WarmPlan {
         wanted,
         before,
         missing,
@@ -257,9 +257,9 @@ fn gone(
     wanted: &[PageRange],
     holes: &[PageRange],
     after: &Result<Vec<PageRange>, Unknown>,
-) -> Option<Short> {
+) -> Option<WarmShortfall> {
     let absent = minus(&minus(wanted, holes), after.as_ref().ok()?);
-    (!absent.is_empty()).then(|| Short::Evicted(total(&absent)))
+    (!absent.is_empty()).then(|| WarmShortfall::Evicted(total(&absent)))
 }
 
 /// The resident ones of these pages, or why nobody can say.

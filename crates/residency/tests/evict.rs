@@ -128,7 +128,7 @@ fn dirty_and_mapped_pages_stay_and_say_so() {
         writable
             .write_all_at(&vec![7; bytes(4) as usize], bytes(50))
             .unwrap();
-        let mapping = Mapping::of(writable.as_fd(), pages(100, 110)).unwrap();
+        let mapping = Mapping::of_pages(writable.as_fd(), pages(100, 110)).unwrap();
         mapping.populate(pages(100, 110)).unwrap();
 
         let evicted = evict_all(&path, &ASK_ALL);
@@ -204,7 +204,7 @@ fn locked_pages_stay_and_say_so() {
         support::evict(&path);
         load(&path, &(0..100).collect());
         let file = open(&path).unwrap();
-        let mapping = Mapping::of(file.as_fd(), pages(10, 14)).unwrap();
+        let mapping = Mapping::of_pages(file.as_fd(), pages(10, 14)).unwrap();
         mapping.lock(pages(10, 14)).unwrap();
         let evicted = evict_all(&path, &ASK_ALL);
         let stayed = evicted.stayed.unwrap();
@@ -216,7 +216,7 @@ fn locked_pages_stay_and_say_so() {
     });
     undisturbed(|| {
         load(&path, &(0..100).collect());
-        let mapping = Mapping::of(open(&path).unwrap().as_fd(), pages(10, 11)).unwrap();
+        let mapping = Mapping::of_pages(open(&path).unwrap().as_fd(), pages(10, 11)).unwrap();
         mapping.lock(pages(10, 11)).unwrap();
         let evicted = evict_all(&path, &EvictOptions::default());
         let stayed = evicted.stayed.unwrap();
@@ -235,9 +235,9 @@ fn a_mapping_that_is_joined_with_the_one_that_looks_is_seen() {
     // The kernel gives out addresses downwards, once the gaps are filled, and joins mappings that follow on
     // each other both there and in the file.
     let other = open(&other).unwrap();
-    let gaps = [(); 256].map(|()| Mapping::of(other.as_fd(), pages(0, 1)).unwrap());
+    let gaps = [(); 256].map(|()| Mapping::of_pages(other.as_fd(), pages(0, 1)).unwrap());
     let file = open(&path).unwrap();
-    let mapping = Mapping::of(file.as_fd(), pages(11, 20)).unwrap();
+    let mapping = Mapping::of_pages(file.as_fd(), pages(11, 20)).unwrap();
     undisturbed(|| {
         mapping.populate(pages(11, 20)).unwrap();
         let evicted = evict(&file, span(10, 20), &ASK_ALL).unwrap();
@@ -388,7 +388,7 @@ fn others_processes_are_counted_where_they_cannot_be_seen() {
     std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     sync_data(File::open(&path).unwrap().as_fd()).unwrap();
     let held = File::open(&path).unwrap();
-    let mapping = Mapping::of(held.as_fd(), pages(3, 5)).unwrap();
+    let mapping = Mapping::of_pages(held.as_fd(), pages(3, 5)).unwrap();
     if !rustix::process::geteuid().is_root() {
         println!("skipped: processes of others: needs root");
         return;

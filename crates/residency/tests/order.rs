@@ -12,7 +12,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cachewise_residency::order::{Class, Keep, Mode, Report, Scanner, Why, survey};
+use cachewise_residency::order::{
+    DeclineReason, Keep, Mode, RangeClass, ScanReport, Scanner, survey,
+};
 use cachewise_residency::query;
 use cachewise_sys::{fadvise_dont_need_range, fadvise_random, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
@@ -65,7 +67,7 @@ fn resident(path: &Path) -> Vec<PageRange> {
 /// What was read of each file.
 type Found = HashMap<PathBuf, Vec<(u64, Vec<u8>)>>;
 
-fn read(scanner: &mut Scanner) -> (Found, Report) {
+fn read(scanner: &mut Scanner) -> (Found, ScanReport) {
     let mut found = Found::new();
     let mut scan = scanner.scan();
     for block in &mut scan {
@@ -140,7 +142,7 @@ fn fixed_hands_out_the_callers_order() {
 
 /// Checks that a scan leaves what it found, and nothing else. A page that is gone is one that a reclaimer took: the kernel
 /// remembers those, and not those that are put out. `scan` returns what was there just before.
-fn is_left_as_found(paths: &[PathBuf], mut scan: impl FnMut() -> (Vec<BTreeSet<u64>>, Report)) {
+fn is_left_as_found(paths: &[PathBuf], mut scan: impl FnMut() -> (Vec<BTreeSet<u64>>, ScanReport)) {
     for attempt in 1.. {
         paths.iter().for_each(|path| evict(path));
         let (before, report) = scan();
@@ -302,7 +304,7 @@ fn share_leaves_everything_resident() {
     let first = scanner.scan().plan().steps().next().expect("there is one");
     assert_eq!(
         (first.class, first.file),
-        (Class::Hit, 1),
+        (RangeClass::Hit, 1),
         "what is resident comes first"
     );
     read(&mut scanner);
@@ -313,7 +315,11 @@ fn share_leaves_everything_resident() {
         return;
     }
     let (_, report) = read(&mut scanner);
-    assert_eq!(report.fell_back, Some(Why::AllResident), "{report:?}");
+    assert_eq!(
+        report.fell_back,
+        Some(DeclineReason::AllResident),
+        "{report:?}"
+    );
     assert_eq!(report.device_read, Bytes::ZERO, "{report:?}");
 }
 

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use cachewise_residency::{Found, Walk, map, open, query};
+use cachewise_residency::{Walk, WalkItem, map, open, query};
 use nobody::{NOBODY, Place, answer, looked_at};
 use support::*;
 
@@ -58,14 +58,14 @@ fn walk(root: &Path) {
     let mut lines = BTreeSet::new();
     let summary = Walk::new([root]).threads(2).run(|found| {
         let line = match found {
-            Found::File(file) => {
+            WalkItem::File(file) => {
                 let known = match file.counts {
                     Ok(counts) => format!("{} of {}", counts.cached, counts.total),
                     Err(why) => why.id().to_owned(),
                 };
                 format!("{}: {known}", file.name.display())
             }
-            Found::Skipped(error) => {
+            WalkItem::Skipped(error) => {
                 let text = error.to_string();
                 let name = ["closed", "secret"]
                     .into_iter()

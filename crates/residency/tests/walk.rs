@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cachewise_residency::{Counts, Found, Summary, Tree, Unknown, Walk};
+use cachewise_residency::{Counts, Summary, Tree, Unknown, Walk, WalkItem};
 use cachewise_sys::{ErrorKind, FileKind};
 use cachewise_units::{Bytes, Pages};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -38,12 +38,12 @@ impl Result {
         let mut result = Self::default();
         result.summary = walk.run(|found| {
             match found {
-                Found::File(file) => {
+                WalkItem::File(file) => {
                     let before = result.files.insert(file.path(), file.counts);
                     assert!(before.is_none(), "{} is met once", file.path().display());
                     result.sizes.insert(file.path(), file.size);
                 }
-                Found::Skipped(error) => {
+                WalkItem::Skipped(error) => {
                     let text = error.to_string();
                     result.skipped.push((error.kind(), error.unknown(), text));
                 }
@@ -368,8 +368,8 @@ fn stable_files_are_found_while_others_come_and_go() {
             let mut found = BTreeSet::new();
             let summary = Walk::new([root.path()]).threads(2).run(|item| {
                 match item {
-                    Found::File(file) => drop(found.insert(file.path())),
-                    Found::Skipped(error) => {
+                    WalkItem::File(file) => drop(found.insert(file.path())),
+                    WalkItem::Skipped(error) => {
                         assert_eq!(error.kind(), ErrorKind::NotFound, "only gone: {error}");
                     }
                 }
@@ -437,7 +437,7 @@ fn a_tree_sums_up_what_is_below() {
     make(root.path(), &["a/b/one", "a/b/two", "a/three", "four"]);
     let mut tree = Tree::new(1);
     Walk::new([root.path()]).run(|found| {
-        if let Found::File(file) = found {
+        if let WalkItem::File(file) = found {
             tree.add(&file);
         }
         ControlFlow::Continue(())

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cachewise_residency::{
-    Error, Limiter, Progress, Short, Unknown, WarmOptions, Warmed, Watch, open, warm,
+    Error, Limiter, Progress, Unknown, WarmOptions, WarmShortfall, Warmed, Watch, open, warm,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
 use support::*;
@@ -162,7 +162,7 @@ fn a_limit_slows_down_and_cancelling_ends() {
         },
     );
     assert!(
-        matches!(warmed.short, Some(Short::Cancelled)),
+        matches!(warmed.short, Some(WarmShortfall::Cancelled)),
         "it says why: {warmed:?}"
     );
     assert_eq!(warmed.read, Bytes(bytes(1)), "and what it did until then");
@@ -187,7 +187,7 @@ fn a_file_that_shrinks_meanwhile_is_read_to_its_end() {
         ..WarmOptions::default()
     };
     let warmed = warm_all(&path, &options);
-    let Some(Short::Shrank { size }) = warmed.short else {
+    let Some(WarmShortfall::Shrank { size }) = warmed.short else {
         panic!("it says why: {warmed:?}");
     };
     assert_eq!(size, Bytes(bytes(10)), "and to what");
@@ -231,7 +231,7 @@ fn what_cannot_be_read_is_said() {
     let only_written = File::options().write(true).open(&path).unwrap();
     let warmed = warm(only_written, &[WHOLE], &WarmOptions::default()).unwrap();
     match &warmed.short {
-        Some(short @ Short::Failed { at: 0, .. }) => {
+        Some(short @ WarmShortfall::Failed { at: 0, .. }) => {
             assert!(
                 short.to_string().contains("pread"),
                 "by which call: {short}"
@@ -351,7 +351,7 @@ fn warm_in_group() {
     let path = Path::new(&path);
     evict(path);
     let warmed = warm_all(path, &WarmOptions::default());
-    let Some(Short::Evicted(gone)) = warmed.short else {
+    let Some(WarmShortfall::Evicted(gone)) = warmed.short else {
         panic!("16 MiB do not hold {}: {warmed:?}", Bytes(bytes(LARGE)));
     };
     assert_eq!(warmed.read, Bytes(bytes(LARGE) - 1), "all was read");

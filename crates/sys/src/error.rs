@@ -13,7 +13,11 @@ use crate::FileKind;
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("{operation}{}: {source}{}", of(path), next_step(operation, source))]
+    #[error(
+        "{operation}{}: {source}{}",
+        path_text(path),
+        next_step(operation, source)
+    )]
     Io {
         /// The system call.
         operation: &'static str,
@@ -24,7 +28,7 @@ pub enum Error {
     },
 
     /// A system call is offered, but not to this caller for this file.
-    #[error("{operation}{}: {source}; {advice}", of(path))]
+    #[error("{operation}{}: {source}; {advice}", path_text(path))]
     Denied {
         /// The system call.
         operation: &'static str,
@@ -37,7 +41,7 @@ pub enum Error {
     },
 
     /// This kernel, or this kind of file system, does not offer a system call.
-    #[error("{operation}{}: {source}; {advice}", of(path))]
+    #[error("{operation}{}: {source}; {advice}", path_text(path))]
     Unsupported {
         /// The system call.
         operation: &'static str,
@@ -70,7 +74,7 @@ pub enum Error {
     },
 }
 
-fn of(path: &Option<PathBuf>) -> String {
+fn path_text(path: &Option<PathBuf>) -> String {
     path.as_ref()
         .map(|path| format!(" {}", escaped(path)))
         .unwrap_or_default()

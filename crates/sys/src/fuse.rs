@@ -92,7 +92,7 @@ fn is_layered_on_fuse(fd: BorrowedFd<'_>, found: &StatFs) -> bool {
 }
 
 fn has_layer_on_fuse(fd: BorrowedFd<'_>, overlays: u32) -> bool {
-    let Some(mount) = OverlayMount::of(fd).filter(|_| overlays > 0) else {
+    let Some(mount) = OverlayMount::of_fd(fd).filter(|_| overlays > 0) else {
         return false;
     };
     mount.directories().any(|layer| {

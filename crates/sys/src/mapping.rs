@@ -29,7 +29,7 @@ impl Mapping {
     /// # Cost
     /// One system call. Mapping counts as an access to the file: without `O_NOATIME` its access time
     /// may be written.
-    pub fn of(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Self, Error> {
+    pub fn of_pages(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Self, Error> {
         let length = usize::try_from(pages.len().bytes(page_size()).0);
         let length = length.map_err(|_| Error::io("mmap", Errno::OVERFLOW))?;
         let offset = Pages(pages.start).bytes(page_size()).0;
@@ -146,7 +146,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let size = Pages(4).bytes(page_size()).0;
         file.write_all(&vec![1; size as usize]).unwrap();
-        let mapping = Mapping::of(file.as_fd(), pages(1, 4)).unwrap();
+        let mapping = Mapping::of_pages(file.as_fd(), pages(1, 4)).unwrap();
         assert_eq!(mapping.pages(), pages(1, 4), "what was asked for");
         mapping.lock(pages(0, 2)).unwrap();
         mapping.lock_on_fault().unwrap();
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_an_error() {
         let (reader, _writer) = std::io::pipe().unwrap();
-        let error = Mapping::of(reader.as_fd(), pages(0, 1)).unwrap_err();
+        let error = Mapping::of_pages(reader.as_fd(), pages(0, 1)).unwrap_err();
         assert_eq!(error.os_error(), Some(libc::ENODEV), "a pipe: {error}");
         let file = tempfile::tempfile().unwrap();
-        let error = Mapping::of(file.as_fd(), pages(3, 3)).unwrap_err();
+        let error = Mapping::of_pages(file.as_fd(), pages(3, 3)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "no pages: {error}");
     }
 }

@@ -26,7 +26,7 @@ impl OverlayMount {
     /// # Kernel
     /// Since 5.8 (`STATX_MNT_ID`).
     #[must_use]
-    pub fn of(fd: BorrowedFd<'_>) -> Option<Self> {
+    pub fn of_fd(fd: BorrowedFd<'_>) -> Option<Self> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(fd, c"", flags, StatxFlags::MNT_ID).ok()?;
         let table = std::fs::read("/proc/self/mountinfo").ok()?;

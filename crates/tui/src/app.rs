@@ -48,7 +48,7 @@ pub struct Beat {
 impl Beat {
     /// The rates of an interval; `None` if unknown.
     #[must_use]
-    pub fn of(stretch: &Stretch) -> Option<Beat> {
+    pub fn of_interval(stretch: &Stretch) -> Option<Beat> {
         let rate = |count: u64| Rate::of(count, stretch.elapsed).map(Rate::per_second);
         Some(Beat {
             hits: rate(stretch.ledger.hits().known()?)?,

@@ -23,7 +23,7 @@ pub struct RecentFindings {
 
 /// The findings of these intervals.
 #[must_use]
-pub fn of(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> RecentFindings {
+pub fn over(recent: &VecDeque<Arc<Stretch>>, setup: &Setup) -> RecentFindings {
     let mut stretches = recent.iter();
     let Some(first) = stretches.next() else {
         return RecentFindings::default();

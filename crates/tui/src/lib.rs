@@ -8,7 +8,7 @@
 //! The crate does not read the kernel; its user does.
 //!
 //! ```
-//! use cachewise_tui::{App, ViewKind, Look, Scene, Setup};
+//! use cachewise_tui::{App, ViewKind, TerminalStyle, Scene, Setup};
 //! use cachewise_units::PageSize;
 //! use ratatui::Terminal;
 //! use ratatui::backend::TestBackend;
@@ -16,7 +16,7 @@
 //!
 //! let mut app = App::new(Setup {
 //!     scene: Scene::Live,
-//!     look: Look { ascii: true, color: false },
+//!     look: TerminalStyle { ascii: true, color: false },
 //!     page: PageSize::new(4 << 10).expect("a power of two"),
 //!     hostname: "box".into(),
 //!     backend: Default::default(),
@@ -79,9 +79,9 @@ pub use error::Error;
 pub use filter::Filter;
 pub use item::{Item, Key, items};
 pub use listing::arranged;
-pub use live::{Options, live};
-pub use look::Look;
-pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, Source, Step, Verb};
+pub use live::{LiveOptions, live};
+pub use look::TerminalStyle;
+pub use machine::{Act, Answer, FileName, Machine, ProcessName, Request, SampleStep, Source, Verb};
 pub use number::Scale;
 pub use replay::{History, Player, replay};
 pub use setup::{Recorded, Setup};

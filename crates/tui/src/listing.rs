@@ -163,7 +163,7 @@ impl Listing {
             false => flat(&self.items, &shown),
         };
         let mut lines = Vec::with_capacity(self.nodes.len());
-        let order = Order::of(self);
+        let order = RowOrder::for_listing(self);
         let mut roots: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].parent.is_none())
             .collect();
@@ -372,15 +372,15 @@ enum Sorted<'a> {
 
 /// The requested order; ties are broken by the default order, then by name, so that rows do not
 /// jump.
-struct Order<'a> {
+struct RowOrder<'a> {
     nodes: &'a [Node],
     /// The keys of each node: the requested one, then the default ones; empty without an order.
     keys: Vec<(Sorted<'a>, [Sorted<'a>; ORDER.len()])>,
     reverse: bool,
 }
 
-impl<'a> Order<'a> {
-    fn of(listing: &'a Listing) -> Order<'a> {
+impl<'a> RowOrder<'a> {
+    fn for_listing(listing: &'a Listing) -> RowOrder<'a> {
         let usual: Vec<&Field> = ORDER.iter().filter_map(|id| field(id)).collect();
         let key = |field: Option<&Field>, node: &'a Node| match (field, listing.row(node)) {
             (Some(field), Some(row)) => sorted(field, row, node),
@@ -393,7 +393,7 @@ impl<'a> Order<'a> {
             });
             keys.collect()
         });
-        Order {
+        RowOrder {
             nodes: &listing.nodes,
             keys: keys.unwrap_or_default(),
             reverse: listing.reverse,

@@ -17,7 +17,7 @@ use crate::terminal::{self, Screen};
 
 /// Use of the terminal.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct LiveOptions {
     /// Capture the mouse; otherwise text can be selected.
     pub mouse: bool,
     /// Stop after this many intervals, with or without data.
@@ -39,7 +39,7 @@ pub fn live(
     mut app: App,
     source: impl Source + Send + 'static,
     machine: impl Machine + 'static,
-    options: Options,
+    options: LiveOptions,
 ) -> Result<(), Error> {
     let cannot = |operation| move |source| Error::Terminal { operation, source };
     let (queue, inbox) = events::queue().map_err(cannot("catch signals for"))?;

@@ -5,14 +5,14 @@ use ratatui::text::Span;
 
 /// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct TerminalStyle {
     /// Only ASCII characters.
     pub ascii: bool,
     /// Colours, which are never the only sign of a state.
     pub color: bool,
 }
 
-impl Look {
+impl TerminalStyle {
     /// Plain text.
     #[must_use]
     pub fn plain(self) -> Style {
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn ascii_look_writes_only_ascii() {
-        let look = Look {
+        let look = TerminalStyle {
             ascii: true,
             color: false,
         };

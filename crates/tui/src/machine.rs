@@ -110,14 +110,14 @@ pub enum Request {
     /// Redraw the screen.
     Redraw,
     /// Another sample of the recording.
-    Step(Step),
+    Step(SampleStep),
     /// The samples before the current one.
     Past,
 }
 
 /// A move through a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SampleStep {
     /// One back.
     Earlier,
     /// One forward.

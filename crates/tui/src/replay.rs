@@ -11,8 +11,8 @@ use ratatui::crossterm::event::KeyEvent;
 use crate::app::{App, Beat, KEPT, Position};
 use crate::error::Error;
 use crate::events;
-use crate::live::{Options, handle};
-use crate::machine::{Request, Step};
+use crate::live::{LiveOptions, handle};
+use crate::machine::{Request, SampleStep};
 use crate::terminal::{self, Screen};
 
 /// The samples of a recording.
@@ -106,16 +106,20 @@ impl<H: History> Player<H> {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: SampleStep) {
         let last = self.history.len() - 1;
         match step {
-            Step::Earlier if self.place == 0 => self.app.say("this is the first sample", false),
-            Step::Earlier => self.move_to(self.place - 1),
-            Step::Later if self.place == last => self.app.say("this is the last sample", false),
-            Step::Later => self.move_to(self.place + 1),
-            Step::First => self.move_to(0),
-            Step::Last => self.move_to(last),
-            Step::Play => {
+            SampleStep::Earlier if self.place == 0 => {
+                self.app.say("this is the first sample", false)
+            }
+            SampleStep::Earlier => self.move_to(self.place - 1),
+            SampleStep::Later if self.place == last => {
+                self.app.say("this is the last sample", false)
+            }
+            SampleStep::Later => self.move_to(self.place + 1),
+            SampleStep::First => self.move_to(0),
+            SampleStep::Last => self.move_to(last),
+            SampleStep::Play => {
                 self.is_playing = !self.is_playing;
                 // At the end it starts again.
                 match self.is_playing && self.place == last {
@@ -141,14 +145,19 @@ impl<H: History> Player<H> {
     fn go_to(&mut self, place: usize) -> Result<(), String> {
         let stretch = self.sample(place)?;
         self.past.insert(place, Arc::clone(&stretch));
-        self.beats.insert(place, Beat::of(&stretch));
+        self.beats.insert(place, Beat::of_interval(&stretch));
         let mut trail = Vec::with_capacity(TRAIL);
         for earlier in place.saturating_sub(TRAIL)..=place {
             let beat = match self.beats.get(&earlier) {
                 Some(beat) => *beat,
                 None => {
                     // An unreadable sample is a gap in the line; stepping to it shows the error.
-                    let beat = self.history.get(earlier).ok().as_ref().and_then(Beat::of);
+                    let beat = self
+                        .history
+                        .get(earlier)
+                        .ok()
+                        .as_ref()
+                        .and_then(Beat::of_interval);
                     self.beats.insert(earlier, beat);
                     beat
                 }
@@ -209,7 +218,7 @@ impl<H: History> Player<H> {
 /// # Errors
 /// [`Error::Empty`] and [`Error::Sample`] before the terminal is touched; otherwise as
 /// [`live`](crate::live()).
-pub fn replay(app: App, history: impl History, options: Options) -> Result<(), Error> {
+pub fn replay(app: App, history: impl History, options: LiveOptions) -> Result<(), Error> {
     let cannot = |operation| move |source| Error::Terminal { operation, source };
     let mut player = Player::new(app, history)?;
     let (queue, inbox) = events::queue().map_err(cannot("catch signals for"))?;

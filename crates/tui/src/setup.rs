@@ -7,7 +7,7 @@ use cachewise_units::PageSize;
 
 use crate::action::Scene;
 use crate::filter::Filter;
-use crate::look::Look;
+use crate::look::TerminalStyle;
 use crate::view_kind::ViewKind;
 
 /// Initial state of an [`App`](crate::App).
@@ -16,7 +16,7 @@ pub struct Setup {
     /// Live machine or recording.
     pub scene: Scene,
     /// Capabilities of the terminal.
-    pub look: Look,
+    pub look: TerminalStyle,
     /// The page size of the machine.
     pub page: PageSize,
     /// Its name.

@@ -125,12 +125,12 @@ pub(crate) fn stop_job() -> bool {
 pub(crate) fn has_shell() -> bool {
     /// A longer chain of parents contains a loop.
     const GENERATIONS: usize = 64;
-    let Some(own) = Kin::of("self") else {
+    let Some(own) = Kin::of_process("self") else {
         return false;
     };
     let mut parent = own.parent;
     for _ in 0..GENERATIONS {
-        let Some(kin) = Kin::of(&parent.to_string()) else {
+        let Some(kin) = Kin::of_process(&parent.to_string()) else {
             return false;
         };
         if kin.session != own.session {
@@ -155,7 +155,7 @@ struct Kin {
 
 impl Kin {
     /// None if there is no such process.
-    fn of(process: &str) -> Option<Kin> {
+    fn of_process(process: &str) -> Option<Kin> {
         let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
         // The name before it may contain any character, brackets too.
         let end = stat.iter().rposition(|byte| *byte == b')')?;

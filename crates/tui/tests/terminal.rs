@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cachewise_model::{Measured, Residency, Stretch};
-use cachewise_tui::{Act, App, FileName, Machine, Options, ProcessName, Source, live};
+use cachewise_tui::{Act, App, FileName, LiveOptions, Machine, ProcessName, Source, live};
 use libtest_mimic::{Arguments, Trial};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::fs::OFlags;
@@ -82,7 +82,7 @@ fn program(part: &str) -> ExitCode {
         interval: Duration::from_millis(50),
         ..hand_made::setup()
     });
-    let options = Options {
+    let options = LiveOptions {
         mouse: part != "no-mouse",
         count: None,
     };

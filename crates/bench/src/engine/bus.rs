@@ -35,7 +35,7 @@ pub(super) struct Guard(usize);
 impl Guard {
     /// # Errors
     /// The handler cannot be set; too many mappings are guarded.
-    pub fn of(start: usize, len: usize) -> io::Result<Guard> {
+    pub fn of_range(start: usize, len: usize) -> io::Result<Guard> {
         let mut is_set = CHANGING
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -33,7 +33,7 @@ impl Map {
                 0,
             )
         }?;
-        let guard = Guard::of(address as usize, len);
+        let guard = Guard::of_range(address as usize, len);
         let guard = match guard {
             Ok(guard) => guard,
             Err(error) => {

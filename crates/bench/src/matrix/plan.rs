@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cachewise_control::{Place, Setting};
+use cachewise_control::{Setting, SettingLocation};
 use cachewise_kstat::{ErrorKind, Hierarchy, Kernel};
 use cachewise_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -284,7 +284,7 @@ impl Plan {
             for name in arm.settings.keys() {
                 let setting = Setting::find(name)?;
                 let reason = match setting.place {
-                    Place::Group => match hierarchy {
+                    SettingLocation::Group => match hierarchy {
                         Hierarchy::V1Memory { .. } => None,
                         Hierarchy::None => Some("no memory controller is mounted".to_owned()),
                         _ if name == "memory.swappiness" => Some(
@@ -312,7 +312,7 @@ impl Plan {
         for workload in self.workloads.values() {
             // A missing file will be on the device of its directory.
             let there = workload.file.ancestors().find(|path| path.exists());
-            match setting.path(cachewise_control::Target {
+            match setting.path(cachewise_control::SettingTarget {
                 kernel,
                 file: there,
             }) {

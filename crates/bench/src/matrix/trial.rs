@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use cachewise_control::{Journal, Place, Restored, Setting, Target};
+use cachewise_control::{Journal, Restored, Setting, SettingLocation, SettingTarget};
 use cachewise_kstat::Kernel;
 
 use super::contention::Begun;
@@ -30,7 +30,7 @@ pub fn execute(
         .workload(arm, &trial.workload, trial.repeat)
         .ok_or_else(unknown)?;
     let there = workload.file.ancestors().find(|path| path.exists());
-    let target = Target {
+    let target = SettingTarget {
         kernel,
         file: there,
     };
@@ -42,7 +42,7 @@ pub fn execute(
     let mut set = || {
         for (setting, value) in settings
             .iter()
-            .filter(|(setting, _)| setting.place != Place::Group)
+            .filter(|(setting, _)| setting.place != SettingLocation::Group)
         {
             if let Some(path) = setting.path(target)? {
                 journal.change(setting.name, &path, value, &setting.paths_beside(target))?;

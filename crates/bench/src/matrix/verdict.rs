@@ -25,7 +25,7 @@ impl Measure {
 
     /// Its value in a run; `None` if unknown.
     #[must_use]
-    pub fn of(self, done: &Done) -> Option<f64> {
+    pub fn value_in(self, done: &Done) -> Option<f64> {
         let figures = &done.summary.figures;
         match self {
             Measure::DeviceBytesPerUsefulByte => figures.amplification(),
@@ -120,7 +120,12 @@ pub struct Verdicts {
 impl Verdicts {
     /// Compares the finished trials.
     #[must_use]
-    pub fn of(plan: &Plan, done: &[Done], skipped: Vec<Skipped>, processors: usize) -> Verdicts {
+    pub fn from_trials(
+        plan: &Plan,
+        done: &[Done],
+        skipped: Vec<Skipped>,
+        processors: usize,
+    ) -> Verdicts {
         let baseline = plan
             .arms
             .first()
@@ -138,7 +143,7 @@ impl Verdicts {
                     let of_arm = done
                         .iter()
                         .filter(|done| done.trial.arm == arm && done.trial.workload == *workload);
-                    of_arm.filter_map(|done| measure.of(done)).collect()
+                    of_arm.filter_map(|done| measure.value_in(done)).collect()
                 };
                 let base = values(&baseline);
                 for arm in &arms {
@@ -404,7 +409,7 @@ mod tests {
             |_, repeat| 1_200_000 + noise(repeat),
             |_, repeat| 1.0 + f64::from(repeat * 3 % 4),
         );
-        let verdicts = Verdicts::of(&plan, &done, Vec::new(), 8);
+        let verdicts = Verdicts::from_trials(&plan, &done, Vec::new(), 8);
         assert_eq!(verdicts.comparisons.len(), 2, "both measures: {verdicts:?}");
         for one in &verdicts.comparisons {
             assert!(!one.is_significant, "{one:?}");
@@ -431,7 +436,7 @@ mod tests {
             |arm, repeat| if arm == "b" { 1_320_000 } else { 1_200_000 } + noise(repeat),
             |_, repeat| 1.0 + f64::from(repeat * 3 % 4),
         );
-        let verdicts = Verdicts::of(&plan, &done, Vec::new(), 2);
+        let verdicts = Verdicts::from_trials(&plan, &done, Vec::new(), 2);
         let [device, speed] = &verdicts.comparisons[..] else {
             panic!("two measures: {verdicts:?}");
         };
@@ -450,7 +455,7 @@ mod tests {
             "{verdicts:?}"
         );
 
-        let half = Verdicts::of(&plan, &done[..1], Vec::new(), 8);
+        let half = Verdicts::from_trials(&plan, &done[..1], Vec::new(), 8);
         assert!(half.comparisons[0].verdict.contains("too few"), "{half:?}");
         assert!(
             half.warnings[0].contains("1 of 12 runs are done"),
@@ -460,8 +465,8 @@ mod tests {
             arm: "b".to_owned(),
             reason: "not supported".to_owned(),
         }];
-        let without = Verdicts::of(&plan, &done, skipped, 8);
-        let without_first = Verdicts::of(
+        let without = Verdicts::from_trials(&plan, &done, skipped, 8);
+        let without_first = Verdicts::from_trials(
             &plan,
             &done,
             vec![Skipped {
@@ -489,7 +494,10 @@ mod tests {
     fn page_escapes_names() {
         let (mut plan, done) = matrix(|_, _| 1, |_, _| 1.0);
         plan.arms[0].name = "<script>alert(1)</script>".to_owned();
-        let page = crate::matrix::page(&Verdicts::of(&plan, &done, Vec::new(), 8), "a & \"b\"");
+        let page = crate::matrix::page(
+            &Verdicts::from_trials(&plan, &done, Vec::new(), 8),
+            "a & \"b\"",
+        );
         assert!(!page.contains("<script"), "nothing is run");
         assert!(
             page.contains("&lt;script&gt;") && page.contains("a &amp; &quot;b&quot;"),

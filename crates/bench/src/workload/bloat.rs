@@ -35,7 +35,7 @@ const fn first_to_go() -> i16 {
 impl Bloat {
     /// This much at once, never touched again, and the first OOM victim.
     #[must_use]
-    pub const fn of(size: Bytes) -> Bloat {
+    pub const fn of_size(size: Bytes) -> Bloat {
         Bloat {
             size,
             rate: None,

@@ -193,7 +193,7 @@ mod tests {
     fn check_names_each_invalid_setting() {
         type Change<'a> = &'a dyn Fn(&mut Workload);
         let bloat = |bloat: Bloat| move |w: &mut Workload| w.bloat = Some(bloat);
-        let taken = Bloat::of(Bytes(1));
+        let taken = Bloat::of_size(Bytes(1));
         let cases: [(&str, Change<'_>); 28] = [
             ("file", &|w| w.file = PathBuf::new()),
             ("chunk", &|w| w.chunk = Bytes::ZERO),
@@ -222,8 +222,8 @@ mod tests {
             ("swappiness", &|w| {
                 (w.memory_max, w.swappiness) = (Some(Bytes(1 << 30)), Some(201));
             }),
-            ("bloat", &bloat(Bloat::of(Bytes::ZERO))),
-            ("bloat", &bloat(Bloat::of(Bytes(u64::MAX)))),
+            ("bloat", &bloat(Bloat::of_size(Bytes::ZERO))),
+            ("bloat", &bloat(Bloat::of_size(Bytes(u64::MAX)))),
             ("bloat-rate", &|w| {
                 w.bloat = Some(Bloat {
                     rate: Some(Bytes::ZERO),
@@ -261,7 +261,7 @@ mod tests {
             },
             engine: Engine::IoUring,
             time: Some(Duration::from_millis(2500)),
-            bloat: Some(Bloat::of(Bytes(300 << 20))),
+            bloat: Some(Bloat::of_size(Bytes(300 << 20))),
             ..usual()
         };
         let text = serde_json::to_string(&workload).unwrap();

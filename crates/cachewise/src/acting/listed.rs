@@ -83,7 +83,7 @@ pub fn each_listed<T: Send>(
     listing.counting().quietly();
     let mut beyond = 0u64;
     let work = |path: &Path, file: &File| {
-        let inode = Inode::of(file.as_fd())?;
+        let inode = Inode::of_fd(file.as_fd())?;
         Ok(match is_beyond(target.range(), inode.size) {
             false => Done::File(work(path, file, &inode)?),
             true if paths.iter().any(|named| named == path) => Done::Failed(format!(

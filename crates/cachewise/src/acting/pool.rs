@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use cachewise_residency::{Counts, Error, Found as Met, Inode, Unknown, open, open_to_act};
+use cachewise_residency::{Counts, Error, Inode, Unknown, WalkItem, open, open_to_act};
 use cachewise_sys::{ErrorKind, start_thread_in};
 
 use crate::commands::files::{NotOpened, is_not_opened, plan};
@@ -92,8 +92,8 @@ pub fn each_file<T: Send>(
         let find = move || {
             walk.run(|met| {
                 let is_taken = match met {
-                    Met::File(entry) => found.send(entry.path()).is_ok(),
-                    Met::Skipped(error) => sender.send(failed(error)).is_ok(),
+                    WalkItem::File(entry) => found.send(entry.path()).is_ok(),
+                    WalkItem::Skipped(error) => sender.send(failed(error)).is_ok(),
                 };
                 if is_taken && !is_cancelled() {
                     ControlFlow::Continue(())

@@ -118,7 +118,7 @@ pub fn pin(path: &Path, pages: u64) -> Mapping {
         start: 0,
         end: pages,
     };
-    let mapping = Mapping::of(file.as_fd(), pages).expect("it can be mapped");
+    let mapping = Mapping::of_pages(file.as_fd(), pages).expect("it can be mapped");
     mapping.lock(pages).expect("root may lock what it likes");
     mapping
 }

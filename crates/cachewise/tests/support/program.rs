@@ -151,7 +151,7 @@ fn mapped(file: &File, size: u64) {
         start: 0,
         end: size.div_ceil(page_size().get()),
     };
-    let mapping = Mapping::of(file.as_fd(), pages).expect("the file can be mapped");
+    let mapping = Mapping::of_pages(file.as_fd(), pages).expect("the file can be mapped");
     mapping.populate(pages).expect("and read");
     println!("mapped");
     // Until nobody waits any more.

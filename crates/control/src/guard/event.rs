@@ -1,4 +1,4 @@
-//! [`Event`]: an event of the guard, for people and programs.
+//! [`GuardEvent`]: an event of the guard, for people and programs.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::{Kept, Means};
 
 /// An action of the guard, or an event that affects it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Event {
+pub struct GuardEvent {
     /// The action.
     #[serde(flatten)]
-    pub action: Action,
+    pub action: GuardAction,
     /// The kind of memory that is kept.
     pub kept: Kept,
     /// Its amount afterwards.
@@ -24,7 +24,7 @@ pub struct Event {
 /// Actions of the guard.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Action {
+pub enum GuardAction {
     /// It reclaimed memory of a group.
     Reclaimed {
         /// The group's name.
@@ -78,10 +78,10 @@ pub enum Action {
     },
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for GuardEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.action {
-            Action::Reclaimed {
+            GuardAction::Reclaimed {
                 cgroup,
                 means,
                 wanted_bytes,
@@ -102,7 +102,7 @@ impl fmt::Display for Event {
                     None => f.write_str(")")?,
                 }
             }
-            Action::WouldReclaim {
+            GuardAction::WouldReclaim {
                 cgroup,
                 means,
                 wanted_bytes,
@@ -110,15 +110,17 @@ impl fmt::Display for Event {
                 let wanted = Bytes(*wanted_bytes);
                 write!(f, "would reclaim {wanted} of {cgroup} by {means}")?;
             }
-            Action::BackedOff { seconds, reason } => write!(f, "waits {seconds:.0} s: {reason}")?,
-            Action::Released { path, value } => write!(f, "restored {path}: {value}")?,
-            Action::Left { path, value } => {
+            GuardAction::BackedOff { seconds, reason } => {
+                write!(f, "waits {seconds:.0} s: {reason}")?
+            }
+            GuardAction::Released { path, value } => write!(f, "restored {path}: {value}")?,
+            GuardAction::Left { path, value } => {
                 write!(
                     f,
                     "left {path} alone: another program has set it to {value} meanwhile"
                 )?;
             }
-            Action::Gone { cgroup } => write!(f, "{cgroup} is gone")?,
+            GuardAction::Gone { cgroup } => write!(f, "{cgroup} is gone")?,
         }
         let (kept, mark) = (Bytes(self.kept_bytes), Bytes(self.mark_bytes));
         write!(f, "; {kept} {}, mark {mark}", self.kept)

@@ -10,7 +10,7 @@ use cachewise_kstat::{Cgroup, CgroupFiles, Hierarchy};
 use cachewise_units::Bytes;
 use serde::Serialize;
 
-use super::{Options, Watched};
+use super::{GuardOptions, Watched};
 use crate::{Error, Journal, file, reclaim};
 
 /// Means of reclaim of a group's memory.
@@ -53,10 +53,10 @@ impl Means {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is none, or only a limit that another program has set.
-    pub(crate) fn of(
+    pub(crate) fn for_group(
         hierarchy: &Hierarchy,
         group: &Cgroup,
-        options: &Options,
+        options: &GuardOptions,
     ) -> Result<Self, Error> {
         let all = match hierarchy {
             Hierarchy::V1Memory { .. } => [Self::ForceEmpty, Self::SoftLimit],

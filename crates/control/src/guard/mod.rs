@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{Error, Journal, Restored};
 
-pub use event::{Action, Event};
+pub use event::{GuardAction, GuardEvent};
 pub use means::Means;
 
 /// Kind of memory to keep above the mark.
@@ -41,7 +41,7 @@ impl fmt::Display for Kept {
 
 /// Options of a guard.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct GuardOptions {
     /// The kind of memory to keep.
     pub kept: Kept,
     /// Reclaim starts below this mark,
@@ -75,7 +75,7 @@ pub struct Watched {
 pub struct Guard {
     kernel: Kernel,
     hierarchy: Hierarchy,
-    options: Options,
+    options: GuardOptions,
     watched: Vec<Watched>,
     journal: Journal,
     /// The current wait after a vain reclaim; doubled each time.
@@ -101,7 +101,7 @@ impl Guard {
     pub fn new(
         kernel: &Kernel,
         groups: Vec<Cgroup>,
-        options: Options,
+        options: GuardOptions,
         journal: Journal,
     ) -> Result<Self, Error> {
         let hierarchy = kernel.cgroup_hierarchy()?;
@@ -126,7 +126,7 @@ impl Guard {
         let watched = groups
             .into_iter()
             .map(|group| {
-                let means = Means::of(&hierarchy, &group, &options)?;
+                let means = Means::for_group(&hierarchy, &group, &options)?;
                 Ok(Watched { group, means })
             })
             .collect::<Result<_, Error>>()?;
@@ -188,7 +188,7 @@ impl Guard {
     ///
     /// # Errors
     /// Reading or writing failed, or the last group is gone.
-    pub fn step(&mut self, cancel: &AtomicBool) -> Result<Vec<Event>, Error> {
+    pub fn step(&mut self, cancel: &AtomicBool) -> Result<Vec<GuardEvent>, Error> {
         let kept = self.kept()?;
         if kept >= self.options.mark {
             return self.rest(kept);
@@ -205,7 +205,7 @@ impl Guard {
     }
 
     /// Above the target: restores limits that have held long enough.
-    fn rest(&mut self, kept: Bytes) -> Result<Vec<Event>, Error> {
+    fn rest(&mut self, kept: Bytes) -> Result<Vec<GuardEvent>, Error> {
         self.resting_until = None;
         if kept < self.options.target {
             self.enough_since = None;
@@ -219,7 +219,7 @@ impl Guard {
         self.told(restored)
     }
 
-    fn take(&mut self, kept: Bytes, cancel: &AtomicBool) -> Result<Vec<Event>, Error> {
+    fn take(&mut self, kept: Bytes, cancel: &AtomicBool) -> Result<Vec<GuardEvent>, Error> {
         let wanted = self
             .options
             .target
@@ -246,14 +246,14 @@ impl Guard {
         };
         if let Some((path, value)) = watched.foreign(&self.journal)? {
             self.leave_out(&watched, "has a limit that another program has set")?;
-            events.push(self.event(Action::Left { path, value })?);
+            events.push(self.event(GuardAction::Left { path, value })?);
             return Ok(events);
         }
         let wanted = wanted.min(spare);
         let (cgroup, means) = (watched.group.name.clone(), watched.means);
         if self.options.dry_run {
             let wanted_bytes = wanted.0;
-            events.push(self.event(Action::WouldReclaim {
+            events.push(self.event(GuardAction::WouldReclaim {
                 cgroup,
                 means,
                 wanted_bytes,
@@ -291,7 +291,7 @@ impl Guard {
             }
             _ => None,
         };
-        events.push(self.event(Action::Reclaimed {
+        events.push(self.event(GuardAction::Reclaimed {
             cgroup,
             means,
             wanted_bytes: wanted.0,
@@ -348,7 +348,7 @@ impl Guard {
 
     /// The group with most reclaimable memory, and the amount; groups that are gone are left out
     /// from now on.
-    fn richest(&mut self, events: &mut Vec<Event>) -> Result<Option<(Watched, Bytes)>, Error> {
+    fn richest(&mut self, events: &mut Vec<GuardEvent>) -> Result<Option<(Watched, Bytes)>, Error> {
         let mut best: Option<(Watched, Bytes)> = None;
         for watched in self.watched.clone() {
             let used = CgroupFiles::once(&watched.group.path).memory_used(&self.hierarchy)?;
@@ -364,10 +364,10 @@ impl Guard {
         Ok(best)
     }
 
-    fn gone(&mut self, watched: &Watched) -> Result<Event, Error> {
+    fn gone(&mut self, watched: &Watched) -> Result<GuardEvent, Error> {
         self.leave_out(watched, "is gone")?;
         let cgroup = watched.group.name.clone();
-        self.event(Action::Gone { cgroup })
+        self.event(GuardAction::Gone { cgroup })
     }
 
     /// Excludes this group from now on.
@@ -385,11 +385,11 @@ impl Guard {
         }
     }
 
-    fn back_off(&mut self, reason: String) -> Result<Event, Error> {
+    fn back_off(&mut self, reason: String) -> Result<GuardEvent, Error> {
         let rest = self.back_off_time;
         self.resting_until = Some(Instant::now() + rest);
         self.back_off_time = (rest * 2).min(LONGEST_REST);
-        self.event(Action::BackedOff {
+        self.event(GuardAction::BackedOff {
             seconds: rest.as_secs_f64(),
             reason,
         })
@@ -402,8 +402,8 @@ impl Guard {
             .map(|some| some.total))
     }
 
-    fn event(&self, action: Action) -> Result<Event, Error> {
-        Ok(Event {
+    fn event(&self, action: GuardAction) -> Result<GuardEvent, Error> {
+        Ok(GuardEvent {
             action,
             kept: self.options.kept,
             kept_bytes: self.kept()?.0,
@@ -411,16 +411,19 @@ impl Guard {
         })
     }
 
-    fn told(&self, restored: Restored) -> Result<Vec<Event>, Error> {
+    fn told(&self, restored: Restored) -> Result<Vec<GuardEvent>, Error> {
         let text = |path: &std::path::Path| path.display().to_string();
-        let released = restored.restored.into_iter().map(|entry| Action::Released {
-            path: text(&entry.path),
-            value: entry.before,
-        });
+        let released = restored
+            .restored
+            .into_iter()
+            .map(|entry| GuardAction::Released {
+                path: text(&entry.path),
+                value: entry.before,
+            });
         let left = restored
             .left
             .into_iter()
-            .map(|(entry, value)| Action::Left {
+            .map(|(entry, value)| GuardAction::Left {
                 path: text(&entry.path),
                 value,
             });
@@ -438,7 +441,7 @@ impl Guard {
     ///
     /// # Errors
     /// The first limit that could not be restored; it stays in the state file.
-    pub fn end(mut self) -> Result<Vec<Event>, Error> {
+    pub fn end(mut self) -> Result<Vec<GuardEvent>, Error> {
         let restored = self.journal.restore()?;
         self.told(restored)
     }

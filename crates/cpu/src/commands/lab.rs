@@ -10,7 +10,7 @@ use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
 
 use super::quota::Quota;
-use super::{Found, check_format, write};
+use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuLab;
 use cachewise_cli::output::{NO, Sink, Stream, tell};
 
@@ -54,7 +54,7 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
     check_format(&sink)?;
     let chosen = chosen(&arguments.names)?;
     if arguments.list {
-        write(sink, |_| Found {
+        write(sink, |_| CommandOutput {
             text: listed(&chosen),
             sheet: Sheet::new(&COLUMNS),
             members: Map::from_iter([(
@@ -77,7 +77,7 @@ pub fn lab(arguments: &CpuLab) -> Result<ExitCode> {
         Err(_) => true,
     });
     let note = quota.note();
-    write(sink, |style| Found {
+    write(sink, |style| CommandOutput {
         text: text(&done, note.as_deref(), style),
         sheet: sheet(&done),
         members: members(&done, note.as_deref()),

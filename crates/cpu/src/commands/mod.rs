@@ -59,7 +59,7 @@ const SHEETS: [(&str, &[SheetColumn]); 5] = [
 ];
 
 /// What a command found, in each form that it may be written in.
-struct Found {
+struct CommandOutput {
     /// For people.
     text: String,
     /// The rows of CSV.
@@ -80,7 +80,7 @@ fn check_format(sink: &Sink) -> Result<()> {
 }
 
 /// Writes it as was asked.
-fn write(mut sink: Sink, make: impl FnOnce(Style) -> Found) -> Result<()> {
+fn write(mut sink: Sink, make: impl FnOnce(Style) -> CommandOutput) -> Result<()> {
     let found = make(sink.style);
     let text = match sink.format {
         Format::Table => found.text,

@@ -9,7 +9,7 @@ use cachewise_cpu::measure::estimate::{Estimate, Trust};
 use cachewise_cpu::measure::order::Order;
 use cachewise_cpu::measure::sweep::Curve;
 use cachewise_cpu::measure::tlb::TlbStep;
-use cachewise_cpu::{Hierarchy, Level, Seen, TableOptions, Topology};
+use cachewise_cpu::{Hierarchy, LatencySource, Level, TableOptions, Topology};
 use cachewise_model::Missing;
 use cachewise_units::{Bytes, escaped};
 use cachewise_view::{
@@ -18,7 +18,7 @@ use cachewise_view::{
 use serde_json::{Map, Value as Json, json};
 
 use super::quota::Quota;
-use super::{Found, check_format, seconds, write};
+use super::{CommandOutput, check_format, seconds, write};
 use crate::commands::arguments::CpuTable;
 use cachewise_cli::output::{Sink, Stream, tell, write_whole};
 
@@ -175,7 +175,7 @@ pub fn table(arguments: &CpuTable) -> Result<ExitCode> {
         tell(&format!("the curves are in {name}"));
     }
     let is_terminal = sink.is_terminal;
-    write(sink, |style| Found {
+    write(sink, |style| CommandOutput {
         text: text(&found, &lines, &marks, style, is_terminal),
         sheet: sheet(&found),
         members: members(&found),
@@ -334,8 +334,8 @@ fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
     let whole = |bytes: f64| Json::from(bytes.round() as u64);
     cells.extend(measured(level.capacity.as_ref(), end, whole, size));
     let missing = match level.seen {
-        Seen::NotReached => NOT_REACHED,
-        Seen::Found | Seen::Told => NOT_FOUND,
+        LatencySource::NotReached => NOT_REACHED,
+        LatencySource::Curve | LatencySource::SysfsSize => NOT_FOUND,
     };
     for latency in [&level.local, &level.random] {
         let [value, low, high, trust] =
@@ -353,9 +353,9 @@ fn row(found: &Hierarchy, level: &Level) -> Vec<SheetCell> {
     }
     cells.push(SheetCell::missing(NOT_OF_THIS));
     cells.push(SheetCell::text(match level.seen {
-        Seen::Found => "found",
-        Seen::Told => "told",
-        Seen::NotReached => "not_reached",
+        LatencySource::Curve => "found",
+        LatencySource::SysfsSize => "told",
+        LatencySource::NotReached => "not_reached",
     }));
     cells
 }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cachewise_cpu::{Cache, CpuList, Place, Topology, Tree};
+use cachewise_cpu::{Cache, CpuList, Topology, TopologyPart, Tree};
 use cachewise_model::Missing;
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Found, check_format, write};
+use super::{CommandOutput, check_format, write};
 use crate::commands::arguments::CpuTopology;
 use cachewise_cli::output::{Sink, Stream};
 
@@ -45,7 +45,7 @@ pub fn topology(arguments: &CpuTopology) -> Result<ExitCode> {
     let sink = Sink::open_whole(&arguments.output, Stream::Stdout)?;
     check_format(&sink)?;
     let topology = Topology::read(&arguments.sys)?;
-    write(sink, |style| Found {
+    write(sink, |style| CommandOutput {
         text: text(&topology, style),
         sheet: sheet(&topology),
         members: members(&topology),
@@ -79,24 +79,24 @@ fn branches(text: &mut String, tree: &Tree, topology: &Topology, indent: &str) {
 fn name(tree: &Tree, topology: &Topology) -> String {
     let cpus = cpus(&tree.cpus);
     match &tree.place {
-        Place::Machine => {
+        TopologyPart::Machine => {
             let cores = counted(topology.cores_of(&tree.cpus), "core");
             let threads = counted(tree.cpus.len(), "hardware thread");
             format!("machine: {cores}, {threads}: {cpus}")
         }
-        Place::Node(id, memory) => {
+        TopologyPart::Node(id, memory) => {
             let memory = memory.map_or("? memory".to_owned(), |memory| {
                 format!("{memory} of memory")
             });
             format!("NUMA node {id}, {memory}: {cpus}")
         }
-        Place::Package(id) => format!("package {id}: {cpus}"),
-        Place::Caches(caches) => {
+        TopologyPart::Package(id) => format!("package {id}: {cpus}"),
+        TopologyPart::Caches(caches) => {
             let names: Vec<String> = caches.iter().map(Cache::to_string).collect();
             format!("{}: {cpus}", names.join("; "))
         }
-        Place::Core(None) => format!("core: {cpus}"),
-        Place::Core(Some(kind)) => format!("core, {kind}: {cpus}"),
+        TopologyPart::Core(None) => format!("core: {cpus}"),
+        TopologyPart::Core(Some(kind)) => format!("core, {kind}: {cpus}"),
     }
 }
 

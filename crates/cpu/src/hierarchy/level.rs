@@ -8,11 +8,11 @@ pub(super) const LARGEST: (u64, u64) = (256 << 20, 1 << 30);
 
 /// Where a level's latency was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Seen {
+pub enum LatencySource {
     /// On a level of the curve.
-    Found,
+    Curve,
     /// At the sizes that sysfs says, as the curve has no level there.
-    Told,
+    SysfsSize,
     /// Nowhere: nothing so large was measured.
     NotReached,
 }
@@ -29,7 +29,7 @@ pub struct Level {
     /// How much fits, in bytes, as measured.
     pub capacity: Option<Estimate>,
     /// Where the latency was read.
-    pub seen: Seen,
+    pub seen: LatencySource,
     /// The latency in nanoseconds, page by page.
     pub local: Option<Estimate>,
     /// The latency in nanoseconds, all over the place.

@@ -7,7 +7,7 @@ use crate::measure::plateau::{self, Plateau, plateaus, rises_through};
 use crate::measure::sweep::{Curve, Point};
 use crate::{Cache, Topology};
 
-use super::level::{LARGEST, Level, Seen};
+use super::level::{LARGEST, LatencySource, Level};
 use super::matched::{matched, without_slopes};
 
 /// Beyond so many times the last cache most loads go to memory.
@@ -102,9 +102,9 @@ pub(super) fn levels(
             capacity: seen
                 .and_then(|seen| capacity(&local.points, seen, &found, place, is_last, page)),
             seen: match (seen, is_reached) {
-                (Some(_), _) => Seen::Found,
-                (None, true) => Seen::Told,
-                (None, false) => Seen::NotReached,
+                (Some(_), _) => LatencySource::Curve,
+                (None, true) => LatencySource::SysfsSize,
+                (None, false) => LatencySource::NotReached,
             },
             local: latency(local, from, to, false),
             random: latency(random, from, to, false),
@@ -118,7 +118,7 @@ pub(super) fn levels(
         told: None,
         shared_by: None,
         capacity: None,
-        seen: memory.map_or(Seen::NotReached, |_| Seen::Found),
+        seen: memory.map_or(LatencySource::NotReached, |_| LatencySource::Curve),
         local: memory.and_then(|memory| latency(local, memory.from, memory.to, true)),
         // Where the local curve is flat already, the random one may still be in the cache for a part.
         random: memory

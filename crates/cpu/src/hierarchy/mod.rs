@@ -28,7 +28,7 @@ use crate::measure::tlb::{Pages, TlbStep, steps, translation};
 use crate::{Cache, Error, Topology};
 use again::{again, refine};
 use level::LARGEST;
-pub use level::{Level, Seen};
+pub use level::{LatencySource, Level};
 use levels::{levels, spread};
 
 /// Lines of most machines, where sysfs does not tell.
@@ -105,8 +105,8 @@ impl Hierarchy {
         let mut arena = Arena::new(sweep_options.largest, options.pages)?;
         // Half for rounds over the caches, a tenth more for what is to be repeated, and a fifth for translation; memory
         // takes what it takes.
-        let rounds = Budget::of(options.time.mul_f64(0.5));
-        let repeats = Budget::of(options.time.mul_f64(0.6));
+        let rounds = Budget::for_duration(options.time.mul_f64(0.5));
+        let repeats = Budget::for_duration(options.time.mul_f64(0.6));
         let all = sizes(&sweep_options);
         let mut curves = vec![
             Curve::new(Order::PageLocal, &all),
@@ -119,7 +119,7 @@ impl Hierarchy {
         let translation = translation(
             &mut arena,
             &sweep_options,
-            Budget::of(options.time.mul_f64(0.2)),
+            Budget::for_duration(options.time.mul_f64(0.2)),
         );
         let (levels, found) = levels(topology, &told, &curves, options.page);
         let cycles: Vec<f64> = curves
@@ -169,7 +169,7 @@ fn notes(hierarchy: &Hierarchy, topology: &Topology, told: &[&Cache]) -> Vec<Str
         ));
     }
     for level in &hierarchy.levels {
-        if level.seen == Seen::Told {
+        if level.seen == LatencySource::SysfsSize {
             notes.push(format!(
                 "{}: the curve has no level there, so its latency was read at the sizes that sysfs says, and its \
                  size was not measured",
@@ -180,7 +180,7 @@ fn notes(hierarchy: &Hierarchy, topology: &Topology, told: &[&Cache]) -> Vec<Str
     let not_reached = hierarchy
         .levels
         .iter()
-        .filter(|level| level.seen == Seen::NotReached);
+        .filter(|level| level.seen == LatencySource::NotReached);
     let not_reached: Vec<&str> = not_reached.map(|level| level.name.as_str()).collect();
     if !not_reached.is_empty() {
         notes.push(format!(
@@ -241,7 +241,11 @@ mod tests {
                 Some(memory) > ns(first).map(|ns| 3.0 * ns),
                 "{first:?} {last:?}"
             ),
-            None => assert_eq!(last.seen, Seen::NotReached, "a larger cache: {last:?}"),
+            None => assert_eq!(
+                last.seen,
+                LatencySource::NotReached,
+                "a larger cache: {last:?}"
+            ),
         }
         let small = TableOptions {
             largest: Some(Bytes(256 << 10)),

@@ -28,9 +28,9 @@ trait Work {
 }
 
 /// A type of its own for each number, so that each has functions of its own.
-struct Kind<const N: u64>(u64);
+struct NumberedType<const N: u64>(u64);
 
-impl<const N: u64> Work for Kind<N> {
+impl<const N: u64> Work for NumberedType<N> {
     fn small(&self) -> u64 {
         self.0.wrapping_mul(2 * N + 1) ^ N
     }
@@ -71,8 +71,8 @@ fn object(kind: u64, value: u64) -> Box<dyn Work> {
     macro_rules! of {
         ($($n:literal)*) => {
             match kind {
-                $($n => Box::new(Kind::<$n>(value)),)*
-                _ => Box::new(Kind::<63>(value)),
+                $($n => Box::new(NumberedType::<$n>(value)),)*
+                _ => Box::new(NumberedType::<63>(value)),
             }
         };
     }

@@ -37,7 +37,7 @@ struct Counters([AtomicU64; 64]);
 
 /// How a step is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Increment {
     /// A load, an addition and a store, as compilers make of `+= 1` on what they may not keep in a register.
     Plain,
     /// One that nobody can come between.
@@ -46,9 +46,9 @@ enum Step {
     Local,
 }
 
-struct Way {
+struct SharingVariant {
     name: &'static str,
-    step: Step,
+    step: Increment,
     /// Steps in a sample: some tenths of a millisecond, so that threads overlap though they do not start at once,
     /// and most samples are not interrupted.
     steps: u64,
@@ -58,8 +58,8 @@ struct Way {
     is_control: bool,
 }
 
-const fn way(name: &'static str, step: Step, steps: u64, apart: usize) -> Way {
-    Way {
+const fn variant(name: &'static str, step: Increment, steps: u64, apart: usize) -> SharingVariant {
+    SharingVariant {
         name,
         step,
         steps,
@@ -69,19 +69,19 @@ const fn way(name: &'static str, step: Step, steps: u64, apart: usize) -> Way {
     }
 }
 
-const WAYS: [Way; 7] = [
-    way("same line", Step::Plain, 150_000, 1),
-    way("64 bytes apart", Step::Plain, 600_000, 8),
-    way("128 bytes apart", Step::Plain, 600_000, 16),
-    way("same line, locked", Step::Locked, 20_000, 1),
-    way("64 bytes apart, locked", Step::Locked, 100_000, 8),
-    way("local variable", Step::Local, 600_000, 1),
-    Way {
+const VARIANTS: [SharingVariant; 7] = [
+    variant("same line", Increment::Plain, 150_000, 1),
+    variant("64 bytes apart", Increment::Plain, 600_000, 8),
+    variant("128 bytes apart", Increment::Plain, 600_000, 16),
+    variant("same line, locked", Increment::Locked, 20_000, 1),
+    variant("64 bytes apart, locked", Increment::Locked, 100_000, 8),
+    variant("local variable", Increment::Local, 600_000, 1),
+    SharingVariant {
         one_cpu: true,
         is_control: true,
-        ..way(
+        ..variant(
             "same line, both threads on one CPU",
-            Step::Plain,
+            Increment::Plain,
             150_000,
             1,
         )
@@ -112,19 +112,19 @@ fn kept(mut number: u64) -> u64 {
 }
 
 #[inline(never)]
-fn count(counter: &AtomicU64, step: Step, steps: u64) {
+fn count(counter: &AtomicU64, step: Increment, steps: u64) {
     match step {
-        Step::Plain => {
+        Increment::Plain => {
             for _ in 0..steps {
                 counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             }
         }
-        Step::Locked => {
+        Increment::Locked => {
             for _ in 0..steps {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Step::Local => {
+        Increment::Local => {
             let mut own = 0u64;
             for _ in 0..steps {
                 own = kept(own + 1);
@@ -152,7 +152,11 @@ impl Meeting {
 }
 
 /// Samples of both threads.
-fn samples(way: &Way, cpus: [u32; 2], samples: usize) -> Result<Vec<[Stretch; 2]>, String> {
+fn samples(
+    way: &SharingVariant,
+    cpus: [u32; 2],
+    samples: usize,
+) -> Result<Vec<[Stretch; 2]>, String> {
     let counters = Counters([const { AtomicU64::new(0) }; 64]);
     let meeting = Meeting(AtomicUsize::new(0));
     let thread = |place: usize| -> Result<Vec<Stretch>, String> {
@@ -223,13 +227,13 @@ fn run() -> Result<Outcome, String> {
     };
     const ROUNDS: usize = 4;
     let begin = Instant::now();
-    let mut figures: Vec<Vec<f64>> = vec![Vec::new(); WAYS.len()];
+    let mut figures: Vec<Vec<f64>> = vec![Vec::new(); VARIANTS.len()];
     let mut taken = 0;
     for round in 0..ROUNDS {
         if round > 0 && begin.elapsed() > PATIENCE {
             break;
         }
-        for (way, figures) in WAYS.iter().zip(&mut figures) {
+        for (way, figures) in VARIANTS.iter().zip(&mut figures) {
             let samples = samples(way, [one, other], SAMPLES / ROUNDS)?;
             // On one CPU they never run at the same time: that is the control.
             let good = samples.iter().filter(|pair| way.one_cpu || counts(pair));
@@ -237,7 +241,7 @@ fn run() -> Result<Outcome, String> {
         }
         taken += SAMPLES / ROUNDS;
     }
-    let case = |(way, figures): (&Way, &Vec<f64>)| {
+    let case = |(way, figures): (&SharingVariant, &Vec<f64>)| {
         let enough = figures.len() >= FEWEST;
         Some(Case {
             name: way.name.into(),
@@ -246,7 +250,7 @@ fn run() -> Result<Outcome, String> {
             is_control: way.is_control,
         })
     };
-    let cases: Vec<Case> = WAYS.iter().zip(&figures).filter_map(case).collect();
+    let cases: Vec<Case> = VARIANTS.iter().zip(&figures).filter_map(case).collect();
     let ratio = |name: &str, above: &str, below: &str| {
         let of = |name: &str| {
             cases
@@ -296,7 +300,7 @@ fn run() -> Result<Outcome, String> {
     .into_iter()
     .flatten()
     .collect();
-    let few: Vec<String> = WAYS
+    let few: Vec<String> = VARIANTS
         .iter()
         .zip(&figures)
         .filter(|(_, figures)| figures.len() < FEWEST)

@@ -25,7 +25,7 @@ pub struct Budget {
 impl Budget {
     /// So much from now on.
     #[must_use]
-    pub fn of(time: Duration) -> Budget {
+    pub fn for_duration(time: Duration) -> Budget {
         Budget {
             cpu: cpu_time() + time,
             wall: Instant::now() + time * PATIENCE,
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn who_sleeps_uses_nothing_and_who_works_uses_all() {
-        let budget = Budget::of(Duration::from_millis(20));
+        let budget = Budget::for_duration(Duration::from_millis(20));
         std::thread::sleep(Duration::from_millis(30));
         assert!(budget.is_left(), "nothing was done");
         let mut number = 1u64;
@@ -54,7 +54,7 @@ mod tests {
         }
         assert!(!budget.is_left(), "used up");
         assert!(
-            !Budget::of(Duration::ZERO).is_left(),
+            !Budget::for_duration(Duration::ZERO).is_left(),
             "of nothing nothing is left"
         );
     }

@@ -30,7 +30,7 @@ impl Trust {
 
     /// Of what came out between these.
     #[must_use]
-    pub fn of(low: f64, high: f64) -> Trust {
+    pub fn from_range(low: f64, high: f64) -> Trust {
         match high / low {
             ratio if ratio <= AGREE => Trust::Good,
             ratio if ratio <= CONTENDED => Trust::Fair,
@@ -65,7 +65,7 @@ impl Estimate {
     /// How far to trust it.
     #[must_use]
     pub fn trust(&self) -> Trust {
-        Trust::of(self.low, self.high)
+        Trust::from_range(self.low, self.high)
     }
 
     /// In another unit.
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(estimate(&[1.0, 1.2]), Some(Trust::Fair), "nearly");
         assert_eq!(estimate(&[1.0, 3.0]), Some(Trust::Contended), "not at all");
         assert_eq!(
-            Trust::of(0.0, 0.0),
+            Trust::from_range(0.0, 0.0),
             Trust::Contended,
             "nothing was measured"
         );

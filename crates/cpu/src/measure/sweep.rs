@@ -192,7 +192,7 @@ pub fn samples(circle: &mut Circle<'_>, least: u64, time: Duration) -> Vec<f64> 
     let loads = ((SAMPLE.as_secs_f64() * 1e9 / first) as u64)
         .max(least)
         .max(64);
-    let budget = Budget::of(time);
+    let budget = Budget::for_duration(time);
     let mut samples = Vec::new();
     while samples.len() < FEWEST || budget.is_left() {
         samples.push(circle.sample(loads));
@@ -243,7 +243,7 @@ mod tests {
         let sizes = sizes(&options);
         let orders = [Order::PageLocal, Order::Random];
         let mut curves = orders.map(|order| Curve::new(order, &sizes));
-        let budget = Budget::of(Duration::from_secs(60));
+        let budget = Budget::for_duration(Duration::from_secs(60));
         sweep(&mut curves, &options, &mut arena, budget);
         sweep_memory(&mut curves, &options, &mut arena);
         for point in curves.iter().flat_map(|curve| &curve.points) {

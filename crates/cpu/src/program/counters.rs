@@ -121,8 +121,8 @@ impl Counters {
     #[must_use]
     pub fn for_children() -> Counters {
         Counters::with(|event| match event {
-            Wanted::Cache(cache) => of_children(cache),
-            Wanted::Hardware(hardware) => of_children(hardware),
+            CounterEvent::Cache(cache) => of_children(cache),
+            CounterEvent::Hardware(hardware) => of_children(hardware),
         })
     }
 
@@ -131,12 +131,12 @@ impl Counters {
     pub fn of_thread(thread: u32) -> Counters {
         let thread = i32::try_from(thread).unwrap_or(i32::MAX);
         Counters::with(|event| match event {
-            Wanted::Cache(cache) => of_thread(cache, thread),
-            Wanted::Hardware(hardware) => of_thread(hardware, thread),
+            CounterEvent::Cache(cache) => of_thread(cache, thread),
+            CounterEvent::Hardware(hardware) => of_thread(hardware, thread),
         })
     }
 
-    fn with(open: impl Fn(Wanted) -> Result<Counter, NoCounter>) -> Counters {
+    fn with(open: impl Fn(CounterEvent) -> Result<Counter, NoCounter>) -> Counters {
         let caches = [
             ("L1d reads", CacheId::L1D),
             ("L1i", CacheId::L1I),
@@ -148,16 +148,16 @@ impl Counters {
             .map(|(name, which)| Pair {
                 name,
                 counters: pair(
-                    open(Wanted::Cache(cache(which, CacheResult::ACCESS))),
-                    || open(Wanted::Cache(cache(which, CacheResult::MISS))),
+                    open(CounterEvent::Cache(cache(which, CacheResult::ACCESS))),
+                    || open(CounterEvent::Cache(cache(which, CacheResult::MISS))),
                 ),
             })
             .collect();
         pairs.push(Pair {
             name: "branches",
             counters: pair(
-                open(Wanted::Hardware(Hardware::BRANCH_INSTRUCTIONS)),
-                || open(Wanted::Hardware(Hardware::BRANCH_MISSES)),
+                open(CounterEvent::Hardware(Hardware::BRANCH_INSTRUCTIONS)),
+                || open(CounterEvent::Hardware(Hardware::BRANCH_MISSES)),
             ),
         });
         Counters {
@@ -218,7 +218,7 @@ impl Counters {
 }
 
 /// An event, whichever table it is from.
-enum Wanted {
+enum CounterEvent {
     Cache(Cache),
     Hardware(Hardware),
 }

@@ -18,7 +18,7 @@ mod source;
 pub use counters::{Counters, NoCounter, sum};
 pub use profile::{Costs, Profile};
 pub use simulation::{Geometry, Simulation};
-pub use source::{Place, hottest};
+pub use source::{CostLocation, hottest};
 
 /// How often something was asked for, and how often it was not there.
 #[derive(Debug, Clone, PartialEq, Eq)]

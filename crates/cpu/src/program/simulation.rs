@@ -30,7 +30,7 @@ impl Geometry {
     /// That of a cache, as far as it can be simulated: the number of sets has to be a power of two, so for others
     /// there are fewer sets with more ways, and the same size.
     #[must_use]
-    pub fn of(cache: &Cache) -> Option<Geometry> {
+    pub fn from_cache(cache: &Cache) -> Option<Geometry> {
         let (size, ways, line) = (cache.size?.0, u64::from(cache.ways?), cache.line?.0);
         let sets = size.checked_div(line.checked_mul(ways)?)?;
         if sets == 0 || !line.is_power_of_two() {
@@ -76,7 +76,7 @@ impl Simulation {
     ///
     /// # Errors
     /// If there is no place for what callgrind writes.
-    pub fn of(
+    pub fn for_program(
         topology: &Topology,
         valgrind: &std::path::Path,
         program: &[OsString],
@@ -89,10 +89,12 @@ impl Simulation {
             let caches = topology.caches.iter();
             let mut caches = caches.filter(|cache| cache.level == 1);
             let found = caches.find(|cache| cache.kind == kind || cache.kind == CacheKind::Unified);
-            found.and_then(Geometry::of)
+            found.and_then(Geometry::from_cache)
         };
         let last = topology.caches.iter().filter(|cache| cache.level > 1);
-        let last = last.max_by_key(|cache| cache.level).and_then(Geometry::of);
+        let last = last
+            .max_by_key(|cache| cache.level)
+            .and_then(Geometry::from_cache);
         let last = last.map(Geometry::with_small_ways);
         let caches = [first(CacheKind::Data), first(CacheKind::Instruction), last];
         let mut command: Vec<OsString> = vec!["env".into(), godebug(), valgrind.into()];
@@ -225,20 +227,24 @@ mod tests {
 
     #[test]
     fn caches_keep_their_size() {
-        let plain = Geometry::of(&cache(48 << 10, 12)).unwrap();
+        let plain = Geometry::from_cache(&cache(48 << 10, 12)).unwrap();
         assert_eq!(
             (plain.size, plain.ways, plain.line),
             (48 << 10, 12, 64),
             "64 sets"
         );
         // 24,576 sets: an Intel last level.
-        let odd = Geometry::of(&cache(30 << 20, 20)).unwrap();
+        let odd = Geometry::from_cache(&cache(30 << 20, 20)).unwrap();
         assert_eq!(odd.size, 30 << 20, "all of it");
         assert!(
             (odd.size / odd.ways / odd.line).is_power_of_two(),
             "{odd:?}"
         );
-        assert_eq!(Geometry::of(&cache(0, 8)), None, "nothing is no cache");
+        assert_eq!(
+            Geometry::from_cache(&cache(0, 8)),
+            None,
+            "nothing is no cache"
+        );
     }
 
     #[test]
@@ -249,7 +255,7 @@ mod tests {
             (8 << 20, 16, 16),
             (384 << 20, 16, 384),
         ] {
-            let plain = Geometry::of(&cache(size, ways)).expect("a cache");
+            let plain = Geometry::from_cache(&cache(size, ways)).expect("a cache");
             let small = plain.with_small_ways();
             assert_eq!(
                 (small.size, small.ways),

@@ -30,7 +30,7 @@ const LIBRARIES: [&str; 6] = [
 
 /// Where a cost arises.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place<C = Costs> {
+pub struct CostLocation<C = Costs> {
     /// The function, by debug information, or by symbols where there is none; nothing where there are no symbols, either.
     pub function: Option<String>,
     /// The file and line; nothing without debug information.
@@ -62,7 +62,7 @@ impl Cost for Costs {
 
 /// The places with the most misses of data, the worst first.
 #[must_use]
-pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
+pub fn hottest(profile: &Profile, most: usize) -> Vec<CostLocation> {
     let mut loaders: HashMap<&str, Option<Loader>> = HashMap::new();
     let spots = profile.costliest(MOST_ADDRESSES).into_iter();
     let named = spots.map(|(object, address, costs, function)| {
@@ -85,15 +85,15 @@ pub fn hottest(profile: &Profile, most: usize) -> Vec<Place> {
 pub(super) fn ranked<C: Cost>(
     named: impl Iterator<Item = (Name, C)>,
     most: usize,
-) -> Vec<Place<C>> {
+) -> Vec<CostLocation<C>> {
     let mut places: HashMap<Name, C> = HashMap::new();
     for (name, costs) in named {
         places.entry(name).or_default().add(&costs);
     }
     places.retain(|_, costs| costs.weight() > 0);
-    let mut places: Vec<Place<C>> = places
+    let mut places: Vec<CostLocation<C>> = places
         .into_iter()
-        .map(|((function, line, object), costs)| Place {
+        .map(|((function, line, object), costs)| CostLocation {
             function,
             line,
             object,
@@ -101,7 +101,7 @@ pub(super) fn ranked<C: Cost>(
         })
         .collect();
     places.sort_by(|one, other| {
-        let name = |place: &Place<C>| {
+        let name = |place: &CostLocation<C>| {
             let (function, line) = (place.function.clone(), place.line.clone());
             (function, line, place.object.clone())
         };

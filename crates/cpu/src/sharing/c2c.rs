@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::line::{Seen, Touch, judge};
+use super::line::{LineUse, Touch, judge};
 use super::proofs::{Answer, PERF_C2C, Proof};
 
 /// A load, a store: bits 0 to 4.
@@ -60,7 +60,7 @@ pub struct Recorded {
 impl Recorded {
     /// What its touches say, if they say anything.
     #[must_use]
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<LineUse> {
         judge(&self.touches)
     }
 }
@@ -134,9 +134,9 @@ pub fn proof(recording: &Recording) -> Proof {
     let has = |wanted| often.iter().find(|line| line.seen() == wanted);
     let not_clear = often
         .iter()
-        .find(|line| line.seen() != Some(Seen::TrueSharing));
+        .find(|line| line.seen() != Some(LineUse::TrueSharing));
     let rare: u64 = rarely.iter().map(|line| line.changed).sum();
-    let (answer, says) = if let Some(line) = has(Some(Seen::FalseSharing)) {
+    let (answer, says) = if let Some(line) = has(Some(LineUse::FalseSharing)) {
         (
             Answer::Found,
             format!(

@@ -121,7 +121,7 @@ const SHORTEST: Duration = Duration::from_millis(20);
 impl Comparison {
     /// Figures of an arm: its CPU time and its wall time in seconds, and how many CPUs it had at once.
     #[must_use]
-    pub fn of(&self, arm: Arm) -> Option<[Estimate; 3]> {
+    pub fn figures_of(&self, arm: Arm) -> Option<[Estimate; 3]> {
         let runs = self.runs(arm);
         let of = |figure: fn(&Run) -> f64| spread(&runs.iter().map(figure).collect::<Vec<f64>>());
         Some([
@@ -174,7 +174,7 @@ impl Comparison {
                 self.rounds.len()
             ));
         }
-        let [cpu, ..] = self.of(plain(Cpus::One))?;
+        let [cpu, ..] = self.figures_of(plain(Cpus::One))?;
         if cpu.value < SHORTEST.as_secs_f64() {
             return Some(format!(
                 "a run takes {:.0} ms of CPU time: too short to compare; give it more to do, at least {} ms",
@@ -182,7 +182,7 @@ impl Comparison {
                 SHORTEST.as_millis()
             ));
         }
-        let [.., at_once] = self.of(plain(Cpus::One))?;
+        let [.., at_once] = self.figures_of(plain(Cpus::One))?;
         (at_once.value > AT_ONCE).then(|| {
             format!(
                 "it had {:.1} CPUs at once when it was to have one: it chooses its CPUs itself, so there is no \

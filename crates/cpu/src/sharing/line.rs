@@ -19,7 +19,7 @@ pub struct Touch {
 
 /// What was seen of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Seen {
+pub enum LineUse {
     /// Nobody touched it.
     Nothing,
     /// One thread did.
@@ -35,17 +35,17 @@ pub enum Seen {
     FalseSharing,
 }
 
-impl Seen {
+impl LineUse {
     /// The name in machine formats.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
-            Seen::Nothing => "nothing",
-            Seen::OneThread => "one_thread",
-            Seen::OnlyReads => "only_reads",
-            Seen::TrueSharing => "true_sharing",
-            Seen::Mixed => "mixed",
-            Seen::FalseSharing => "false_sharing",
+            LineUse::Nothing => "nothing",
+            LineUse::OneThread => "one_thread",
+            LineUse::OnlyReads => "only_reads",
+            LineUse::TrueSharing => "true_sharing",
+            LineUse::Mixed => "mixed",
+            LineUse::FalseSharing => "false_sharing",
         }
     }
 }
@@ -61,7 +61,7 @@ const WORD: u64 = 8;
 /// A sample shows one access of thousands, so that a thread was not seen in a word says little: a lock's holder was
 /// perhaps never caught at what the lock protects. It counts only of threads that were seen often elsewhere in the line.
 #[must_use]
-pub fn judge(touches: &[Touch]) -> Option<Seen> {
+pub fn judge(touches: &[Touch]) -> Option<LineUse> {
     let mut words: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
     let mut places: BTreeMap<u64, (BTreeSet<u32>, u64)> = BTreeMap::new();
     let touched = |touch: &&Touch| touch.writes > 0 || touch.reads > 0;
@@ -75,12 +75,12 @@ pub fn judge(touches: &[Touch]) -> Option<Seen> {
     }
     let threads: BTreeSet<u32> = words.keys().map(|(thread, _)| *thread).collect();
     match threads.len() {
-        0 => return Some(Seen::Nothing),
-        1 => return Some(Seen::OneThread),
+        0 => return Some(LineUse::Nothing),
+        1 => return Some(LineUse::OneThread),
         _ => {}
     }
     if words.values().all(|(writes, _)| *writes == 0) {
-        return Some(Seen::OnlyReads);
+        return Some(LineUse::OnlyReads);
     }
     // Whether one of a writer and another thread, each with a word where the other was never seen, was seen often.
     let mut is_open = false;
@@ -96,7 +96,7 @@ pub fn judge(touches: &[Touch]) -> Option<Seen> {
                 continue;
             }
             if *of_writer.min(of_user) >= FEWEST {
-                return Some(Seen::FalseSharing);
+                return Some(LineUse::FalseSharing);
             }
             is_open |= *of_writer.max(of_user) >= FEWEST;
         }
@@ -104,7 +104,7 @@ pub fn judge(touches: &[Touch]) -> Option<Seen> {
     let is_shared = places
         .values()
         .any(|(threads, writes)| threads.len() > 1 && *writes > 0);
-    (is_shared && !is_open && !may_move(&words)).then_some(Seen::TrueSharing)
+    (is_shared && !is_open && !may_move(&words)).then_some(LineUse::TrueSharing)
 }
 
 /// Whether two threads use the same two words, one of which is written to. Each may be one thread's at any moment, as
@@ -142,12 +142,12 @@ mod tests {
     fn adjacent_counters_share_falsely() {
         assert_eq!(
             judge(&[touch(1, 0, 9, 9), touch(2, 8, 9, 9)]),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "two that write"
         );
         assert_eq!(
             judge(&[touch(1, 0, 19, 0), touch(2, 56, 0, 19)]),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "who only reads waits for the one who writes beside it"
         );
         assert_eq!(
@@ -157,7 +157,7 @@ mod tests {
                 touch(2, 8, 1, 0),
                 touch(2, 16, 19, 0)
             ]),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "also beside something that is shared in truth"
         );
     }
@@ -166,12 +166,12 @@ mod tests {
     fn what_is_shared_in_truth_is_not_false() {
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(2, 0, 9, 0)]),
-            Some(Seen::TrueSharing),
+            Some(LineUse::TrueSharing),
             "one counter"
         );
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(1, 8, 90, 0), touch(2, 8, 0, 9)]),
-            Some(Seen::TrueSharing),
+            Some(LineUse::TrueSharing),
             "all that the second one uses is the first one's too"
         );
     }
@@ -197,7 +197,7 @@ mod tests {
         let with = |more: &[Touch]| judge(&[&lock, more].concat());
         assert_eq!(
             with(&[touch(1, 8, 3, 0), touch(2, 16, 4, 0)]),
-            Some(Seen::TrueSharing),
+            Some(LineUse::TrueSharing),
             "a lock, and what it protects, of which little was seen"
         );
         assert_eq!(
@@ -219,20 +219,20 @@ mod tests {
 
     #[test]
     fn without_a_second_thread_or_a_write_there_is_nothing() {
-        assert_eq!(judge(&[]), Some(Seen::Nothing), "untouched");
+        assert_eq!(judge(&[]), Some(LineUse::Nothing), "untouched");
         assert_eq!(
             judge(&[touch(1, 0, 0, 0)]),
-            Some(Seen::Nothing),
+            Some(LineUse::Nothing),
             "a count of none is no touch"
         );
         assert_eq!(
             judge(&[touch(1, 0, 9, 0), touch(1, 8, 9, 0)]),
-            Some(Seen::OneThread),
+            Some(LineUse::OneThread),
             "alone"
         );
         assert_eq!(
             judge(&[touch(1, 0, 0, 19), touch(2, 8, 0, 19)]),
-            Some(Seen::OnlyReads),
+            Some(LineUse::OnlyReads),
             "readers"
         );
     }

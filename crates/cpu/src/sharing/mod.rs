@@ -21,7 +21,7 @@ mod watch;
 
 pub use c2c::{Recorded, Recording, proof as recorded_proof, recorded};
 pub use compare::{Arm, Comparison, Cpus, Heap, Round, Run};
-pub use line::{Seen, Touch, judge};
+pub use line::{LineUse, Touch, judge};
 pub use padding::{CannotPreload, Padded, Padding};
 pub use proofs::{Answer, BREAKPOINTS, ONE_CPU, PADDED_HEAP, PERF_C2C, Proof};
 pub use symbol::{Variable, find_variable, is_mapped};

@@ -208,7 +208,7 @@ impl CannotPreload {
 
     /// Why this one did not; what is found out is only the reason, that it did not is seen when it runs.
     #[must_use]
-    pub fn of(program: &Path) -> CannotPreload {
+    pub fn for_program(program: &Path) -> CannotPreload {
         let Ok(file) = fs::File::open(program) else {
             return CannotPreload::NotKnown;
         };
@@ -472,7 +472,7 @@ mod tests {
     fn why_it_was_not_taken_is_known() {
         let own = std::env::current_exe().unwrap();
         assert_eq!(
-            CannotPreload::of(&own),
+            CannotPreload::for_program(&own),
             CannotPreload::NotKnown,
             "this one would take it"
         );
@@ -480,7 +480,7 @@ mod tests {
         let file = place.path().join("program");
         let of = |bytes: &[u8]| {
             fs::write(&file, bytes).unwrap();
-            CannotPreload::of(&file)
+            CannotPreload::for_program(&file)
         };
         assert_eq!(
             of(b"\x7fELF\x01\x01\x01 and so on until twenty"),
@@ -493,7 +493,7 @@ mod tests {
         );
         assert_eq!(of(b"#!/bin/sh\n# a script\n"), CannotPreload::NotKnown);
         assert_eq!(
-            CannotPreload::of(Path::new("/nowhere")),
+            CannotPreload::for_program(Path::new("/nowhere")),
             CannotPreload::NotKnown
         );
     }

@@ -52,12 +52,12 @@ pub struct Watch {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Piece {
     len: u64,
-    threads: BTreeMap<u32, Use>,
+    threads: BTreeMap<u32, PieceUse>,
 }
 
 /// What a thread did with a piece.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Use {
+struct PieceUse {
     writes: u64,
     reads: u64,
     /// The rounds in which it touched it.
@@ -69,7 +69,7 @@ struct Use {
 impl Watch {
     /// The line of this size in which an address is.
     #[must_use]
-    pub fn of(pid: u32, address: u64, size: u64) -> Watch {
+    pub fn of_address(pid: u32, address: u64, size: u64) -> Watch {
         let size = size.max(WORD).next_power_of_two();
         let line = address & !(size - 1);
         let words = (0..size / WORD).map(|word| line + word * WORD);
@@ -158,7 +158,7 @@ impl Piece {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    use super::super::line::Seen;
+    use super::super::line::LineUse;
     use super::*;
 
     #[repr(align(64))]
@@ -167,7 +167,7 @@ mod tests {
     /// Watches a line while two threads count in these bytes of it.
     fn watched(line: &Line, bytes: [usize; 2]) -> Result<Watch, NoWatch> {
         let address = line.0.as_ptr().addr() as u64;
-        let mut watch = Watch::of(std::process::id(), address + 9, 64);
+        let mut watch = Watch::of_address(std::process::id(), address + 9, 64);
         assert_eq!(watch.line(), address, "from its beginning");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -181,8 +181,9 @@ mod tests {
             }
             // Until it is told, as threads may have to wait for their CPUs.
             let mut rounds = (0..40).map(|_| watch.round().map(|()| watch.seen()));
-            let told = rounds
-                .find(|seen| !matches!(seen, Ok(None | Some(Seen::OneThread | Seen::Nothing))));
+            let told = rounds.find(|seen| {
+                !matches!(seen, Ok(None | Some(LineUse::OneThread | LineUse::Nothing)))
+            });
             stop.store(true, Ordering::Relaxed);
             told.transpose()?;
             Ok(watch)
@@ -193,9 +194,9 @@ mod tests {
     fn who_touches_which_bytes_is_seen() {
         let line = Line([const { AtomicU8::new(0) }; 64]);
         for (bytes, wanted, places) in [
-            ([0, 40], Seen::FalseSharing, vec![0, 40]),
-            ([16, 20], Seen::FalseSharing, vec![16, 20]),
-            ([33, 33], Seen::TrueSharing, vec![33]),
+            ([0, 40], LineUse::FalseSharing, vec![0, 40]),
+            ([16, 20], LineUse::FalseSharing, vec![16, 20]),
+            ([33, 33], LineUse::TrueSharing, vec![33]),
         ] {
             let found = match watched(&line, bytes) {
                 Ok(found) => found,
@@ -206,7 +207,7 @@ mod tests {
             };
             if found
                 .seen()
-                .is_none_or(|seen| matches!(seen, Seen::OneThread | Seen::Nothing))
+                .is_none_or(|seen| matches!(seen, LineUse::OneThread | LineUse::Nothing))
             {
                 println!(
                     "skipped: breakpoints: threads hardly ran: {}",
@@ -232,7 +233,7 @@ mod tests {
     fn work_that_swaps_threads_is_never_called_true_sharing() {
         let line = Line([const { AtomicU8::new(0) }; 64]);
         let address = line.0.as_ptr().addr() as u64;
-        let mut watch = Watch::of(std::process::id(), address, 64);
+        let mut watch = Watch::of_address(std::process::id(), address, 64);
         let (stop, begin) = (AtomicBool::new(false), std::time::Instant::now());
         let watched = std::thread::scope(|scope| {
             for own in 0..2 {
@@ -247,8 +248,9 @@ mod tests {
                 });
             }
             let mut rounds = (0..40).map(|_| watch.round().map(|()| watch.seen()));
-            let told = rounds
-                .find(|seen| !matches!(seen, Ok(Some(Seen::OneThread | Seen::Nothing) | None)));
+            let told = rounds.find(|seen| {
+                !matches!(seen, Ok(Some(LineUse::OneThread | LineUse::Nothing) | None))
+            });
             stop.store(true, Ordering::Relaxed);
             told.transpose()
         });
@@ -261,7 +263,7 @@ mod tests {
                     watch.pairs
                 );
             }
-            Ok(Some(seen)) => assert_eq!(seen, Some(Seen::FalseSharing), "{watch:?}"),
+            Ok(Some(seen)) => assert_eq!(seen, Some(LineUse::FalseSharing), "{watch:?}"),
         }
     }
 
@@ -271,7 +273,7 @@ mod tests {
         let pid = child.id();
         child.wait().unwrap();
         assert_eq!(
-            Watch::of(pid, 4096, 64).round(),
+            Watch::of_address(pid, 4096, 64).round(),
             Err(NoWatch::Ended),
             "it is gone"
         );

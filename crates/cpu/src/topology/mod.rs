@@ -14,7 +14,7 @@ use std::fmt;
 use cachewise_units::Bytes;
 
 use crate::CpuList;
-pub use tree::{Place, Tree};
+pub use tree::{TopologyPart, Tree};
 
 /// A machine's CPUs and what they share.
 #[derive(Debug, Clone, PartialEq, Eq)]

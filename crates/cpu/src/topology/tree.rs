@@ -10,7 +10,7 @@ use crate::CpuList;
 
 /// Something with CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TopologyPart {
     /// All of it.
     Machine,
     /// A NUMA node and its memory.
@@ -27,7 +27,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// What it is.
-    pub place: Place,
+    pub place: TopologyPart,
     /// The CPUs of it.
     pub cpus: CpuList,
     /// What is in it.
@@ -35,7 +35,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    fn new(place: Place, cpus: CpuList) -> Tree {
+    fn new(place: TopologyPart, cpus: CpuList) -> Tree {
         Tree {
             place,
             cpus,
@@ -71,7 +71,7 @@ impl Topology {
         let mut places = Vec::new();
         for node in &self.nodes {
             places.push(Tree::new(
-                Place::Node(node.id, node.memory),
+                TopologyPart::Node(node.id, node.memory),
                 node.cpus.clone(),
             ));
         }
@@ -81,7 +81,7 @@ impl Topology {
         for package in packages {
             let cpus = self.cpus.iter().filter(|cpu| cpu.package == Some(package));
             let cpus = CpuList::new(cpus.map(|cpu| cpu.id));
-            places.push(Tree::new(Place::Package(package), cpus));
+            places.push(Tree::new(TopologyPart::Package(package), cpus));
         }
         // From the farthest to the nearest, so that of those with the same CPUs the nearer one is inside.
         let levels = self.caches.chunk_by(|one, other| one.level == other.level);
@@ -95,7 +95,7 @@ impl Topology {
                 seen.push(&cache.cpus);
                 let same = level.iter().filter(|other| other.cpus == cache.cpus);
                 places.push(Tree::new(
-                    Place::Caches(same.cloned().collect()),
+                    TopologyPart::Caches(same.cloned().collect()),
                     cache.cpus.clone(),
                 ));
             }
@@ -104,12 +104,15 @@ impl Topology {
         for cpu in &self.cpus {
             if !cores.contains(&&cpu.core) {
                 cores.push(&cpu.core);
-                places.push(Tree::new(Place::Core(cpu.kind.clone()), cpu.core.clone()));
+                places.push(Tree::new(
+                    TopologyPart::Core(cpu.kind.clone()),
+                    cpu.core.clone(),
+                ));
             }
         }
         // Stable: of the same size, the order above holds.
         places.sort_by_key(|place| std::cmp::Reverse(place.cpus.len()));
-        let mut machine = Tree::new(Place::Machine, self.online.clone());
+        let mut machine = Tree::new(TopologyPart::Machine, self.online.clone());
         for place in places {
             machine.take(place);
         }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use cachewise_cpu::program::Place;
+use cachewise_cpu::program::CostLocation;
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally};
 
 const SOURCE: &str = include_str!("faults.rs");
@@ -143,7 +143,7 @@ fn is_all(found: u64, happened: u64, samples: &Samples) {
     );
 }
 
-fn at(places: &[Place<Tally>], file: &str, line: u32) -> u64 {
+fn at(places: &[CostLocation<Tally>], file: &str, line: u32) -> u64 {
     let there = places.iter().filter(|place| {
         let (found, at) = place
             .line

@@ -100,7 +100,7 @@ mod tests {
                 .0,
         )
         .unwrap();
-        Inode::of(std::os::fd::AsFd::as_fd(&file)).unwrap()
+        Inode::of_fd(std::os::fd::AsFd::as_fd(&file)).unwrap()
     }
 
     fn edges(left: &[PageRange], asked: PageRange, outside: &[PageRange]) -> Vec<PageRange> {

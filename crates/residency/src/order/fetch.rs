@@ -12,7 +12,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::snapshot::between;
-use super::{After, Class, Keep, Mode, Options, Plan, Snapshot};
+use super::{After, Keep, Mode, Plan, PlanOptions, RangeClass, Snapshot};
 use crate::ranges::minus;
 use crate::warm::ADVICE;
 use crate::{Error, Inode, map, open_to_act, query};
@@ -43,7 +43,7 @@ pub(super) fn fetches(
     plan: &Plan,
     snapshot: &Snapshot,
     read_ahead: &[Bytes],
-    options: &Options,
+    options: &PlanOptions,
 ) -> Vec<Fetch> {
     let steps = &plan.pieces;
     let in_callers_order = plan.declined.is_some() && !matches!(options.mode, Mode::Shuffle(_));
@@ -58,10 +58,10 @@ pub(super) fn fetches(
     while let Some(first) = steps.get(fetches.len()) {
         let rest = &steps[fetches.len()..];
         match first.class {
-            Class::Hit => fetches.push(Fetch::Resident),
-            Class::Partial => fetches.push(Fetch::Exact),
-            Class::Unknown => fetches.push(Fetch::ReadAhead),
-            Class::Miss => {
+            RangeClass::Hit => fetches.push(Fetch::Resident),
+            RangeClass::Partial => fetches.push(Fetch::Exact),
+            RangeClass::Unknown => fetches.push(Fetch::ReadAhead),
+            RangeClass::Miss => {
                 let len = 1 + rest
                     .windows(2)
                     .take_while(|two| two[1].follows(&two[0]))
@@ -133,7 +133,7 @@ impl OpenFile {
             }
             // Nothing more is stored up to the end of the file.
             Err(Errno::NXIO) => {
-                let size = Inode::of(self.file.as_fd()).map_or(0, |inode| inode.size.0);
+                let size = Inode::of_fd(self.file.as_fd()).map_or(0, |inode| inode.size.0);
                 range.len.min(size.saturating_sub(range.start))
             }
             Err(_) => {
@@ -170,7 +170,7 @@ impl OpenFile {
             (now.device, now.number, now.size, now.modified)
                 == (seen.device, seen.number, seen.size, seen.modified)
         };
-        self.is_as_seen &= Inode::of(self.file.as_fd()).is_ok_and(same);
+        self.is_as_seen &= Inode::of_fd(self.file.as_fd()).is_ok_and(same);
     }
 
     /// Reads what is there, up to the end of the file.
@@ -264,7 +264,7 @@ mod tests {
             chunk: Bytes(chunk),
             headroom: Some(Bytes::ZERO),
         };
-        let options = Options {
+        let options = PlanOptions {
             mode,
             keep,
             each_link: false,
@@ -330,7 +330,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         // Beside the build, because /tmp is in memory on many machines.
         let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
-        let device = Inode::of(file.as_fd()).unwrap().device;
+        let device = Inode::of_fd(file.as_fd()).unwrap().device;
         let window = crate::sysfs::read_ahead(device);
         // As large as no transfer is.
         let range = between(0, (4 * window.0).max(32 * MIB));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cachewise_units::Bytes;
 
-use super::{FileId, Plan, Snapshot, Why};
+use super::{DeclineReason, FileId, Plan, Snapshot};
 
 /// What earlier scans of the same files have taught: which chunk was read when, how much more the cache
 /// may be asked to hold, and whether plans can be trusted.
@@ -197,10 +197,10 @@ impl Default for Trust {
 }
 
 impl Trust {
-    fn judge(&mut self, declined: Option<Why>, planned: Bytes, hits: Bytes) {
+    fn judge(&mut self, declined: Option<DeclineReason>, planned: Bytes, hits: Bytes) {
         match declined {
             // What disturbs may go away, so plans are tried again; each time they fail it takes longer.
-            Some(Why::WorseThanPlanned) => self.rest = self.rest.saturating_sub(1),
+            Some(DeclineReason::WorseThanPlanned) => self.rest = self.rest.saturating_sub(1),
             Some(_) => {}
             None if is_nearly(hits, planned) => *self = Self::default(),
             None => {
@@ -270,7 +270,7 @@ mod tests {
     fn two_broken_promises_are_one_too_many() {
         let mut trust = Trust::default();
         let mut plan = |hits| {
-            let declined = (trust.rest > 0).then_some(Why::WorseThanPlanned);
+            let declined = (trust.rest > 0).then_some(DeclineReason::WorseThanPlanned);
             trust.judge(declined, Bytes(100), Bytes(hits));
             trust.rest
         };

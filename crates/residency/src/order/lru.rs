@@ -21,12 +21,12 @@ pub(super) struct TwoLists {
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     bytes: u64,
-    place: Place,
+    place: ListPosition,
     was_read: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum ListPosition {
     /// Not resident, and not remembered.
     #[default]
     Nowhere,
@@ -84,7 +84,7 @@ impl TwoLists {
     pub fn is_resident(&self, page: usize) -> bool {
         matches!(
             self.pages[page].place,
-            Place::Inactive(_) | Place::Active(_)
+            ListPosition::Inactive(_) | ListPosition::Active(_)
         )
     }
 
@@ -96,10 +96,10 @@ impl TwoLists {
             was_read,
         } = self.pages[page];
         let activates = match place {
-            Place::Active(_) => false,
-            Place::Inactive(_) => was_read,
-            Place::Evicted(age) => self.age - age <= u128::from(self.active.bytes),
-            Place::Nowhere => false,
+            ListPosition::Active(_) => false,
+            ListPosition::Inactive(_) => was_read,
+            ListPosition::Evicted(age) => self.age - age <= u128::from(self.active.bytes),
+            ListPosition::Nowhere => false,
         };
         let is_resident = self.is_resident(page);
         if !is_resident {
@@ -107,13 +107,13 @@ impl TwoLists {
             self.used += bytes;
         }
         if activates {
-            if let Place::Inactive(key) = place {
+            if let ListPosition::Inactive(key) = place {
                 self.inactive.remove(key, bytes);
             }
             self.age += u128::from(bytes);
-            self.pages[page].place = Place::Active(self.active.push(page, bytes));
+            self.pages[page].place = ListPosition::Active(self.active.push(page, bytes));
         } else if !is_resident {
-            self.pages[page].place = Place::Inactive(self.inactive.push(page, bytes));
+            self.pages[page].place = ListPosition::Inactive(self.inactive.push(page, bytes));
         }
         // What a page was read for before it became active is forgotten.
         self.pages[page].was_read = !activates;
@@ -124,12 +124,12 @@ impl TwoLists {
     pub fn drop(&mut self, page: usize) {
         let Page { bytes, place, .. } = self.pages[page];
         match place {
-            Place::Inactive(key) => self.inactive.remove(key, bytes),
-            Place::Active(key) => self.active.remove(key, bytes),
-            Place::Nowhere | Place::Evicted(_) => return,
+            ListPosition::Inactive(key) => self.inactive.remove(key, bytes),
+            ListPosition::Active(key) => self.active.remove(key, bytes),
+            ListPosition::Nowhere | ListPosition::Evicted(_) => return,
         }
         self.used -= bytes;
-        self.pages[page].place = Place::Nowhere;
+        self.pages[page].place = ListPosition::Nowhere;
     }
 
     /// Makes room for so many bytes.
@@ -143,7 +143,7 @@ impl TwoLists {
                 let bytes = self.pages[page].bytes;
                 self.active.bytes -= bytes;
                 self.pages[page].was_read = false;
-                self.pages[page].place = Place::Inactive(self.inactive.push(page, bytes));
+                self.pages[page].place = ListPosition::Inactive(self.inactive.push(page, bytes));
             }
             let Some((_, page)) = self.inactive.pages.pop_first() else {
                 break;
@@ -152,7 +152,7 @@ impl TwoLists {
             self.inactive.bytes -= bytes;
             self.used -= bytes;
             self.age += u128::from(bytes);
-            self.pages[page].place = Place::Evicted(self.age);
+            self.pages[page].place = ListPosition::Evicted(self.age);
         }
     }
 }

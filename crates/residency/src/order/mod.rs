@@ -11,13 +11,13 @@
 //! - [`simulate`] says what an order would cost with some amount of memory, without reading anything.
 //!
 //! ```
-//! use cachewise_residency::order::{History, Options, plan, survey};
+//! use cachewise_residency::order::{History, PlanOptions, plan, survey};
 //!
 //! # let file = tempfile::NamedTempFile::new()?;
 //! # std::fs::write(file.path(), vec![1; 100_000])?;
 //! # let paths = [file.path()];
 //! let survey = survey(paths, None);
-//! let plan = plan(&survey.snapshot, &History::default(), &Options::default());
+//! let plan = plan(&survey.snapshot, &History::default(), &PlanOptions::default());
 //! for run in plan.runs() {
 //!     let path = survey.paths[run.file].display();
 //!     println!("{path} {} {} {:?}", run.range.start, run.range.len, run.class);
@@ -34,7 +34,7 @@
 //!   has to be changed at all ([`Mode::Fixed`]). Only what the scan itself has brought in is dropped.
 //! - Read-ahead, which brings in what is not wanted and throws out what is, only where it hardly can.
 //! - A cache that grows is noticed: some misses are left in it each time, more if they stay.
-//! - Plans that do not come true are given up for the caller's order ([`Why`]), so that it is not worse than that by
+//! - Plans that do not come true are given up for the caller's order ([`DeclineReason`]), so that it is not worse than that by
 //!   more than the attempts.
 //!
 //! # Kernel
@@ -63,9 +63,11 @@ mod survey;
 
 pub use block::Block;
 pub use history::History;
-pub use plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why};
+pub use plan::{
+    After, DeclineReason, Keep, Mode, Plan, PlanOptions, PlanStep, Prediction, RangeClass,
+};
 pub use planner::plan;
-pub use scan::{Report, Scan, Scanner};
-pub use simulate::{Order, simulate};
+pub use scan::{Scan, ScanReport, Scanner};
+pub use simulate::{SimulatedOrder, simulate};
 pub use snapshot::{FileId, FileState, Snapshot};
 pub use survey::{Survey, survey, survey_until};

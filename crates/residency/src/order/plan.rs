@@ -37,7 +37,7 @@ pub enum Keep {
 
 /// How to plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Options {
+pub struct PlanOptions {
     /// How free the order is.
     pub mode: Mode,
     /// What becomes of the pages that are brought in.
@@ -48,7 +48,7 @@ pub struct Options {
 
 /// What the snapshot says of a stretch of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum RangeClass {
     /// All of it is resident.
     Hit,
     /// Some of it is.
@@ -70,13 +70,13 @@ pub enum After {
 
 /// One stretch of a file, to be read as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Step {
+pub struct PlanStep {
     /// The index of the file in [`Snapshot::files`](super::Snapshot::files).
     pub file: usize,
     /// The stretch: within a chunk, and without a byte only for an empty file.
     pub range: ByteRange,
     /// What the snapshot says of it.
-    pub class: Class,
+    pub class: RangeClass,
     /// What becomes of what it brings in.
     pub after: After,
 }
@@ -86,14 +86,14 @@ pub struct Step {
 pub struct Plan {
     /// Ranges to read one after the other, each byte of each file once. A missing or unknown range is one piece, over
     /// any number of chunks, so that a plan is as large as what is resident.
-    pub(super) pieces: Vec<Step>,
+    pub(super) pieces: Vec<PlanStep>,
     /// The length of a step.
     pub(super) chunk: Bytes,
     /// What is to be expected of it.
     pub prediction: Prediction,
     /// Why it is the caller's order (of [`Mode::Shuffle`]: one without regard to what is resident), if it is.
     /// Nothing is dropped then but by [`Keep::AsFound`].
-    pub declined: Option<Why>,
+    pub declined: Option<DeclineReason>,
 }
 
 /// What is to be expected of a [`Plan`].
@@ -118,7 +118,7 @@ pub struct Prediction {
 /// Why a scan keeps to the caller's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Why {
+pub enum DeclineReason {
     /// There is nothing to hit.
     NothingResident,
     /// There is nothing to miss.
@@ -131,7 +131,7 @@ pub enum Why {
     WorseThanPlanned,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for DeclineReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NothingResident => "nothing is resident",
@@ -161,17 +161,17 @@ pub(super) fn divided(range: ByteRange, unit: u64) -> impl Iterator<Item = ByteR
 
 impl Plan {
     /// Returns what is read, one after the other: each within a chunk, and without a byte only for an empty file.
-    pub fn steps(&self) -> impl Iterator<Item = Step> {
+    pub fn steps(&self) -> impl Iterator<Item = PlanStep> {
         let chunk = self.chunk.0.max(1);
-        let divided = move |piece: &Step| {
+        let divided = move |piece: &PlanStep| {
             let piece = *piece;
-            divided(piece.range, chunk).map(move |range| Step { range, ..piece })
+            divided(piece.range, chunk).map(move |range| PlanStep { range, ..piece })
         };
         self.pieces.iter().flat_map(divided)
     }
 
     /// Returns the pieces, with those joined that read on where the one before ends and treat it alike.
-    pub fn runs(&self) -> impl Iterator<Item = Step> {
+    pub fn runs(&self) -> impl Iterator<Item = PlanStep> {
         let mut steps = self.pieces.iter().copied().peekable();
         std::iter::from_fn(move || {
             let mut run = steps.next()?;
@@ -183,7 +183,7 @@ impl Plan {
     }
 }
 
-impl Step {
+impl PlanStep {
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.file == other.file
             && self.range.start == other.range.end()

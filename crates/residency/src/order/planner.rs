@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use cachewise_units::{ByteRange, Bytes};
 
 use super::history::History;
-use super::plan::{After, Class, Keep, Mode, Options, Plan, Prediction, Step, Why, divided};
+use super::plan::{
+    After, DeclineReason, Keep, Mode, Plan, PlanOptions, PlanStep, Prediction, RangeClass, divided,
+};
 use super::shuffle::Shuffle;
 use super::snapshot::{FileState, Snapshot, between};
 
@@ -44,7 +46,7 @@ impl Snapshot {
 /// Plans the reading of files: what to read in which order, and what to drop behind.
 ///
 /// The same snapshot, history and options give the same plan. Every byte of every file is in it once; of a file
-/// with several names, under the first one (unless [`Options::each_link`]).
+/// with several names, under the first one (unless [`PlanOptions::each_link`]).
 ///
 /// Where there is nothing to gain, and where plans have not come true, it is the order of the caller, and
 /// [`Plan::declined`] says why.
@@ -54,7 +56,7 @@ impl Snapshot {
 /// between them, however long. With [`Mode::Shuffle`] the same for every chunk, up to a million; files that have more are
 /// shuffled in larger pieces.
 #[must_use]
-pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
+pub fn plan(snapshot: &Snapshot, history: &History, options: &PlanOptions) -> Plan {
     let mut chunks = chunks(snapshot, history, options);
     let mut prediction = predict(&chunks, history);
     let declined = decline(&prediction, history, options);
@@ -77,10 +79,10 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
             .grant(snapshot.chunk)
             .min(snapshot.headroom.unwrap_or(Bytes(u64::MAX))),
     };
-    let mut pieces: Vec<Step> = Vec::with_capacity(chunks.len() + 1);
+    let mut pieces: Vec<PlanStep> = Vec::with_capacity(chunks.len() + 1);
     for chunk in &chunks {
         let mut add = |range: ByteRange, after| {
-            pieces.push(Step {
+            pieces.push(PlanStep {
                 file: chunk.file,
                 range,
                 class: chunk.class,
@@ -88,7 +90,7 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
             });
         };
         let absent = Bytes(chunk.range.len).saturating_sub(chunk.resident);
-        let may_drop = !matches!(chunk.class, Class::Hit | Class::Unknown)
+        let may_drop = !matches!(chunk.class, RangeClass::Hit | RangeClass::Unknown)
             && !snapshot.files[chunk.file].open_elsewhere;
         match allowance.checked_sub(absent) {
             _ if !may_drop => add(chunk.range, After::Keep),
@@ -100,7 +102,7 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
             None => {
                 // A piece over many chunks keeps the chunks that fit.
                 let fits = match chunk.class {
-                    Class::Miss => allowance.0 / snapshot.chunk.0.max(1) * snapshot.chunk.0,
+                    RangeClass::Miss => allowance.0 / snapshot.chunk.0.max(1) * snapshot.chunk.0,
                     _ => 0,
                 };
                 let start = chunk.range.start;
@@ -127,7 +129,7 @@ pub fn plan(snapshot: &Snapshot, history: &History, options: &Options) -> Plan {
 struct Chunk {
     file: usize,
     range: ByteRange,
-    class: Class,
+    class: RangeClass,
     resident: Bytes,
     last_read: u64,
 }
@@ -150,17 +152,17 @@ fn divide(chunks: &mut Vec<Chunk>, chunk: Bytes) {
 }
 
 /// All chunks of which anything is resident, and the ranges between them, in the caller's order.
-fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chunk> {
+fn chunks(snapshot: &Snapshot, history: &History, options: &PlanOptions) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut add = |index, file: &FileState| {
         file.pieces(snapshot.chunk, |range| {
             let resident = file.resident_in(range);
             let class = match resident {
-                None => Class::Unknown,
-                Some(_) if range.is_empty() => Class::Unknown,
-                Some(Bytes::ZERO) => Class::Miss,
-                Some(bytes) if bytes.0 == range.len => Class::Hit,
-                Some(_) => Class::Partial,
+                None => RangeClass::Unknown,
+                Some(_) if range.is_empty() => RangeClass::Unknown,
+                Some(Bytes::ZERO) => RangeClass::Miss,
+                Some(bytes) if bytes.0 == range.len => RangeClass::Hit,
+                Some(_) => RangeClass::Partial,
             };
             chunks.push(Chunk {
                 file: index,
@@ -168,8 +170,10 @@ fn chunks(snapshot: &Snapshot, history: &History, options: &Options) -> Vec<Chun
                 class,
                 resident: resident.unwrap_or_default(),
                 last_read: match class {
-                    Class::Hit | Class::Partial => history.last_read(file.id, range.start),
-                    Class::Unknown | Class::Miss => 0,
+                    RangeClass::Hit | RangeClass::Partial => {
+                        history.last_read(file.id, range.start)
+                    }
+                    RangeClass::Unknown | RangeClass::Miss => 0,
                 },
             });
         });
@@ -190,10 +194,10 @@ fn predict(chunks: &[Chunk], history: &History) -> Prediction {
     let total = chunks.iter().map(|chunk| Bytes(chunk.range.len)).sum();
     let resident: Bytes = chunks.iter().map(|chunk| chunk.resident).sum();
     let unknown: Bytes = (chunks.iter())
-        .filter(|chunk| chunk.class == Class::Unknown)
+        .filter(|chunk| chunk.class == RangeClass::Unknown)
         .map(|chunk| Bytes(chunk.range.len))
         .sum();
-    let hits = chunks.iter().filter(|chunk| chunk.class == Class::Hit);
+    let hits = chunks.iter().filter(|chunk| chunk.class == RangeClass::Hit);
     Prediction {
         total,
         resident,
@@ -206,16 +210,20 @@ fn predict(chunks: &[Chunk], history: &History) -> Prediction {
     }
 }
 
-fn decline(prediction: &Prediction, history: &History, options: &Options) -> Option<Why> {
+fn decline(
+    prediction: &Prediction,
+    history: &History,
+    options: &PlanOptions,
+) -> Option<DeclineReason> {
     match prediction.resident {
         // Of nothing, everything is resident.
-        resident if resident == prediction.total => Some(Why::AllResident),
-        Bytes::ZERO if prediction.unknown > Bytes::ZERO => Some(Why::ResidencyUnknown),
-        Bytes::ZERO => Some(Why::NothingResident),
+        resident if resident == prediction.total => Some(DeclineReason::AllResident),
+        Bytes::ZERO if prediction.unknown > Bytes::ZERO => Some(DeclineReason::ResidencyUnknown),
+        Bytes::ZERO => Some(DeclineReason::NothingResident),
         _ if (options.mode, options.keep) == (Mode::Fixed, Keep::Share) => {
-            Some(Why::NothingToDecide)
+            Some(DeclineReason::NothingToDecide)
         }
-        _ if history.is_resting() => Some(Why::WorseThanPlanned),
+        _ if history.is_resting() => Some(DeclineReason::WorseThanPlanned),
         _ => None,
     }
 }
@@ -236,10 +244,10 @@ fn sort(chunks: &mut [Chunk], mode: Mode) {
                 Reverse((chunk.file, chunk.range.start)),
             );
             match chunk.class {
-                Class::Hit => (chunk.class, Reverse(0), last_first),
-                Class::Partial => (chunk.class, Reverse(percent(chunk)), last_first),
+                RangeClass::Hit => (chunk.class, Reverse(0), last_first),
+                RangeClass::Partial => (chunk.class, Reverse(percent(chunk)), last_first),
                 // All alike: they stay in the caller's order.
-                Class::Unknown | Class::Miss => {
+                RangeClass::Unknown | RangeClass::Miss => {
                     (chunk.class, Reverse(0), (Reverse(0), Reverse((0, 0))))
                 }
             }

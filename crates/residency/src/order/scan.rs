@@ -12,7 +12,8 @@ use super::block::{Block, Buffers};
 use super::fetch::{Fetch, OpenFile, fetches};
 use super::snapshot::between;
 use super::{
-    After, Class, History, Keep, Mode, Options, Plan, Prediction, Step, Survey, Why, plan, survey,
+    After, DeclineReason, History, Keep, Mode, Plan, PlanOptions, PlanStep, Prediction, RangeClass,
+    Survey, plan, survey,
 };
 use crate::Error;
 
@@ -43,7 +44,7 @@ use crate::Error;
 /// ```
 pub struct Scanner {
     paths: Vec<PathBuf>,
-    options: Options,
+    options: PlanOptions,
     chunk: Option<Bytes>,
     block: Bytes,
     headroom: Option<Box<dyn FnMut() -> Option<Bytes> + Send>>,
@@ -59,7 +60,7 @@ impl Scanner {
     pub fn new<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self {
             paths: paths.into_iter().map(Into::into).collect(),
-            options: Options::default(),
+            options: PlanOptions::default(),
             chunk: None,
             block: BLOCK,
             headroom: None,
@@ -121,10 +122,10 @@ impl Scanner {
     pub fn scan(&mut self) -> Scan<'_> {
         let (survey, plan) = self.look_and_plan();
         let fetches = fetches(&plan, &survey.snapshot, &survey.read_ahead, &self.options);
-        let report = Report {
+        let report = ScanReport {
             prediction: plan.prediction,
             fell_back: plan.declined,
-            ..Report::default()
+            ..ScanReport::default()
         };
         Scan {
             scanner: self,
@@ -169,7 +170,7 @@ impl fmt::Debug for Scanner {
 
 /// What a scan came to.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct ScanReport {
     /// What was to be expected.
     pub prediction: Prediction,
     /// How much was handed out as blocks.
@@ -180,7 +181,7 @@ pub struct Report {
     /// What of [`Prediction::planned_hits`] came without reading from a device.
     pub hits: Bytes,
     /// Why it kept to the caller's order, if it did.
-    pub fell_back: Option<Why>,
+    pub fell_back: Option<DeclineReason>,
     /// Files that changed since they were looked at: they were read as they are.
     pub changed: u64,
     /// What could not be opened, or was gone when its turn came, with the path of each.
@@ -217,7 +218,7 @@ pub struct Scan<'s> {
     /// Files that cannot be read.
     lost: HashSet<usize>,
     changed: HashSet<usize>,
-    report: Report,
+    report: ScanReport,
 }
 
 /// A step of a plan: the piece that it is in, and how far into that it begins.
@@ -230,7 +231,7 @@ struct Cursor {
 /// The step that is being read.
 #[derive(Clone, Copy)]
 struct Current {
-    step: Step,
+    step: PlanStep,
     fetch: Fetch,
     offset: u64,
 }
@@ -257,7 +258,7 @@ impl Scan<'_> {
 
     /// Ends the scan, and compares it with the plan: the next one is planned by it. A scan that was not
     /// iterated to its end teaches nothing but what has been read.
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> ScanReport {
         let is_complete = self.step_at(self.next).is_none() && self.current.is_none();
         if is_complete {
             self.scanner.history.end(&self.plan, self.report.hits);
@@ -297,7 +298,7 @@ impl Scan<'_> {
         let seen = self.survey.inodes[step.file];
         let is_kept = self.scanner.options.keep != Keep::Share
             && self.plan.declined.is_none()
-            && step.class == Class::Hit;
+            && step.class == RangeClass::Hit;
         let Some(file) = self.file(step.file) else {
             return Some(());
         };
@@ -342,7 +343,7 @@ impl Scan<'_> {
     }
 
     /// The step at a place; `None` after the last.
-    fn step_at(&self, cursor: Cursor) -> Option<(Step, Fetch)> {
+    fn step_at(&self, cursor: Cursor) -> Option<(PlanStep, Fetch)> {
         if self.end.is_some_and(|end| cursor >= end) {
             return None;
         }
@@ -354,7 +355,7 @@ impl Scan<'_> {
             .saturating_mul(chunk)
             .min(piece.range.end());
         let range = between(start, end);
-        Some((Step { range, ..piece }, fetch))
+        Some((PlanStep { range, ..piece }, fetch))
     }
 
     /// The place behind a step; `None` of none.
@@ -440,7 +441,7 @@ impl Scan<'_> {
         let before = thread_usage().device_read;
         let file = self.file(step.file)?;
         let result = match step.class {
-            Class::Hit => file.read(fetch, &mut buffer, offset),
+            RangeClass::Hit => file.read(fetch, &mut buffer, offset),
             _ => file.read_but_for_holes(fetch, &mut buffer, offset),
         };
         let from_device = thread_usage().device_read.saturating_sub(before);
@@ -461,7 +462,7 @@ impl Scan<'_> {
         self.report.read += bytes;
         // All of it was asked for. A reclaimer may have taken a page; most of a block goes where there is no room.
         self.is_crowded |= fetch == Fetch::Exact && from_device.0 >= bytes.0.div_ceil(2);
-        if step.class == Class::Hit {
+        if step.class == RangeClass::Hit {
             let hit = bytes.saturating_sub(from_device);
             let read_before = hit.min(self.read_in_advance);
             self.read_in_advance = self.read_in_advance.saturating_sub(read_before);
@@ -471,7 +472,7 @@ impl Scan<'_> {
     }
 
     /// What there is to do once a step has been read.
-    fn end(&mut self, step: Step) {
+    fn end(&mut self, step: PlanStep) {
         let file = self.survey.snapshot.files[step.file].id;
         self.scanner.history.read(file, step.range.start);
         if step.after == After::Keep || self.changed.contains(&step.file) {
@@ -492,7 +493,7 @@ impl Scan<'_> {
             step.range.end(),
         );
         let ranges = match step.class {
-            Class::Hit => std::mem::take(&mut self.gone),
+            RangeClass::Hit => std::mem::take(&mut self.gone),
             _ => self.survey.snapshot.files[step.file].absent_in(tail),
         };
         if let Some(file) = self.file(step.file) {

@@ -5,11 +5,13 @@ use std::cmp::Reverse;
 use cachewise_units::{ByteRange, Bytes};
 
 use super::lru::TwoLists;
-use super::{After, Class, FileId, FileState, History, Keep, Mode, Options, Plan, Snapshot, plan};
+use super::{
+    After, FileId, FileState, History, Keep, Mode, Plan, PlanOptions, RangeClass, Snapshot, plan,
+};
 
 /// In which order a cycle reads the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum SimulatedOrder {
     /// File after file, as given.
     Given,
     /// Files with most bytes in the cache first, each as a whole.
@@ -17,7 +19,7 @@ pub enum Order {
     /// Of all files the chunks that are resident first, then the others, in the order of the files.
     ExtentsFirst,
     /// By [`plan`], with its drop-behind and its history. A shuffle has another seed in each cycle.
-    Planned(Options),
+    Planned(PlanOptions),
 }
 
 /// Reads files of these sizes again and again, from a cold start and with so much memory, and returns what each cycle
@@ -30,7 +32,12 @@ pub enum Order {
 /// Under a microsecond for each 256 KiB and cycle, or for each 4096th part of the files where these are over 1 GiB,
 /// and for each file.
 #[must_use]
-pub fn simulate(sizes: &[Bytes], memory: Bytes, order: Order, cycles: usize) -> Vec<Bytes> {
+pub fn simulate(
+    sizes: &[Bytes],
+    memory: Bytes,
+    order: SimulatedOrder,
+    cycles: usize,
+) -> Vec<Bytes> {
     let mut machine = Machine::new(sizes, memory, order);
     (0..cycles).map(|_| machine.cycle()).collect()
 }
@@ -42,7 +49,7 @@ const GRAINS_PER_CHUNK: u64 = 4;
 const MOST_GRAINS: u64 = 1 << 12;
 
 struct Machine {
-    order: Order,
+    order: SimulatedOrder,
     sizes: Vec<u64>,
     grain: u64,
     /// Of each file the number of its first grain.
@@ -55,7 +62,7 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(sizes: &[Bytes], memory: Bytes, order: Order) -> Self {
+    fn new(sizes: &[Bytes], memory: Bytes, order: SimulatedOrder) -> Self {
         let sizes: Vec<u64> = sizes.iter().map(|size| size.0).collect();
         let total = sizes
             .iter()
@@ -85,11 +92,11 @@ impl Machine {
         self.read = 0;
         let snapshot = self.snapshot();
         match self.order {
-            Order::Given => {
+            SimulatedOrder::Given => {
                 let files = 0..snapshot.files.len();
                 files.for_each(|file| self.read_range(file, snapshot.files[file].whole()));
             }
-            Order::FilesByCached => {
+            SimulatedOrder::FilesByCached => {
                 let mut files: Vec<_> = (0..snapshot.files.len()).collect();
                 let cached = |file: &FileState| file.resident_in(file.whole());
                 files.sort_by_key(|file| Reverse(cached(&snapshot.files[*file])));
@@ -97,7 +104,7 @@ impl Machine {
                     .into_iter()
                     .for_each(|file| self.read_range(file, snapshot.files[file].whole()));
             }
-            Order::ExtentsFirst => {
+            SimulatedOrder::ExtentsFirst => {
                 let mut chunks = Vec::new();
                 for (file, state) in snapshot.files.iter().enumerate() {
                     chunks.extend(state.chunks(snapshot.chunk).map(|range| {
@@ -110,7 +117,7 @@ impl Machine {
                     .into_iter()
                     .for_each(|(_, file, range)| self.read_range(file, range));
             }
-            Order::Planned(mut options) => {
+            SimulatedOrder::Planned(mut options) => {
                 if let Mode::Shuffle(seed) = &mut options.mode {
                     *seed = seed.wrapping_add(self.cycles);
                 }
@@ -148,7 +155,7 @@ impl Machine {
             self.read_range(step.file, step.range);
             let file = &snapshot.files[step.file];
             self.history.read(file.id, step.range.start);
-            if step.class == Class::Hit {
+            if step.class == RangeClass::Hit {
                 hits += step.range.len.saturating_sub(self.read - before);
                 if keep != Keep::Share && plan.declined.is_none() {
                     was_absent
@@ -210,8 +217,8 @@ mod tests {
     /// Eight files of 128 MiB, as in the bench.
     const FILES: [Bytes; 8] = [Bytes(128 * MIB); 8];
 
-    fn planned(mode: Mode, keep: Keep) -> Order {
-        Order::Planned(Options {
+    fn planned(mode: Mode, keep: Keep) -> SimulatedOrder {
+        SimulatedOrder::Planned(PlanOptions {
             mode,
             keep,
             each_link: false,
@@ -219,7 +226,7 @@ mod tests {
     }
 
     /// What a cycle reads in the end, in MiB: the mean of the last eight of 24.
-    fn settled(memory: u64, order: Order) -> u64 {
+    fn settled(memory: u64, order: SimulatedOrder) -> u64 {
         let cycles = simulate(&FILES, Bytes(memory * MIB), order, 24);
         cycles[16..].iter().map(|read| read.0).sum::<u64>() / 8 / MIB
     }
@@ -237,12 +244,12 @@ mod tests {
                 );
             }
             let free = settled(memory, planned(Mode::Free, Keep::Share));
-            let sorted = settled(memory, Order::FilesByCached);
+            let sorted = settled(memory, SimulatedOrder::FilesByCached);
             assert!(
                 bound <= free && free < sorted,
                 "in {memory} MiB: {free} MiB, sorted files {sorted} MiB"
             );
-            let given = settled(memory, Order::Given);
+            let given = settled(memory, SimulatedOrder::Given);
             assert_eq!(given, 1024, "in {memory} MiB, the given order hits nothing");
         }
     }
@@ -252,7 +259,7 @@ mod tests {
         for memory in [512, 768, 960] {
             assert_eq!(
                 settled(memory, planned(Mode::Fixed, Keep::Share)),
-                settled(memory, Order::Given),
+                settled(memory, SimulatedOrder::Given),
                 "in {memory} MiB"
             );
         }
@@ -283,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_left_as_it_was_found() {
-        let mut machine = Machine::new(&FILES, Bytes(768 * MIB), Order::Given);
+        let mut machine = Machine::new(&FILES, Bytes(768 * MIB), SimulatedOrder::Given);
         machine.cycle();
         let found = machine.snapshot();
         machine.order = planned(Mode::Fixed, Keep::AsFound);
@@ -327,7 +334,7 @@ mod tests {
                 let cycles = simulate(&sizes, memory, order, CYCLES);
                 cycles.iter().map(|read| read.0).sum::<u64>()
             };
-            let (callers, ours) = (sum(Order::Given), sum(planned(mode, keep)));
+            let (callers, ours) = (sum(SimulatedOrder::Given), sum(planned(mode, keep)));
             // What is admitted to try, and as much thrown out for it, in each cycle.
             let probes = CYCLES as u64 * 2 * 4 * MIB;
             prop_assert!(

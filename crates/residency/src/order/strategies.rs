@@ -3,7 +3,7 @@
 use cachewise_units::{ByteRange, Bytes};
 use proptest::prelude::*;
 
-use super::{FileId, FileState, History, Keep, Mode, Options, Snapshot};
+use super::{FileId, FileState, History, Keep, Mode, PlanOptions, Snapshot};
 
 /// Files of a few chunks, some with a second name, some unknown; a history that knows some of them.
 pub(super) fn snapshots() -> impl Strategy<Value = (Snapshot, History)> {
@@ -76,9 +76,9 @@ pub(super) fn modes() -> impl Strategy<Value = Mode> {
     ]
 }
 
-pub(super) fn options() -> impl Strategy<Value = Options> {
+pub(super) fn options() -> impl Strategy<Value = PlanOptions> {
     let keep = prop_oneof![Just(Keep::Share), Just(Keep::Keep), Just(Keep::AsFound)];
-    (modes(), keep, any::<bool>()).prop_map(|(mode, keep, each_link)| Options {
+    (modes(), keep, any::<bool>()).prop_map(|(mode, keep, each_link)| PlanOptions {
         mode,
         keep,
         each_link,

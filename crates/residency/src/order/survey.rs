@@ -110,7 +110,7 @@ fn look(path: &Path) -> Result<(Inode, Result<Vec<ByteRange>, Error>), Error> {
         }
         opened => opened?,
     };
-    let inode = Inode::of(file.as_fd())?;
+    let inode = Inode::of_fd(file.as_fd())?;
     Ok((inode, resident(&file)))
 }
 

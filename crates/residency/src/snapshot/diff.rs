@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, PageRange, Pages};
 
-use super::{Entry, Reader, SnapshotError};
+use super::{Reader, SnapshotEntry, SnapshotError};
 use crate::ranges::{both, minus, total};
 use crate::{Error, Inode, map, open};
 
@@ -90,7 +90,7 @@ impl DiffTotals {
 
 impl FileDiff {
     /// `size` is that of the second, or now.
-    fn of(
+    fn from_ranges(
         path: PathBuf,
         before: &[PageRange],
         after: &[PageRange],
@@ -129,7 +129,7 @@ pub fn diff(
     second: Reader<BufReader<File>>,
     mut each: impl FnMut(FileDiff),
 ) -> Result<DiffTotals, SnapshotError> {
-    let mut index = Index::of(second)?;
+    let mut index = Index::from_reader(second)?;
     let mut totals = DiffTotals::default();
     let mut tell = |diff: FileDiff| {
         totals.add(&diff);
@@ -138,11 +138,11 @@ pub fn diff(
     for entry in first.by_ref() {
         let entry = entry?;
         tell(match index.take(&entry)? {
-            None => FileDiff::of(entry.path, &entry.ranges, &[], entry.size, Fate::Gone),
+            None => FileDiff::from_ranges(entry.path, &entry.ranges, &[], entry.size, Fate::Gone),
             Some(other) => {
                 let is_same = (entry.size, entry.modified) == (other.size, other.modified);
                 let fate = if is_same { Fate::Same } else { Fate::Changed };
-                FileDiff::of(entry.path, &entry.ranges, &other.ranges, other.size, fate)
+                FileDiff::from_ranges(entry.path, &entry.ranges, &other.ranges, other.size, fate)
             }
         });
     }
@@ -151,7 +151,7 @@ pub fn diff(
     }
     index.left(|entry| {
         let size = entry.size;
-        tell(FileDiff::of(
+        tell(FileDiff::from_ranges(
             entry.path,
             &[],
             &entry.ranges,
@@ -183,9 +183,9 @@ pub fn diff_now<R: BufRead>(
     Ok(totals)
 }
 
-fn since(entry: Entry, names: &mut Names) -> FileDiff {
+fn since(entry: SnapshotEntry, names: &mut Names) -> FileDiff {
     let mut now = || -> Result<_, Error> {
-        let opened = open(&entry.path).and_then(|file| Ok((Inode::of(file.as_fd())?, file)));
+        let opened = open(&entry.path).and_then(|file| Ok((Inode::of_fd(file.as_fd())?, file)));
         let is_there = match &opened {
             Ok((inode, _)) => entry.is_same(inode) || inode.number == entry.inode,
             Err(error) => error.kind() != ErrorKind::NotFound,
@@ -209,9 +209,11 @@ fn since(entry: Entry, names: &mut Names) -> FileDiff {
         ))
     };
     match now() {
-        Ok((fate, size, ranges)) => FileDiff::of(entry.path, &entry.ranges, &ranges, size, fate),
+        Ok((fate, size, ranges)) => {
+            FileDiff::from_ranges(entry.path, &entry.ranges, &ranges, size, fate)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            FileDiff::of(entry.path, &entry.ranges, &[], entry.size, Fate::Gone)
+            FileDiff::from_ranges(entry.path, &entry.ranges, &[], entry.size, Fate::Gone)
         }
         Err(error) => FileDiff {
             before: total(&entry.ranges),
@@ -234,7 +236,7 @@ struct Names {
 
 impl Names {
     /// Finds a file under another name in its directory, where it was renamed and not changed.
-    fn find(&mut self, entry: &Entry) -> Option<(PathBuf, Inode, File)> {
+    fn find(&mut self, entry: &SnapshotEntry) -> Option<(PathBuf, Inode, File)> {
         let directory = entry.path.parent()?;
         if self.directory != directory || self.by_inode.is_empty() {
             let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -245,7 +247,7 @@ impl Names {
         // Without following a link that took the inode of the file.
         let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
         let file = open(path).ok().filter(|_| is_file)?;
-        let inode = Inode::of(file.as_fd()).ok()?;
+        let inode = Inode::of_fd(file.as_fd()).ok()?;
         let is_it = inode.number == entry.inode && entry.is_same(&inode);
         is_it.then(|| (path.clone(), inode, file))
     }
@@ -256,12 +258,12 @@ struct Index {
     reader: Reader<BufReader<File>>,
     state: RandomState,
     /// By the hash of their paths.
-    places: Vec<Place>,
+    places: Vec<IndexedEntry>,
     /// The indexes of the places, by the hash of who the files are.
     by_identity: Vec<usize>,
 }
 
-struct Place {
+struct IndexedEntry {
     path: u64,
     identity: u64,
     offset: u64,
@@ -272,14 +274,14 @@ struct Place {
 const TAKEN: u64 = 1 << 63;
 
 impl Index {
-    fn of(mut reader: Reader<BufReader<File>>) -> Result<Self, SnapshotError> {
+    fn from_reader(mut reader: Reader<BufReader<File>>) -> Result<Self, SnapshotError> {
         let state = RandomState::new();
         let mut places = Vec::new();
         loop {
             let (offset, line) = (reader.offset, reader.number());
             let Some(entry) = reader.next() else { break };
             let entry = entry?;
-            places.push(Place {
+            places.push(IndexedEntry {
                 path: hash(&state, &entry.path),
                 identity: state.hash_one(identity(&entry)),
                 offset,
@@ -298,7 +300,7 @@ impl Index {
     }
 
     /// Finds a file, and notes that it was found, under all of its names.
-    fn take(&mut self, wanted: &Entry) -> Result<Option<Entry>, SnapshotError> {
+    fn take(&mut self, wanted: &SnapshotEntry) -> Result<Option<SnapshotEntry>, SnapshotError> {
         let by_path = hash(&self.state, &wanted.path);
         let first = self.places.partition_point(|place| place.path < by_path);
         let mut found = None;
@@ -334,8 +336,8 @@ impl Index {
     fn take_if(
         &mut self,
         index: usize,
-        is_it: impl FnOnce(&Entry) -> bool,
-        found: &mut Option<Entry>,
+        is_it: impl FnOnce(&SnapshotEntry) -> bool,
+        found: &mut Option<SnapshotEntry>,
     ) -> Result<bool, SnapshotError> {
         let place = &mut self.places[index];
         let entry = self.reader.entry_at(place.offset, place.line & !TAKEN)?;
@@ -348,7 +350,7 @@ impl Index {
     }
 
     /// Goes through the files that were not taken.
-    fn left(mut self, mut each: impl FnMut(Entry)) -> Result<(), SnapshotError> {
+    fn left(mut self, mut each: impl FnMut(SnapshotEntry)) -> Result<(), SnapshotError> {
         self.places.retain(|place| place.line & TAKEN == 0);
         self.places.sort_unstable_by_key(|place| place.offset);
         for place in &self.places {
@@ -361,7 +363,7 @@ impl Index {
 }
 
 /// Who a file is, by whatever name.
-fn identity(entry: &Entry) -> impl Hash + PartialEq + use<> {
+fn identity(entry: &SnapshotEntry) -> impl Hash + PartialEq + use<> {
     (entry.device, entry.inode, entry.size, entry.modified)
 }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cachewise_sys::open_to_act;
 use cachewise_units::{PageSize, Pages};
 
-use super::{End, Entry, FORMAT, Head, Line, SnapshotError, SnapshotFault, Totals, VERSION};
+use super::{
+    End, FORMAT, Head, Line, SnapshotEntry, SnapshotError, SnapshotFault, Totals, VERSION,
+};
 
 /// Reads a snapshot, file by file: an iterator that ends after an error.
 ///
@@ -45,7 +47,7 @@ impl Reader<BufReader<File>> {
         // Quietly: a FIFO has nobody wait for its other end.
         let mut reader = open_to_act(path)
             .map_err(SnapshotError::from)
-            .and_then(Self::of)
+            .and_then(Self::from_file)
             .map_err(|error| error.at(path))?;
         reader.path = Some(path.to_owned());
         Ok(reader)
@@ -55,7 +57,7 @@ impl Reader<BufReader<File>> {
     ///
     /// # Errors
     /// Those of [`open`](Self::open), without a path.
-    pub fn of(mut file: File) -> Result<Self, SnapshotError> {
+    pub fn from_file(mut file: File) -> Result<Self, SnapshotError> {
         let end = last_line(&mut file).map_err(|source| SnapshotError::io("read", source))?;
         let mut reader = Self::new(BufReader::with_capacity(1 << 16, file))?;
         let end = end
@@ -71,15 +73,15 @@ impl Reader<BufReader<File>> {
         &mut self,
         offset: u64,
         number: u64,
-    ) -> Result<Option<Entry>, SnapshotError> {
+    ) -> Result<Option<SnapshotEntry>, SnapshotError> {
         self.reader
             .seek(SeekFrom::Start(offset))
             .map_err(|source| self.located(SnapshotError::io("seek", source)))?;
         (self.offset, self.number, self.has_ended) = (offset, number, false);
         // What is counted is only right from the first line to the last.
         match self.next_line() {
-            Ok(Found::Entry(entry)) => Ok(Some(entry)),
-            Ok(Found::End(_)) => Ok(None),
+            Ok(ParsedLine::Entry(entry)) => Ok(Some(entry)),
+            Ok(ParsedLine::End(_)) => Ok(None),
             Err(error) => Err(self.located(error)),
         }
     }
@@ -102,8 +104,8 @@ fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
         .map(<[u8]>::to_vec))
 }
 
-enum Found {
-    Entry(Entry),
+enum ParsedLine {
+    Entry(SnapshotEntry),
     End(Totals),
 }
 
@@ -169,7 +171,7 @@ impl<R: BufRead> Reader<R> {
         self.created
     }
 
-    /// Returns how much there is in all, where that was looked at: by [`Reader::open`] and [`Reader::of`].
+    /// Returns how much there is in all, where that was looked at: by [`Reader::open`] and [`Reader::from_file`].
     #[must_use]
     pub fn announced(&self) -> Option<Totals> {
         self.announced
@@ -221,7 +223,7 @@ impl<R: BufRead> Reader<R> {
         SnapshotError::new(Some(self.number), SnapshotFault::Malformed(why))
     }
 
-    fn next_line(&mut self) -> Result<Found, SnapshotError> {
+    fn next_line(&mut self) -> Result<ParsedLine, SnapshotError> {
         if !self.read_line()? {
             return Err(SnapshotError::new(
                 Some(self.number),
@@ -236,7 +238,7 @@ impl<R: BufRead> Reader<R> {
         if inside.trim_ascii_start().starts_with(b"\"end\"") {
             let end: End =
                 serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
-            return Ok(Found::End(end.totals()));
+            return Ok(ParsedLine::End(end.totals()));
         }
         let line: Line =
             serde_json::from_slice(&self.line).map_err(|error| self.malformed(what(&error)))?;
@@ -250,17 +252,17 @@ impl<R: BufRead> Reader<R> {
             .map_err(|why| self.malformed(why))?;
         self.seen.files += 1;
         self.seen.pages += Pages(pages);
-        Ok(Found::Entry(entry))
+        Ok(ParsedLine::Entry(entry))
     }
 
-    fn step(&mut self) -> Result<Option<Entry>, SnapshotError> {
+    fn step(&mut self) -> Result<Option<SnapshotEntry>, SnapshotError> {
         match self.next_line()? {
-            Found::Entry(entry) => Ok(Some(entry)),
-            Found::End(totals) if totals != self.seen => Err(self.malformed(format!(
+            ParsedLine::Entry(entry) => Ok(Some(entry)),
+            ParsedLine::End(totals) if totals != self.seen => Err(self.malformed(format!(
                 "{} files and {} pages were written, but {} and {} are here",
                 totals.files, totals.pages, self.seen.files, self.seen.pages
             ))),
-            Found::End(_) => match self.read_line()? {
+            ParsedLine::End(_) => match self.read_line()? {
                 true => Err(self.malformed("there is more behind the end".to_owned())),
                 false => Ok(None),
             },
@@ -269,7 +271,7 @@ impl<R: BufRead> Reader<R> {
 }
 
 impl<R: BufRead> Iterator for Reader<R> {
-    type Item = Result<Entry, SnapshotError>;
+    type Item = Result<SnapshotEntry, SnapshotError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended || self.is_cancelled() {

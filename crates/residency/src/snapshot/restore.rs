@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use cachewise_sys::{ErrorKind, page_size, start_thread_in};
 use cachewise_units::{ByteRange, Bytes, Pages};
 
-use super::{Entry, Reader, SnapshotError};
+use super::{Reader, SnapshotEntry, SnapshotError};
 use crate::{Error, Inode, Limiter, Unknown, WarmOptions, Warmed, Watch, open, open_to_act, warm};
 
 /// How [`restore()`] works.
@@ -27,7 +27,7 @@ pub struct RestoreOptions<'a> {
 }
 
 /// What [`RestoreOptions::each`] calls.
-pub type EachFile<'a> = dyn Fn(&Entry, FileOutcome<'_>) + Sync + 'a;
+pub type EachFile<'a> = dyn Fn(&SnapshotEntry, FileOutcome<'_>) + Sync + 'a;
 
 impl Default for RestoreOptions<'_> {
     fn default() -> Self {
@@ -186,7 +186,7 @@ impl<R: BufRead> Work<'_, R> {
         }
     }
 
-    fn file(&self, entry: &Entry) {
+    fn file(&self, entry: &SnapshotEntry) {
         let done = self.warm(entry);
         if let Some(each) = self.options.each {
             each(
@@ -204,7 +204,7 @@ impl<R: BufRead> Work<'_, R> {
         }
     }
 
-    fn warm(&self, entry: &Entry) -> Result<Warmed, Skip> {
+    fn warm(&self, entry: &SnapshotEntry) -> Result<Warmed, Skip> {
         const LARGE: Bytes = Bytes(16 << 20);
         // A file of FUSE is opened only when it is certain that it is warmed.
         let opened = match open(&entry.path) {
@@ -212,7 +212,7 @@ impl<R: BufRead> Work<'_, R> {
             opened => Some(opened.map_err(skip)?),
         };
         let inode = match &opened {
-            Some(file) => Inode::of(file.as_fd()).map_err(|error| error.with_path(&entry.path)),
+            Some(file) => Inode::of_fd(file.as_fd()).map_err(|error| error.with_path(&entry.path)),
             None => Inode::at(&entry.path),
         };
         let inode = inode.map_err(skip)?;

@@ -15,7 +15,7 @@ use tempfile::TempPath;
 use crate::Inode;
 
 use super::{
-    End, Entry, FORMAT, Head, Line, Reader, SnapshotError, SnapshotFault, Totals, VERSION,
+    End, FORMAT, Head, Line, Reader, SnapshotEntry, SnapshotError, SnapshotFault, Totals, VERSION,
 };
 
 /// Writes a snapshot, file by file. Without [`finish`](Self::finish) it is not complete, and readers say so.
@@ -41,7 +41,7 @@ impl Writer<Replacement> {
     /// No file can be made in that directory; what is there is neither a snapshot nor empty, and nobody means to
     /// lose it.
     pub fn create(path: &Path) -> Result<Self, SnapshotError> {
-        let create = || Self::new(Replacement::of(&place(path)?)?);
+        let create = || Self::new(Replacement::for_path(&place(path)?)?);
         let mut new = create().map_err(|error| error.at(path))?;
         new.path = Some(path.to_owned());
         Ok(new)
@@ -52,7 +52,7 @@ impl Writer<Replacement> {
     #[must_use]
     pub fn own(&self) -> Vec<Inode> {
         let Replacement { file, path, .. } = &self.writer;
-        let inode = |file: &File| Inode::of(file.as_fd()).ok();
+        let inode = |file: &File| Inode::of_fd(file.as_fd()).ok();
         let replaced = File::open(path).ok().and_then(|file| inode(&file));
         inode(file.get_ref()).into_iter().chain(replaced).collect()
     }
@@ -87,9 +87,9 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The stream takes no more; there is no working directory.
-    pub fn add(&mut self, entry: &Entry) -> Result<(), SnapshotError> {
-        let line =
-            Line::of(entry).map_err(|source| SnapshotError::io("working directory", source))?;
+    pub fn add(&mut self, entry: &SnapshotEntry) -> Result<(), SnapshotError> {
+        let line = Line::from_entry(entry)
+            .map_err(|source| SnapshotError::io("working directory", source))?;
         self.line(&line)?;
         self.totals.files += 1;
         self.totals.pages += entry.cached();
@@ -151,7 +151,7 @@ pub struct Replacement {
 const PRIVATE: u32 = 0o600;
 
 impl Replacement {
-    fn of(path: &Path) -> Result<Self, SnapshotError> {
+    fn for_path(path: &Path) -> Result<Self, SnapshotError> {
         let replaced = may_be_replaced(path)?;
         let (file, name) = match nameless(directory(path)) {
             Some(file) => (file, None),

@@ -12,9 +12,9 @@ use crate::{Counts, Error, Unknown};
 
 /// What a walk hands over.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum WalkItem<'a> {
     /// A regular file, or a root that is a block device.
-    File(Entry<'a>),
+    File(WalkedFile<'a>),
     /// A root, a file or a directory that could not be looked at, or that is no such thing. The error has
     /// the path.
     Skipped(&'a Error),
@@ -22,7 +22,7 @@ pub enum Found<'a> {
 
 /// A file that was asked about.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct WalkedFile<'a> {
     /// The root that led to it, as it was given.
     pub root: &'a Path,
     /// The directory that it is in: the root, and what follows; of a root that is a file, its parent.
@@ -35,7 +35,7 @@ pub struct Entry<'a> {
     pub counts: Result<Counts, Unknown>,
 }
 
-impl Entry<'_> {
+impl WalkedFile<'_> {
     /// Returns its path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -45,12 +45,12 @@ impl Entry<'_> {
 
 /// Where a directory is, and which root led there.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct RootedDirectory {
     pub root: Arc<Path>,
     pub directory: Arc<Path>,
 }
 
-impl Place {
+impl RootedDirectory {
     /// Of what the caller gave.
     pub fn of_root(path: PathBuf) -> Self {
         let root: Arc<Path> = path.into();
@@ -70,7 +70,7 @@ impl Place {
 /// There is one buffer for all of the names, so that a file costs no allocation.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub place: Place,
+    pub place: RootedDirectory,
     pub device: Device,
     names: Vec<u8>,
     /// Those to be asked about.
@@ -97,7 +97,7 @@ struct File {
 }
 
 impl Batch {
-    pub fn new(place: Place, device: Device) -> Self {
+    pub fn new(place: RootedDirectory, device: Device) -> Self {
         Self {
             place,
             device,
@@ -144,9 +144,9 @@ impl Batch {
     }
 
     /// All that was found.
-    pub fn found(&self) -> impl Iterator<Item = Found<'_>> {
+    pub fn found(&self) -> impl Iterator<Item = WalkItem<'_>> {
         let files = self.files.iter().map(|file| {
-            Found::File(Entry {
+            WalkItem::File(WalkedFile {
                 root: &self.place.root,
                 directory: &self.place.directory,
                 name: OsStr::from_bytes(name_at(&self.names, file.name).to_bytes()),
@@ -154,7 +154,7 @@ impl Batch {
                 counts: file.counts,
             })
         });
-        files.chain(self.skipped.iter().map(Found::Skipped))
+        files.chain(self.skipped.iter().map(WalkItem::Skipped))
     }
 }
 

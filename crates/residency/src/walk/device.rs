@@ -25,8 +25,8 @@ pub(super) struct Device {
 
 impl Device {
     /// Looks at the file system of an open directory.
-    pub fn of(id: DeviceId, fd: BorrowedFd<'_>) -> Result<Self, Error> {
-        let file_system = FileSystem::of(fd)?;
+    pub fn of_directory(id: DeviceId, fd: BorrowedFd<'_>) -> Result<Self, Error> {
+        let file_system = FileSystem::of_fd(fd)?;
         Ok(Self {
             id,
             file_system,

@@ -16,11 +16,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
 
 use batch::Batch;
-pub use batch::{Entry, Found};
+pub use batch::{WalkItem, WalkedFile};
 use cachewise_sys::{names_of_mounts_that_may_drop_pages, start_thread_in};
 pub use patterns::Patterns;
 use queue::{Queue, Task};
-use seen::Seen;
+use seen::SeenInodes;
 use settings::WalkSettings;
 pub use summary::Summary;
 use worker::Worker;
@@ -31,19 +31,19 @@ use crate::Error;
 ///
 /// ```
 /// use std::ops::ControlFlow;
-/// use cachewise_residency::{Found, Top, Walk};
+/// use cachewise_residency::{WalkItem, Top, Walk};
 ///
 /// # let root = tempfile::tempdir()?;
 /// # std::fs::write(root.path().join("a"), "content")?;
 /// let mut top = Top::new(20);
 /// let summary = Walk::new([root.path()]).exclude("*.tmp")?.run(|found| {
 ///     match found {
-///         Found::File(file) => {
+///         WalkItem::File(file) => {
 ///             if let Ok(counts) = file.counts {
 ///                 top.offer(counts.cached, || file.path());
 ///             }
 ///         }
-///         Found::Skipped(error) => eprintln!("{error}"),
+///         WalkItem::Skipped(error) => eprintln!("{error}"),
 ///     }
 ///     ControlFlow::Continue(())
 /// });
@@ -133,12 +133,12 @@ impl Walk {
     /// Walks, and hands over what is found, in no particular order, until `each` breaks off.
     ///
     /// `each` is called on the caller's thread. While it takes its time, the walk waits.
-    pub fn run(mut self, mut each: impl FnMut(Found<'_>) -> ControlFlow<()>) -> Summary {
+    pub fn run(mut self, mut each: impl FnMut(WalkItem<'_>) -> ControlFlow<()>) -> Summary {
         /// What waits for the caller's thread while that is in a large directory.
         const ON_THE_WAY: usize = 16;
         self.settings.mounted_files = names_of_mounts_that_may_drop_pages();
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));
-        let seen = Seen::default();
+        let seen = SeenInodes::default();
         let (sender, receiver) = sync_channel::<Vec<Batch>>(ON_THE_WAY);
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..self.settings.threads)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::batch::{Batch, Place};
+use super::batch::{Batch, RootedDirectory};
 use super::device::DeviceId;
 
 /// Something to do for a thread.
@@ -23,7 +23,7 @@ pub(super) enum Task {
 /// A directory that waits.
 #[derive(Debug)]
 pub(super) struct Directory {
-    pub place: Place,
+    pub place: RootedDirectory,
     /// The device of its root.
     pub root_device: DeviceId,
     /// How far below its root it is.
@@ -36,14 +36,14 @@ pub(super) struct Directory {
 /// A stack of tasks: the newest first, so that it stays small, as a walk in depth does.
 #[derive(Debug)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
     /// A copy of the number of threads that wait, to be looked at without the lock.
     waiting: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct State {
+struct QueueState {
     tasks: Vec<Task>,
     /// Threads that work, and may still add tasks.
     busy: usize,
@@ -53,7 +53,7 @@ struct State {
 impl Queue {
     pub fn new(tasks: impl IntoIterator<Item = Task>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 tasks: tasks.into_iter().collect(),
                 busy: 0,
                 is_stopped: false,
@@ -63,7 +63,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // A thread that panics ends the walk; what it left is not used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! [`Seen`]: which inodes were met already.
+//! [`SeenInodes`]: which inodes were met already.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use super::device::DeviceId;
 /// How many names a file has would cost another system call, a tenth of the time of the walk; so the numbers
 /// of all files are kept, in bitmaps: they lie close together.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenInodes {
     inodes: Mutex<HashMap<DeviceId, RoaringTreemap>>,
 }
 
-impl Seen {
+impl SeenInodes {
     fn lock(&self) -> MutexGuard<'_, HashMap<DeviceId, RoaringTreemap>> {
         self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
     }

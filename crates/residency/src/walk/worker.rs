@@ -18,10 +18,10 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use rustix::process::Resource;
 
-use super::batch::{Batch, Place, Waiting};
+use super::batch::{Batch, RootedDirectory, Waiting};
 use super::device::{Device, DeviceId};
 use super::queue::{Directory, Queue, Task};
-use super::seen::Seen;
+use super::seen::SeenInodes;
 use super::settings::WalkSettings;
 use super::summary::Summary;
 use crate::file_system::FileSystem;
@@ -52,7 +52,7 @@ impl Drop for StopOnPanic<'_> {
 pub(super) struct Worker<'walk, Hand> {
     settings: &'walk WalkSettings,
     queue: &'walk Queue,
-    seen: &'walk Seen,
+    seen: &'walk SeenInodes,
     hand_over: Hand,
     /// For what a read of a directory gives.
     buffer: Vec<MaybeUninit<u8>>,
@@ -73,7 +73,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
     pub fn new(
         settings: &'walk WalkSettings,
         queue: &'walk Queue,
-        seen: &'walk Seen,
+        seen: &'walk SeenInodes,
         hand_over: Hand,
     ) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         };
         if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory {
             let directory = Directory {
-                place: Place::of_root(path),
+                place: RootedDirectory::of_root(path),
                 root_device: (found.stx_dev_major, found.stx_dev_minor),
                 depth: 0,
                 parent: None,
@@ -172,7 +172,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             opened => Some(opened?),
         };
         let inode = match &file {
-            Some(file) => Inode::of(file.as_fd())?,
+            Some(file) => Inode::of_fd(file.as_fd())?,
             None => Inode::at(path)?,
         };
         let device = match &file {
@@ -193,7 +193,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             self.summary.excluded += 1;
             return Ok(());
         }
-        let place = Place {
+        let place = RootedDirectory {
             root: path.into(),
             directory: directory.into(),
         };
@@ -217,7 +217,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         let error = error.with_path(&path);
         // Who names a file expects it: a missing one has not just vanished.
         self.summary.failed += 1;
-        let mut batch = Batch::new(Place::of_root(path), Device::unknown());
+        let mut batch = Batch::new(RootedDirectory::of_root(path), Device::unknown());
         batch.skip(error);
         self.finish(batch);
     }
@@ -331,7 +331,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             return None;
         }
         Some(Directory {
-            place: Place {
+            place: RootedDirectory {
                 root: Arc::clone(&place.root),
                 directory: place.below(name).into(),
             },
@@ -372,7 +372,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             .open_in(directory, batch.name(waiting))
             .map_err(|errno| Error::from_errno("open", errno))?;
         if device.needs_statx || waiting.is_doubtful {
-            let inode = Inode::of(file.as_fd())?;
+            let inode = Inode::of_fd(file.as_fd())?;
             // What the directory told was noted before it was looked at, so it is no news.
             let told = (device.id, waiting.inode) == (inode.device, inode.number);
             let is_met = waiting.is_doubtful && told;
@@ -389,7 +389,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             let size = match rustix::fs::seek(&file, SeekFrom::End(0)) {
                 Ok(size) => Bytes(size),
                 // Something else has its name by now; statx says what.
-                Err(_) => Inode::of(file.as_fd())?.size,
+                Err(_) => Inode::of_fd(file.as_fd())?.size,
             };
             let whole = ByteRange {
                 start: 0,
@@ -446,7 +446,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         }
         let known = self.overlays.iter().position(|(id, _)| *id == device.id);
         let at = known.unwrap_or_else(|| {
-            let mount = OverlayMount::of(file).filter(OverlayMount::is_reached);
+            let mount = OverlayMount::of_fd(file).filter(OverlayMount::is_reached);
             self.overlays.push((device.id, mount));
             self.overlays.len() - 1
         });
@@ -526,7 +526,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
         if let Some(known) = self.devices.iter().find(|device| device.id == id) {
             return Ok(*known);
         }
-        let device = Device::of(id, fd)?;
+        let device = Device::of_directory(id, fd)?;
         self.devices.push(device);
         Ok(device)
     }

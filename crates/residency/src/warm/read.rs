@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use cachewise_sys::{fadvise_will_need_range, page_size, start_thread_in};
 use cachewise_units::{ByteRange, Bytes, PageRange};
 
-use super::{Short, WarmOptions};
+use super::{WarmOptions, WarmShortfall};
 use crate::limiter::STEPS_PER_SECOND;
 use crate::sysfs::read_ahead;
 use crate::{Inode, Limiter, Progress};
@@ -25,7 +25,7 @@ pub(crate) const ADVICE: u64 = 128 << 10;
 /// What was read, and why no more.
 pub(super) struct Read {
     pub bytes: Bytes,
-    pub ended: Option<Short>,
+    pub ended: Option<WarmShortfall>,
 }
 
 /// Reads all of these pages.
@@ -166,7 +166,7 @@ struct Reader<'a> {
     parts: Mutex<Parts>,
     bytes: AtomicU64,
     stop: AtomicBool,
-    ended: Mutex<Option<Short>>,
+    ended: Mutex<Option<WarmShortfall>>,
 }
 
 impl Reader<'_> {
@@ -191,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    fn job(&self, job: &[Part], buffer: &mut Vec<u8>) -> Result<(), Short> {
+    fn job(&self, job: &[Part], buffer: &mut Vec<u8>) -> Result<(), WarmShortfall> {
         for tail in job.iter().filter(|part| part.is_tail) {
             self.in_steps(tail.range, ADVICE, self.options.limiter, |step| {
                 self.advise(step);
@@ -228,18 +228,18 @@ impl Reader<'_> {
         range: ByteRange,
         most: u64,
         limiter: Option<&Limiter>,
-        mut act: impl FnMut(ByteRange) -> Result<u64, Short>,
-    ) -> Result<(), Short> {
+        mut act: impl FnMut(ByteRange) -> Result<u64, WarmShortfall>,
+    ) -> Result<(), WarmShortfall> {
         let watch = self.options.watch;
         let most = limiter.map_or(most, |limiter| limiter.step(most));
         let mut start = range.start;
         while start < range.end() {
             if self.stop.load(Ordering::Acquire) || watch.is_cancelled() {
-                return Err(Short::Cancelled);
+                return Err(WarmShortfall::Cancelled);
             }
             let len = most.min(range.end() - start);
             if limiter.is_some_and(|limiter| !limiter.wait(Bytes(len), watch.cancel)) {
-                return Err(Short::Cancelled);
+                return Err(WarmShortfall::Cancelled);
             }
             match act(ByteRange { start, len })? {
                 0 => break,
@@ -250,12 +250,12 @@ impl Reader<'_> {
     }
 
     /// Reads as much as there is at a place; 0 at the end of the file.
-    fn read(&self, step: ByteRange, buffer: &mut Vec<u8>) -> Result<u64, Short> {
+    fn read(&self, step: ByteRange, buffer: &mut Vec<u8>) -> Result<u64, WarmShortfall> {
         buffer.resize(buffer.len().max(step.len as usize), 0);
         let wanted = &mut buffer[..step.len as usize];
         let read =
             rustix::io::retry_on_intr(|| rustix::io::pread(self.fd, &mut *wanted, step.start));
-        let read = read.map_err(|errno| Short::Failed {
+        let read = read.map_err(|errno| WarmShortfall::Failed {
             at: step.start,
             error: cachewise_sys::Error::Io {
                 operation: "pread",

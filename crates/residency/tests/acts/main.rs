@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use cachewise_residency::snapshot::{Entry, Reader, RestoreOptions, Writer, restore};
+use cachewise_residency::snapshot::{Reader, RestoreOptions, SnapshotEntry, Writer, restore};
 use cachewise_residency::{
     EvictOptions, LockOptions, WarmOptions, evict, holders, lock, open, warm,
 };
@@ -84,7 +84,7 @@ fn dirty_pages_go(directory: &Path) {
 fn mapped_pages_are_explained(directory: &Path) {
     let path = file(directory, "mapped", 1000);
     let file = open(&path).expect("it is there");
-    let mapping = Mapping::of(file.as_fd(), pages(100, 103)).expect("it can be mapped");
+    let mapping = Mapping::of_pages(file.as_fd(), pages(100, 103)).expect("it can be mapped");
     undisturbed(|| {
         warm(&file, &[WHOLE], &WarmOptions::default()).expect("it can be read");
         mapping.populate(pages(100, 103)).expect("it is there");
@@ -131,7 +131,7 @@ fn ranges_come_back(directory: &Path) {
         for (path, pattern) in files.iter().zip(&patterns) {
             support::evict(path);
             load(path, pattern);
-            let entry = Entry::of(path).expect("it is ours");
+            let entry = SnapshotEntry::from_path(path).expect("it is ours");
             writer.add(&entry).expect("there is room");
         }
         let complete = writer.finish().expect("there is room");

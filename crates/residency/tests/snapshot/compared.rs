@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use cachewise_residency::snapshot::{Entry, Fate, FileDiff, Reader, Writer, diff, diff_now};
+use cachewise_residency::snapshot::{
+    Fate, FileDiff, Reader, SnapshotEntry, Writer, diff, diff_now,
+};
 use cachewise_units::Pages;
 
 use super::support::{evict, file, load, undisturbed};
 use super::*;
 
-fn written(path: &Path, entries: &[Entry]) {
+fn written(path: &Path, entries: &[SnapshotEntry]) {
     let mut writer = Writer::create(path).unwrap();
     entries.iter().for_each(|entry| writer.add(entry).unwrap());
     writer.finish().unwrap().commit().unwrap();
@@ -81,7 +83,7 @@ fn two_snapshots_are_compared_whatever_their_order() {
 fn a_file_is_the_same_by_any_of_its_names() {
     let directory = directory();
     let (first, second) = (directory.path().join("1"), directory.path().join("2"));
-    let of = |name: &str, inode: u64, modified: i64| Entry {
+    let of = |name: &str, inode: u64, modified: i64| SnapshotEntry {
         inode,
         ..entry(name, modified, &[pages(0, 10)])
     };
@@ -160,7 +162,7 @@ fn a_renamed_file_is_the_same_file() {
     let directory = directory();
     let [old, new, rotated] = ["log", "log.1", "log.2"].map(|name| directory.path().join(name));
     file(directory.path(), "log", 8);
-    let before = Entry::of(&old).unwrap();
+    let before = SnapshotEntry::from_path(&old).unwrap();
     let snapshot = directory.path().join("snapshot");
     written(&snapshot, std::slice::from_ref(&before));
     let compared = || {

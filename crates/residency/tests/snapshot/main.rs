@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use cachewise_residency::snapshot::{
-    Entry, Reader, RestoreOptions, Restored, SnapshotError, Writer, restore,
+    Reader, RestoreOptions, Restored, SnapshotEntry, SnapshotError, Writer, restore,
 };
 use cachewise_units::{Bytes, PageRange};
 use support::bytes;
@@ -35,7 +35,9 @@ fn directory() -> TempDir {
 fn save(path: &Path, files: &[PathBuf]) {
     let mut writer = Writer::create(path).unwrap();
     for file in files {
-        writer.add(&Entry::of(file).unwrap()).unwrap();
+        writer
+            .add(&SnapshotEntry::from_path(file).unwrap())
+            .unwrap();
     }
     writer.finish().unwrap().commit().unwrap();
 }
@@ -59,7 +61,7 @@ fn pages(start: u64, end: u64) -> PageRange {
 fn text() -> String {
     let mut writer = Writer::new(Vec::new()).unwrap();
     for (name, ranges) in [("/a", vec![pages(0, 2), pages(5, 9)]), ("/b", Vec::new())] {
-        let entry = Entry {
+        let entry = SnapshotEntry {
             path: name.into(),
             device: (8, 1),
             inode: 7,
@@ -72,12 +74,12 @@ fn text() -> String {
     String::from_utf8(writer.finish().unwrap()).unwrap()
 }
 
-fn read(text: &str) -> Result<Vec<Entry>, SnapshotError> {
+fn read(text: &str) -> Result<Vec<SnapshotEntry>, SnapshotError> {
     Reader::new(Cursor::new(text))?.collect()
 }
 
-fn entry(name: &str, modified: i64, ranges: &[PageRange]) -> Entry {
-    Entry {
+fn entry(name: &str, modified: i64, ranges: &[PageRange]) -> SnapshotEntry {
+    SnapshotEntry {
         path: name.into(),
         device: (8, 1),
         // Another one for each name.

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use cachewise_residency::Watch;
-use cachewise_residency::snapshot::{Entry, FileOutcome, RestoreOptions, Skip, Skipped};
+use cachewise_residency::snapshot::{FileOutcome, RestoreOptions, Skip, Skipped, SnapshotEntry};
 use cachewise_units::{Bytes, Pages};
 
 use super::support::{evict, file, load, random, ranges, told, undisturbed};
@@ -95,7 +95,7 @@ fn files_that_went_or_changed_are_counted_and_left_alone() {
     undisturbed(|| {
         left.iter().for_each(|path| evict(path));
         let reasons = Mutex::new(BTreeMap::new());
-        let each = |entry: &Entry, outcome: FileOutcome<'_>| {
+        let each = |entry: &SnapshotEntry, outcome: FileOutcome<'_>| {
             let reason = match outcome {
                 FileOutcome::Warmed(_) => "warmed".to_owned(),
                 FileOutcome::Skipped(skip) => skip.to_string(),

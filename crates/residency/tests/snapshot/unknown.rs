@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
-use cachewise_residency::snapshot::{Entry, Reader, RestoreOptions, diff_now};
+use cachewise_residency::snapshot::{Reader, RestoreOptions, SnapshotEntry, diff_now};
 use cachewise_units::Pages;
 
 use super::nobody::{Place, answer, looked_at};
@@ -49,7 +49,7 @@ fn restore_as_nobody() {
     let Some(kept) = looked_at() else { return };
     let restored = back(&kept, &RestoreOptions::default());
     let totals = diff_now(Reader::open(&kept).unwrap(), |_| {}).unwrap();
-    let shown = Entry::of(&kept.with_file_name("shown")).unwrap_err();
+    let shown = SnapshotEntry::from_path(&kept.with_file_name("shown")).unwrap_err();
     answer(format_args!(
         "{} warmed, {} unknown, {} denied, {} pages; {} and {} known now, {} pages then; {}",
         restored.files,

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cachewise_residency::snapshot::{Entry, Reader, SnapshotFault, Writer};
+use cachewise_residency::snapshot::{Reader, SnapshotEntry, SnapshotFault, Writer};
 
 use super::*;
 
@@ -17,7 +17,9 @@ fn a_snapshot_takes_its_place_as_a_whole_or_not_at_all() {
     let entries = || std::fs::read_dir(directory.path()).unwrap().count();
     {
         let mut writer = Writer::create(&path).unwrap();
-        writer.add(&Entry::of(&path).unwrap()).unwrap();
+        writer
+            .add(&SnapshotEntry::from_path(&path).unwrap())
+            .unwrap();
         drop(writer.finish().unwrap());
     }
     assert_eq!(

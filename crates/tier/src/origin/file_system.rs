@@ -84,7 +84,7 @@ impl FileSystem {
             name.unwrap_or_else(|| format!("a file system of type {kind:#x}"))
         });
         if kind == OVERLAY
-            && let Some(overlay) = OverlayMount::of(file.as_fd())
+            && let Some(overlay) = OverlayMount::of_fd(file.as_fd())
         {
             let layers: Vec<&Path> = overlay.directories().collect();
             identity.push_str(&format!(" layers {layers:?}"));

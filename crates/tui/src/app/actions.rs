@@ -7,7 +7,7 @@ use crate::action::{Action, Scene};
 use crate::filter::Filter;
 use crate::item::{self, Key};
 use crate::listing::Listing;
-use crate::machine::{Request, Step, Verb};
+use crate::machine::{Request, SampleStep, Verb};
 use crate::pane::{Details, Pane};
 use crate::view_kind::ViewKind;
 
@@ -87,11 +87,11 @@ impl App {
             Action::Slower => self.change_pace(|pace, now| pace > now, false),
             Action::Warm => self.ask(Verb::Warm),
             Action::Evict => self.ask(Verb::Evict),
-            Action::Earlier => self.requests.push(Request::Step(Step::Earlier)),
-            Action::Later => self.requests.push(Request::Step(Step::Later)),
-            Action::FirstSample => self.requests.push(Request::Step(Step::First)),
-            Action::LastSample => self.requests.push(Request::Step(Step::Last)),
-            Action::Play => self.requests.push(Request::Step(Step::Play)),
+            Action::Earlier => self.requests.push(Request::Step(SampleStep::Earlier)),
+            Action::Later => self.requests.push(Request::Step(SampleStep::Later)),
+            Action::FirstSample => self.requests.push(Request::Step(SampleStep::First)),
+            Action::LastSample => self.requests.push(Request::Step(SampleStep::Last)),
+            Action::Play => self.requests.push(Request::Step(SampleStep::Play)),
             Action::Help => self.panes.push(Pane::Help { scroll: 0 }),
             Action::Redraw => self.requests.push(Request::Redraw),
             Action::Suspend => self.requests.push(Request::Suspend),

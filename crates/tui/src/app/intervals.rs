@@ -37,7 +37,7 @@ impl App {
     }
 
     fn take_in(&mut self, stretch: Stretch) -> Arc<Stretch> {
-        self.push_beat(Beat::of(&stretch));
+        self.push_beat(Beat::of_interval(&stretch));
         self.report_losses(&stretch);
         let stretch = Arc::new(stretch);
         self.recent.push_back(Arc::clone(&stretch));
@@ -112,7 +112,7 @@ impl App {
     }
 
     pub(super) fn findings(&self) -> findings::RecentFindings {
-        findings::of(&self.recent, &self.setup)
+        findings::over(&self.recent, &self.setup)
     }
 
     pub(super) fn show(&mut self, stretch: Arc<Stretch>) {

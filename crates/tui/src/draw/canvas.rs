@@ -4,12 +4,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::look::{Look, cut, width};
+use crate::look::{TerminalStyle, cut, width};
 
 /// Part of the screen, with the characters that the terminal has.
 pub(super) struct Canvas<'a> {
     pub(super) buffer: &'a mut Buffer,
-    pub(super) look: Look,
+    pub(super) look: TerminalStyle,
 }
 
 impl Canvas<'_> {

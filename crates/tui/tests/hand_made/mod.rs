@@ -9,7 +9,7 @@ use cachewise_model::{
     Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Stretch,
     System, Use,
 };
-use cachewise_tui::{Answer, App, Look, Recorded, Request, Scene, Setup, ViewKind};
+use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -20,7 +20,7 @@ use ratatui::style::Color;
 pub fn setup() -> Setup {
     Setup {
         scene: Scene::Live,
-        look: Look {
+        look: TerminalStyle {
             ascii: false,
             color: true,
         },

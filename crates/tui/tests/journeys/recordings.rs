@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use cachewise_tui::{App, History, Player, Setup, Step};
+use cachewise_tui::{App, History, Player, SampleStep, Setup};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::hand_made::*;
@@ -74,7 +74,7 @@ fn keys_step_through_a_recording() {
         on_screen(&mut player).contains("it is torn"),
         "with the reason"
     );
-    let _ = Step::Play;
+    let _ = SampleStep::Play;
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Sizes, characters, colours, and names that contain escape sequences.
 
 use cachewise_model::Measured;
-use cachewise_tui::Look;
+use cachewise_tui::TerminalStyle;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::hand_made::*;
@@ -61,7 +61,7 @@ fn resizing_keeps_the_selected_row_visible() {
 #[test]
 fn ascii_look_draws_only_ascii() {
     let mut view = View::with(100, 30, |setup| {
-        setup.look = Look {
+        setup.look = TerminalStyle {
             ascii: true,
             color: false,
         }

@@ -328,12 +328,12 @@ impl Measure {
             rate: self.bloat_rate,
             touch_pct: self.bloat_touch,
             oom_score_adj: self.bloat_oom_score_adj,
-            ..Bloat::of(size)
+            ..Bloat::of_size(size)
         });
         // cache-bench keeps the data it reads, and lets the kernel kill it first.
         let keeping = || Bloat {
             as_read: true,
-            ..Bloat::of(bytes.unwrap_or_default())
+            ..Bloat::of_size(bytes.unwrap_or_default())
         };
         Workload {
             file: self.file.clone(),

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_bench::matrix::{Files, Plan, Results, Skipped, Trial, Verdicts, execute, page};
-use cachewise_control::{Journal, Place, SETTINGS, Setting, Target, Unsure, running, sweep};
+use cachewise_control::{
+    Journal, SETTINGS, Setting, SettingLocation, SettingTarget, Unsure, running, sweep,
+};
 use cachewise_kstat::Kernel;
 use cachewise_units::escaped;
 use cachewise_view::Format;
@@ -119,7 +121,8 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
                     explain(&error.into())
                 ));
                 if !results.done().is_empty() {
-                    let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
+                    let verdicts =
+                        Verdicts::from_trials(&plan, results.done(), skipped, processors());
                     report(sink, html, file, &verdicts)?;
                 }
                 bail!(
@@ -129,7 +132,7 @@ pub fn matrix(arguments: &Matrix) -> Result<ExitCode> {
         }
     }
     bar.end();
-    let verdicts = Verdicts::of(&plan, results.done(), skipped, processors());
+    let verdicts = Verdicts::from_trials(&plan, results.done(), skipped, processors());
     report(sink, html, file, &verdicts)?;
     Ok(interrupt.status().unwrap_or(ExitCode::SUCCESS))
 }
@@ -250,12 +253,12 @@ fn settings(arguments: &Matrix, kernel: &Kernel) -> Result<ExitCode> {
     let mut sink = Sink::open(&arguments.output, Stream::Stdout)?;
     let name = sink.name().to_owned();
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let target = Target {
+    let target = SettingTarget {
         kernel,
         file: Some(&here),
     };
     let now = |setting: &Setting| match (setting.place, setting.read(target)) {
-        (Place::Group, _) => "set on the workload's group".to_owned(),
+        (SettingLocation::Group, _) => "set on the workload's group".to_owned(),
         (_, Ok(value)) => value.unwrap_or_else(|| "?".to_owned()),
         (_, Err(cachewise_control::Error::Unsupported { .. })) => {
             format!("- (needs {})", setting.since)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, Mounts};
 use cachewise_probe::census::{CachedInode, Census, Name, Options, Select, Summary, Sums};
-use cachewise_residency::{Counts, Entry, Tree};
+use cachewise_residency::{Counts, Tree, WalkedFile};
 use cachewise_sys::page_size;
 use cachewise_units::{Bytes, Pages};
 
@@ -133,7 +133,7 @@ fn summed<'a>(
         let (size, counts) = in_sums(inode, Ok(counts(inode)));
         listing.counting().add(size, counts);
         let Ok(counts) = counts else { continue };
-        tree.add(&Entry {
+        tree.add(&WalkedFile {
             root: &shown.root,
             directory: shown.path.parent().unwrap_or(&shown.root),
             name: shown.path.file_name().unwrap_or_default(),

@@ -145,7 +145,7 @@ impl Found {
 /// What the file at a path tells of itself, if it is that file.
 pub fn told_by(path: &Path, identity: &Identity, is_device: bool) -> Option<Counts> {
     let file = open(path).ok()?;
-    let inode = Inode::of(file.as_fd()).ok()?;
+    let inode = Inode::of_fd(file.as_fd()).ok()?;
     // A block device is known by its own number, and has no inode in a census.
     let is_same = inode.device == identity.device && (is_device || inode.number == identity.inode);
     let counts = query(&file, ByteRange::starting_at(0)).ok()?;

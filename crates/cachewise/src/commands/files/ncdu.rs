@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use cachewise_residency::{Found as Met, Walk};
+use cachewise_residency::{Walk, WalkItem};
 use cachewise_sys::page_size;
 use cachewise_units::escaped;
 
@@ -44,7 +44,7 @@ pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
     let not_opened = NotOpened::default();
     walk.run(|met| {
         match met {
-            Met::File(entry) => {
+            WalkItem::File(entry) => {
                 let counts = counts_of(&entry, &not_opened);
                 counting.add(entry.size.0, counts);
                 files.push(Sized {
@@ -54,7 +54,7 @@ pub fn show(walk: Walk, roots: &[PathBuf], show: &mut Show) -> Result<Answer> {
                     unknown: counts.is_err(),
                 });
             }
-            Met::Skipped(error) => skipped(roots, error, &mut counting),
+            WalkItem::Skipped(error) => skipped(roots, error, &mut counting),
         }
         ControlFlow::Continue(())
     });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cachewise_residency::{Counts, Entry, Error, Inode, Unknown, Walk};
+use cachewise_residency::{Counts, Error, Inode, Unknown, Walk, WalkedFile};
 use cachewise_sys::ErrorKind;
 
 use super::counting::Counting;
@@ -27,7 +27,7 @@ pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P]) -> Result<Walk> {
 }
 
 /// The counts that a walk found, or those of the census for a file that the walk did not open.
-pub fn counts_of(entry: &Entry<'_>, not_opened: &NotOpened) -> Result<Counts, &'static str> {
+pub fn counts_of(entry: &WalkedFile<'_>, not_opened: &NotOpened) -> Result<Counts, &'static str> {
     match entry.counts {
         Err(Unknown::FuseNotOpened) => match Inode::at(&entry.path()) {
             Ok(inode) => not_opened.counts(&inode),

@@ -75,7 +75,7 @@ fn held(
         }
     };
     let inode = match &opened {
-        Some(opened) => Inode::of(opened.as_fd()),
+        Some(opened) => Inode::of_fd(opened.as_fd()),
         None => Inode::at(&file.link),
     };
     let Ok(inode) = inode else {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use cachewise_residency::{Directory, Entry, Found as Met, Tree, Walk};
+use cachewise_residency::{Directory, Tree, Walk, WalkItem, WalkedFile};
 
 use super::arguments::Files;
 use super::counting::Answer;
@@ -18,16 +18,16 @@ pub fn show(arguments: &Files, walk: Walk, mut listing: Listing<'_>) -> Result<A
     let not_opened = NotOpened::default();
     walk.run(|met| {
         match met {
-            Met::File(entry) => {
+            WalkItem::File(entry) => {
                 let counts = counts_of(&entry, &not_opened);
                 listing.counting().add(entry.size.0, counts);
                 let known = counts.or(entry.counts);
-                tree.add(&Entry {
+                tree.add(&WalkedFile {
                     counts: known,
                     ..entry
                 });
             }
-            Met::Skipped(error) => skipped(&arguments.paths, error, listing.counting()),
+            WalkItem::Skipped(error) => skipped(&arguments.paths, error, listing.counting()),
         }
         ControlFlow::Continue(())
     });

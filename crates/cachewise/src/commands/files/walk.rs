@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cachewise_residency::{Found as Met, Inode, Unknown, open, query};
+use cachewise_residency::{Inode, Unknown, WalkItem, open, query};
 use cachewise_units::ByteRange;
 
 use super::arguments::Files;
@@ -55,12 +55,12 @@ pub fn walked(
     let not_opened = NotOpened::default();
     walk.run(|met| {
         result = match met {
-            Met::File(entry) => {
+            WalkItem::File(entry) => {
                 let counts = counts_of(&entry, &not_opened);
                 let size = entry.size.0;
                 listing.file(size, counts, || Found::new(entry.path(), size, counts))
             }
-            Met::Skipped(error) => {
+            WalkItem::Skipped(error) => {
                 skipped(roots, error, listing.counting());
                 Ok(())
             }
@@ -83,7 +83,7 @@ fn named(
 ) -> Result<()> {
     let asked = match open(path) {
         Ok(file) => {
-            Inode::of(file.as_fd()).map(|inode| (inode, query(&file, ByteRange::starting_at(0))))
+            Inode::of_fd(file.as_fd()).map(|inode| (inode, query(&file, ByteRange::starting_at(0))))
         }
         Err(error) if is_not_opened(&error) => Inode::at(path).map(|inode| (inode, Err(error))),
         Err(error) => Err(error),

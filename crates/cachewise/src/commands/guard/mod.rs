@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use cachewise_control::{Event, Guard, Journal, Kept, Means, Options, Unsure};
+use cachewise_control::{Guard, GuardEvent, GuardOptions, Journal, Kept, Means, Unsure};
 use cachewise_kstat::Kernel;
 use cachewise_units::Bytes;
 use cachewise_view::Format;
@@ -37,7 +37,7 @@ pub fn guard(arguments: &Arguments) -> Result<ExitCode> {
         Some(target) => target.of(total),
         None => usual_target(mark, total),
     };
-    let options = Options {
+    let options = GuardOptions {
         kept: match arguments.of {
             KeptOf::Available => Kept::Available,
             KeptOf::Free => Kept::Free,
@@ -114,7 +114,7 @@ impl Lines {
         Ok(Lines { sink, is_json })
     }
 
-    fn begin(&mut self, guard: &Guard, options: &Options) -> Result<()> {
+    fn begin(&mut self, guard: &Guard, options: &GuardOptions) -> Result<()> {
         let kept = guard.kept()?;
         if !self.is_json {
             for watched in guard.watched() {
@@ -149,7 +149,7 @@ impl Lines {
         }))
     }
 
-    fn write(&mut self, event: &Event) -> Result<()> {
+    fn write(&mut self, event: &GuardEvent) -> Result<()> {
         if self.is_json {
             let document = serde_json::to_value(event).context("cannot write the event as JSON")?;
             return self.document(document);

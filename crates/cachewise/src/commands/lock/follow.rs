@@ -189,7 +189,7 @@ impl Guard<'_> {
             }
             Err(_) => return,
         };
-        let Ok(inode) = Inode::of(file.as_fd()) else {
+        let Ok(inode) = Inode::of_fd(file.as_fd()) else {
             return;
         };
         let identity = (inode.device, inode.number);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use cachewise_kstat::{CgroupFiles, Hierarchy, Kernel};
-use cachewise_residency::{Missing, Pick};
+use cachewise_residency::{Pick, WouldWarm};
 use cachewise_sys::page_size;
 use cachewise_units::{Bytes, Pages, escaped};
 
@@ -23,7 +23,7 @@ pub struct MemoryNeed {
 
 impl MemoryNeed {
     /// The memory that locking a file takes. Pages whose residency is unknown count as absent.
-    pub fn to_lock(missing: &Missing, pick: Pick) -> MemoryNeed {
+    pub fn to_lock(missing: &WouldWarm, pick: Pick) -> MemoryNeed {
         let resident = missing.before.unwrap_or(Pages::ZERO);
         let absent = match pick {
             Pick::All => missing.pages.saturating_sub(resident),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cachewise_residency::order::{Mode, Options};
+use cachewise_residency::order::{Mode, PlanOptions};
 use cachewise_units::Bytes;
 use clap::{Args, ValueEnum};
 
@@ -58,10 +58,10 @@ pub enum Unit {
 
 impl OrderFiles {
     /// How to plan.
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> PlanOptions {
+        PlanOptions {
             mode: self.shuffle.map_or(Mode::Free, Mode::Shuffle),
-            ..Options::default()
+            ..PlanOptions::default()
         }
     }
 }

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use cachewise_model::{Measured, Row};
-use cachewise_residency::order::{Class, History, Plan, Step, Survey, plan, survey_until};
-use cachewise_residency::{Error, Found as Met};
+use cachewise_residency::order::{History, Plan, PlanStep, RangeClass, Survey, plan, survey_until};
+use cachewise_residency::{Error, WalkItem};
 use cachewise_units::{ByteRange, Bytes, escaped};
 
 use crate::columns::fields;
@@ -99,8 +99,8 @@ fn expanded(
         stop.ends(plan_walk(&arguments.select, &[path])?)
             .run(|met| {
                 match met {
-                    Met::File(entry) => all.push(entry.path()),
-                    Met::Skipped(error) => skipped(&arguments.paths, error, counting),
+                    WalkItem::File(entry) => all.push(entry.path()),
+                    WalkItem::Skipped(error) => skipped(&arguments.paths, error, counting),
                 }
                 ControlFlow::Continue(())
             });
@@ -186,12 +186,12 @@ fn write_rows(
     writer.finish(None)
 }
 
-fn class(class: Class) -> &'static str {
+fn class(class: RangeClass) -> &'static str {
     match class {
-        Class::Hit => "resident",
-        Class::Partial => "partial",
-        Class::Unknown => "unknown",
-        Class::Miss => "absent",
+        RangeClass::Hit => "resident",
+        RangeClass::Partial => "partial",
+        RangeClass::Unknown => "unknown",
+        RangeClass::Miss => "absent",
     }
 }
 
@@ -206,7 +206,7 @@ fn files(survey: &Survey, plan: &Plan) -> Vec<usize> {
 }
 
 /// What there is to read; of an empty file that is nothing.
-fn ranges(plan: &Plan) -> impl Iterator<Item = Step> {
+fn ranges(plan: &Plan) -> impl Iterator<Item = PlanStep> {
     plan.runs().filter(|run| !run.range.is_empty())
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, Subject};
-use cachewise_residency::order::{Keep, Mode, Options, Order, Survey, simulate};
+use cachewise_residency::order::{Keep, Mode, PlanOptions, SimulatedOrder, Survey, simulate};
 use cachewise_units::Bytes;
 
 use super::arguments::OrderFiles;
@@ -19,17 +19,17 @@ pub fn show(arguments: &OrderFiles, survey: &Survey, memory: Bytes) -> Result<()
     let sizes: Vec<Bytes> = survey.snapshot.files.iter().map(|file| file.size).collect();
     let total: Bytes = sizes.iter().copied().sum();
     let planned = |mode, keep| {
-        Order::Planned(Options {
+        SimulatedOrder::Planned(PlanOptions {
             mode,
             keep,
-            ..Options::default()
+            ..PlanOptions::default()
         })
     };
     let seed = arguments.shuffle.unwrap_or(1);
     let strategies = [
-        ("as given", Order::Given),
-        ("files, most cached first", Order::FilesByCached),
-        ("resident ranges first", Order::ExtentsFirst),
+        ("as given", SimulatedOrder::Given),
+        ("files, most cached first", SimulatedOrder::FilesByCached),
+        ("resident ranges first", SimulatedOrder::ExtentsFirst),
         ("free", planned(Mode::Free, Keep::Share)),
         ("free, misses dropped", planned(Mode::Free, Keep::Keep)),
         ("as given, misses dropped", planned(Mode::Fixed, Keep::Keep)),

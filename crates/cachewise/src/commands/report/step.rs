@@ -65,7 +65,7 @@ pub fn step(arguments: &Report, range: Range) -> Result<ExitCode> {
             top: session.top,
         }),
     });
-    let options = cachewise_tui::Options {
+    let options = cachewise_tui::LiveOptions {
         mouse: true,
         count: None,
     };

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use cachewise_kstat::Kernel;
 use cachewise_probe::census::{CachedInode, Census, Name, Options};
-use cachewise_residency::{Found, Walk};
+use cachewise_residency::{Walk, WalkItem};
 use cachewise_sys::page_size;
 use cachewise_web::{CacheTree, FileSet, Names, Surveying};
 
@@ -126,7 +126,7 @@ fn file_set(set: &NamedGlob) -> Result<FileSet, String> {
     let walk = Walk::new([&root]).include(&set.glob).map_err(failed)?;
     walk.run(|found| {
         match found {
-            Found::File(file) => {
+            WalkItem::File(file) => {
                 sums.files += 1;
                 sums.size_bytes += file.size.0;
                 match file.counts {
@@ -135,8 +135,8 @@ fn file_set(set: &NamedGlob) -> Result<FileSet, String> {
                 }
             }
             // A set whose files are not there yet has none; one that may not be looked at has not none.
-            Found::Skipped(error) if error.kind() == cachewise_sys::ErrorKind::NotFound => {}
-            Found::Skipped(error) => problem = Some(failed_text(&set.name, error)),
+            WalkItem::Skipped(error) if error.kind() == cachewise_sys::ErrorKind::NotFound => {}
+            WalkItem::Skipped(error) => problem = Some(failed_text(&set.name, error)),
         }
         ControlFlow::Continue(())
     });

@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use cachewise_residency::snapshot::{
-    Entry, Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, SnapshotError,
-    Writer, diff, diff_now, restore,
+    Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, SnapshotEntry,
+    SnapshotError, Writer, diff, diff_now, restore,
 };
-use cachewise_residency::{Counts, Error, Inode, Limiter, Short, Unknown, Watch, map};
+use cachewise_residency::{Counts, Error, Inode, Limiter, Unknown, WarmShortfall, Watch, map};
 use cachewise_sys::{ErrorKind, page_size};
 use cachewise_units::{ByteRange, Bytes, Pages, escaped};
 
@@ -112,7 +112,7 @@ fn write<W: Write>(
     let telling = Telling::new(&meter);
     let mut empty = 0u64;
     let look = |path: &Path, file: &std::fs::File| {
-        let inode = Inode::of(file.as_fd())?;
+        let inode = Inode::of_fd(file.as_fd())?;
         // Of itself, and of the one whose place it takes, a snapshot would have nothing to bring back.
         if own
             .iter()
@@ -121,7 +121,7 @@ fn write<W: Write>(
             return Ok(Done::Nothing);
         }
         let map = map(file, ByteRange::starting_at(0))?;
-        Ok(Done::File(Entry::new(path, &inode, map)))
+        Ok(Done::File(SnapshotEntry::new(path, &inode, map)))
     };
     each_file(
         paths,
@@ -184,7 +184,7 @@ fn read(file: &Path) -> Result<Reader<BufReader<File>>> {
     // Whether it is complete is known at its end, and something is done before that.
     let mut all = tempfile::tempfile().context("cannot make a temporary file")?;
     io::copy(&mut io::stdin().lock(), &mut all).context("cannot read standard input")?;
-    Reader::of(all).context("of standard input")
+    Reader::from_file(all).context("of standard input")
 }
 
 fn bring_back(
@@ -200,14 +200,14 @@ fn bring_back(
     let progress = moving(&meter);
     let telling = Telling::new(&meter);
     let nobody_tells = Mutex::new(None);
-    let each = |entry: &Entry, outcome: FileOutcome<'_>| {
+    let each = |entry: &SnapshotEntry, outcome: FileOutcome<'_>| {
         meter.file();
         match outcome {
             FileOutcome::Skipped(why) => telling.tell(&skipped(&entry.path, why)),
             FileOutcome::Warmed(warmed) => {
                 // That it was interrupted is said once.
                 if let Some(short) = &warmed.short
-                    && !matches!(short, Short::Cancelled)
+                    && !matches!(short, WarmShortfall::Cancelled)
                 {
                     telling.tell(&format!("{}: {short}", escaped(&entry.path)));
                 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use cachewise_kstat::Kernel;
 use cachewise_model::{Measured, Missing, Residency};
 use cachewise_residency::{
-    Error, EvictOptions, Inode, Short, WarmOptions, Watch, evict, open, open_to_act, query, warm,
+    Error, EvictOptions, Inode, WarmOptions, WarmShortfall, Watch, evict, open, open_to_act, query,
+    warm,
 };
 use cachewise_sys::page_size;
 use cachewise_tui::{Act, FileName, Machine, ProcessName, Verb};
@@ -51,7 +52,7 @@ fn open_it(
     open: fn(&Path) -> Result<File, Error>,
 ) -> Result<(File, Inode), String> {
     let file = open(&name.path).map_err(|error| error.to_string())?;
-    let inode = Inode::of(file.as_fd()).map_err(|error| error.to_string())?;
+    let inode = Inode::of_fd(file.as_fd()).map_err(|error| error.to_string())?;
     let device = format!("{}:{}", inode.device.0, inode.device.1);
     // The counters hold no inode for a block device.
     let is_same = device == name.device && (name.inode == 0 || inode.number == name.inode);
@@ -164,7 +165,7 @@ impl Done {
             Err(_) => self.unknown += 1,
         }
         match warmed.short {
-            Some(Short::Cancelled) => self.cancelled = true,
+            Some(WarmShortfall::Cancelled) => self.cancelled = true,
             Some(short) => _ = self.note.get_or_insert(short.to_string()),
             None => {}
         }

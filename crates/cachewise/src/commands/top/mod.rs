@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
 use cachewise_model::Stretch;
 use cachewise_probe::{Detail, Options, Scope};
-use cachewise_tui::{App, Look, Scene, Setup};
+use cachewise_tui::{App, Scene, Setup, TerminalStyle};
 
 use crate::machine::{self, Followed};
 use crate::options::Color;
@@ -106,7 +106,7 @@ fn screen(
         followed: followed.zip(arguments.pid),
         ended: None,
     };
-    let options = cachewise_tui::Options {
+    let options = cachewise_tui::LiveOptions {
         mouse: !arguments.no_mouse,
         count: arguments.count,
     };
@@ -117,7 +117,7 @@ fn screen(
 }
 
 /// Capabilities of the terminal, from the environment.
-pub fn look_of(color: Color, ascii: bool) -> Look {
+pub fn look_of(color: Color, ascii: bool) -> TerminalStyle {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // The order of setlocale(3).
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -125,7 +125,7 @@ pub fn look_of(color: Color, ascii: bool) -> Look {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
     });
-    Look {
+    TerminalStyle {
         ascii: ascii || !is_utf8,
         color: match color {
             Color::Always => true,
@@ -135,7 +135,7 @@ pub fn look_of(color: Color, ascii: bool) -> Look {
     }
 }
 
-fn look(arguments: &Top) -> Look {
+fn look(arguments: &Top) -> TerminalStyle {
     look_of(arguments.output.color, arguments.ascii)
 }
 

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use cachewise_residency::{
-    Counts, Error, Inode, Limiter, Short, Unknown, WarmOptions, Watch, warm as bring_in, would_warm,
+    Counts, Error, Inode, Limiter, Unknown, WarmOptions, WarmShortfall, Watch, warm as bring_in,
+    would_warm,
 };
 use cachewise_units::{ByteRange, Bytes, Pages};
 
@@ -130,14 +131,14 @@ fn one(
     let (read, asked) = apart(warmed.read, warmed.before);
     Ok(Warmed {
         found: Found {
-            brief: warmed.short.as_ref().map(Short::brief),
+            brief: warmed.short.as_ref().map(WarmShortfall::brief),
             before: Some(warmed.before.map(|pages| pages.0).map_err(Unknown::reason)),
             note,
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
         read,
         asked,
-        is_short: !matches!(warmed.short, None | Some(Short::Cancelled)),
+        is_short: !matches!(warmed.short, None | Some(WarmShortfall::Cancelled)),
     })
 }
 

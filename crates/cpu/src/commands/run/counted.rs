@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 use cachewise_cpu::program::sampling::{Event, Samples, Sampling, Skid, Tally, Unit};
-use cachewise_cpu::program::{Counters, NoCounter, Place, Rate, sum};
+use cachewise_cpu::program::{CostLocation, Counters, NoCounter, Rate, sum};
 use cachewise_kstat::Kernel;
 use cachewise_sys::allow_open_files;
 use cachewise_units::{Interval, Ratio};
@@ -51,7 +51,7 @@ pub fn counted(arguments: &CpuRun, counters: &mut Counters) -> Result<Usage> {
     })?;
     let command: &[OsString] = &arguments.command;
     let exit = course(command)?;
-    let sampled = sampling.map(|sampling| Sampled::of(sampling.finish()));
+    let sampled = sampling.map(|sampling| Sampled::from_samples(sampling.finish()));
     let rates = counters.read();
     let scope = "in user space, with all that it started";
     Ok(Usage {
@@ -103,7 +103,7 @@ pub fn followed(pid: u32, arguments: &CpuRun) -> Result<Usage> {
         Sampling::of_process(event, arguments.period, pid, threads.clone())
     })?;
     let course = child::follow(&kernel, pid, arguments.duration.map(Interval::get), false)?;
-    let sampled = sampling.map(|sampling| Sampled::of(sampling.finish()));
+    let sampled = sampling.map(|sampling| Sampled::from_samples(sampling.finish()));
     let rates: Vec<Vec<Rate>> = counters.iter_mut().map(Counters::read).collect();
     let (rates, without) = sum(&rates);
     let ratios = counters.iter().filter_map(Counters::counted_ratio);
@@ -146,11 +146,11 @@ fn how(rates: &[Rate]) -> How {
 /// Samples, and all places that they are in.
 struct Sampled {
     samples: Samples,
-    places: Vec<Place<Tally>>,
+    places: Vec<CostLocation<Tally>>,
 }
 
 impl Sampled {
-    fn of(samples: Samples) -> Sampled {
+    fn from_samples(samples: Samples) -> Sampled {
         let places = samples.hottest(usize::MAX);
         Sampled { samples, places }
     }

@@ -14,12 +14,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use cachewise_cpu::program::sampling::{Samples, Tally};
-use cachewise_cpu::program::{Counters, Place, Rate};
+use cachewise_cpu::program::{CostLocation, Counters, Rate};
 use cachewise_kstat::Kernel;
 use cachewise_model::Exit;
 use cachewise_units::escaped;
 
-use super::{Found, check_format, startable, write};
+use super::{CommandOutput, check_format, startable, write};
 use crate::commands::arguments::CpuRun;
 use cachewise_cli::child::{self, StartError};
 use cachewise_cli::child::{not_started, status_of};
@@ -32,10 +32,13 @@ use simulated::simulated;
 /// The lines that something happens on, by where they are known from.
 enum Lines {
     /// Misses of data, all of them.
-    Simulated { places: Vec<Place>, misses: u64 },
+    Simulated {
+        places: Vec<CostLocation>,
+        misses: u64,
+    },
     /// Some of the events.
     Sampled {
-        places: Vec<Place<Tally>>,
+        places: Vec<CostLocation<Tally>>,
         samples: Box<Samples>,
     },
     /// They are not known.
@@ -98,7 +101,7 @@ pub fn run(arguments: &CpuRun) -> Result<ExitCode> {
         }
         (None, None) => bail!("nothing to run: give a command, as in `cachewise cpu run -- ls`"),
     };
-    let told = write(sink, |style| Found {
+    let told = write(sink, |style| CommandOutput {
         text: text(&usage, style),
         sheet: rates(&usage.rates),
         members: members(&usage),
@@ -143,7 +146,7 @@ fn notes_of(rates: &[Rate], first: &str) -> Vec<String> {
 }
 
 /// What to do if the first place has no line, where that helps.
-fn no_debug_note<C>(places: &[Place<C>]) -> Option<String> {
+fn no_debug_note<C>(places: &[CostLocation<C>]) -> Option<String> {
     let first = places.first().filter(|place| place.line.is_none())?;
     // What is no file cannot be compiled in another way.
     first.object.starts_with('/').then(|| {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use cachewise_cpu::program::sampling::{Samples, Tally, Unit};
-use cachewise_cpu::program::{Place, Rate};
+use cachewise_cpu::program::{CostLocation, Rate};
 use cachewise_model::{Exit, Missing};
 use cachewise_units::{Bytes, Ratio};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
@@ -117,7 +117,7 @@ pub(super) fn rates(rates: &[Rate]) -> Sheet {
 }
 
 /// Where a place is, in the cells of the columns that all tables of lines end with.
-fn place_cells<C>(place: &Place<C>) -> [SheetCell; 4] {
+fn place_cells<C>(place: &CostLocation<C>) -> [SheetCell; 4] {
     let at = match &place.line {
         Some((file, line)) => format!("{file}:{line}"),
         None => place.object.clone(),
@@ -134,7 +134,7 @@ fn place_cells<C>(place: &Place<C>) -> [SheetCell; 4] {
 }
 
 /// Lines by the misses that callgrind counted there.
-fn simulated_lines(places: &[Place], misses: u64) -> Sheet {
+fn simulated_lines(places: &[CostLocation], misses: u64) -> Sheet {
     let mut sheet = Sheet::new(&LINES);
     for place in places {
         let costs = &place.costs;
@@ -152,7 +152,7 @@ fn simulated_lines(places: &[Place], misses: u64) -> Sheet {
 }
 
 /// Lines by their samples.
-fn sampled_lines(places: &[Place<Tally>], samples: &Samples) -> Sheet {
+fn sampled_lines(places: &[CostLocation<Tally>], samples: &Samples) -> Sheet {
     let unit = samples.event.unit;
     let mut sheet = Sheet::new(match unit {
         Unit::Times => &COUNTED,
@@ -234,7 +234,7 @@ pub(super) fn members(usage: &Usage) -> Map<String, Json> {
 }
 
 /// What was sampled, how well, and the lines.
-fn sampled_member(places: &[Place<Tally>], samples: &Samples) -> Json {
+fn sampled_member(places: &[CostLocation<Tally>], samples: &Samples) -> Json {
     let event = samples.event;
     // Machine formats have time in seconds.
     let (unit, amount): (_, fn(u64) -> Json) = match event.unit {

@@ -26,7 +26,7 @@ pub fn simulated(arguments: &CpuRun, no_counters: Option<String>) -> Result<Usag
     let why =
         no_counters.map(|reason| format!("no hardware counters: {reason}; so it was simulated"));
     let topology = Topology::read(&arguments.sys)?;
-    let simulation = Simulation::of(&topology, &valgrind, &arguments.command)?;
+    let simulation = Simulation::for_program(&topology, &valgrind, &arguments.command)?;
     let exit = course(&simulation.command)?;
     let profile = match simulation.profile() {
         Ok(profile) => profile,

@@ -20,12 +20,12 @@ const MOST_LINES: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is to be watched.
-pub struct Wanted {
-    place: Place,
+pub struct WatchTarget {
+    place: TargetLocation,
     line_size: u64,
 }
 
-enum Place {
+enum TargetLocation {
     Symbol(String),
     Address(u64),
 }
@@ -38,23 +38,25 @@ pub struct Lines {
     pub notes: Vec<String>,
 }
 
-impl Wanted {
+impl WatchTarget {
     /// As asked for, if it was.
-    pub fn of(arguments: &CpuSharing, line_size: u64) -> Option<Wanted> {
-        let symbol = arguments.symbol.clone().map(Place::Symbol);
-        let place = symbol.or(arguments.address.map(Place::Address))?;
-        Some(Wanted { place, line_size })
+    pub fn from_arguments(arguments: &CpuSharing, line_size: u64) -> Option<WatchTarget> {
+        let symbol = arguments.symbol.clone().map(TargetLocation::Symbol);
+        let place = symbol.or(arguments.address.map(TargetLocation::Address))?;
+        Some(WatchTarget { place, line_size })
     }
 
     pub fn is_address(&self) -> bool {
-        matches!(self.place, Place::Address(_))
+        matches!(self.place, TargetLocation::Address(_))
     }
 
     /// Its first byte and its size, and what to say of it; nothing as long as it is not there.
     fn find(&self, pid: u32) -> Result<Option<(u64, u64, Option<String>)>> {
         Ok(match &self.place {
-            Place::Address(address) => is_mapped(pid, *address)?.then_some((*address, 1, None)),
-            Place::Symbol(name) => find_variable(pid, name)?.map(|found| {
+            TargetLocation::Address(address) => {
+                is_mapped(pid, *address)?.then_some((*address, 1, None))
+            }
+            TargetLocation::Symbol(name) => find_variable(pid, name)?.map(|found| {
                 let note = format!(
                     "{name} is {} bytes at {:#x} of {}",
                     found.size,
@@ -68,14 +70,19 @@ impl Wanted {
 
     fn name(&self) -> String {
         match &self.place {
-            Place::Symbol(name) => format!("variable {name}"),
-            Place::Address(address) => format!("memory at {address:#x}"),
+            TargetLocation::Symbol(name) => format!("variable {name}"),
+            TargetLocation::Address(address) => format!("memory at {address:#x}"),
         }
     }
 }
 
 /// Watches it until the time is over, the process ends, or `stop` says so.
-pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool) -> Result<Lines> {
+pub fn watch(
+    pid: u32,
+    wanted: &WatchTarget,
+    time: Duration,
+    stop: impl Fn() -> bool,
+) -> Result<Lines> {
     let mut lines = Lines::default();
     let begin = Instant::now();
     let (address, size, note) = loop {
@@ -97,7 +104,7 @@ pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool)
     };
     lines.notes.extend(note);
     let last = address.saturating_add(size - 1);
-    let first = Watch::of(pid, address, wanted.line_size).line();
+    let first = Watch::of_address(pid, address, wanted.line_size).line();
     let line_size = wanted.line_size.max(1);
     let all = (last.saturating_sub(first) / line_size).saturating_add(1);
     if all > MOST_LINES as u64 {
@@ -105,7 +112,7 @@ pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool)
             "the first {MOST_LINES} of its {all} lines were watched: --address for another"
         ));
     }
-    let lines_of = |start: u64| Watch::of(pid, start, wanted.line_size);
+    let lines_of = |start: u64| Watch::of_address(pid, start, wanted.line_size);
     let starts = (first..=last).step_by(line_size as usize);
     let mut watched: Vec<Watch> = starts.take(MOST_LINES).map(lines_of).collect();
     let mut names: HashMap<u32, String> = HashMap::new();
@@ -149,7 +156,7 @@ pub fn watch(pid: u32, wanted: &Wanted, time: Duration, stop: impl Fn() -> bool)
     Ok(lines)
 }
 
-fn ended(mut lines: Lines, wanted: &Wanted) -> Lines {
+fn ended(mut lines: Lines, wanted: &WatchTarget) -> Lines {
     lines.proofs.push(cannot(format!(
         "it ended before {} was there",
         wanted.name()

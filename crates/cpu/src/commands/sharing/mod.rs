@@ -24,7 +24,7 @@ use cachewise_cpu::sharing::{
 use cachewise_kstat::Kernel;
 
 use super::quota::Quota;
-use super::{Found, check_format, line_of, startable, write};
+use super::{CommandOutput, check_format, line_of, startable, write};
 use crate::commands::arguments::CpuSharing;
 use cachewise_cli::child::not_started;
 use cachewise_cli::output::{NO, Sink, Stream, tell};
@@ -80,7 +80,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
                 bail!("process {pid} does not exist");
             }
             sharing.head = format!("process {pid}");
-            let wanted = line::Wanted::of(arguments, line_size);
+            let wanted = line::WatchTarget::from_arguments(arguments, line_size);
             let seen =
                 wanted.map(|wanted| line::watch(pid, &wanted, arguments.duration.get(), || false));
             if let Some(seen) = seen {
@@ -100,7 +100,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
                 }
             };
             // First, though shown last: a name that is none is told after one run, not after all of them.
-            let watched = line::Wanted::of(arguments, line_size)
+            let watched = line::WatchTarget::from_arguments(arguments, line_size)
                 .map(|wanted| runner.watched(&wanted, arguments.duration.get()))
                 .transpose()?;
             let recorded = recording::record(&runner, line_size)?;
@@ -127,7 +127,7 @@ pub fn sharing(arguments: &CpuSharing) -> Result<ExitCode> {
     }
     sharing.notes.extend(quota.note());
     let found = verdict(&sharing.proofs) == Answer::Found;
-    write(sink, |style| Found {
+    write(sink, |style| CommandOutput {
         text: show::text(&sharing, style),
         sheet: show::proofs(&sharing),
         members: show::members(&sharing),
@@ -232,7 +232,7 @@ fn takes_padding(
     let ended = runner.once(&padding.environment(), None)?;
     let padded = padding.padded()?;
     if padded.programs == 0 {
-        return Ok(Err(CannotPreload::of(program).to_string()));
+        return Ok(Err(CannotPreload::for_program(program).to_string()));
     }
     if !ended.has_succeeded() {
         return Ok(Err(format!(

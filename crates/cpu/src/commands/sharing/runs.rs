@@ -15,7 +15,7 @@ use cachewise_model::Exit;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::line_of;
-use super::line::{self, Lines, Wanted};
+use super::line::{self, Lines, WatchTarget};
 use cachewise_cli::child::{self, Event};
 use cachewise_cli::signals;
 
@@ -107,7 +107,7 @@ impl<'a> Runner<'a> {
     }
 
     /// With lines of it watched, as long as it runs and no longer than that.
-    pub fn watched(&self, wanted: &Wanted, time: Duration) -> Result<Lines> {
+    pub fn watched(&self, wanted: &WatchTarget, time: Duration) -> Result<Lines> {
         let mut command = self.command();
         self.show_once(&mut command);
         if wanted.is_address() {

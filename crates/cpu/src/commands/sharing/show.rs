@@ -158,7 +158,7 @@ fn rounded(figure: f64) -> f64 {
 fn runs(sharing: &Sharing) -> Sheet {
     let mut sheet = Sheet::new(&RUNS);
     for arm in Arm::ALL {
-        let Some([cpu, wall, at_once]) = sharing.runs.of(arm) else {
+        let Some([cpu, wall, at_once]) = sharing.runs.figures_of(arm) else {
             continue;
         };
         let cpus = match arm.cpus {

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use perf_event::{Counter, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::record::{Said, What, said};
+use super::record::{ProcessEvent, Said, said};
 use super::space::{Site, Spaces};
 
 /// Different places, before further ones are counted together.
@@ -47,20 +47,20 @@ pub(super) struct Collected {
 /// Records that wait for older ones.
 #[derive(Debug, Default)]
 struct Waiting {
-    records: Vec<(u64, What)>,
+    records: Vec<(u64, ProcessEvent)>,
     /// The newest of the round before, and of this one.
     before: u64,
     newest: u64,
 }
 
 impl Waiting {
-    fn add(&mut self, time: u64, what: What) {
+    fn add(&mut self, time: u64, what: ProcessEvent) {
         self.newest = self.newest.max(time);
         self.records.push((time, what));
     }
 
     /// A round is over: those that nothing older can come after any more, in order.
-    fn ready(&mut self) -> impl Iterator<Item = What> {
+    fn ready(&mut self) -> impl Iterator<Item = ProcessEvent> {
         // Those of one time keep the order in which they were written.
         self.records.sort_by_key(|(time, _)| *time);
         let horizon = std::mem::replace(&mut self.before, self.newest);
@@ -70,7 +70,7 @@ impl Waiting {
 }
 
 impl Collected {
-    fn add(&mut self, what: What) {
+    fn add(&mut self, what: ProcessEvent) {
         let Some(site) = what.apply(&mut self.spaces) else {
             return;
         };
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn records_are_put_in_order_over_the_buffers() {
         let mut waiting = Waiting::default();
-        let exec = |pid| What::Exec { pid };
+        let exec = |pid| ProcessEvent::Exec { pid };
         waiting.add(30, exec(3));
         waiting.add(10, exec(1));
         assert_eq!(waiting.ready().count(), 0, "older ones may come");
@@ -295,7 +295,7 @@ mod tests {
         collected.spaces.exec(1);
         let name = std::path::Path::new("/x");
         collected.spaces.map(1, 0..u64::MAX, 0, name, identity);
-        let sample = |pid, address| What::Sample { pid, address };
+        let sample = |pid, address| ProcessEvent::Sample { pid, address };
         for address in 0..MOST_SITES as u64 + 10 {
             collected.add(sample(1, address));
         }

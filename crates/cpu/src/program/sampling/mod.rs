@@ -33,7 +33,7 @@ pub use event::{EVENTS, Event, Unit};
 pub use open::Skid;
 
 use super::NoCounter;
-use super::source::{Cost, Place, ranked};
+use super::source::{Cost, CostLocation, ranked};
 use crate::mapping::{Mapping, mappings_of};
 use crate::{CpuList, Error};
 use collect::{Collected, collect};
@@ -51,7 +51,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    const fn of(samples: u64, period: u64) -> Tally {
+    const fn from_samples(samples: u64, period: u64) -> Tally {
         let events = samples.saturating_mul(period);
         Tally { samples, events }
     }
@@ -179,7 +179,7 @@ impl Sampling {
             left_out: self.left_out,
             without: std::mem::take(&mut self.without),
             unmapped: self.unmapped.take(),
-            taken: Tally::of(taken, self.period),
+            taken: Tally::from_samples(taken, self.period),
             collected,
         }
     }
@@ -250,7 +250,7 @@ impl Samples {
     /// Samples in places beyond the most that are told apart.
     #[must_use]
     pub const fn beyond(&self) -> Tally {
-        Tally::of(self.collected.beyond, self.period)
+        Tally::from_samples(self.collected.beyond, self.period)
     }
 
     /// The part of the time in which the counter had a place in the hardware, 0 to 1.
@@ -265,7 +265,7 @@ impl Samples {
     /// # Cost
     /// Reads the debug information of each file that a sample is in.
     #[must_use]
-    pub fn hottest(&self, most: usize) -> Vec<Place<Tally>> {
+    pub fn hottest(&self, most: usize) -> Vec<CostLocation<Tally>> {
         let objects = &self.collected.spaces.objects;
         let mut code: HashMap<usize, (String, Option<Code>)> = HashMap::new();
         let named = self
@@ -273,7 +273,7 @@ impl Samples {
             .sites
             .iter()
             .map(|((object, offset), samples)| {
-                let tally = Tally::of(*samples, self.period);
+                let tally = Tally::from_samples(*samples, self.period);
                 let Some(object) = object else {
                     return ((None, None, "?".to_owned()), tally);
                 };

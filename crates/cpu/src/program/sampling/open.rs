@@ -90,13 +90,13 @@ pub(super) struct Opened {
 
 /// A way to open it that works.
 #[derive(Clone, Copy)]
-struct Way {
+struct OpenMethod {
     skid: (Skid, SampleSkid),
     counts_lost: bool,
     build_id: bool,
 }
 
-fn builder<'a>(event: &Event, period: u64, way: Way) -> Builder<'a> {
+fn builder<'a>(event: &Event, period: u64, way: OpenMethod) -> Builder<'a> {
     let mut builder = event.builder();
     builder
         .inherit(true)
@@ -123,7 +123,7 @@ fn builder<'a>(event: &Event, period: u64, way: Way) -> Builder<'a> {
 fn counter(
     event: &Event,
     period: u64,
-    way: Way,
+    way: OpenMethod,
     thread: Option<u32>,
     cpu: u32,
 ) -> io::Result<Counter> {
@@ -206,7 +206,7 @@ fn way(
     period: u64,
     threads: &[Option<u32>],
     cpus: &CpuList,
-) -> Result<Way, NoCounter> {
+) -> Result<OpenMethod, NoCounter> {
     // The kernel was there itself.
     let skids = match event.is_software() {
         true => &Skid::HARDWARE[..1],
@@ -218,7 +218,7 @@ fn way(
             let mut is_elsewhere = false;
             for skid in skids {
                 for (counts_lost, build_id) in KNOWN {
-                    let way = Way {
+                    let way = OpenMethod {
                         skid: *skid,
                         counts_lost,
                         build_id,
@@ -245,7 +245,7 @@ fn way(
 fn all(
     event: &Event,
     period: u64,
-    way: Way,
+    way: OpenMethod,
     threads: &[Option<u32>],
     cpus: &CpuList,
     ring: usize,

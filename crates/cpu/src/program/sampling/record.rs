@@ -15,7 +15,7 @@ const BY_EXEC: u16 = 1 << 13;
 
 /// Something that happened to a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ProcessEvent {
     Sample {
         pid: u32,
         address: u64,
@@ -43,7 +43,7 @@ pub(super) enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
     /// At this time, this.
-    At(u64, What),
+    At(u64, ProcessEvent),
     /// So many records had no place.
     Lost(u64),
     /// The kernel held sampling up, as it took too much time.
@@ -74,9 +74,9 @@ fn meaning(parsed: data::Record<'_>, misc: u16, time: u64) -> Said {
             else {
                 return Said::Garbled;
             };
-            return Said::At(time, What::Sample { pid, address });
+            return Said::At(time, ProcessEvent::Sample { pid, address });
         }
-        data::Record::Mmap2(map) => What::Map {
+        data::Record::Mmap2(map) => ProcessEvent::Map {
             pid: map.pid,
             range: map.addr..map.addr.saturating_add(map.len),
             offset: map.pgoff,
@@ -86,12 +86,12 @@ fn meaning(parsed: data::Record<'_>, misc: u16, time: u64) -> Said {
             },
             name: OsStr::from_bytes(&map.filename).into(),
         },
-        data::Record::Comm(comm) if misc & BY_EXEC != 0 => What::Exec { pid: comm.pid },
-        data::Record::Fork(fork) => What::Fork {
+        data::Record::Comm(comm) if misc & BY_EXEC != 0 => ProcessEvent::Exec { pid: comm.pid },
+        data::Record::Fork(fork) => ProcessEvent::Fork {
             pid: fork.pid,
             parent: fork.ppid,
         },
-        data::Record::Exit(exit) => What::Exit { pid: exit.pid },
+        data::Record::Exit(exit) => ProcessEvent::Exit { pid: exit.pid },
         data::Record::Lost(lost) => return Said::Lost(lost.lost),
         data::Record::LostSamples(lost) => return Said::Lost(lost.lost),
         data::Record::Throttle(_) => return Said::Throttled,
@@ -100,21 +100,21 @@ fn meaning(parsed: data::Record<'_>, misc: u16, time: u64) -> Said {
     Said::At(time, what)
 }
 
-impl What {
+impl ProcessEvent {
     /// Does the same to what is known of the processes; a sample has a place there.
     pub(super) fn apply(self, spaces: &mut Spaces) -> Option<Site> {
         match self {
-            What::Sample { pid, address } => return Some(spaces.site(pid, address)),
-            What::Map {
+            ProcessEvent::Sample { pid, address } => return Some(spaces.site(pid, address)),
+            ProcessEvent::Map {
                 pid,
                 range,
                 offset,
                 name,
                 identity,
             } => spaces.map(pid, range, offset, &name, identity),
-            What::Exec { pid } => spaces.exec(pid),
-            What::Fork { pid, parent } => spaces.fork(pid, parent),
-            What::Exit { pid } => spaces.exit(pid),
+            ProcessEvent::Exec { pid } => spaces.exec(pid),
+            ProcessEvent::Fork { pid, parent } => spaces.fork(pid, parent),
+            ProcessEvent::Exit { pid } => spaces.exit(pid),
         }
         None
     }
@@ -154,7 +154,7 @@ mod tests {
             })
         };
         assert_eq!(meaning(comm(), 0, 9), Said::Nothing, "by prctl(2)");
-        let exec = Said::At(9, What::Exec { pid: 7 });
+        let exec = Said::At(9, ProcessEvent::Exec { pid: 7 });
         assert_eq!(meaning(comm(), BY_EXEC, 9), exec, "by exec(3)");
         let exit = Record::Exit(Exit {
             pid: 7,
@@ -163,7 +163,7 @@ mod tests {
             ptid: 1,
             time: 3,
         });
-        let ended = Said::At(9, What::Exit { pid: 7 });
+        let ended = Said::At(9, ProcessEvent::Exit { pid: 7 });
         assert_eq!(meaning(exit, 0, 9), ended, "a thread less");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Pair {
 
 /// The verdict on a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum PairVerdict {
     /// At any moment each piece is one thread's.
     Apart,
     /// Threads use the same bytes at the same time.
@@ -38,17 +38,17 @@ pub(super) enum Known {
 }
 
 impl Pair {
-    pub(super) fn known(self) -> Known {
+    pub(super) fn known(self) -> PairVerdict {
         let same = self.together + self.whole;
         if self.apart >= FEWEST && self.together * EXCEPTION <= self.apart {
-            Known::Apart
+            PairVerdict::Apart
         } else if same >= FEWEST && self.apart * EXCEPTION * 4 <= same {
             match self.together >= FEWEST && self.together * 4 >= same {
-                true => Known::Together,
-                false => Known::Whole,
+                true => PairVerdict::Together,
+                false => PairVerdict::Whole,
             }
         } else {
-            Known::Open
+            PairVerdict::Open
         }
     }
 
@@ -125,28 +125,40 @@ mod tests {
                 _ => &crossed,
             })
             .collect();
-        assert_eq!(pair(&windows).known(), Known::Apart);
-        assert_eq!(pair(&windows[..4]).known(), Known::Open, "too few");
+        assert_eq!(pair(&windows).known(), PairVerdict::Apart);
+        assert_eq!(pair(&windows[..4]).known(), PairVerdict::Open, "too few");
     }
 
     #[test]
     fn threads_at_one_variable_are_together() {
         let same = [glance(1, 0, 9), glance(2, 0, 9)];
-        assert_eq!(pair(&[&same[..]; 9]).known(), Known::Together);
+        assert_eq!(pair(&[&same[..]; 9]).known(), PairVerdict::Together);
         let wide = [glance(1, 0, 9), glance(1, 8, 9)];
-        assert_eq!(pair(&[&wide[..]; 9]).known(), Known::Whole, "in turn");
+        assert_eq!(pair(&[&wide[..]; 9]).known(), PairVerdict::Whole, "in turn");
         let moved = [glance(1, 0, 9), glance(1, 8, 5)];
         assert_eq!(
             pair(&[&moved[..]; 9]).known(),
-            Known::Open,
+            PairVerdict::Open,
             "one after the other, and not as often"
         );
         let beside = [glance(1, 0, 9), glance(2, 8, 9)];
         let windows = [[&same[..]; 9], [&beside[..]; 9]].concat();
-        assert_eq!(pair(&windows).known(), Known::Open, "now this, now that");
+        assert_eq!(
+            pair(&windows).known(),
+            PairVerdict::Open,
+            "now this, now that"
+        );
         let alone = [glance(1, 0, 9)];
-        assert_eq!(pair(&[&alone[..]; 30]).known(), Known::Open, "one thread");
-        assert_eq!(pair(&[&[][..]; 30]).known(), Known::Open, "not touched");
+        assert_eq!(
+            pair(&[&alone[..]; 30]).known(),
+            PairVerdict::Open,
+            "one thread"
+        );
+        assert_eq!(
+            pair(&[&[][..]; 30]).known(),
+            PairVerdict::Open,
+            "not touched"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Watch;
 use super::arm::NoWatch;
 use super::glance::{Glance, WORD};
-use super::pair::Known;
+use super::pair::PairVerdict;
 
 /// How long a pair is watched at a time. A hit takes 10 to 50 microseconds, so that a thread is seen at one place and
 /// hardly at the next one.
@@ -115,21 +115,23 @@ impl Watch {
         if wanted.is_empty() {
             return None;
         }
-        let known: Vec<Known> = wanted
+        let known: Vec<PairVerdict> = wanted
             .iter()
             .map(|(pair, _)| {
                 self.pairs
                     .get(pair)
-                    .map_or(Known::Open, |pair| pair.known())
+                    .map_or(PairVerdict::Open, |pair| pair.known())
             })
             .collect();
         let has = |wanted| known.contains(&wanted);
-        Some(match (has(Known::Apart), has(Known::Together)) {
-            (true, true) => Moments::Mixed,
-            (true, false) => Moments::Apart,
-            (false, _) if has(Known::Open) => Moments::Open,
-            (false, _) => Moments::Together,
-        })
+        Some(
+            match (has(PairVerdict::Apart), has(PairVerdict::Together)) {
+                (true, true) => Moments::Mixed,
+                (true, false) => Moments::Apart,
+                (false, _) if has(PairVerdict::Open) => Moments::Open,
+                (false, _) => Moments::Together,
+            },
+        )
     }
 
     /// The windows in which two threads were apart, and all of that pair, where they were most often.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::line::{Seen, Touch};
+use super::super::line::{LineUse, Touch};
 use super::super::proofs::{Answer, BREAKPOINTS, Proof};
 use super::arm::MOST_THREADS;
 use super::glance::WORD;
 use super::pairs::Moments;
-use super::{Piece, Use, Watch};
+use super::{Piece, PieceUse, Watch};
 
 /// So many rounds have to show the same.
 const FEWEST: usize = 2;
@@ -28,7 +28,7 @@ impl Piece {
             .threads
             .iter()
             .filter(|(_, one)| !one.touched.is_empty());
-        let touch = |(thread, one): (&u32, &Use)| Touch {
+        let touch = |(thread, one): (&u32, &PieceUse)| Touch {
             thread: *thread,
             at,
             len: self.len,
@@ -157,19 +157,19 @@ impl Watch {
 
     /// What all rounds together say; nothing where they are too few, threads ran too rarely, or there are too many.
     #[must_use]
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<LineUse> {
         let falsely = self.falsely();
         let moments = self.judged();
         if falsely.alone >= FEWEST {
-            return Some(Seen::FalseSharing);
+            return Some(LineUse::FalseSharing);
         }
         match moments {
-            Some(Moments::Apart) => return Some(Seen::FalseSharing),
-            Some(Moments::Mixed) => return Some(Seen::Mixed),
+            Some(Moments::Apart) => return Some(LineUse::FalseSharing),
+            Some(Moments::Mixed) => return Some(LineUse::Mixed),
             _ => {}
         }
         if falsely.mixed >= FEWEST {
-            return Some(Seen::Mixed);
+            return Some(LineUse::Mixed);
         }
         if self.rounds < FEWEST || falsely.open > 0 {
             return None;
@@ -194,18 +194,18 @@ impl Watch {
             .values()
             .any(|piece| piece.len == 1 && piece.is_shared());
         let seen = match all.len() {
-            0 => return Some(Seen::Nothing),
-            1 => Seen::OneThread,
-            _ if !is_written => Seen::OnlyReads,
+            0 => return Some(LineUse::Nothing),
+            1 => LineUse::OneThread,
+            _ if !is_written => LineUse::OnlyReads,
             // Only moments show that nothing lies apart: over a round, work may have moved.
-            _ if is_shared && moments != Some(Moments::Open) => Seen::TrueSharing,
+            _ if is_shared && moments != Some(Moments::Open) => LineUse::TrueSharing,
             _ => return None,
         };
         // What one thread alone does is its own affair.
         let mut others = self
             .ran
             .keys()
-            .filter(|thread| seen != Seen::OneThread || !all.contains(thread));
+            .filter(|thread| seen != LineUse::OneThread || !all.contains(thread));
         let is_all = self.left_out == 0 && others.all(|thread| self.is_known(*thread));
         is_all.then_some(seen)
     }
@@ -248,7 +248,7 @@ impl Watch {
     pub fn proof(&self) -> Proof {
         let (line, rounds) = (format!("line {:#x}", self.line), self.rounds);
         let (answer, says) = match self.seen() {
-            Some(Seen::FalseSharing) => {
+            Some(LineUse::FalseSharing) => {
                 let alone = self.falsely().alone;
                 let (apart, windows) = self.apart();
                 let says = match alone >= FEWEST {
@@ -263,25 +263,25 @@ impl Watch {
                 };
                 (Answer::Found, says)
             }
-            Some(Seen::Mixed) => (
+            Some(LineUse::Mixed) => (
                 Answer::Mixed,
                 format!(
                     "{line}: threads use the same bytes, and other bytes of it alone: true and false sharing, of which \
                      padding mends the second alone"
                 ),
             ),
-            Some(Seen::TrueSharing) => (
+            Some(LineUse::TrueSharing) => (
                 Answer::NotFound,
                 format!(
                     "{line}: threads use the same bytes: true sharing, which padding does not mend"
                 ),
             ),
-            Some(Seen::OnlyReads) => (Answer::NotFound, format!("{line}: it is only read")),
-            Some(Seen::OneThread) => (
+            Some(LineUse::OnlyReads) => (Answer::NotFound, format!("{line}: it is only read")),
+            Some(LineUse::OneThread) => (
                 Answer::NotFound,
                 format!("{line}: one thread alone used it, in {rounds} rounds"),
             ),
-            Some(Seen::Nothing) => (
+            Some(LineUse::Nothing) => (
                 Answer::Unknown,
                 format!("{line}: nobody touched it in {rounds} rounds: is it the right address?"),
             ),
@@ -333,7 +333,7 @@ mod tests {
 
     /// Of so many equal rounds.
     fn seen(rounds: usize, glances: &[Glance]) -> Watch {
-        let mut watch = Watch::of(1, 0, 64);
+        let mut watch = Watch::of_address(1, 0, 64);
         for _ in 0..rounds {
             watch.add(glances);
         }
@@ -358,7 +358,7 @@ mod tests {
 
     /// Rounds in which these threads touch these bytes, by writing or by reading, down to single bytes.
     fn halved(rounds: usize, uses: &[(u32, std::ops::Range<u64>, bool)]) -> Watch {
-        let mut watch = Watch::of(1, 0, 64);
+        let mut watch = Watch::of_address(1, 0, 64);
         for _ in 0..rounds {
             let mut glances = Vec::new();
             for (at, piece) in &watch.pieces {
@@ -399,17 +399,17 @@ mod tests {
         for rounds in 2..6 {
             assert_ne!(
                 halved(rounds, &uses).seen(),
-                Some(Seen::FalseSharing),
+                Some(LineUse::FalseSharing),
                 "never, after {rounds} rounds"
             );
         }
         let watch = halved(12, &uses);
-        assert_eq!(watch.seen(), Some(Seen::Mixed), "{watch:?}");
+        assert_eq!(watch.seen(), Some(LineUse::Mixed), "{watch:?}");
         assert_eq!(watch.proof().answer, Answer::Mixed);
         let apart = [(1, 0..4, true), (2, 4..8, true)];
         assert_eq!(
             halved(12, &apart).seen(),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "halves"
         );
     }
@@ -434,7 +434,7 @@ mod tests {
             watch.add_moment((0, 8), &[glance(1, 0, 5, true), glance(2, 8, 5, true)]);
             watch.add_moment((0, 8), &[glance(2, 0, 5, true), glance(1, 8, 5, true)]);
         }
-        assert_eq!(watch.seen(), Some(Seen::FalseSharing), "{watch:?}");
+        assert_eq!(watch.seen(), Some(LineUse::FalseSharing), "{watch:?}");
         assert!(
             watch.proof().says.contains("18 of 18 moments"),
             "{:?}",
@@ -442,7 +442,7 @@ mod tests {
         );
         let mut same = halved(12, &uses);
         together(&mut same, &[1, 2]);
-        assert_eq!(same.seen(), Some(Seen::TrueSharing), "at the same time");
+        assert_eq!(same.seen(), Some(LineUse::TrueSharing), "at the same time");
     }
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         };
         assert_eq!(
             seen(2, &beside(true)).seen(),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "both had the opportunity"
         );
         assert_eq!(
@@ -493,10 +493,10 @@ mod tests {
         watch.add(&halves);
         assert_eq!(
             watch.seen(),
-            Some(Seen::FalseSharing),
+            Some(LineUse::FalseSharing),
             "each has a half of its own: {watch:?}"
         );
-        let mut same = Watch::of(1, 0, 8);
+        let mut same = Watch::of_address(1, 0, 8);
         for _ in 0..4 {
             let all: Vec<u64> = same.pieces.keys().copied().collect();
             let both = |at: &u64| [glance(1, *at, 5, true), glance(2, *at, 5, true)];
@@ -504,7 +504,7 @@ mod tests {
         }
         assert_eq!(same.seen(), None, "not yet: it may have been in turn");
         together(&mut same, &[1, 2]);
-        assert_eq!(same.seen(), Some(Seen::TrueSharing), "down to the bytes");
+        assert_eq!(same.seen(), Some(LineUse::TrueSharing), "down to the bytes");
         let touches = same.touches();
         assert_eq!(
             (touches.len(), touches[0].len),
@@ -534,14 +534,14 @@ mod tests {
             (0..8).map(move |word| glance(word * WORD))
         };
         let both: Vec<Glance> = read(1).chain(read(2)).collect();
-        assert_eq!(seen(3, &both).seen(), Some(Seen::OnlyReads), "readers");
+        assert_eq!(seen(3, &both).seen(), Some(LineUse::OnlyReads), "readers");
     }
 
     #[test]
     fn whom_nobody_watched_may_do_anything() {
         // Two count in one word, down to its bytes; a third one ran while that was watched, and not with the rest.
         let of = |rounds: usize, ran: &dyn Fn(usize, u64) -> bool| {
-            let mut watch = Watch::of(1, 0, 64);
+            let mut watch = Watch::of_address(1, 0, 64);
             for round in 0..rounds {
                 let all: Vec<u64> = watch.pieces.keys().copied().collect();
                 let glances = |at: &u64| {
@@ -558,7 +558,7 @@ mod tests {
             watch
         };
         let known = |ran: &dyn Fn(usize, u64) -> bool| of(20, ran).seen();
-        let truly = Some(Seen::TrueSharing);
+        let truly = Some(LineUse::TrueSharing);
         assert_eq!(known(&|_, _| true), truly, "it was always there");
         assert_eq!(known(&|_, _| false), truly, "it never ran");
         assert_eq!(known(&|round, _| round == 0), truly, "it hardly ran");
@@ -582,13 +582,13 @@ mod tests {
             let glance = |word| glance(2, word * WORD, 0, ran);
             (0..8).map(glance).collect()
         };
-        assert_eq!(with(&[]), Some(Seen::OneThread), "there is no other");
+        assert_eq!(with(&[]), Some(LineUse::OneThread), "there is no other");
         assert_eq!(
             with(&other(true)),
-            Some(Seen::OneThread),
+            Some(LineUse::OneThread),
             "it did nothing here"
         );
-        assert_eq!(with(&other(false)), Some(Seen::OneThread), "it slept");
+        assert_eq!(with(&other(false)), Some(LineUse::OneThread), "it slept");
         assert_eq!(with(&[glance(2, 8, 0, true)]), None, "it ran elsewhere");
     }
 }

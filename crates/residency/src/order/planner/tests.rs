@@ -33,8 +33,8 @@ fn snapshot(files: Vec<FileState>) -> Snapshot {
     }
 }
 
-fn options(mode: Mode, keep: Keep) -> Options {
-    Options {
+fn options(mode: Mode, keep: Keep) -> PlanOptions {
+    PlanOptions {
         mode,
         keep,
         each_link: false,
@@ -97,13 +97,13 @@ fn fixed_drops_its_own_misses_only() {
     );
     let steps: Vec<_> = plan.steps().map(|step| (step.class, step.after)).collect();
     let expected = [
-        (Class::Miss, After::Drop),
-        (Class::Hit, After::Keep),
-        (Class::Miss, After::Drop),
-        (Class::Hit, After::Keep),
+        (RangeClass::Miss, After::Drop),
+        (RangeClass::Hit, After::Keep),
+        (RangeClass::Miss, After::Drop),
+        (RangeClass::Hit, After::Keep),
         // Open elsewhere.
-        (Class::Miss, After::Keep),
-        (Class::Unknown, After::Keep),
+        (RangeClass::Miss, After::Keep),
+        (RangeClass::Unknown, After::Keep),
     ];
     assert_eq!(
         steps, expected,
@@ -117,7 +117,7 @@ fn keep_admits_what_it_is_granted_and_what_there_is_room_for() {
     let keep = options(Mode::Fixed, Keep::Keep);
     let admitted = |snapshot: &Snapshot| {
         let plan = plan(snapshot, &History::default(), &keep);
-        let kept = plan.steps().filter(|step| step.class == Class::Miss);
+        let kept = plan.steps().filter(|step| step.class == RangeClass::Miss);
         let kept = kept.take_while(|step| step.after == After::Keep).count() as u64;
         assert_eq!(
             plan.prediction.admitted,
@@ -153,22 +153,26 @@ fn there_is_not_always_something_to_gain() {
     };
     assert_eq!(
         declined(vec![file(1, 300, &[])]),
-        Some(Why::NothingResident),
+        Some(DeclineReason::NothingResident),
         "R = 0"
     );
     assert_eq!(
         declined(vec![file(1, 300, &[(0, 400)])]),
-        Some(Why::AllResident),
+        Some(DeclineReason::AllResident),
         "R = S"
     );
-    assert_eq!(declined(vec![]), Some(Why::AllResident), "no files at all");
+    assert_eq!(
+        declined(vec![]),
+        Some(DeclineReason::AllResident),
+        "no files at all"
+    );
     let unknown = FileState {
         resident: None,
         ..file(1, 300, &[])
     };
     assert_eq!(
         declined(vec![unknown.clone(), file(3, 0, &[])]),
-        Some(Why::ResidencyUnknown),
+        Some(DeclineReason::ResidencyUnknown),
         "nobody can know"
     );
     assert_eq!(
@@ -192,7 +196,7 @@ fn a_file_with_two_names_is_read_once_or_twice() {
         Bytes(400),
         "the second name adds nothing"
     );
-    let each = Options {
+    let each = PlanOptions {
         each_link: true,
         ..once
     };
@@ -218,9 +222,9 @@ fn runs_join_what_is_read_alike() {
         .map(|run| (run.file, run.range, run.class))
         .collect();
     let expected = [
-        (0, between(0, 200), Class::Hit),
-        (0, between(200, 500), Class::Miss),
-        (1, between(0, 100), Class::Miss),
+        (0, between(0, 200), RangeClass::Hit),
+        (0, between(200, 500), RangeClass::Miss),
+        (1, between(0, 100), RangeClass::Miss),
     ];
     assert_eq!(runs, expected, "up to the next class or file");
 }
@@ -319,7 +323,7 @@ proptest! {
     fn fixed_is_the_callers_order(
         (snapshot, history) in strategies::snapshots(), options in strategies::options(),
     ) {
-        let options = Options { mode: Mode::Fixed, ..options };
+        let options = PlanOptions { mode: Mode::Fixed, ..options };
         let plan = plan(&snapshot, &history, &options);
         prop_assert!(
             plan.steps().is_sorted_by_key(|step| (step.file, step.range.start)),
@@ -336,7 +340,7 @@ proptest! {
             let file = &snapshot.files[step.file];
             let resident = file.resident_in(step.range);
             let is_hit = resident == Some(Bytes(step.range.len)) && !step.range.is_empty();
-            prop_assert_eq!(step.class == Class::Hit, is_hit, "only a full chunk is a hit");
+            prop_assert_eq!(step.class == RangeClass::Hit, is_hit, "only a full chunk is a hit");
             if step.after == After::Drop {
                 prop_assert!(
                     !is_hit && resident.is_some() && !file.open_elsewhere && options.keep != Keep::Share,
@@ -355,7 +359,7 @@ proptest! {
     fn the_prediction_adds_up(
         (snapshot, history) in strategies::snapshots(), options in strategies::options(),
     ) {
-        let options = Options { each_link: false, ..options };
+        let options = PlanOptions { each_link: false, ..options };
         let Prediction { total, resident, unknown, planned_hits, admitted, bound } =
             plan(&snapshot, &history, &options).prediction;
         prop_assert_eq!(total, snapshot.total(), "all files");
