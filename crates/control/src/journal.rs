@@ -12,13 +12,14 @@ use crate::state_file::{
 };
 use crate::{Error, Owner, file};
 
-/// What came of putting settings back.
+/// Result of restoring settings.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Restored {
     /// Settings that are again what they were.
     pub restored: Vec<JournalEntry>,
-    /// Settings that somebody else has set since, and to what: they were left alone.
+    /// Settings that another process has changed since, with their current values. They were not
+    /// restored.
     pub left: Vec<(JournalEntry, String)>,
     /// Settings whose file, group or device is gone.
     pub gone: Vec<JournalEntry>,
@@ -38,11 +39,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins to note changes, in a file of this process's own in this directory, which is made. What does this
-    /// is named by `by`, for messages. Nothing is written before something is changed.
+    /// Starts a journal in a state file of this process in this directory, and creates the
+    /// directory if it is missing. `by` names the command in messages. Nothing is written until a
+    /// setting is changed.
     ///
     /// # Errors
-    /// What making the directory says, or one in which others may write.
+    /// Creating the directory fails, or other users may write to it.
     pub fn open(directory: &Path, by: &str) -> Result<Self, Error> {
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o700).create(directory);
@@ -69,12 +71,12 @@ impl Journal {
         &self.path
     }
 
-    /// Sets what is in a file to a value. What it was is noted before, on disk; so is what else changes with
-    /// it, in the files `beside`.
+    /// Writes a value to the file of a setting. The old value, and those of the files `beside` that
+    /// change with it, are stored on disk first.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where another run has changed it that still runs; else what reading and writing say.
-    /// If only the writing failed, nothing is changed.
+    /// [`Error::Invalid`] if another running process has changed the setting; otherwise errors of
+    /// reading and writing. If only the write failed, the setting is unchanged.
     pub fn change(
         &mut self,
         name: &str,
@@ -93,7 +95,7 @@ impl Journal {
         let before = file::value(path)?
             .ok_or_else(|| Error::io("read", path, io::ErrorKind::NotFound.into()))?;
         let index = self.note(name, path, before.clone())?;
-        // Of a crash right now nobody could tell whether it came before or after the writing.
+        // After a crash at this point, the file may hold either value.
         if let Some(entry) = self.document.entries.get_mut(index) {
             entry.ours = vec![before, value.to_owned()];
         }
@@ -121,7 +123,8 @@ impl Journal {
             .is_some_and(|(entry, now)| entry.before == now || entry.ours.contains(&now)))
     }
 
-    /// What a file says now is ours: a size is rounded to pages, and one setting changes another.
+    /// Records the current value of a file as ours: the kernel rounds sizes to pages, and one
+    /// setting changes another.
     fn look_back(&mut self, path: &Path) -> Result<(), Error> {
         let now = file::value(path)?;
         let mut entries = self.document.entries.iter_mut();
@@ -203,7 +206,8 @@ impl Journal {
     /// Puts everything back, what was changed last first.
     ///
     /// # Errors
-    /// What writing the state file says. What could not be put back is in the result, and stays in that file.
+    /// Writing the state file fails. Settings that could not be restored are in the result, and
+    /// stay in the state file.
     pub fn restore(&mut self) -> Result<Restored, Error> {
         let restored = put_back(std::mem::take(&mut self.document.entries));
         self.keep_failed(&restored)?;
@@ -230,7 +234,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // What fails stays in the state file, for the next start.
+        // Settings that cannot be restored stay in the state file, for the next start.
         let _ = self.restore();
     }
 }

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use crate::owner::Life;
 use crate::{Error, file};
 
-/// What stands in a state file.
+/// Contents of a state file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Document {
     pub(crate) schema_version: u32,
-    /// What changed the settings, in words: `bench matrix`.
+    /// The command that changed the settings: `bench matrix`.
     pub(crate) by: String,
     /// The process, as [`Owner`] writes itself.
     pub(crate) owner: String,
@@ -45,10 +45,11 @@ pub struct JournalEntry {
     pub name: String,
     /// Its file.
     pub path: PathBuf,
-    /// What it was.
+    /// The old value.
     pub before: String,
-    /// What it may be since, by our doing: anything else was set by somebody else, and is theirs. Empty of one that is
-    /// about to change with another, when nobody knows yet to what.
+    /// The values that this process may have set; any other value was set by another process, and
+    /// is kept. Empty for a setting that is about to change with another one, because its new value
+    /// is not known yet.
     pub ours: Vec<String>,
 }
 
@@ -121,8 +122,8 @@ fn read(path: &Path) -> Result<Document, Error> {
     }
 }
 
-/// Keeps other processes from noting and from putting back what runs left, until it is dropped. The kernel does that for
-/// whoever ends without doing so.
+/// Locks the directory, so that no other process adds a journal or restores settings, until the
+/// returned file is dropped. If the process is killed, the kernel releases the lock.
 pub(crate) fn lock(directory: &Path) -> Result<fs::File, Error> {
     let locked = fs::File::open(directory).and_then(|file| {
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;

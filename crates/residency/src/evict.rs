@@ -24,21 +24,22 @@ pub struct EvictOptions {
     pub holders: bool,
 }
 
-/// What [`evict()`] changed.
+/// Result of [`evict()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// Pages asked for, up to the end of the file.
+    /// Requested pages, up to the end of the file.
     pub pages: Pages,
-    /// What was resident of those before; `Err` where nobody can know. The advice was given all the same.
+    /// Resident pages of those before; `Err` if unknown. The kernel is advised in either case.
     pub before: Result<Counts, Unknown>,
-    /// What is resident now.
+    /// Resident pages now.
     pub after: Result<Counts, Unknown>,
-    /// Why it is; `None` where nobody can know.
+    /// Reasons for the remaining pages; `None` if unknown.
     pub stayed: Option<Stayed>,
 }
 
 impl Evicted {
-    /// Returns how many pages went, others' work included; `None` where nobody can know.
+    /// Returns the number of evicted pages, including those that other processes evicted; `None` if
+    /// unknown.
     #[must_use]
     pub fn went(&self) -> Option<Pages> {
         match (&self.before, &self.after) {
@@ -50,8 +51,8 @@ impl Evicted {
 
 /// Why pages stayed, each counted once, by the first reason that is true of it.
 ///
-/// The kernel gives no reasons. These are what is true of the pages that are left and would keep any page.
-/// What none of them is true of is in [`other`](Self::other).
+/// The kernel gives no reasons. These are properties of the remaining pages that would keep any
+/// page resident. Pages without any of them are counted in [`other`](Self::other).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stayed {
     /// They are in memory only (tmpfs, memfd, ramfs), where there is no other place for them.
@@ -68,11 +69,11 @@ pub struct Stayed {
     /// At the edge of the range, where the pages on both sides could be one large folio: it goes as a whole
     /// or not at all. From its place, for the kernel does not show folios.
     pub edge: Pages,
-    /// None of these. Somebody uses them this moment (reads, direct I/O, a pipe), maps them out of our sight,
-    /// or brought them in again.
+    /// Pages without these properties. A process uses them at this moment (reads, direct I/O, a
+    /// pipe), has an invisible mapping of them, or has read them again.
     pub other: Pages,
-    /// Processes that map the file; `None` where that was not asked for, where nothing stayed, and where the
-    /// file cannot be mapped by the caller. Without it, what is locked or mapped is in
+    /// Processes that map the file; `None` if they were not requested, if no page remained, or if
+    /// the caller cannot map the file. Without them, locked and mapped pages are counted in
     /// [`other`](Self::other).
     pub holders: Option<Holders>,
 }
@@ -80,18 +81,19 @@ pub struct Stayed {
 /// Puts a range of a file out of the page cache, as far as the kernel does that, and says what stayed and why.
 /// [`ByteRange::starting_at`]`(0)` is the whole file.
 ///
-/// Pages that the range touches in part are put out whole. Nothing is lost: what is dirty stays, or is written
-/// first. It is everybody's cache, so others read from the disk afterwards too.
+/// Pages that the range covers in part are evicted as a whole. No data is lost: dirty pages remain,
+/// or are written first. The page cache is shared, so other processes read from the disk afterwards
+/// too.
 ///
 /// # Errors
 /// [`Error::Unknown`] of files that the page cache is not used for; [`Error::Sys`] where the disk does not take what
 /// is written back.
 ///
 /// # Kernel
-/// Any, by `POSIX_FADV_DONTNEED`, which takes no more permission than opening the file. Where pages stay, the
-/// kernel (since 3.9) empties the batches of all CPUs and looks once more itself, so it is asked once: on 6.18,
-/// of 300 files that another CPU had just written a first call put out all, and where a reader was at work a
-/// second and a third call left as much as the first.
+/// Any, by `POSIX_FADV_DONTNEED`, which needs no more permission than opening the file. If pages
+/// remain, the kernel (since 3.9) drains the batches of all CPUs and tries again itself, so one
+/// call is enough: on 6.18, the first call evicted all of 300 files that another CPU had just
+/// written, and beside a reader a second and a third call left as many pages as the first.
 ///
 /// # Cost
 /// Two system calls beside those of a [`query()`] before and after. A [`map()`](crate::map()) where pages stay.
@@ -119,16 +121,16 @@ pub fn evict(file: impl AsFd, range: ByteRange, options: &EvictOptions) -> Resul
     })
 }
 
-/// What [`evict()`] would come to, as far as that can be known before.
+/// Expected result of [`evict()`], as far as it can be known in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WouldEvict {
-    /// Pages asked for, up to the end of the file.
+    /// Requested pages, up to the end of the file.
     pub pages: Pages,
-    /// What is resident of those; `Err` where nobody can know.
+    /// Resident pages of those; `Err` if unknown.
     pub before: Result<Counts, Unknown>,
-    /// What of that would stay, by what is true of it now; `None` where nobody can know. What somebody uses at that
-    /// moment, and large folios of which only a part is kept, show when it is done: [`edge`](Stayed::edge) and
-    /// [`other`](Stayed::other) are 0.
+    /// Pages that would remain, by their present properties; `None` if unknown. Pages that are in
+    /// use at the moment of eviction, and large folios that are kept in part, cannot be predicted:
+    /// [`edge`](Stayed::edge) and [`other`](Stayed::other) are 0.
     pub stays: Option<Stayed>,
 }
 
@@ -211,8 +213,8 @@ fn count(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Result<Counts, Unknown>
     unless_told(query(fd, pages.bytes(page_size())))
 }
 
-/// The bytes of whole pages; of those up to the end of the file, without an end: the kernel takes the last page,
-/// and the folio around it, only if it is told of all of it.
+/// Returns the bytes of whole pages; a range up to the end of the file has no end, because the
+/// kernel evicts the last page, and the folio around it, only if the range covers all of it.
 fn to_the_end(inode: &Inode, pages: PageRange) -> ByteRange {
     let range = pages.bytes(page_size());
     match !pages.is_empty() && range.end() >= inode.size.0 {
@@ -250,7 +252,8 @@ fn why(
         return Ok(Some(stayed));
     }
     if options.holders {
-        // What the caller may not map, as without the right to read, it does not find with others either.
+        // A caller that may not map the file, for want of read permission, cannot find other
+        // mappings either.
         stayed.holders = holders::find(fd, pages).ok();
     }
     let (all_mapped, all_locked) = held(stayed.holders.as_ref());

@@ -1,4 +1,4 @@
-//! [`warm()`]: bringing in what is not resident.
+//! [`warm()`]: reads the missing pages of a file into the page cache.
 
 use std::fmt;
 use std::fs::File;
@@ -40,12 +40,12 @@ impl Default for WarmOptions<'_> {
     }
 }
 
-/// What [`warm()`] changed.
+/// Result of [`warm()`].
 ///
-/// Numbers of resident pages are `Err` where nobody can know them: then everything was read.
+/// Numbers of resident pages are `Err` if residency is unknown: then everything was read.
 #[derive(Debug)]
 pub struct Warmed {
-    /// Pages asked for, up to the end of the file.
+    /// Requested pages, up to the end of the file.
     pub pages: Pages,
     /// Pages of those that were resident before.
     pub before: Result<Pages, Unknown>,
@@ -53,16 +53,16 @@ pub struct Warmed {
     pub after: Result<Pages, Unknown>,
     /// Pages of those that are resident now and were not before.
     pub brought_in: Result<Pages, Unknown>,
-    /// What was read. Of the device, unless somebody else brought it in meanwhile. Where it ended early, with what
-    /// the kernel had begun to bring in by then.
+    /// Bytes read: from the device, unless another process has read them meanwhile. If the work
+    /// ended early, bytes that the kernel had started to read are included.
     pub read: Bytes,
     /// Pages that were not resident and not read, because nothing is stored there.
     pub holes: Pages,
-    /// Why there are fewer resident now than were asked for, holes aside.
+    /// The reason why fewer pages are resident than requested, holes aside.
     pub short: Option<WarmShortfall>,
 }
 
-/// Why fewer pages are resident than were asked for.
+/// Reason why fewer pages are resident than requested.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WarmShortfall {
@@ -80,8 +80,8 @@ pub enum WarmShortfall {
         /// Its size now.
         size: Bytes,
     },
-    /// Everything was read, and so many pages have gone again: there is too little memory for all of them,
-    /// in the machine or in the control group, or somebody puts them out.
+    /// Everything was read, and this number of pages was evicted again: the machine or the control
+    /// group has too little memory, or a process evicts them.
     Evicted(Pages),
 }
 
@@ -118,20 +118,19 @@ impl fmt::Display for WarmShortfall {
 /// Brings ranges of a file into the page cache, but for what is resident already.
 /// `&[ByteRange::starting_at(0)]` is the whole file. Returns when everything is there.
 ///
-/// Pages that a range touches in part are brought in whole, pages beyond the end of the file are not asked
-/// for, and nothing beyond a range is brought in. Holes of sparse files are left out: there is nothing to
-/// wait for when they are read.
+/// Pages that a range covers in part are read as a whole. Pages beyond a range or beyond the end of
+/// the file are not read. Holes of sparse files are skipped: reading them needs no I/O.
 ///
 /// # Errors
-/// [`Error::Unknown`] of files that the page cache is not used for. Failures to read are in
-/// [`Warmed::short`], for what was brought in until then stays.
+/// [`Error::Unknown`] for files that do not use the page cache. Read errors are in
+/// [`Warmed::short`], because the pages that were read before them stay.
 ///
 /// # Kernel
-/// Any. Pages come in by `pread(2)`, which is certain and makes large folios. `POSIX_FADV_WILLNEED` alone is
-/// not enough: the kernel cuts every request to the read-ahead window or the device's largest transfer (asked
-/// for 64 MiB, 6.18 brought in 8 of a disk and 2.5 of a loop device), and small folios are all it makes. But it
-/// brings in nothing beyond: so it goes ahead of the reads near the end of each range, where the kernel's
-/// read-ahead ends as it meets pages that are there.
+/// Any. Pages are read by `pread(2)`, which is certain and makes large folios.
+/// `POSIX_FADV_WILLNEED` alone is not enough: the kernel cuts every request to the readahead window
+/// or the device's largest transfer (of 64 MiB, 6.18 read 8 from a disk and 2.5 from a loop
+/// device), and makes small folios only. But it reads nothing beyond its range: so it precedes the
+/// reads near the end of each range, where the kernel's readahead stops at pages that are resident.
 ///
 /// # Cost
 /// That of a [`map()`] before and after, a system call or two, and one for each MiB that is missing (near the end of
@@ -178,12 +177,12 @@ pub fn warm(
     })
 }
 
-/// What [`warm()`] would have to do.
+/// Expected result of [`warm()`].
 #[derive(Clone, Copy, Debug)]
 pub struct WouldWarm {
-    /// Pages asked for, up to the end of the file.
+    /// Requested pages, up to the end of the file.
     pub pages: Pages,
-    /// Pages of those that are resident; `Err` where nobody can know: then everything would be read.
+    /// Pages of those that are resident; `Err` if unknown: then everything would be read.
     pub before: Result<Pages, Unknown>,
     /// Pages that would be read.
     pub absent: Pages,
@@ -262,7 +261,7 @@ fn gone(
     (!absent.is_empty()).then(|| WarmShortfall::Evicted(total(&absent)))
 }
 
-/// The resident ones of these pages, or why nobody can say.
+/// Returns the resident pages of these, or why residency is unknown.
 pub(crate) fn resident(
     fd: BorrowedFd<'_>,
     pages: &[PageRange],
@@ -271,7 +270,7 @@ pub(crate) fn resident(
     const FEW: usize = 16;
     let found = |pages: PageRange| Ok::<_, Error>(map(fd, pages.bytes(page_size()))?.ranges);
     unless_told(match pages.len() {
-        // Of no pages nothing is to be found, but that there might be none to find.
+        // An empty request has no pages, but residency may still be unknown.
         0 => found(PageRange::default()),
         1..=FEW => pages.iter().try_fold(Vec::new(), |mut all, range| {
             all.extend(found(*range)?);
@@ -309,7 +308,7 @@ fn without_holes(
                 data = match data_from(&own, at) {
                     Ok(data) => data,
                     Err(Errno::NXIO) => return Ok(merged(stored)),
-                    // What cannot be told apart is read.
+                    // Data and holes that cannot be distinguished are read.
                     Err(_) => return Ok(pages.to_vec()),
                 };
             }
@@ -317,11 +316,12 @@ fn without_holes(
             at = data.end;
         }
     }
-    // Two stretches of data may share a page.
+    // Two data ranges may share a page.
     Ok(merged(stored))
 }
 
-/// The pages of the first stretch of data at a page or later; none ([`Errno::NXIO`]) behind the last.
+/// Returns the pages of the first data range at or after a page; [`Errno::NXIO`] after the last
+/// one.
 fn data_from(file: &File, page: u64) -> Result<PageRange, Errno> {
     let from = Pages(page).bytes(page_size()).0;
     let start = rustix::fs::seek(file, SeekFrom::Data(from))?;

@@ -17,7 +17,7 @@ pub fn fadvise_dont_need(fd: BorrowedFd<'_>) -> Result<(), Error> {
     advise(fd, Advice::DontNeed)
 }
 
-/// Turns read-ahead off for this open file: each miss brings in what was asked for, no more.
+/// Disables readahead for this open file: each miss reads only the requested pages.
 ///
 /// # Errors
 /// An invalid descriptor, or one of a pipe.
@@ -25,7 +25,7 @@ pub fn fadvise_random(fd: BorrowedFd<'_>) -> Result<(), Error> {
     advise(fd, Advice::Random)
 }
 
-/// Gives this open file the usual read-ahead back.
+/// Restores the default readahead of this open file.
 ///
 /// # Errors
 /// An invalid descriptor, or one of a pipe.
@@ -35,7 +35,7 @@ pub fn fadvise_normal(fd: BorrowedFd<'_>) -> Result<(), Error> {
 
 /// Asks the kernel to start bringing the file in, and returns without waiting for it.
 ///
-/// The kernel may bring in less: it stops where memory is short or reading fails.
+/// The kernel may read less: it stops if memory is short or a read fails.
 ///
 /// # Errors
 /// An invalid descriptor, or one of a pipe.

@@ -8,7 +8,7 @@ use cachewise_units::{ByteRange, Pages};
 
 use crate::{Error, open_quietly};
 
-/// What the page cache holds of a file, or of a range of it.
+/// Page-cache counters of a file, or of a range of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CacheStat {
     /// Pages that are resident.

@@ -4,8 +4,9 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// Closes all of these files, with one system call for each row of consecutive descriptors.
 ///
-/// A program that opens file after file has them in rows, since the kernel gives out the lowest number that
-/// is free. What closing says (a network file system's late failure to write) is lost, as when dropping.
+/// Descriptors of a program that opens one file after the other are consecutive, since the kernel
+/// assigns the lowest free number. Errors of closing (a late write error of a network file system)
+/// are ignored, as on drop.
 ///
 /// # Kernel
 /// `close_range(2)` since 5.9; before that, and where it is refused, one by one.
@@ -24,7 +25,8 @@ pub fn close_together(files: &mut Vec<OwnedFd>) {
 /// Closes the descriptors from `first` to `last`, which all are the caller's to close.
 fn close_row(first: RawFd, last: RawFd) {
     let flags: libc::c_uint = 0;
-    // SAFETY: each number of the row was that of an `OwnedFd` that is no more, so nobody else uses it.
+    // SAFETY: each number of the range belonged to an `OwnedFd` that was consumed, so no other code
+    // uses it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_close_range,

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 
-/// What is to be counted.
+/// Kind of a hardware or software counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CounterKind {
     /// By the kernel: the CPU's clock.
@@ -78,7 +78,7 @@ pub fn try_counter(kind: CounterKind) -> Result<(), Error> {
         let errno = Errno::from_io_error(&said).unwrap_or(Errno::IO);
         return Err(Error::io("perf_event_open", errno));
     }
-    // SAFETY: a descriptor that was opened just now, and that nobody else has.
+    // SAFETY: the descriptor was opened just now, and no other code has it.
     unsafe { libc::close(fd as libc::c_int) };
     Ok(())
 }

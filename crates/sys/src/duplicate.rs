@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-/// Returns a descriptor of our own of the open file behind a number that somebody else gave us, as an interpreter
-/// does: whoever owns that one closes it, and this one stays. Closed on exec.
+/// Returns a new descriptor of the open file behind a number that its owner, for example an
+/// interpreter, passed in. The owner may close its number; the new descriptor stays open. It is
+/// closed on exec.
 ///
 /// # Errors
 /// `EBADF` where the number is none of an open file; `EMFILE` where there are too many.

@@ -23,7 +23,7 @@ pub enum Error {
         operation: &'static str,
         /// The file, where the caller gave one by path.
         path: Option<PathBuf>,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 
@@ -34,9 +34,9 @@ pub enum Error {
         operation: &'static str,
         /// The file, where the caller gave one by path.
         path: Option<PathBuf>,
-        /// Who may, and what to do.
+        /// The permission that is missing, and the next step.
         advice: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 
@@ -49,7 +49,7 @@ pub enum Error {
         path: Option<PathBuf>,
         /// Since when there is such a call, and what to do.
         advice: &'static str,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 
@@ -58,7 +58,7 @@ pub enum Error {
     NotAFile {
         /// The path as it was given.
         path: PathBuf,
-        /// What is there instead.
+        /// The kind of file at the path.
         kind: FileKind,
     },
 
@@ -80,7 +80,7 @@ fn path_text(path: &Option<PathBuf>) -> String {
         .unwrap_or_default()
 }
 
-/// What to do where what the kernel says leads nobody on.
+/// Returns the next step for errors of the kernel that do not suggest one.
 fn next_step(operation: &str, source: &io::Error) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::LOOP) => "; symbolic links that lead in a circle: `namei PATH` shows them",
@@ -96,7 +96,7 @@ fn next_step(operation: &str, source: &io::Error) -> &'static str {
     }
 }
 
-/// What sort of failure an [`Error`] is, for programs to act on.
+/// Category of an [`Error`], for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -4,13 +4,13 @@ use std::fmt;
 
 use rustix::fs::FileType;
 
-/// What a path leads to, where that is not what was wanted.
+/// Kind of a file that is neither a regular file nor a block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
     /// A directory.
     Directory,
-    /// A FIFO: opening it can wake up whoever waits at its other end.
+    /// A FIFO: opening it can wake the process at its other end.
     Fifo,
     /// A socket.
     Socket,
@@ -21,7 +21,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// What it is, unless it has pages of its own: as a regular file and a block device do.
+    /// Returns the kind of a file without pages of its own; `None` for a regular file or a block
+    /// device.
     #[must_use]
     pub fn without_pages(found: FileType) -> Option<Self> {
         Some(match found {

@@ -2,9 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Has this process be allowed to have so many files open, as far as any process may go by itself (RLIMIT_NOFILE's hard
-/// limit), and returns how many it may have now; `u64::MAX` is no limit. Never lowers it: the usual soft limit of 1,024
-/// is meant for programs that use select(2). What is started from here on inherits it.
+/// Raises the limit of open files to at most this number, within the hard limit (`RLIMIT_NOFILE`),
+/// and returns the new limit; `u64::MAX` means no limit. Never lowers it: the usual soft limit of
+/// 1,024 is meant for programs that use select(2). Child processes inherit the limit.
 #[must_use]
 pub fn allow_open_files(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 
 use crate::{Error, page_size};
 
-/// Pages of a file, mapped as shared and for reading, of which nobody ever reads a byte.
+/// Shared, read-only mapping of a file's pages whose memory is never accessed.
 ///
 /// It exists for what the kernel does with mapped pages: lock them, and tell who has them. As no memory
 /// of it is touched, a file that is truncated meanwhile raises no SIGBUS. Unmapped, and so unlocked, on
@@ -20,7 +20,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps pages of a file; they may lie beyond its end. Nothing is brought in by that.
+    /// Maps pages of a file; they may lie beyond its end. No page is read.
     ///
     /// # Errors
     /// What `mmap(2)` says: invalid where there are no pages to map, no such device for files that cannot
@@ -61,7 +61,7 @@ impl Mapping {
         self.address
     }
 
-    /// Brings in those of the pages that are mapped, and locks them, until the mapping goes.
+    /// Reads and locks the mapped pages of this range, until the mapping is dropped.
     ///
     /// # Errors
     /// No memory (`ENOMEM`): more than `RLIMIT_MEMLOCK` allows; or a page beyond the end of the file; or
@@ -69,14 +69,14 @@ impl Mapping {
     pub fn lock(&self, pages: PageRange) -> Result<(), Error> {
         let (address, length) = self.span(pages);
         // SAFETY: the span is inside the mapping, which lives as long as `self`; locking changes no
-        // memory. A page that cannot be brought in is an error here, and no signal.
+        // memory. A page that cannot be read is an error of mlock here, not a signal.
         unsafe { rustix::mm::mlock(address, length) }.map_err(|errno| Error::io("mlock", errno))
     }
 
     /// Locks each page from the moment at which it is [populated](Self::populate): none so far.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), but for those of bringing in.
+    /// As [`lock`](Self::lock), except for read errors.
     ///
     /// # Kernel
     /// Since 4.4.
@@ -88,7 +88,8 @@ impl Mapping {
             .map_err(|errno| Error::io("mlock2", errno))
     }
 
-    /// Puts those of the pages that are mapped into the page table, and brings in what is not resident.
+    /// Enters the mapped pages of this range into the page table, and reads those that are not
+    /// resident.
     ///
     /// # Errors
     /// A bad address (`EFAULT`): a page beyond the end of the file.
@@ -123,8 +124,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let (address, length) = self.span(self.pages);
-        // SAFETY: exactly the mapping that was made, to whose memory nobody has a reference.
-        // It can only fail for want of memory to split a mapping, which this does not.
+        // SAFETY: exactly the mapping that was made, whose memory has no references. It can only
+        // fail for want of memory to split a mapping, which this does not.
         let _ = unsafe { rustix::mm::munmap(address, length) };
     }
 }

@@ -90,7 +90,7 @@ fn is_free_of_limits() -> bool {
 /// Has the allocator keep what is freed.
 #[cfg(target_env = "gnu")]
 fn keep_freed_memory() {
-    // SAFETY: sets numbers of the allocator, which is made to be told so at any time.
+    // SAFETY: sets parameters of the allocator, which may be set at any time.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);

@@ -11,7 +11,7 @@ use crate::{Error, page_size};
 /// with the index `first`, 1 for resident and 0 for not.
 ///
 /// The slice is the window: with a buffer of fixed size, a file of any size takes that much memory.
-/// Pages beyond the end of the file are not resident. Nothing is read and nothing is brought in.
+/// Pages beyond the end of the file are not resident. Nothing is read into the cache.
 ///
 /// The kernel calls *every* page resident to those who neither own the file nor may write it: ask
 /// [`mincore_tells`] first.
@@ -66,7 +66,7 @@ pub fn mincore(fd: BorrowedFd<'_>, first: u64, pages: &mut [u8]) -> Result<(), E
         0 => Ok(()),
         _ => Err(failed("mincore")),
     };
-    // SAFETY: exactly the mapping made above, to which nobody has a pointer.
+    // SAFETY: exactly the mapping made above, to which no pointer exists.
     unsafe { libc::munmap(address, length) };
     // The other bits are reserved.
     pages.iter_mut().for_each(|page| *page &= 1);
@@ -75,8 +75,8 @@ pub fn mincore(fd: BorrowedFd<'_>, first: u64, pages: &mut [u8]) -> Result<(), E
 
 /// Says whether [`mincore`] tells this caller the truth about this file.
 ///
-/// Who may not know is told that every page is resident, even those that no file has: so one is asked
-/// for that lies far beyond the end.
+/// To callers without permission, mincore(2) reports every page as resident, even pages that no
+/// file has. So this requests a page far beyond the end.
 ///
 /// # Errors
 /// As [`mincore`].

@@ -1,4 +1,5 @@
-//! Opening a file so that nobody notices.
+//! Opening files for reading without side effects: no access time, no pages dropped, no FIFO or
+//! device started.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -78,7 +79,7 @@ fn opened(path: &Path, drops: Drops) -> Result<File, Error> {
 /// What `openat(2)` says.
 ///
 /// # Cost
-/// One system call, two where the file belongs to somebody else.
+/// One system call, two if the file belongs to another user.
 pub fn open_quietly_at<P: Arg + Copy>(
     directory: BorrowedFd<'_>,
     path: P,

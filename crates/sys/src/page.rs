@@ -17,7 +17,7 @@ pub fn page_size() -> PageSize {
     })
 }
 
-/// What the auxiliary vector tells, if it can be a page's size.
+/// Returns the value of the auxiliary vector, if it is a valid page size.
 fn told(bytes: usize) -> Option<PageSize> {
     u32::try_from(bytes).ok().and_then(PageSize::new)
 }

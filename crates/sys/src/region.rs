@@ -26,9 +26,9 @@ pub fn fadvise_dont_need_range(fd: BorrowedFd<'_>, range: ByteRange) -> Result<(
 
 /// Asks the kernel to start bringing the range in, and returns without waiting for it.
 ///
-/// The kernel cuts each request to the larger of the device's read-ahead window and its largest
-/// transfer, without saying so: ask for 128 KiB at a time. It brings in small folios and nothing beyond
-/// the range.
+/// The kernel silently cuts each request to the larger of the device's readahead window and its
+/// largest transfer: request 128 KiB at a time. It makes small folios, and reads nothing beyond the
+/// range.
 ///
 /// # Errors
 /// An invalid descriptor, or one of a pipe.

@@ -3,7 +3,8 @@
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// What a program with file capabilities keeps: none of these opens a file that the caller could not open.
+/// Capabilities that a program with file capabilities keeps: none of these opens a file that the
+/// caller could not open.
 const KEPT: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);

@@ -1,4 +1,5 @@
-//! Starting a program as if by whoever started us.
+//! Starting a program with the signal dispositions that this process inherited; ties to this
+//! process and its group.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,8 @@ use rustix::io::Errno;
 /// there before has to be looked at before `main`.
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Whether SIGCHLD was: then the kernel reaps children itself, and nobody learns how they ended.
+/// Whether SIGCHLD was ignored: the kernel then reaps children itself, and their exit status is
+/// lost.
 static SIGCHLD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: a pointer to a function of the type that the loader calls from this section, which runs before
@@ -138,7 +140,7 @@ pub fn die_with_spawner(command: &mut Command) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // Who ended before the call is not told of.
+            // The kernel sends no signal for a parent that ended before the call.
             match u32::try_from(libc::getppid()) == Ok(spawner) {
                 true => Ok(()),
                 false => Err(io::Error::from_raw_os_error(libc::ESRCH)),

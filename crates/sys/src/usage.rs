@@ -1,10 +1,10 @@
-//! What this thread, and what the children of this process used.
+//! CPU time and device I/O of this thread, this process and its children.
 
 use std::time::Duration;
 
 use cachewise_units::Bytes;
 
-/// What somebody used of the CPU and of block devices.
+/// CPU time and block-device I/O of threads or processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -34,10 +34,10 @@ pub fn children_usage() -> Usage {
     usage_of(libc::RUSAGE_CHILDREN)
 }
 
-/// What the calling thread has used so far.
+/// Returns the usage of the calling thread so far.
 ///
-/// [`Usage::device_read`] is what `/proc/thread-self/io` calls `read_bytes`: what this
-/// thread asked of devices itself, by read-ahead too. It stays 0 on kernels without
+/// [`Usage::device_read`] is the `read_bytes` of `/proc/thread-self/io`: bytes that this thread
+/// itself requested from devices, readahead included. It stays 0 on kernels without
 /// `CONFIG_TASK_IO_ACCOUNTING`.
 ///
 /// # Cost
@@ -50,7 +50,7 @@ pub fn thread_usage() -> Usage {
     usage_of(libc::RUSAGE_THREAD)
 }
 
-/// What all threads of this process have used so far, those that have ended included.
+/// Returns the usage of all threads of this process so far, ended threads included.
 ///
 /// # Cost
 /// One system call, and a look at each thread.

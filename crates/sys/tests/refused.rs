@@ -1,4 +1,4 @@
-//! What the kernel refuses, or answers wrongly: as another user, and on an overlay.
+//! Requests that the kernel refuses or answers wrongly: as another user, and on an overlay.
 //!
 //! Both need root, to become another user or to mount. Each test runs this program again inside
 //! `setpriv` or `unshare`, for the one ignored test that looks at the file named in `LOOK_AT`.

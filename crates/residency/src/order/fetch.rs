@@ -1,4 +1,4 @@
-//! [`Fetch`]: how the bytes of a step are brought in, and [`OpenFile`], which brings them.
+//! [`Fetch`]: the way to read the bytes of a step, and [`OpenFile`], which reads them.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -17,23 +17,24 @@ use crate::ranges::minus;
 use crate::warm::ADVICE;
 use crate::{Error, Inode, map, open_to_act, query};
 
-/// How the bytes of a step are brought in.
+/// The way to read the bytes of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
-    /// They are there. With read-ahead off: if they are not, nothing but them is wanted.
+    /// They are resident. Readahead is off: if some of them are not, no other bytes are needed.
     Resident,
-    /// By the kernel's read-ahead: large requests, large folios, and up to two windows too many where the run ends.
+    /// By the kernel's readahead: large requests, large folios, and up to two windows beyond the
+    /// end of the run.
     ReadAhead,
-    /// As asked for, to the byte, the next step while this one is read. In small folios, which cost more CPU
-    /// time to fill and to read again.
+    /// Exactly the requested bytes; the next step is prefetched while this one is read. The small
+    /// folios cost more CPU time to fill and to read again.
     Exact,
 }
 
-/// What of a run the kernel's read-ahead may bring in too much: an eighth.
+/// Largest part of a run that readahead may read beyond its end: an eighth.
 const MOST_SPILL: u64 = 8;
 
-/// Pages that are dropped soon need room until then, which is lost to those that are kept; the two windows
-/// of read-ahead may take this part of what is missed anyway.
+/// Pages that are dropped soon occupy memory until then, which the kept pages lose; the two windows
+/// of readahead may take this part of the bytes that are missed anyway.
 const MOST_ROOM: u64 = 32;
 
 /// Decides for each piece of a plan.
@@ -92,7 +93,7 @@ pub(super) struct OpenFile {
     /// Whether it looks as the snapshot saw it.
     pub is_as_seen: bool,
     file: File,
-    /// Whether the kernel's read-ahead is on, as it is for a file that was just opened.
+    /// Whether the kernel's readahead is on, as for a newly opened file.
     reads_ahead: bool,
     /// Whether less is stored than the file is long.
     is_sparse: bool,
@@ -188,9 +189,10 @@ impl OpenFile {
             .map_err(|errno| Error::from_errno("pread", errno))
     }
 
-    /// Has the kernel start bringing a stretch in, that and no more.
+    /// Makes the kernel start to read exactly this range.
     ///
-    /// It cuts each request to how far it reads ahead on the device, `read_ahead`, or to the largest transfer.
+    /// The kernel cuts each request to the readahead window of the device, `read_ahead`, or to its
+    /// largest transfer.
     pub fn prefetch(&mut self, range: ByteRange, read_ahead: Bytes) {
         if self.hole_in(range) == range.len {
             return;
@@ -205,7 +207,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns the parts of a stretch that are not resident, whole pages; all of it where that cannot be known.
+    /// Returns the parts of a range that are not resident, in whole pages; all of it if residency
+    /// is unknown.
     pub fn gone(&self, range: ByteRange) -> Vec<ByteRange> {
         // Hardly ever is anything gone, and this is one call.
         if query(&self.file, range).is_ok_and(|counts| counts.is_full()) {
@@ -217,8 +220,8 @@ impl OpenFile {
         gone.iter().map(|range| range.bytes(page_size())).collect()
     }
 
-    /// Drops the pages of a stretch, but for those that somebody has written to meanwhile: the kernel would
-    /// begin to write these back.
+    /// Drops the pages of a range, except those that a process has written to meanwhile: the kernel
+    /// would start to write these back.
     pub fn drop(&self, range: ByteRange) {
         let is_clean = |range| match query(&self.file, range) {
             Ok(counts) => (counts.states).is_none_or(|states| {
@@ -241,7 +244,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// How the 16 MiB chunks of a file are fetched, of which one stretch, in MiB, is resident.
+    /// Returns how the 16 MiB chunks of a file are fetched that has one resident range, in MiB.
     fn fetched(
         (keep, mode): (Keep, Mode),
         read_ahead: u64,

@@ -22,14 +22,14 @@ pub enum Mode {
     Shuffle(u64),
 }
 
-/// What becomes of the pages that a scan brings in.
+/// Treatment of the pages that a scan inserts into the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// They stay, as after any read. For files that others read too: what one drops is another's miss.
     #[default]
     Share,
-    /// Those that would throw out what is resident are dropped once they have been read. For the only
-    /// reader of files that are larger than the cache, again and again.
+    /// Pages that would evict resident ones are dropped after they were read. For the only reader
+    /// of files that are larger than the cache and are read repeatedly.
     Keep,
     /// All are dropped: the cache is left as it was found. For who reads once.
     AsFound,
@@ -40,26 +40,26 @@ pub enum Keep {
 pub struct PlanOptions {
     /// How free the order is.
     pub mode: Mode,
-    /// What becomes of the pages that are brought in.
+    /// Treatment of the inserted pages.
     pub keep: Keep,
     /// Whether a file with several names among those given is read once for each, as a stream needs it.
     pub each_link: bool,
 }
 
-/// What the snapshot says of a stretch of a file.
+/// Residency of a range of a file, by the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RangeClass {
     /// All of it is resident.
     Hit,
     /// Some of it is.
     Partial,
-    /// Nobody can know.
+    /// Unknown.
     Unknown,
     /// Nothing of it is.
     Miss,
 }
 
-/// What becomes of the pages that a step brings in.
+/// Treatment of the pages that a step inserts into the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum After {
     /// They stay.
@@ -68,16 +68,16 @@ pub enum After {
     Drop,
 }
 
-/// One stretch of a file, to be read as a whole.
+/// One range of a file, to be read as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanStep {
     /// The index of the file in [`Snapshot::files`](super::Snapshot::files).
     pub file: usize,
-    /// The stretch: within a chunk, and without a byte only for an empty file.
+    /// The range: within a chunk, and empty only for an empty file.
     pub range: ByteRange,
-    /// What the snapshot says of it.
+    /// Its residency, by the snapshot.
     pub class: RangeClass,
-    /// What becomes of what it brings in.
+    /// Treatment of the pages that it inserts.
     pub after: After,
 }
 
@@ -89,29 +89,30 @@ pub struct Plan {
     pub(super) pieces: Vec<PlanStep>,
     /// The length of a step.
     pub(super) chunk: Bytes,
-    /// What is to be expected of it.
+    /// Its expected hits and misses.
     pub prediction: Prediction,
     /// Why it is the caller's order (of [`Mode::Shuffle`]: one without regard to what is resident), if it is.
     /// Nothing is dropped then but by [`Keep::AsFound`].
     pub declined: Option<DeclineReason>,
 }
 
-/// What is to be expected of a [`Plan`].
+/// Expected hits and misses of a [`Plan`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Prediction {
     /// All that is to be read.
     pub total: Bytes,
-    /// What of it is known to be resident.
+    /// Bytes that are known to be resident.
     pub resident: Bytes,
-    /// What of it nobody knows: it may be resident or not.
+    /// Bytes of unknown residency.
     pub unknown: Bytes,
-    /// What of the resident comes from the cache if nothing disturbs: chunks that are resident as a whole. This is
-    /// what is saved against an order that hits nothing, as that of a cycle larger than the cache.
+    /// Resident bytes that come from the cache if no other process interferes: those of chunks that
+    /// are resident as a whole. An order without hits, as that of a cycle larger than the cache,
+    /// reads these bytes from the disk.
     pub planned_hits: Bytes,
-    /// What stays in the cache of what is brought in.
+    /// Bytes that are read and stay in the cache.
     pub admitted: Bytes,
-    /// What no order can save: the total without what the cache holds, which is the most
-    /// that was ever seen resident, and without what is unknown.
+    /// Bytes that every order has to read: the total without the capacity of the cache, which is
+    /// the most that was ever seen resident, and without the bytes of unknown residency.
     pub bound: Bytes,
 }
 
@@ -123,7 +124,7 @@ pub enum DeclineReason {
     NothingResident,
     /// There is nothing to miss.
     AllResident,
-    /// What is resident cannot be known: of some files nobody tells, and of the others nothing is.
+    /// Residency is unknown for some files, and no page of the others is resident.
     ResidencyUnknown,
     /// The order is fixed, and nothing may be dropped ([`Mode::Fixed`] with [`Keep::Share`]): there is nothing to decide.
     NothingToDecide,

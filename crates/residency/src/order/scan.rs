@@ -81,8 +81,9 @@ impl Scanner {
         self.options.mode = mode;
     }
 
-    /// Sets what becomes of the pages that are brought in; [`Keep::Share`] otherwise. With the others, files
-    /// that another process has open are recognised, as far as the caller may see, and left in the cache.
+    /// Sets the treatment of the pages that the scan inserts; [`Keep::Share`] by default. With the
+    /// others, files that another process has open, as far as the caller may see, stay in the
+    /// cache.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.options.keep = keep;
@@ -96,7 +97,7 @@ impl Scanner {
         self
     }
 
-    /// Sets the length of the stretches that are planned; otherwise as [`survey`] chooses it.
+    /// Sets the length of the planned ranges; by default [`survey`] chooses it.
     #[must_use]
     pub fn chunk(mut self, chunk: Bytes) -> Self {
         self.chunk = Some(chunk);
@@ -110,8 +111,9 @@ impl Scanner {
         self
     }
 
-    /// Says how to learn, before each scan, how much can be loaded before something is thrown out: of a control
-    /// group its limit without what it uses. Otherwise it is found out by trying, a chunk a scan.
+    /// Sets a function that returns, before each scan, how many bytes can be read before the kernel
+    /// evicts pages: for a control group, its limit less its usage. By default scans find it by
+    /// trial, one chunk each.
     #[must_use]
     pub fn headroom(mut self, ask: impl FnMut() -> Option<Bytes> + Send + 'static) -> Self {
         self.headroom = Some(Box::new(ask));
@@ -168,30 +170,33 @@ impl fmt::Debug for Scanner {
     }
 }
 
-/// What a scan came to.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub struct ScanReport {
-    /// What was to be expected.
+    /// The expected hits and misses.
     pub prediction: Prediction,
     /// How much was handed out as blocks.
     pub read: Bytes,
-    /// What was really read from devices for it, too much read-ahead included. 0 on kernels without
-    /// `CONFIG_TASK_IO_ACCOUNTING`, and for file systems that are on no block device of this machine.
+    /// Bytes read from devices, excess readahead included. 0 on kernels without
+    /// `CONFIG_TASK_IO_ACCOUNTING`, and for file systems that are on no block device of this
+    /// machine.
     pub device_read: Bytes,
-    /// What of [`Prediction::planned_hits`] came without reading from a device.
+    /// Bytes of [`Prediction::planned_hits`] that came from the cache.
     pub hits: Bytes,
     /// Why it kept to the caller's order, if it did.
     pub fell_back: Option<DeclineReason>,
     /// Files that changed since they were looked at: they were read as they are.
     pub changed: u64,
-    /// What could not be opened, or was gone when its turn came, with the path of each.
+    /// Files that could not be opened, or had vanished when their turn came; each error has its
+    /// path.
     pub skipped: Vec<Error>,
 }
 
 /// One reading of all files: an iterator of blocks.
 ///
-/// A block that could not be read is an error once; what is left of that file is skipped, and the others follow.
-/// Dropped before its end, it still puts out of the cache what it promised to.
+/// A block that could not be read is returned as an error once; the rest of its file is skipped,
+/// and the next files follow. A scan that is dropped early still drops the pages that it promised
+/// to drop.
 pub struct Scan<'s> {
     scanner: &'s mut Scanner,
     survey: Survey,
@@ -203,15 +208,16 @@ pub struct Scan<'s> {
     /// Where it ends early.
     end: Option<Cursor>,
     current: Option<Current>,
-    /// The file and the stretch that is being dropped behind, from its beginning on.
+    /// The file and the range, from its start, that is being dropped behind.
     dropping: Option<(usize, ByteRange)>,
     /// The last step that was prefetched.
     prefetched: Option<Cursor>,
-    /// What of the step that is being read was resident when it was planned, and not when its turn came.
+    /// Parts of the current step that were resident when it was planned, but not when its turn
+    /// came.
     gone: Vec<ByteRange>,
-    /// What devices had to read for that in advance, and no block has been charged with yet.
+    /// Bytes that devices had to read ahead for that, not yet charged to a block.
     read_in_advance: Bytes,
-    /// Whether what was asked for in advance has been thrown out before it was read.
+    /// Whether prefetched pages were evicted before they were read.
     is_crowded: bool,
     /// The file read last is the last one.
     open: VecDeque<OpenFile>,
@@ -269,7 +275,7 @@ impl Scan<'_> {
         std::mem::take(&mut self.report)
     }
 
-    /// Reads and drops what has been asked for already: the kernel drops no page that is still being read.
+    /// Reads and drops the prefetched ranges: the kernel drops no page that is still being read.
     fn stop(&mut self) {
         let last = self.current.map(|current| current.step);
         if self.scanner.options.keep != Keep::Share {
@@ -279,7 +285,7 @@ impl Scan<'_> {
             while self.next().is_some() {}
             self.report.read = handed_out;
         }
-        // What read-ahead has brought in beyond.
+        // Pages that readahead inserted beyond the step.
         if let Some(step) = last.filter(|step| step.after == After::Drop) {
             let end = step.range.end();
             let beyond = between(end, end + 2 * self.survey.read_ahead[step.file].0);
@@ -309,9 +315,9 @@ impl Scan<'_> {
             false => Vec::new(),
         };
         if !gone.is_empty() {
-            // What has been thrown out since is a miss like the others. Kept, it would throw out the next
-            // one, and that the one after it. What is left of the step is as good as before: reclaim takes
-            // single pages of many chunks.
+            // Pages that were evicted since are misses like the others. Kept, they would evict the
+            // next ones, and those the ones after them. The rest of the step is still resident:
+            // reclaim takes single pages of many chunks.
             fetch = Fetch::Exact;
             step.after = After::Drop;
         }
@@ -328,12 +334,12 @@ impl Scan<'_> {
         Some(())
     }
 
-    /// Has this step brought in where that is to be exact, and the next one while this one is read.
+    /// Prefetches this step if it is read exactly, and the next one while this one is read.
     fn prefetch(&mut self, cursor: Cursor, fetch: Fetch) {
         self.read_in_advance = self.prefetch_one(cursor, fetch);
-        // With no room for two, each would be read twice, from here to the end: what is read again throws out what
-        // was asked for next, and that the one after it. The kernel has what was hit on its active list, and takes
-        // these first.
+        // Without memory for two steps, each would be read twice, from here to the end: pages that
+        // are read again evict those that were prefetched next, and these the ones after them. The
+        // kernel keeps pages that were hit on its active list, and takes these first.
         if !self.is_crowded {
             let next = self.next;
             if let Some((_, fetch)) = self.step_at(next) {
@@ -375,7 +381,8 @@ impl Scan<'_> {
         Some(next)
     }
 
-    /// Has a step brought in where that is to be exact, and returns what devices have to read for it.
+    /// Prefetches a step if it is read exactly, and returns the bytes that devices have to read for
+    /// it.
     fn prefetch_one(&mut self, cursor: Cursor, fetch: Fetch) -> Bytes {
         if fetch != Fetch::Exact || self.prefetched >= Some(cursor) {
             return Bytes::ZERO;
@@ -428,7 +435,8 @@ impl Scan<'_> {
         } = current;
         let size = self.survey.snapshot.files[step.file].size.0;
         let left = step.range.end().saturating_sub(offset);
-        // Who reads a file to its end gets what has been appended too; memory is taken for no more than some of that.
+        // A step up to the end of a file also returns appended bytes; the buffer has room for only
+        // some of them.
         let appended = match step.range.end() == size {
             true => BLOCK.0,
             false => 0,
@@ -460,7 +468,8 @@ impl Scan<'_> {
         }
         let bytes = Bytes(len as u64);
         self.report.read += bytes;
-        // All of it was asked for. A reclaimer may have taken a page; most of a block goes where there is no room.
+        // All of it was prefetched. Background reclaim may have taken a single page; if most of a
+        // block was evicted, memory is short.
         self.is_crowded |= fetch == Fetch::Exact && from_device.0 >= bytes.0.div_ceil(2);
         if step.class == RangeClass::Hit {
             let hit = bytes.saturating_sub(from_device);
@@ -471,7 +480,7 @@ impl Scan<'_> {
         Some(Ok(block))
     }
 
-    /// What there is to do once a step has been read.
+    /// Finishes a step that has been read.
     fn end(&mut self, step: PlanStep) {
         let file = self.survey.snapshot.files[step.file].id;
         self.scanner.history.read(file, step.range.start);

@@ -12,17 +12,17 @@ use crate::limiter::STEPS_PER_SECOND;
 use crate::sysfs::read_ahead;
 use crate::{Inode, Limiter, Progress};
 
-/// What is read with one call. A call for more than the kernel's read-ahead window makes the largest
-/// folios: with 256 KiB the same 512 MiB took four times as long, with 4 MiB no less.
+/// Bytes per read call. A call larger than the kernel's readahead window makes the largest folios:
+/// with 256 KiB the same 512 MiB took four times as long, with 4 MiB no less.
 const CALL: u64 = 1 << 20;
 
-/// What one thread takes at a time.
+/// Bytes that one thread takes at a time.
 const JOB: u64 = 16 << 20;
 
-/// What is asked for with one advice: no device's window or transfer is smaller, so none is cut.
+/// Bytes per advice: no device has a smaller window or transfer, so none is cut.
 pub(crate) const ADVICE: u64 = 128 << 10;
 
-/// What was read, and why no more.
+/// The bytes read, and the reason for an early end.
 pub(super) struct Read {
     pub bytes: Bytes,
     pub ended: Option<WarmShortfall>,
@@ -41,8 +41,9 @@ pub(super) fn all(
             ended: None,
         };
     }
-    // Reads alone would bring in as much more as the kernel reads ahead: advice of all that is read keeps it from that,
-    // at the price of small folios. Where the limit is well above, a window more or less is no lump.
+    // Reads alone would also insert the kernel's readahead: advice for everything that is read
+    // prevents that, at the price of small folios. If the limit is well above a window, a window
+    // more or less does not matter.
     let advises_all = options.limiter.is_some_and(|limiter| {
         let window = read_ahead(inode.device).0;
         limiter.per_second().0 / STEPS_PER_SECOND < 2 * window
@@ -80,15 +81,16 @@ pub(super) fn all(
     }
 }
 
-/// A stretch to be read.
+/// A range to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     range: ByteRange,
-    /// Whether the kernel is asked for it before it is read, so that read-ahead ends there.
+    /// Whether the range is prefetched by advice before it is read, so that readahead ends there.
     is_tail: bool,
 }
 
-/// Divides each stretch of pages into its body and its tail, if that is told apart. At the end of the file read-ahead ends by itself.
+/// Divides each range of pages into a body and a tail, if tails are treated separately. At the end
+/// of the file readahead ends by itself.
 fn parts(inode: &Inode, pages: &[PageRange], has_tails: bool) -> Vec<Part> {
     let file = ByteRange {
         start: 0,
@@ -125,14 +127,15 @@ fn parts(inode: &Inode, pages: &[PageRange], has_tails: bool) -> Vec<Part> {
     parts
 }
 
-/// The parts that nobody has taken yet.
+/// The parts that no thread has taken yet.
 struct Parts {
     all: Vec<Part>,
     next: usize,
 }
 
 impl Parts {
-    /// Takes about one job's worth: a tail as a whole, so that it is asked for before any of it is read.
+    /// Takes about one job of parts: a tail as a whole, so that it is prefetched before any of it
+    /// is read.
     fn take(&mut self) -> Vec<Part> {
         let (mut job, mut size) = (Vec::new(), 0);
         while size < JOB
@@ -161,7 +164,7 @@ impl Parts {
 struct Reader<'a> {
     fd: BorrowedFd<'a>,
     options: &'a WarmOptions<'a>,
-    /// Whether the kernel is asked for all before it is read, and not for tails alone.
+    /// Whether everything is prefetched by advice before it is read, not only tails.
     advises_all: bool,
     parts: Mutex<Parts>,
     bytes: AtomicU64,
@@ -170,7 +173,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What each thread does.
+    /// Work of each thread.
     fn work(&self) {
         let mut buffer = Vec::new();
         loop {
@@ -184,7 +187,8 @@ impl Reader<'_> {
             if let Err(short) = self.job(&job, &mut buffer) {
                 let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
                 ended.get_or_insert(short);
-                // Whoever sees this finds a reason there already, and not that it was cancelled.
+                // A thread that sees this finds the reason already stored, so the end is not
+                // reported as cancelled.
                 self.stop.store(true, Ordering::Release);
                 return;
             }
