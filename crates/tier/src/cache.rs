@@ -77,11 +77,11 @@ impl File {
 /// Belongs to the tokio runtime in which it was opened.
 #[derive(Clone, Debug)]
 pub struct BlockCache {
-    inner: Arc<Inner>,
+    inner: Arc<CacheInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct CacheInner {
     settings: Settings,
     origin: Arc<dyn Origin>,
     local: Box<dyn LocalTier>,
@@ -107,7 +107,7 @@ impl BlockCache {
             None => None,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(CacheInner {
                 reads: Arc::new(Semaphore::new(settings.origin_reads)),
                 looks: Arc::new(Semaphore::new(settings.origin_reads)),
                 settings,
@@ -392,7 +392,7 @@ impl BlockCache {
     }
 }
 
-impl Inner {
+impl CacheInner {
     /// Looks for a block where memory has none.
     async fn fetch(&self, file: &File, number: u64, key: BlockKey) -> Result<Block, Error> {
         // Another fetch may have ended between the reader's look and this one's begin.

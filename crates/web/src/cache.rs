@@ -28,25 +28,25 @@ struct Node {
     name: Box<str>,
     children: Vec<usize>,
     is_directory: bool,
-    sums: Sums,
+    sums: NodeSums,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+struct NodeSums {
     files: u64,
     resident: u64,
     size: u64,
 }
 
-impl Sums {
-    fn add(&mut self, other: Sums) {
+impl NodeSums {
+    fn add(&mut self, other: NodeSums) {
         self.files += other.files;
         self.resident = self.resident.saturating_add(other.resident);
         self.size = self.size.saturating_add(other.size);
     }
 
-    fn without(self, other: Sums) -> Sums {
-        Sums {
+    fn without(self, other: NodeSums) -> NodeSums {
+        NodeSums {
             files: self.files.saturating_sub(other.files),
             resident: self.resident.saturating_sub(other.resident),
             size: self.size.saturating_sub(other.size),
@@ -78,7 +78,7 @@ impl CacheTree {
                 name: "/".into(),
                 children: Vec::new(),
                 is_directory: true,
-                sums: Sums::default(),
+                sums: NodeSums::default(),
             }],
             places: HashMap::new(),
             time,
@@ -89,7 +89,7 @@ impl CacheTree {
 
     /// Adds a file: its path, resident bytes and size.
     pub fn add(&mut self, path: &Path, resident_bytes: u64, size_bytes: u64) {
-        let sums = Sums {
+        let sums = NodeSums {
             files: 1,
             resident: resident_bytes,
             size: size_bytes,
@@ -115,7 +115,7 @@ impl CacheTree {
                         name: key.1.clone(),
                         children: Vec::new(),
                         is_directory,
-                        sums: Sums::default(),
+                        sums: NodeSums::default(),
                     });
                     self.nodes[place].children.push(child);
                     self.places.insert(key, child);

@@ -65,9 +65,9 @@ fn take_file(wanted: &mut SettingsBuilder, file: &Path) -> Result<()> {
 /// The runtime of a cache. Dropping it does not block, or an origin that hangs would hang the
 /// program.
 #[derive(Debug)]
-pub struct Threads(Option<Runtime>);
+pub struct CacheRuntime(Option<Runtime>);
 
-impl Threads {
+impl CacheRuntime {
     /// Ends it, when what is under way has ended or this time is over.
     pub fn end_within(mut self, time: Duration) {
         if let Some(runtime) = self.0.take() {
@@ -76,7 +76,7 @@ impl Threads {
     }
 }
 
-impl Deref for Threads {
+impl Deref for CacheRuntime {
     type Target = Runtime;
 
     fn deref(&self) -> &Runtime {
@@ -87,7 +87,7 @@ impl Deref for Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for CacheRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -96,10 +96,10 @@ impl Drop for Threads {
 }
 
 /// Starts the runtime that a cache works in.
-pub fn runtime() -> Result<Threads> {
+pub fn runtime() -> Result<CacheRuntime> {
     let runtime = cachewise_tier::runtime("cache", cachewise_tier::worker_threads())
         .context("cannot start the threads of the cache")?;
-    Ok(Threads(Some(runtime)))
+    Ok(CacheRuntime(Some(runtime)))
 }
 
 /// Opens an origin by name. Credentials for network origins come from the environment. A name may

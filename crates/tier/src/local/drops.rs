@@ -45,7 +45,7 @@ impl Drops {
 }
 
 #[derive(Debug)]
-struct Counters {
+struct DropCounters {
     name: Cow<'static, str>,
     drops: Drops,
 }
@@ -61,7 +61,7 @@ impl CounterOps for Counter {
     }
 }
 
-impl CounterVecOps for Counters {
+impl CounterVecOps for DropCounters {
     fn counter(&self, labels: &[Cow<'static, str>]) -> BoxedCounter {
         let of_drops = OF_DROPS
             .iter()
@@ -77,7 +77,7 @@ impl RegistryOps for Drops {
         _: Cow<'static, str>,
         _: &'static [&'static str],
     ) -> BoxedCounterVec {
-        Box::new(Counters {
+        Box::new(DropCounters {
             name,
             drops: self.clone(),
         })

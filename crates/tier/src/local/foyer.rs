@@ -21,7 +21,7 @@ use super::blocks::Blocks;
 use super::drops::Drops;
 use super::room::Room;
 use super::segments::Segments;
-use super::threads::Threads;
+use super::threads::DiskThreads;
 use super::waiting::Waiting;
 use crate::block::{Block, Corrupt, HEADER};
 use crate::settings::{DiskSettings, Settings};
@@ -43,7 +43,7 @@ struct OnDisk {
     one_waits: Mutex<()>,
     /// One permit for each read that is under way.
     reads: Arc<Semaphore>,
-    threads: Threads,
+    threads: DiskThreads,
     /// Dropped last: it keeps other processes out of the directory.
     _blocks: Blocks,
 }
@@ -150,8 +150,8 @@ impl Foyer {
             // By default what is above 16 MiB is dropped in silence: four blocks of five, in a burst.
             .with_buffer_pool_size(queue)
             .with_submit_queue_size_threshold(queue);
-        let threads =
-            Threads::start(segments.flushers).map_err(failed("start the threads of the disk"))?;
+        let threads = DiskThreads::start(segments.flushers)
+            .map_err(failed("start the threads of the disk"))?;
         let cache = builder
             .storage()
             .with_spawner(threads.spawner())
@@ -301,7 +301,7 @@ impl LocalTier for Foyer {
             self.cache.insert(key, kept);
             return;
         };
-        if let Some(look) = disk.room.look_due(u64::try_from(len).unwrap_or(u64::MAX)) {
+        if let Some(look) = disk.room.check_due(u64::try_from(len).unwrap_or(u64::MAX)) {
             disk.threads.spawner().spawn_blocking(look);
         }
         if disk.room.is_full() {

@@ -37,7 +37,7 @@ impl Room {
             kept: AtomicU64::new(0),
             is_looking: AtomicBool::new(false),
         };
-        room.look();
+        room.check_space();
         room
     }
 
@@ -48,7 +48,10 @@ impl Room {
     /// Returns a check of the free space if one is due after `bytes` more. The check waits for the
     /// disk, so only one runs at a time: on a disk that hangs, each would hold a thread that reads
     /// need.
-    pub(super) fn look_due(self: &Arc<Self>, bytes: u64) -> Option<impl FnOnce() + Send + 'static> {
+    pub(super) fn check_due(
+        self: &Arc<Self>,
+        bytes: u64,
+    ) -> Option<impl FnOnce() + Send + 'static> {
         let before = self.kept.fetch_add(bytes, Ordering::Relaxed);
         let is_due = before / STEP != before.wrapping_add(bytes) / STEP;
         if !is_due || self.is_looking.swap(true, Ordering::AcqRel) {
@@ -56,12 +59,12 @@ impl Room {
         }
         let room = Arc::clone(self);
         Some(move || {
-            room.look();
+            room.check_space();
             room.is_looking.store(false, Ordering::Release);
         })
     }
 
-    fn look(&self) {
+    fn check_space(&self) {
         let Some(free) = self.free() else {
             return;
         };
@@ -113,9 +116,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let segments = Segments::for_capacity(64 << 20, 64 << 10);
         let room = Arc::new(Room::for_directory(scratch.path().to_owned(), segments, 0));
-        let looks = (0..64).filter_map(|_| room.look_due(1 << 20));
+        let looks = (0..64).filter_map(|_| room.check_due(1 << 20));
         assert_eq!(looks.map(|look| look()).count(), 4);
-        let looks: Vec<_> = (0..64).filter_map(|_| room.look_due(1 << 20)).collect();
+        let looks: Vec<_> = (0..64).filter_map(|_| room.check_due(1 << 20)).collect();
         assert_eq!(looks.len(), 1, "one at a time");
     }
 

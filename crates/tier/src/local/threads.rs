@@ -1,4 +1,4 @@
-//! [`Threads`]: a runtime of the disk's own.
+//! [`DiskThreads`]: a runtime of the disk's own.
 
 use std::io;
 
@@ -10,9 +10,9 @@ use tokio::runtime::Runtime;
 ///
 /// Dropping it cancels each task at its next await point and does not block.
 #[derive(Debug)]
-pub(super) struct Threads(Option<Runtime>);
+pub(super) struct DiskThreads(Option<Runtime>);
 
-impl Threads {
+impl DiskThreads {
     /// Starts `workers` threads, besides those for blocking calls to the disk.
     pub(super) fn start(workers: usize) -> io::Result<Self> {
         let runtime = crate::runtime("cache-disk", workers)?;
@@ -33,7 +33,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for DiskThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

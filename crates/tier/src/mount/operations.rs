@@ -62,7 +62,7 @@ pub struct OperationRow {
 }
 
 #[derive(Debug)]
-struct Counters {
+struct OperationCounters {
     calls: Count,
     errors: Count,
     origin_calls: Count,
@@ -71,11 +71,11 @@ struct Counters {
 
 /// All operations.
 #[derive(Debug)]
-pub(super) struct Operations([Counters; Operation::ALL.len()]);
+pub(super) struct Operations([OperationCounters; Operation::ALL.len()]);
 
 impl Operations {
     pub(super) fn new() -> Self {
-        Self(Operation::ALL.map(|_| Counters {
+        Self(Operation::ALL.map(|_| OperationCounters {
             calls: Count::default(),
             errors: Count::default(),
             origin_calls: Count::default(),
@@ -83,7 +83,7 @@ impl Operations {
         }))
     }
 
-    fn counters_of(&self, operation: Operation) -> Option<&Counters> {
+    fn counters_of(&self, operation: Operation) -> Option<&OperationCounters> {
         let place = Operation::ALL.iter().position(|known| *known == operation);
         place.and_then(|place| self.0.get(place))
     }

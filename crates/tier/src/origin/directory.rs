@@ -49,11 +49,11 @@ const READING: OFlags = OFlags::RDONLY
 /// attributes. A read does so twice.
 #[derive(Debug)]
 pub struct Directory {
-    inner: Arc<Inner>,
+    inner: Arc<DirectoryInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct DirectoryInner {
     root: File,
     identity: String,
     /// The file system of the root.
@@ -126,9 +126,9 @@ impl Directory {
                 format!("dir:{}", hasher.finalize().to_hex())
             }
         };
-        let device = look(&root, path)?;
+        let device = statx_of(&root, path)?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(DirectoryInner {
                 root,
                 identity,
                 device: device_of(&device),
@@ -143,7 +143,7 @@ impl Directory {
     fn blocking<'a, T: Send + 'static>(
         &'a self,
         path: &'a Path,
-        work: impl FnOnce(&Inner, &Path) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&DirectoryInner, &Path) -> Result<T, Error> + Send + 'static,
     ) -> BoxFuture<'a, Result<T, Error>> {
         let inner = Arc::clone(&self.inner);
         let owned = path.to_owned();
@@ -164,7 +164,7 @@ impl Origin for Directory {
     }
 
     fn stat<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Meta, Error>> {
-        self.blocking(path, Inner::stat)
+        self.blocking(path, DirectoryInner::stat)
     }
 
     fn list<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
@@ -182,7 +182,7 @@ impl Origin for Directory {
     }
 }
 
-impl Inner {
+impl DirectoryInner {
     fn open(&self, path: &Path, flags: OFlags) -> Result<File, Error> {
         let path = checked(path)?;
         let named = if path.as_os_str().is_empty() {
@@ -229,7 +229,7 @@ impl Inner {
     fn stat(&self, path: &Path) -> Result<Meta, Error> {
         // O_PATH: nothing is opened for reading, so that a FIFO or a device is only looked at.
         let file = self.open(path, OFlags::PATH)?;
-        let found = look(&file, path)?;
+        let found = statx_of(&file, path)?;
         let mut meta = meta(&found);
         meta.has_acl = self.has_acl(&file);
         if meta.kind != Kind::File {
@@ -254,7 +254,7 @@ impl Inner {
     /// The state of a file that is open for reading. On another file system than the origin's root, that file system is
     /// part of it.
     fn meta_of(&self, file: &File, path: &Path) -> Result<Meta, Error> {
-        let mut meta = meta(&look(file, path)?);
+        let mut meta = meta(&statx_of(file, path)?);
         meta.has_acl = self.has_acl(file);
         if meta.kind != Kind::File || meta.device == self.device || self.is_named {
             return Ok(meta);
@@ -276,7 +276,7 @@ impl Inner {
         const ACL: &str = "system.posix_acl_access";
         // Another file system below the origin may have them.
         let is_of_root =
-            || look(file, Path::new("")).is_ok_and(|found| device_of(&found) == self.device);
+            || statx_of(file, Path::new("")).is_ok_and(|found| device_of(&found) == self.device);
         if !self.has_acls.load(Ordering::Relaxed) && is_of_root() {
             return false;
         }
@@ -313,7 +313,7 @@ impl Inner {
                 // A link is what it leads to, and some file systems do not say: both are looked at.
                 rustix::fs::FileType::Symlink | rustix::fs::FileType::Unknown => self
                     .open(&path.join(&name), OFlags::PATH)
-                    .and_then(|file| look(&file, path))
+                    .and_then(|file| statx_of(&file, path))
                     .map_or(Kind::Other, |found| kind(&found)),
                 _ => Kind::Other,
             };
@@ -364,7 +364,7 @@ fn same(now: &Meta, then: &Meta) -> Result<(), &'static str> {
 /// Returns the attributes of an open object, from the server on a network file system. Cached
 /// attributes may be a second old: both checks around a read would show the old state, and the new
 /// bytes would pass for it.
-fn look(file: &File, path: &Path) -> Result<Statx, Error> {
+fn statx_of(file: &File, path: &Path) -> Result<Statx, Error> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     rustix::fs::statx(file, c"", flags, StatxFlags::BASIC_STATS)
         .map_err(|error| Error::of_origin(path, "stat", error.into()))

@@ -90,7 +90,7 @@ async fn keep_looking(shared: Weak<ClusterShared>) {
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        shared.look_soon();
+        shared.refresh_soon();
     }
 }
 
@@ -99,7 +99,7 @@ impl ClusterShared {
     async fn first_look(&self) -> Result<(), Error> {
         let end = Instant::now() + OPENING;
         loop {
-            let why = match self.look().await {
+            let why = match self.refresh_topology().await {
                 Ok(()) => {
                     self.check().await;
                     return Ok(());
@@ -129,7 +129,7 @@ impl ClusterShared {
     /// Asks one node after the other for the topology, until one knows a node for every slot. A
     /// node that was removed from the cluster still answers, but without slots, so the best answer
     /// counts.
-    async fn look(&self) -> Result<(), RemoteError> {
+    async fn refresh_topology(&self) -> Result<(), RemoteError> {
         let mut best: Option<SlotMap> = None;
         let mut failed = None;
         for address in self.askable() {
@@ -194,14 +194,14 @@ impl ClusterShared {
     }
 
     /// Looks in the background, unless that is being done.
-    fn look_soon(self: &Arc<Self>) {
+    fn refresh_soon(self: &Arc<Self>) {
         if self.looking.swap(true, Ordering::AcqRel) {
             return;
         }
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             // A failure is retried at the next occasion.
-            let _ = shared.look().await;
+            let _ = shared.refresh_topology().await;
             sleep(LOOKS_APART).await;
             shared.looking.store(false, Ordering::Release);
         });
@@ -315,12 +315,12 @@ impl ClusterShared {
                     // The node refuses: another may serve its slots by now. Other errors, as from a
                     // full node, do not move slots.
                     if MOVES.contains(&code_of(&why)) {
-                        self.look_soon();
+                        self.refresh_soon();
                     }
                     return Err(RemoteError::Refused(why));
                 }
                 Some(Redirect::Moved(to)) => {
-                    self.look_soon();
+                    self.refresh_soon();
                     before = Before::Nothing;
                     to
                 }
@@ -360,7 +360,7 @@ impl RemoteEngine for RedisCluster {
         let slot = slot::of_key(&name_of(key));
         into.extend_from_slice(self.shared.topology().nodes(slot));
         if into.is_empty() {
-            self.shared.look_soon();
+            self.shared.refresh_soon();
         }
     }
 
@@ -409,7 +409,7 @@ impl RemoteEngine for RedisCluster {
     }
 
     fn refresh(&self) {
-        self.shared.look_soon();
+        self.shared.refresh_soon();
     }
 
     fn warnings(&self) -> Vec<String> {
