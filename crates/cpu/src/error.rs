@@ -14,11 +14,11 @@ pub enum Error {
     /// A file or directory could not be read.
     #[error("cannot {operation} {}: {source}", escaped(path))]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// With which file or directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 
@@ -31,7 +31,7 @@ pub enum Error {
         "CPU {cpu} cannot be had: this process may use only CPU {allowed}; taskset(1) or the container says which"
     )]
     NotOurs {
-        /// The one that was asked for.
+        /// The requested CPU.
         cpu: u32,
         /// Those that may be used.
         allowed: CpuList,
@@ -40,9 +40,9 @@ pub enum Error {
     /// There is not so much memory.
     #[error("cannot get {} of memory to measure with: {source}; ask for less with --largest", Bytes(*bytes))]
     NoMemory {
-        /// How much was asked for.
+        /// The requested size.
         bytes: u64,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
 
@@ -50,7 +50,7 @@ pub enum Error {
     #[error("valgrind could not simulate it: {0}")]
     NotSimulated(String),
 
-    /// What callgrind wrote is something else.
+    /// The output of callgrind has an unknown form.
     #[error(
         "what callgrind wrote to {} is not understood, at {line:?}: is valgrind older than 3.19?",
         escaped(path)
@@ -67,7 +67,7 @@ pub enum Error {
     NoCpus {
         /// The file that should have told them.
         path: PathBuf,
-        /// What to do.
+        /// The next step.
         advice: &'static str,
     },
 }

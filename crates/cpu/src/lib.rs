@@ -1,7 +1,7 @@
 //! The CPU's own caches: what this machine says that they are, what they measure, and what they cost a program.
 //!
-//! It prints nothing and knows no arguments: numbers come with how far they can be trusted, and whoever shows
-//! them shows that too.
+//! The crate prints nothing and parses no arguments. Each number has a measure of its reliability,
+//! which callers show with it.
 //!
 //! ```no_run
 //! use cachewise_cpu::Topology;

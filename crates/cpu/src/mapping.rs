@@ -1,4 +1,4 @@
-//! What a process has mapped, and the files behind it.
+//! Mappings of a process, and the files behind them.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,8 +24,9 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// What is mapped here; nothing where that is no file, or cannot be had. The process may see other files by these
-    /// names than we do, so it is asked for the file itself: by the mapping, which is for root, or by its own root.
+    /// Opens the mapped file; `None` if the mapping has no file, or it cannot be opened. The
+    /// process may see other files at these paths than we do, so the file is opened by the mapping,
+    /// which needs root, or below the root of the process.
     pub(crate) fn open(&self, pid: u32, is_program: bool) -> Option<fs::File> {
         let mapping = format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end);
         // Though its name may be another one's in the meantime.
@@ -60,7 +61,7 @@ pub(crate) fn regular(path: &Path) -> Option<fs::File> {
     Some(file)
 }
 
-/// What a process has mapped now.
+/// Returns the present mappings of a process.
 pub(crate) fn mappings_of(pid: u32) -> Result<Vec<Mapping>, Error> {
     let path = format!("/proc/{pid}/maps");
     // Names need not be UTF-8; a name that is not leads to no file, which is what it does for other reasons too.

@@ -3,22 +3,22 @@
 use cachewise_sys::CacheStat;
 use cachewise_units::{Pages, Ratio};
 
-/// How many pages of a stretch of a file are in the page cache.
+/// Number of resident pages of a range of a file.
 ///
 /// # Units
 /// Base pages. A page counts whole though the file may end inside it; pages that the kernel holds beyond
 /// the end of the file do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Counts {
-    /// Pages that the stretch has, up to the end of the file.
+    /// Pages of the range, up to the end of the file.
     pub total: Pages,
     /// Pages of those that are resident.
     pub cached: Pages,
-    /// What else is known of them; `None` where [`Source::Mincore`] told, which knows no more.
+    /// Their further states; `None` with [`Source::Mincore`], which reports residency only.
     pub states: Option<States>,
 }
 
-/// What `cachestat(2)` tells beside residency.
+/// Page states that `cachestat(2)` reports besides residency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct States {
     /// Resident pages that are newer than the disk. A large folio is dirty as a whole: where it was read
@@ -26,14 +26,14 @@ pub struct States {
     pub dirty: Pages,
     /// Resident pages that are being written to the disk right now.
     pub writeback: Pages,
-    /// Pages that reclaim threw out and that the kernel still remembers. Those put out on purpose, by
-    /// `fadvise` or `drop_caches`, are not remembered. On tmpfs: pages in swap.
+    /// Pages that reclaim evicted and that the kernel still remembers (shadow entries). Pages
+    /// evicted by `fadvise` or `drop_caches` leave none. On tmpfs: pages in swap.
     pub evicted: Pages,
     /// Pages of those that went so recently that reading them would count as a refault.
     pub recently_evicted: Pages,
 }
 
-/// Who told what is resident.
+/// The system call that reported residency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// `cachestat(2)`.
@@ -77,7 +77,7 @@ impl Counts {
         }
     }
 
-    /// Returns the part that is resident; `None` of a stretch without pages.
+    /// Returns the resident share; `None` for a range without pages.
     #[must_use]
     pub fn ratio(&self) -> Option<Ratio> {
         Ratio::of(self.cached.0, self.total.0)

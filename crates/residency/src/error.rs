@@ -14,7 +14,7 @@ use crate::snapshot::SnapshotError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody can say, or not to this caller.
+    /// Residency is unknown, in general or to this caller.
     #[error("{}", unknown(path.as_deref(), *why))]
     Unknown {
         /// The file, where the caller gave one by path.
@@ -28,7 +28,7 @@ pub enum Error {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it. Not a `source`: its text repeats the pattern.
+        /// The fault of the pattern. Not a `source`: its text repeats the pattern.
         cause: globset::Error,
     },
     /// No more memory may be locked.
@@ -47,7 +47,7 @@ pub enum Error {
 fn unknown(path: Option<&Path>, why: Unknown) -> String {
     let advice = why.advice();
     match (path, why) {
-        // What it is comes first.
+        // The kind of file comes first.
         (Some(path), Unknown::NotAFile(kind)) => {
             format!("{} is {kind}: {why}; {advice}", escaped(path))
         }

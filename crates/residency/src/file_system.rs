@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::Error;
 
-/// What a file system does to the answer "no page of this file is resident".
+/// Meaning of the answer "no page of this file is resident" on a file system.
 ///
 /// Only that answer is ever wrong: what cachestat counts is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

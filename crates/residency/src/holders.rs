@@ -25,7 +25,7 @@ pub struct Holder {
     pub locked: Pages,
 }
 
-/// Who has pages of a file in memory, as far as could be seen.
+/// Processes that have pages of a file in memory, as far as the caller may see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Processes that map any of it, also those without a page of it in their tables.
@@ -64,8 +64,8 @@ pub(crate) fn find(fd: BorrowedFd<'_>, pages: PageRange) -> Result<Holders, Erro
     if pages.is_empty() {
         return Ok(found);
     }
-    // What `stat` calls the file's device is not what `maps` calls it, on btrfs and overlayfs: a
-    // mapping of our own shows the name that others have there too.
+    // On btrfs and overlayfs, `stat` and `maps` name different devices for a file: a mapping of our
+    // own shows the name that mappings of other processes have.
     let page = PageRange {
         start: pages.start,
         end: pages.start + 1,
@@ -145,7 +145,7 @@ fn look_at(process: &Path, pid: u32, file: &Area, pages: PageRange, found: &mut 
     found.locked.extend(locked);
 }
 
-/// A stretch of addresses of a process with a file behind it.
+/// A range of addresses of a process that is mapped from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
     addresses: std::ops::Range<u64>,

@@ -10,7 +10,7 @@ use rustix::path::Arg;
 
 use crate::{Error, Unknown};
 
-/// What identifies a file, and what of it matters to the page cache.
+/// Identity of a file, and its properties that matter to the page cache.
 ///
 /// Hard links of a file have one inode and share its pages. Two files that share their blocks (reflinks)
 /// have two, and are cached twice.
@@ -44,7 +44,7 @@ impl Inode {
     /// # Cost
     /// One system call; a second for a block device.
     pub fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
-        // What a network file system was told at the open is new enough.
+        // Attributes that a network file system received at the open are recent enough.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = rustix::fs::statx(fd, c"", flags, WANTED)
             .map_err(|errno| Error::from_errno("stat", errno))?;
@@ -87,7 +87,7 @@ impl Inode {
         }
     }
 
-    /// What was asked for of a file; of a block device without its size.
+    /// Converts the requested attributes of a file; of a block device without its size.
     pub(crate) fn from_statx(found: &Statx) -> Self {
         let StatxTimestamp {
             tv_sec, tv_nsec, ..

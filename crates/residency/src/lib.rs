@@ -1,8 +1,9 @@
-//! What of which files is in the page cache of Linux: how many pages, which, and where nobody can know.
+//! Page-cache residency of files on Linux: number of resident pages, their positions, and the
+//! reason where residency is unknown.
 //!
-//! It is *not* a view of the whole machine (`cachewise-probe` sees files that nobody names), and it prints
-//! nothing. It needs no root for what the kernel allows: the owner of a file, and who may write it,
-//! may know what of it is resident.
+//! The crate looks at files by name or descriptor (`cachewise-probe` sees the whole machine), and
+//! prints nothing. It needs no root: the kernel shows the residency of a file to its owner and to
+//! users who may write to it.
 //!
 //! Not known is never 0 and never 100 %: every question ends in numbers or in an [`Unknown`] with its
 //! reason and the next step.
@@ -28,8 +29,8 @@
 //! ```
 //!
 //! # Kernel
-//! `cachestat(2)` of Linux 6.5; before that, and where a seccomp profile refuses it, `mincore(2)`, which
-//! tells residency alone. What is done where is said at [`query()`].
+//! `cachestat(2)` of Linux 6.5; before that, and if a seccomp profile refuses it, `mincore(2)`,
+//! which reports residency only. [`query()`] lists the cases.
 //!
 //! # Layout
 //! - `query`: [`query()`], [`open`] and [`open_to_act`]: how many pages of a file; `counts`: [`Counts`], [`States`].
@@ -43,7 +44,7 @@
 //! - `lock`: [`lock()`], [`Lock`]; `memlock`: the memory that may be locked; `memlock_limit`: [`MemlockLimit`].
 //! - [`snapshot`]: what was resident, kept in a file, brought back and compared.
 //! - `ranges`: sets of pages.
-//! - `unknown`: [`Unknown`]: why nobody can know; `error`: [`Error`].
+//! - `unknown`: [`Unknown`]: reasons for unknown residency; `error`: [`Error`].
 //! - `file_system`: which answers of which file systems can be believed; `sysfs`: what a device is like.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

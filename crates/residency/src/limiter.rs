@@ -1,4 +1,4 @@
-//! [`Limiter`]: so many bytes a second, for all who share it.
+//! [`Limiter`]: bytes per second, shared by several threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use cachewise_units::Bytes;
 
 /// A limit to how fast bytes are read, which any number of threads share by reference.
 ///
-/// Each reservation is given its time right after the last one's, whoever made that; unused time is not
-/// saved up, so there are no bursts.
+/// Each reservation starts right after the last one, of whichever thread; unused time is not saved
+/// up, so there are no bursts.
 #[derive(Debug)]
 pub struct Limiter {
     per_second: u64,
@@ -17,7 +17,7 @@ pub struct Limiter {
     next: Mutex<Option<Instant>>,
 }
 
-/// What is read at a time takes about this part of a second, so that it goes smoothly.
+/// Reads per second: each read takes about this part of a second, so that the rate is smooth.
 pub(crate) const STEPS_PER_SECOND: u64 = 8;
 
 /// How long a thread sleeps at most before it looks whether it should stop.
@@ -39,7 +39,7 @@ impl Limiter {
         Bytes(self.per_second)
     }
 
-    /// Waits until so many bytes may be read; returns `false` when it was cancelled before.
+    /// Waits until this number of bytes may be read; returns `false` if it was cancelled before.
     ///
     /// # Cost
     /// Two locks of a mutex when there is no need to wait; cancelling takes up to 50 ms.

@@ -21,8 +21,8 @@ pub enum Pick {
     /// and can be limited.
     #[default]
     All,
-    /// Those that are resident, and nothing is brought in. What becomes resident later is locked by the next
-    /// [`Lock::extend`].
+    /// Resident pages only; nothing is read. The next [`Lock::extend`] locks pages that become
+    /// resident later.
     Resident,
 }
 
@@ -38,9 +38,10 @@ pub struct LockOptions<'a> {
 
 /// Pages of a file that stay in memory until this is dropped.
 ///
-/// The file may be closed, renamed, deleted or truncated meanwhile: the lock is on what was opened, and a file that
-/// takes its name is another one. What is cut off the file is let go by the kernel, and no signal comes of that. A
-/// large folio that is cut through it lets go as a whole: [`extend`](Self::extend) locks again what is left.
+/// The file may be closed, renamed, deleted or truncated meanwhile: the lock holds the opened file,
+/// not another file that takes its name. The kernel unlocks pages that are truncated, and sends no
+/// signal. A large folio that is truncated in part is unlocked as a whole: [`extend`](Self::extend)
+/// locks the rest again.
 #[derive(Debug)]
 pub struct Lock {
     /// `None` where there are no pages.
@@ -56,7 +57,7 @@ impl Lock {
         self.pages.len()
     }
 
-    /// Returns how many pages of the range were resident before; `Err` where nobody can know.
+    /// Returns how many pages of the range were resident before; `Err` if unknown.
     pub fn before(&self) -> Result<Pages, Unknown> {
         self.before
     }
@@ -87,7 +88,7 @@ impl Lock {
     /// Locks what has become resident since, and returns how many pages are locked now.
     ///
     /// # Errors
-    /// [`Error::Unknown`] where nobody can know what is resident.
+    /// [`Error::Unknown`] if residency is unknown.
     ///
     /// # Kernel
     /// Since 5.14 (`MADV_POPULATE_READ`).
@@ -152,15 +153,17 @@ impl Lock {
 /// dropped. [`ByteRange::starting_at`]`(0)` is the whole file.
 ///
 /// # Errors
-/// [`Error::Memlock`] where `RLIMIT_MEMLOCK` is too small, which is looked at before anything is locked, with what
-/// to set. [`Error::Unknown`] for [`Pick::Resident`] where nobody can know what is, and of files that cannot be
-/// mapped. [`Error::Sys`] with `EIO` where a block cannot be read, with `EAGAIN` where memory is short, and with `ENOSYS` or `EINVAL` where the kernel is older
-/// than what is said below.
+/// [`Error::Memlock`] if `RLIMIT_MEMLOCK` is too small, which is checked before anything is locked;
+/// it names the required value. [`Error::Unknown`] for [`Pick::Resident`] if residency is unknown,
+/// and for files that cannot be mapped. [`Error::Sys`] with `EIO` if a block cannot be read, with
+/// `EAGAIN` if memory is short, and with `ENOSYS` or `EINVAL` if the kernel is older than the
+/// versions below.
 ///
 /// # Kernel
-/// [`Pick::All`]: any, by `mlock(2)`. [`Pick::Resident`]: since 5.14, by `mlock2(2)` with `MLOCK_ONFAULT` (4.4), which
-/// locks a page once it is in the page table *of the mapping*: that it is in the page cache is not enough. So what is
-/// resident is put there, by `MADV_POPULATE_READ`; nobody does that for what becomes resident later.
+/// [`Pick::All`]: any, by `mlock(2)`. [`Pick::Resident`]: since 5.14, by `mlock2(2)` with
+/// `MLOCK_ONFAULT` (4.4), which locks a page once it is in the page table *of the mapping*:
+/// presence in the page cache is not enough. `MADV_POPULATE_READ` enters resident pages there;
+/// pages that become resident later need [`Lock::extend`].
 ///
 /// The limit counts the whole range, locked or not, for the whole process, and twice what is locked twice.
 /// `CAP_IPC_LOCK` lifts it, that of the initial user namespace: root in a container may have another.
@@ -211,7 +214,7 @@ pub fn lock(file: impl AsFd, range: ByteRange, options: &LockOptions<'_>) -> Res
     Ok(lock)
 }
 
-/// Says whether this process may lock so many pages more.
+/// Checks whether this process may lock this number of further pages.
 ///
 /// # Errors
 /// [`Error::Memlock`] where `RLIMIT_MEMLOCK` is too small, with what to set; no `/proc`.

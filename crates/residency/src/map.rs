@@ -11,14 +11,14 @@ use crate::query::{ask, count, for_each_window, pages_of};
 use crate::ranges::{push, total};
 use crate::{Error, Inode, Source, Unknown};
 
-/// Which pages of a stretch of a file are resident, exact to the page.
+/// Resident pages of a range of a file, exact to the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResidentMap {
-    /// The stretch that was asked about, up to the end of the file.
+    /// The requested range, up to the end of the file.
     pub pages: PageRange,
     /// The resident parts of it: not empty, ascending, and none touches the next.
     pub ranges: Vec<PageRange>,
-    /// Who told how many there are.
+    /// The system call that reported their number.
     pub source: Source,
 }
 
@@ -71,7 +71,7 @@ pub fn map(file: impl AsFd, range: ByteRange) -> Result<ResidentMap, Error> {
         ranges: Vec::new(),
         source: Source::Cachestat,
     };
-    // What the first answer means, and whether it can be believed, is known there.
+    // `count` knows what the first answer means, and whether it is reliable.
     let counts = count(fd, pages, || FileSystem::of_fd(fd))?;
     map.source = counts.source();
     if counts.cached == Pages::ZERO {

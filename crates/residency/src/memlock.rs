@@ -8,7 +8,7 @@ use rustix::process::Resource;
 use crate::Error;
 use crate::memlock_limit::MemlockLimit;
 
-/// What may be locked by this process.
+/// The limits of locked memory of this process, and its use of them.
 pub(crate) struct Memlock {
     /// `None` for no limit.
     soft: Option<Bytes>,
@@ -38,7 +38,8 @@ impl Memlock {
         })
     }
 
-    /// Says whether the limit lets so many more pages be locked. Who holds the capability is let try.
+    /// Checks whether the limit allows this number of further pages. Processes with the capability
+    /// may always try.
     pub(crate) fn allows(&self, more: Pages) -> Result<(), MemlockLimit> {
         match self.exceeded(more) {
             Some(exceeded) if !self.is_privileged => Err(exceeded),

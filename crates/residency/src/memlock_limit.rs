@@ -11,9 +11,9 @@ use cachewise_units::Bytes;
     shell(self), (*wanted + *locked).0
 )]
 pub struct MemlockLimit {
-    /// What was to be locked, in whole pages.
+    /// The bytes that were to be locked, in whole pages.
     pub wanted: Bytes,
-    /// What the process has locked already.
+    /// The bytes that the process has locked already.
     pub locked: Bytes,
     /// The soft limit.
     pub limit: Bytes,

@@ -64,8 +64,9 @@ fn explained(opened: Result<File, cachewise_sys::Error>) -> Result<File, Error> 
 /// - on overlayfs, whose files have no pages of their own: cachestat finds none, a mapping sees through;
 /// - for files of FUSE of which cachestat finds nothing: they may stand before others as well.
 ///
-/// mincore calls every page resident to those who may not know, so it is first asked for a page that does
-/// not exist. It is never asked where cachestat refuses the file: it has the same rule.
+/// To callers without permission, mincore reports every page as resident, so a page that does not
+/// exist is requested first. If cachestat refuses the file, mincore is not used: it has the same
+/// rule.
 ///
 /// # Cost
 /// Two system calls, three for a file that is not cached at all; about 70 ns for each folio that is.
@@ -99,14 +100,15 @@ fn pages_of_size(
     Ok(both.page_range(page_size))
 }
 
-/// Counts pages that the file has, or had a moment ago. The file system is asked for where it matters.
+/// Counts pages that the file has, or had a moment ago. `file_system` is called only if the answer
+/// depends on it.
 pub(crate) fn count(
     fd: BorrowedFd<'_>,
     pages: PageRange,
     file_system: impl FnOnce() -> Result<FileSystem, Error>,
 ) -> Result<Counts, Error> {
     let total = pages.len();
-    // Of no pages nothing has to be asked; nor would a length of 0 be understood.
+    // An empty range needs no call; a length of 0 has another meaning there.
     let told = match total {
         Pages::ZERO => Ok(CacheStat::default()),
         _ => settled(pages, || ask(fd, pages)),
@@ -137,9 +139,9 @@ pub(crate) fn ask(fd: BorrowedFd<'_>, pages: PageRange) -> Result<CacheStat, Err
 
 /// Asks until the answer can be believed.
 ///
-/// cachestat leaves pages out, now and then, of a range that begins inside a large folio. It never counts
-/// too many, and it always counts the folio that it begins with; so an answer is right that begins with
-/// the file, that is complete, or that has found nothing at all. Any other one is asked for again.
+/// cachestat sometimes omits pages of a range that begins inside a large folio. It never counts too
+/// many, and always counts the first folio; so an answer is correct for a range that begins with
+/// the file, if it is complete, or if it counts nothing at all. Any other request is repeated.
 fn settled(
     pages: PageRange,
     mut ask: impl FnMut() -> Result<CacheStat, Error>,
@@ -161,8 +163,8 @@ fn settled(
     Ok(best)
 }
 
-/// What to say where mincore cannot take the place of a cachestat that failed: or the failure, where it must
-/// not even be tried.
+/// Returns the reason to report if mincore cannot replace the failed cachestat; or the failure, if
+/// mincore must not be used.
 pub(crate) fn instead_of(error: Error) -> Result<Unknown, Error> {
     let Error::Sys(sys) = &error else {
         return Err(error);
@@ -232,7 +234,7 @@ pub(crate) fn for_each_window(
     match mincore_tells(fd) {
         Ok(true) => {}
         Ok(false) => return Err(otherwise.into()),
-        // What cannot be mapped as shared: on FUSE, direct_io.
+        // Files that cannot be mapped as shared: on FUSE, direct_io.
         Err(error) if error.os_error() == Some(Errno::NODEV.raw_os_error()) => {
             return Err(match otherwise {
                 Unknown::Fuse => Unknown::DirectIo.into(),
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What is believed of a range of ten pages, and after how many questions.
+    /// Returns the accepted count for a range of ten pages, and the number of calls.
     fn believed(start: u64, answers: &[CacheStat]) -> (u64, usize) {
         let pages = PageRange {
             start,

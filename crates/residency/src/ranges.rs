@@ -25,7 +25,7 @@ pub(crate) fn push(ranges: &mut Vec<PageRange>, range: PageRange) {
     }
 }
 
-/// What is in both sets.
+/// Returns the intersection of two sets.
 pub(crate) fn both(one: &[PageRange], two: &[PageRange]) -> Vec<PageRange> {
     let mut found = Vec::new();
     let (mut first, mut second) = (0, 0);
@@ -39,7 +39,7 @@ pub(crate) fn both(one: &[PageRange], two: &[PageRange]) -> Vec<PageRange> {
     found
 }
 
-/// What is in the first set and not in the second.
+/// Returns the pages of the first set that are not in the second.
 pub(crate) fn minus(one: &[PageRange], two: &[PageRange]) -> Vec<PageRange> {
     let mut left = Vec::new();
     let mut next = 0;

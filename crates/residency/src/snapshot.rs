@@ -41,7 +41,7 @@ pub use write::{Replacement, Writer};
 const VERSION: u64 = 1;
 const FORMAT: &str = "cachewise-snapshot";
 
-/// What a snapshot has of a file.
+/// Entry of a file in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotEntry {
     /// The path: absolute, where [`Writer`] wrote it.
@@ -258,7 +258,7 @@ mod tests {
                     all <= most,
                     "written with {written}, read with {own}: no more than pages touched in part"
                 );
-                // The largest offset there is, in pages of whoever wrote it.
+                // The largest offset, in pages of the machine that wrote it.
                 let last = i64::MAX as u64 >> written.shift();
                 let far = |ranges| Line {
                     path: "/x".to_owned(),

@@ -1,4 +1,4 @@
-//! What `/sys` says of the device that a file is on, by major and minor number.
+//! Properties of a file's device in `/sys`, by major and minor number.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn has_dax(device: (u32, u32)) -> bool {
     of_queue(device, "dax").and_then(|text| parsed(&text)) == Some(1)
 }
 
-/// What is said of a block device's queue; a partition's is that of its disk.
+/// Reads a property of a block device's queue; a partition has that of its disk.
 fn of_queue((major, minor): (u32, u32), name: &str) -> Option<String> {
     ["queue", "../queue"].iter().find_map(|queue| {
         fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/{name}")).ok()
@@ -66,7 +66,7 @@ mod tests {
             let numbers = name.split_once(':').and_then(|(major, minor)| {
                 Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
             });
-            // What is mounted may go meanwhile.
+            // A file system may be unmounted meanwhile.
             let (Some(device), Ok(text)) = (numbers, fs::read_to_string(path)) else {
                 continue;
             };

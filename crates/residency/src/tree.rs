@@ -7,7 +7,7 @@ use cachewise_units::Bytes;
 
 use crate::{Counts, WalkedFile};
 
-/// What many files have in common.
+/// Sums over a number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// How many files, the unknown ones included.
@@ -16,7 +16,7 @@ pub struct Sum {
     pub unknown: u64,
     /// Their size.
     pub size: Bytes,
-    /// What is resident of those that are known.
+    /// Residency of the files that are known.
     pub counts: Counts,
 }
 

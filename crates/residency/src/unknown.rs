@@ -1,4 +1,4 @@
-//! [`Unknown`]: why nobody can say what is resident.
+//! [`Unknown`]: the reasons for unknown residency.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ pub enum LatencySource {
 pub struct Level {
     /// `L1d`, `L2`, `memory`; `level 2` where sysfs tells no such cache.
     pub name: String,
-    /// What sysfs says of it.
+    /// The cache in sysfs.
     pub told: Option<Cache>,
     /// Cores and hardware threads that share it, as sysfs says.
     pub shared_by: Option<(usize, usize)>,

@@ -10,7 +10,7 @@ use crate::{Cache, Topology};
 use super::level::{LARGEST, LatencySource, Level};
 use super::matched::{matched, without_slopes};
 
-/// Beyond so many times the last cache most loads go to memory.
+/// Beyond this multiple of the last cache, most loads go to memory.
 const TO_MEMORY: f64 = 1.5;
 
 /// Sizes and latencies, as caches are measured.
@@ -71,7 +71,8 @@ pub(super) fn levels(
         plateaus(&cached(&local.points), plateau::FLAT),
         &local.points,
     );
-    // What does not go beyond the last cache has not been to memory: its last level is a cache, too.
+    // A sweep that does not exceed the last cache has not reached memory: its last level is a
+    // cache, too.
     let most = local.points.last().map_or(0.0, |point| point.size as f64);
     let beyond = told.iter().rev().find_map(|cache| cache.size);
     // Where sysfs tells no cache, so much is more than most have.
@@ -93,7 +94,7 @@ pub(super) fn levels(
             (None, size) => (below * 1.4, size.unwrap_or(0.0) * 0.6),
         };
         let is_last = cache.map(|cache| cache.level) == told.last().map(|cache| cache.level);
-        // Of a cache that is larger than all that was measured nothing is known.
+        // A cache larger than the largest measured size remains unknown.
         let is_reached = seen.is_some() || from < most;
         levels.push(Level {
             name: cache.map_or_else(|| format!("level {}", place + 1), Cache::name),

@@ -8,8 +8,8 @@ use crate::measure::sweep::Point;
 /// Leaves out what neighbours make on the way up from one level to the next: a short level not far below the next one,
 /// at the sizes of which rounds do not agree.
 pub(super) fn without_slopes(mut found: Vec<Plateau>, points: &[Point]) -> Vec<Plateau> {
-    /// A cache is at least so many times as fast as memory, or as the next one, or its rounds agree, or it is longer
-    /// than this.
+    /// A cache is at least this many times as fast as memory, or `THAN_NEXT` times as fast as the
+    /// next cache, or its rounds agree, or its range is longer than `OCTAVES`.
     const FASTER: f64 = 3.0;
     const THAN_NEXT: f64 = 2.0;
     const OCTAVES: f64 = 1.0;

@@ -52,12 +52,12 @@ pub struct TableOptions {
     pub time: Duration,
 }
 
-/// What was found.
+/// The measured hierarchy.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
     /// The CPU that was measured.
     pub cpu: u32,
-    /// What a core cycle took, in nanoseconds.
+    /// Duration of a core cycle in nanoseconds.
     pub cycle_ns: Option<Estimate>,
     /// From the nearest to memory.
     pub levels: Vec<Level>,
@@ -71,7 +71,7 @@ pub struct Hierarchy {
     pub curves: Vec<Curve>,
     /// How long it took.
     pub took: Duration,
-    /// What there is to say of it.
+    /// Remarks on the measurement.
     pub notes: Vec<String>,
 }
 

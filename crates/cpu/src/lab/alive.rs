@@ -28,7 +28,7 @@ struct Object {
     values: [u64; 7],
 }
 
-/// What is done with one: a call, so that no loop becomes one of vectors.
+/// The work on one element: a call, so that the loop is not vectorised.
 #[inline(never)]
 fn work(object: &Object) -> u64 {
     object.values[0] ^ object.values[3] ^ object.values[6]

@@ -33,14 +33,14 @@ mod on_x86 {
     const SIZES: [usize; 5] = [16 << 10, 128 << 10, 1 << 20, 8 << 20, 32 << 20];
     const ROUNDS: usize = 7;
 
-    /// What is gone through in a turn, in all sizes alike.
+    /// Bytes of code that run in a turn, the same for all sizes.
     const TOTAL: usize = 32 << 20;
 
     /// Does nothing, in eight bytes.
     const NOTHING: [u8; 8] = [0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
     const RETURN: u8 = 0xc3;
 
-    /// Code that does nothing for so many bytes, and returns.
+    /// Code of a given size that does nothing and returns.
     struct Code {
         start: *mut u8,
         len: usize,
@@ -68,7 +68,7 @@ mod on_x86 {
             bytes[size] = RETURN;
             // Never writable and executable at a time: hardened systems refuse that.
             let executable = MprotectFlags::READ | MprotectFlags::EXEC;
-            // SAFETY: as above; nobody writes to it from here on.
+            // SAFETY: as above; the memory is not written to from here on.
             unsafe { mprotect(start, len, executable) }
                 .map_err(|errno| fail("make memory executable", errno))?;
             Ok(code)
@@ -85,7 +85,7 @@ mod on_x86 {
 
     impl Drop for Code {
         fn drop(&mut self) {
-            // SAFETY: the mapping made in `new`, in which nobody is.
+            // SAFETY: the mapping made in `new`, whose code no thread runs.
             let _ = unsafe { munmap(self.start.cast(), self.len) };
         }
     }

@@ -7,19 +7,19 @@ use crate::measure::estimate::{Estimate, Trust};
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// Its subject, in one line.
     pub about: &'static str,
     /// Why it is so.
     pub why: &'static str,
-    /// What to do about it in one's own code.
+    /// Advice for the user's own code.
     pub advice: &'static str,
     pub(super) run: fn() -> Result<Outcome, String>,
 }
 
-/// What came of one.
+/// Result of an experiment.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// What each case took.
+    /// The time of each case.
     pub cases: Vec<Case>,
     /// How cases compare.
     pub effects: Vec<Effect>,
@@ -32,11 +32,11 @@ pub struct Outcome {
 /// One way of doing it.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What is done.
+    /// Its name.
     pub name: String,
     /// Nanoseconds for one of what is counted.
     pub ns: Estimate,
-    /// What is counted: `element`, `call`.
+    /// The counted unit: `element`, `call`.
     pub unit: &'static str,
     /// Whether it is there to isolate the cause.
     pub is_control: bool,
@@ -45,7 +45,7 @@ pub struct Case {
 /// One case against another.
 #[derive(Debug, Clone)]
 pub struct Effect {
-    /// What it says.
+    /// Its name.
     pub name: String,
     /// How many times as long the first takes, in the same round.
     pub ratio: Estimate,
@@ -58,7 +58,7 @@ pub struct Effect {
 pub struct Check {
     /// Whether it is.
     pub holds: bool,
-    /// What was looked at.
+    /// The checked condition.
     pub what: String,
 }
 

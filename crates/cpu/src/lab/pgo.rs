@@ -24,7 +24,7 @@ const SOURCE: &str = include_str!("pgo.c");
 /// A compiler, and how it makes and uses a profile.
 struct Compiler {
     name: &'static str,
-    /// What makes of raw profiles what the compiler reads.
+    /// The tool that converts raw profiles for the compiler.
     merge: Option<&'static str>,
 }
 
@@ -118,7 +118,7 @@ fn compiled(compiler: &Compiler, place: &Path) -> Result<[PathBuf; 2], String> {
     Ok([plain, guided])
 }
 
-/// What the program says of itself: nanoseconds for a step, and its result.
+/// Returns the output of the program: nanoseconds per step, and its result.
 fn step(program: &Path) -> Option<(f64, String)> {
     let text = output(Command::new(program).arg(STEPS.to_string())).ok()?;
     let (ns, result) = text.trim().split_once(' ')?;

@@ -48,7 +48,8 @@ impl<'a> Rounds<'a> {
         self.figures.push(Vec::new());
     }
 
-    /// Does so many rounds, after one that counts for nothing: memory is new to the process in that.
+    /// Runs this number of rounds, after a first one that is discarded: its memory is new to the
+    /// process.
     pub(super) fn run(&mut self, rounds: usize) {
         for round in 0..=rounds {
             for (turn, figures) in self.turns.iter_mut().zip(&mut self.figures) {

@@ -40,7 +40,7 @@ struct Counters([AtomicU64; 64]);
 enum Increment {
     /// A load, an addition and a store, as compilers make of `+= 1` on what they may not keep in a register.
     Plain,
-    /// One that nobody can come between.
+    /// One atomic operation.
     Locked,
     /// In a local variable, written out at the end.
     Local,
@@ -88,7 +88,7 @@ const VARIANTS: [SharingVariant; 7] = [
     },
 ];
 
-/// What a thread did in a sample.
+/// Result of a thread in a sample.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     begin: Instant,

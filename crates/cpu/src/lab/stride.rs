@@ -1,4 +1,4 @@
-//! What prefetching hides, by the distance from one load to the next.
+//! Effect of prefetching, by the distance from one load to the next.
 
 use super::experiment::{Experiment, Outcome};
 use super::rounds::{Rounds, seen};

@@ -1,4 +1,4 @@
-//! How busy CPUs are, whoever keeps them so: what the kernel has counted of each.
+//! Load of CPUs by all processes, from the counters of the kernel.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::CpuList;
 pub struct Busy(Duration);
 
 impl Busy {
-    /// Of these CPUs, now; nothing where the kernel does not tell.
+    /// Reads the counters of these CPUs; `None` if the kernel has none.
     #[must_use]
     pub fn now(cpus: &CpuList) -> Option<Busy> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;

@@ -10,14 +10,14 @@ use crate::Error;
 /// Loads between two looks at whether enough have been done.
 const UNROLLED: u64 = 16;
 
-/// Memory of our own, in small pages unless huge ones are asked for.
+/// Private memory, in small pages unless huge ones are requested.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
     len: usize,
 }
 
-/// What pages an arena is made of.
+/// Page size of an arena.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PageKind {
     /// The machine's base pages, as most programs have.
@@ -27,10 +27,10 @@ pub enum PageKind {
 }
 
 impl Arena {
-    /// Of so many bytes. They are the kernel's until they are first written to.
+    /// Maps this number of bytes. The kernel allocates them at the first write.
     ///
     /// # Errors
-    /// If there is not so much memory.
+    /// There is too little memory.
     pub fn new(len: usize, pages: PageKind) -> Result<Arena, Error> {
         let fail = |errno: rustix::io::Errno| Error::NoMemory {
             bytes: len as u64,
@@ -126,7 +126,7 @@ impl Circle<'_> {
         self.count
     }
 
-    /// Goes on by about so many; returns the nanoseconds that one took.
+    /// Follows about this number of addresses; returns the nanoseconds per load.
     pub fn sample(&mut self, loads: u64) -> f64 {
         let rounds = loads.div_ceil(UNROLLED).max(1);
         let begin = Instant::now();
@@ -135,8 +135,8 @@ impl Circle<'_> {
     }
 }
 
-/// Follows so many times 16 addresses. In assembly, as compilers keep the place in memory or add instructions of
-/// their own, which costs a cycle of four.
+/// Follows 16 addresses this number of times. In assembly, because compilers keep the position in
+/// memory or add instructions, which costs one cycle in four.
 #[cfg(target_arch = "x86_64")]
 fn follow(mut at: *mut u8, rounds: u64) -> *mut u8 {
     // SAFETY: every word reached is one of the circle, which was linked inside a living arena; nothing is written.

@@ -1,4 +1,4 @@
-//! What a core cycle takes, now: a chain of dependent additions does one a cycle.
+//! Present duration of a core cycle: a chain of dependent additions executes one per cycle.
 //!
 //! The time stamp counter is no measure of it: it ticks at a rate of its own, whatever the core does.
 
@@ -29,7 +29,7 @@ const fn is_known() -> bool {
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// Does about so many additions, each of which needs the one before; returns how many.
+/// Executes about this number of dependent additions; returns their number.
 fn additions(count: u64) -> u64 {
     const UNROLLED: u64 = 20;
     let rounds = count / UNROLLED;

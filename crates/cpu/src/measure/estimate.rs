@@ -34,7 +34,7 @@ impl Trust {
         match high / low {
             ratio if ratio <= AGREE => Trust::Good,
             ratio if ratio <= CONTENDED => Trust::Fair,
-            // What is no number is no agreement either.
+            // NaN is no agreement.
             _ => Trust::Contended,
         }
     }
@@ -79,7 +79,7 @@ impl Estimate {
     }
 }
 
-/// What so large a part of the samples is not above: 0.5 is the median. Nothing if there are no samples.
+/// Returns a quantile of the samples: 0.5 is the median. `None` without samples.
 #[must_use]
 pub fn quantile(samples: &[f64], part: f64) -> Option<f64> {
     let mut sorted = samples.to_vec();

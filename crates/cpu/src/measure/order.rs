@@ -31,7 +31,8 @@ impl Shuffled {
     #[must_use]
     pub fn at(&self, place: u64) -> u64 {
         let mut number = place;
-        // What falls beyond the end is sent on: at most every second one, as the mask is the next power of two.
+        // Numbers beyond the end are permuted again: at most every second one, as the mask is the
+        // next power of two.
         loop {
             number = self.mixed(number);
             if number < self.len {

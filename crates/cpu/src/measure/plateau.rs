@@ -1,13 +1,13 @@
 //! The levels in a curve of latencies, found and not assumed.
 //!
-//! A level is a stretch of sizes over which latency stays nearly the same. It is looked for in the best rising
-//! curve through the points (latency does not fall with size; what does is noise), as the longest stretch that stays
-//! within some per cent, then the longest of what is left, and so on.
+//! A level is a range of sizes with nearly the same latency. The search fits the best rising curve
+//! to the points (latency does not fall with size; a fall is noise), and takes the longest range
+//! that stays within some per cent, then the longest of the rest, and so on.
 
 /// A level of latency stays within this.
 pub const FLAT: f64 = 1.15;
 
-/// A stretch shorter than this many octaves is a slope that happens to be flat.
+/// A range shorter than this many octaves is a slope that happens to be flat.
 const SHORTEST: f64 = 0.7;
 
 /// Levels closer to each other than this are one.
@@ -94,7 +94,7 @@ fn rising(points: &[(f64, f64)]) -> Vec<f64> {
     values.collect()
 }
 
-/// Finds the longest flat stretch between two places, then those left and right of it.
+/// Finds the longest flat range between two indexes, then those left and right of it.
 fn longest(
     points: &[(f64, f64)],
     fit: &[f64],

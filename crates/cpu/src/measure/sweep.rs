@@ -29,7 +29,7 @@ pub struct SweepOptions {
     pub largest: usize,
     /// Sizes up to this lie closer together: the caches.
     pub fine_up_to: usize,
-    /// What is fetched at a time.
+    /// The size of a cache line.
     pub line: usize,
     /// The machine's base page.
     pub page: usize,
@@ -46,11 +46,11 @@ pub struct SweepOptions {
 pub struct Point {
     /// In bytes.
     pub size: usize,
-    /// What each round says, in nanoseconds: the tenth percentile of its samples.
+    /// Latency of each round in nanoseconds: the tenth percentile of its samples.
     pub low: Vec<f64>,
     /// The same: the median of its samples.
     pub median: Vec<f64>,
-    /// What a core cycle took beside each round.
+    /// Duration of a core cycle beside each round.
     pub cycle_ns: Vec<f64>,
 }
 
@@ -156,7 +156,7 @@ pub fn sweep_memory(curves: &mut [Curve], options: &SweepOptions, arena: &mut Ar
     }
 }
 
-/// One size in one order: so many turns on one circle.
+/// Measures one size in one order: this number of turns on one circle.
 pub fn turn(
     point: &mut Point,
     order: Order,
@@ -183,8 +183,8 @@ pub fn turn(
     }
 }
 
-/// As many samples as there is time for, at least five. What others do meanwhile does not count: under load, samples
-/// would else be few, and all of them those after an interruption.
+/// Takes as many samples as there is time for, at least five. Time used by other processes does not
+/// count: under load there would be few samples, and each would follow an interruption.
 pub fn samples(circle: &mut Circle<'_>, least: u64, time: Duration) -> Vec<f64> {
     const FEWEST: usize = 5;
     // The first goes to finding out how many loads a sample is.

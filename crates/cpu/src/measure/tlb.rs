@@ -1,6 +1,6 @@
-//! What address translation costs: one line in each of many pages, against as many lines close together.
+//! Cost of address translation: one line in each of many pages, against as many adjacent lines.
 //!
-//! Both fill the caches alike, so that what one takes longer than the other is translation.
+//! Both fill the caches alike, so that the difference is the cost of translation.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const MOST: usize = 12 << 10;
 /// The cost is flat within this: beyond the last TLB it depends on where the tables of pages are cached.
 const FLAT: f64 = 1.3;
 
-/// A sample is at most so many loads.
+/// Largest number of loads in a sample.
 const SAMPLE_LOADS: usize = 4096;
 
 /// Three numbers of pages an octave.
@@ -29,7 +29,7 @@ const AN_OCTAVE: f64 = 3.0;
 /// The time for each number of pages, in one round, either way.
 const TURN: Duration = Duration::from_micros(1500);
 
-/// What so many pages cost in translation.
+/// Translation cost for a number of pages.
 #[derive(Debug, Clone)]
 pub struct Pages {
     /// How many.
@@ -45,7 +45,7 @@ pub struct Pages {
 pub struct TlbStep {
     /// The most pages that were seen below it, and the fewest above it.
     pub pages: (usize, usize),
-    /// What a load beyond it costs more than one before it, in nanoseconds.
+    /// Additional nanoseconds of a load beyond the step.
     pub cost: Estimate,
 }
 
@@ -148,8 +148,8 @@ pub fn steps(rows: &[Pages]) -> Vec<TlbStep> {
     pairs.collect()
 }
 
-/// What lies beyond the last level, if it is much higher: there the tables of pages go through the caches in their
-/// turn, so that the cost goes on to rise and has no level of its own.
+/// Returns the range beyond the last level, if it is much higher: there the page tables themselves
+/// pass through the caches, so that the cost keeps rising and has no level of its own.
 fn beyond(last: &Plateau, points: &[(f64, f64)]) -> Option<Plateau> {
     const MUCH: f64 = 2.0;
     let rest: Vec<(f64, f64)> = points

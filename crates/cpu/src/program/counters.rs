@@ -42,7 +42,7 @@ impl From<io::Error> for NoCounter {
 }
 
 impl NoCounter {
-    /// Whether there was nobody left to count.
+    /// Whether no thread was left to count.
     #[must_use]
     pub fn has_ended(self) -> bool {
         self == NoCounter::Failed(rustix::io::Errno::SRCH.raw_os_error())
@@ -71,7 +71,7 @@ impl std::fmt::Display for NoCounter {
     }
 }
 
-/// What forbids it, by the value of kernel.perf_event_paranoid, and what helps.
+/// Returns the restriction of this kernel.perf_event_paranoid value, and the fix.
 fn not_allowed(level: &str) -> String {
     // Up to this one, users may look at what their own programs do in user space, which is all that is counted here.
     let is_own_allowed = level.parse::<i32>().is_ok_and(|level| level <= 2);
@@ -174,7 +174,7 @@ impl Counters {
             .iter()
             .map(|pair| pair.counters.as_ref().err().copied())
             .collect();
-        // What is forbidden can be allowed; what is not here cannot.
+        // A forbidden counter can be allowed; a missing one cannot.
         let reasons = reasons?;
         let forbidden = reasons.contains(&NoCounter::NotAllowed);
         Some(if forbidden {
@@ -191,7 +191,7 @@ impl Counters {
         self.counted_ratio
     }
 
-    /// What they say.
+    /// Reads the counters.
     pub fn read(&mut self) -> Vec<Rate> {
         let mut least: Option<f64> = None;
         let mut rates: Vec<Rate> = self

@@ -1,7 +1,7 @@
 //! How a program uses the caches: counted by hardware, or simulated where there are no counters.
 //!
-//! Misses are what is told. What a miss costs depends on what the core does meanwhile, which no simulation here
-//! knows: simulated time is not told.
+//! The output has misses. The cost of a miss depends on other work of the core, which no simulation
+//! here models: simulated time is not reported.
 //!
 //! # Layout
 //! - this file: rates; `counters`: the hardware's, each tried by opening it
@@ -20,7 +20,7 @@ pub use profile::{Costs, Profile};
 pub use simulation::{Geometry, Simulation};
 pub use source::{CostLocation, hottest};
 
-/// How often something was asked for, and how often it was not there.
+/// Number of requests, and of those that missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
     /// `L1d reads`, `branches`.

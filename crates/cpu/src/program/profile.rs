@@ -1,4 +1,4 @@
-//! What callgrind wrote: costs by object and address.
+//! Output of callgrind: costs by object and address.
 //!
 //! The format is that of valgrind's manual ("Callgrind Format Specification"). Only self costs are taken: the line
 //! after `calls=` has the costs of what was called, which stand at their own place too.
@@ -17,7 +17,7 @@ const EVENTS: [&str; 14] = [
     "SpLoss1",
 ];
 
-/// What an address, a line or a program cost.
+/// Costs of an address, a line or a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs([u64; EVENTS.len()]);
 
@@ -51,7 +51,7 @@ impl Costs {
         self.event("D1mr") + self.event("D1mw")
     }
 
-    /// Bytes of lines fetched into the first level that were thrown out unused.
+    /// Returns the bytes of lines that the first level fetched and evicted unused.
     #[must_use]
     pub fn wasted(&self) -> u64 {
         self.event("SpLoss1")
@@ -68,7 +68,7 @@ impl Costs {
 /// Where costs are: the number of an object's name, and an address in it.
 type Spot = (usize, u64);
 
-/// What callgrind wrote of a run.
+/// Parsed output of callgrind for a run.
 #[derive(Debug, Default)]
 pub struct Profile {
     objects: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Profile {
     pub total: Costs,
 }
 
-/// What stands for names that were given before, within one file.
+/// Abbreviations of names within one file.
 #[derive(Default)]
 struct Names {
     objects: HashMap<String, usize>,

@@ -63,7 +63,7 @@ impl Geometry {
 /// A program to be run under callgrind.
 #[derive(Debug)]
 pub struct Simulation {
-    /// What to run.
+    /// The command line.
     pub command: Vec<OsString>,
     /// The caches that are simulated; first level data and instructions, last level. Where sysfs tells none,
     /// callgrind guesses.
@@ -114,7 +114,8 @@ impl Simulation {
         for (name, cache) in ["D1", "I1", "LL"].iter().zip(&caches) {
             command.extend(cache.map(|cache| cache.option(name)));
         }
-        // What it starts has a file of its own, and what it says does not mix with what the program says.
+        // Child processes write files of their own, and messages of valgrind do not mix with the
+        // program's output.
         let named = |option: &str, file: &str| {
             let mut text = OsString::from(option);
             text.push(place.path().join(file));
@@ -130,10 +131,10 @@ impl Simulation {
         })
     }
 
-    /// What came of it, once it has run: of the program and what it started.
+    /// Returns the profile of the program and its child processes, after the run.
     ///
     /// # Errors
-    /// If callgrind wrote nothing, with what it said; or something that is not understood.
+    /// Callgrind wrote nothing, with its message; or the output has an unknown form.
     pub fn profile(&self) -> Result<Profile, Error> {
         let mut profile = Profile::default();
         let mut found = false;
@@ -164,7 +165,7 @@ impl Simulation {
         Ok(files)
     }
 
-    /// What valgrind said that may be the reason.
+    /// Returns the message of valgrind that may be the reason.
     fn said(&self) -> String {
         let logs = self.files("log.").unwrap_or_default();
         let text = logs

@@ -1,8 +1,8 @@
-//! From addresses to the lines of source that somebody here has written.
+//! From addresses to lines of the user's own source.
 //!
-//! Iterators are inlined, so that the innermost line of a hot loop is one of the standard library, which nobody can
-//! change. Debug information has all frames that were inlined at an address: the innermost one outside of the
-//! libraries is told.
+//! Iterators are inlined, so that the innermost line of a hot loop belongs to the standard library,
+//! which the user cannot change. Debug information has all frames that were inlined at an address:
+//! the innermost one outside of the libraries is reported.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ fn has_name(function: &str) -> bool {
     !function.starts_with("???") && !function.starts_with("0x")
 }
 
-/// Whose sources are not the user's own.
+/// Paths of sources that are not the user's own.
 const LIBRARIES: [&str; 6] = [
     "/rustc/",
     "/rustlib/src/",
@@ -37,14 +37,14 @@ pub struct CostLocation<C = Costs> {
     pub line: Option<(String, u32)>,
     /// The program or library.
     pub object: String,
-    /// What it costs.
+    /// Its costs.
     pub costs: C,
 }
 
 /// A place's name: what is the same is added up.
 pub(super) type Name = (Option<String>, Option<(String, u32)>, String);
 
-/// What can be added up, and says how much it is.
+/// Costs that can be added up and compared.
 pub(super) trait Cost: Default {
     fn add(&mut self, other: &Self);
     fn weight(&self) -> u64;
@@ -81,7 +81,7 @@ pub fn hottest(profile: &Profile, most: usize) -> Vec<CostLocation> {
     ranked(named, most)
 }
 
-/// What costs something by place, the costliest first.
+/// Returns the locations with costs, the costliest first.
 pub(super) fn ranked<C: Cost>(
     named: impl Iterator<Item = (Name, C)>,
     most: usize,

@@ -1,4 +1,5 @@
-//! What `perf c2c record` has sampled: loads that met a line which another core had changed, and who else uses it.
+//! Samples of `perf c2c record`: loads of a line that another core had changed, and the other users
+//! of the line.
 //!
 //! Read from `perf script -F tid,addr,data_src`, a line a sample; what `data_src` says is in the number before its
 //! text, the bits of which are part of the kernel's interface (`union perf_mem_data_src`).
@@ -26,10 +27,10 @@ const FEWEST_LOADS: u64 = 1000;
 /// Fewer such loads of a line are chance.
 const FEWEST: u64 = 10;
 
-/// Lines that are told.
+/// Maximum number of reported lines.
 const MOST_LINES: usize = 10;
 
-/// What was recorded of a program.
+/// Recorded samples of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recording {
     /// Loads of its memory of which it is known whether another core had changed the line.
@@ -39,7 +40,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The lines that are told.
+    /// Returns the reported lines.
     #[must_use]
     pub fn worst(&self) -> &[Recorded] {
         self.lines.get(..MOST_LINES).unwrap_or(&self.lines)
@@ -58,14 +59,14 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What its touches say, if they say anything.
+    /// Returns the verdict of its touches, if they allow one.
     #[must_use]
     pub fn seen(&self) -> Option<LineUse> {
         judge(&self.touches)
     }
 }
 
-/// What was recorded, of lines of this many bytes. What is no sample of user memory is left out.
+/// Parses the samples, for lines of this size. Samples outside of user memory are skipped.
 #[must_use]
 pub fn recorded(text: &str, line_size: u64) -> Recording {
     let mut lines: HashMap<u64, Recorded> = HashMap::new();
@@ -125,8 +126,8 @@ fn sample(line: &str) -> Option<(u32, u64, u64)> {
     Some((thread, hex()?, hex()?))
 }
 
-/// What that says. That there is none is said only of enough loads, and if each line that went to and fro often was
-/// shared in truth.
+/// Returns the verdict. It denies false sharing only after enough loads, and if each line that
+/// moved often between cores was truly shared.
 #[must_use]
 pub fn proof(recording: &Recording) -> Proof {
     let lines = &recording.lines;
@@ -224,7 +225,7 @@ mod tests {
         text
     }
 
-    /// So many loads of the first thread that found nothing changed.
+    /// Makes loads of the first thread that found nothing changed.
     fn loads(count: u64) -> String {
         (0..count)
             .map(|at| {

@@ -1,9 +1,10 @@
-//! What a program costs on one CPU and on all, with its heap as it is and padded.
+//! CPU time of a program on one CPU and on all, with its own heap and a padded one.
 //!
-//! Threads on one CPU never run at the same time, so a line never goes to and fro: what the program costs more on all
-//! of them is what its threads do to each other. Padding the heap takes away one cause of that, and no other: what it
-//! saves on all CPUs and not on one was false sharing between objects. Runs are compared within a round only, as a
-//! machine changes; what is told is the middle round, with the quarters below and above.
+//! Threads on one CPU never run at the same time, so no line moves between caches: the additional
+//! cost on all CPUs is the interference of the threads. Padding the heap removes one cause of it,
+//! and no other: a saving on all CPUs but not on one was false sharing between heap objects. Runs
+//! are compared only within a round, because the load of a machine changes; the output has the
+//! median round, with the quartiles.
 
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ impl Comparison {
         self.ratio(|round| Some(round.cpu(cpus, Heap::Plain)? / round.cpu(cpus, Heap::Padded)?))
     }
 
-    /// What padding saves on all CPUs beyond what it saves on one.
+    /// Returns the saving by padding on all CPUs beyond that on one.
     #[must_use]
     pub fn saved(&self) -> Option<Estimate> {
         self.ratio(|round| {
@@ -224,7 +225,7 @@ impl Comparison {
         }
     }
 
-    /// One CPU against all: whether threads cost each other anything. What of, it cannot tell.
+    /// Compares one CPU with all: whether threads interfere at all. It cannot tell the cause.
     #[must_use]
     pub fn one_cpu(&self) -> Proof {
         let ratio = self.together();

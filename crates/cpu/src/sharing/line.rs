@@ -1,8 +1,8 @@
-//! Who touches which bytes of a line.
+//! Threads, and the bytes of a line that each touches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a thread did to some bytes.
+/// Accesses of a thread to some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Touch {
     /// The thread's id.
@@ -17,19 +17,19 @@ pub struct Touch {
     pub reads: u64,
 }
 
-/// What was seen of a line.
+/// Use of a line by threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineUse {
-    /// Nobody touched it.
+    /// No thread touched it.
     Nothing,
     /// One thread did.
     OneThread,
     /// Several did, and none wrote.
     OnlyReads,
-    /// Several did, and who wrote to bytes wrote to those that the others use: true sharing, which padding does not
-    /// mend.
+    /// Several threads did, and the written bytes are those that the others use: true sharing,
+    /// which padding does not fix.
     TrueSharing,
-    /// Threads use some bytes together, and others beside them alone: padding mends a part at most.
+    /// Threads use some bytes together, and others alone: padding fixes a part at most.
     Mixed,
     /// One thread writes to bytes that another one does not touch, and that one uses bytes that the first does not.
     FalseSharing,
@@ -53,13 +53,15 @@ impl LineUse {
 /// Samples of a thread in a word: fewer say nothing of where else it is not.
 const FEWEST: u64 = 10;
 
-/// Of how wide an access was a sample tells nothing: what is in one word may overlap.
+/// A sample does not show the width of an access: accesses within one word may overlap.
 const WORD: u64 = 8;
 
-/// What sampled touches of one line say; nothing where they are too few to tell false from true sharing.
+/// Returns the verdict of sampled touches of one line; `None` if they are too few to distinguish
+/// false from true sharing.
 ///
-/// A sample shows one access of thousands, so that a thread was not seen in a word says little: a lock's holder was
-/// perhaps never caught at what the lock protects. It counts only of threads that were seen often elsewhere in the line.
+/// One access of thousands is sampled, so a thread without samples in a word may still use it: the
+/// holder of a lock was perhaps never sampled at the data that the lock protects. Absence counts
+/// only for threads with many samples elsewhere in the line.
 #[must_use]
 pub fn judge(touches: &[Touch]) -> Option<LineUse> {
     let mut words: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();

@@ -38,8 +38,9 @@ pub fn costs(proofs: &[Proof]) -> bool {
     })
 }
 
-/// What all proofs together say: one that found some is enough; that none was found needs one that could have. Where
-/// threads cost each other something, it needs one that saw who uses which bytes: that it is not the heap leaves all else.
+/// Combines the proofs: one that found false sharing is enough; its absence needs a proof that
+/// could have found it. If threads interfere, that must be one that saw which bytes each thread
+/// uses: excluding the heap leaves all other memory.
 #[must_use]
 pub fn verdict(proofs: &[Proof]) -> Answer {
     let costs = costs(proofs);

@@ -30,17 +30,18 @@ pub struct Padding {
 pub struct Padded {
     /// In how many.
     pub programs: usize,
-    /// What CPU time those took that have ended in the usual way.
+    /// CPU time of the processes that exited normally.
     pub cpu: Duration,
-    /// What of that those took that have their heap from it. One with an allocator of its own never asks for memory.
+    /// Part of it in processes whose heap comes from the padding allocator. A process with an
+    /// allocator of its own never calls it.
     pub used: Duration,
-    /// What of that those took that asked it often: more often than a C library asks for itself where the program has a
-    /// heap of its own.
+    /// Part of it in processes that called it often: more often than the C library itself does in a
+    /// program with a heap of its own.
     pub often: Duration,
 }
 
 impl Padding {
-    /// Objects begin and end at multiples of so many bytes.
+    /// Objects begin and end at multiples of this number of bytes.
     pub const LINE: u64 = 128;
 
     /// Writes it into a directory that only this user can enter.

@@ -2,12 +2,12 @@
 
 use crate::measure::estimate::Estimate;
 
-/// What a proof, or all of them together, say of false sharing.
+/// Answer of one proof, or of all together, on false sharing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// There is some.
     Found,
-    /// There is some beside true sharing, so that padding mends a part at most.
+    /// There is false sharing beside true sharing: padding fixes a part at most.
     Mixed,
     /// None was seen where it looked.
     NotFound,
@@ -45,10 +45,10 @@ pub const PERF_C2C: &str = "perf c2c";
 pub struct Proof {
     /// [`ONE_CPU`], [`PADDED_HEAP`], [`BREAKPOINTS`] or [`PERF_C2C`].
     pub name: &'static str,
-    /// What it says.
+    /// Its answer.
     pub answer: Answer,
     /// How many times as much, where it compares.
     pub ratio: Option<Estimate>,
-    /// What it saw, or why it cannot tell.
+    /// Its observation, or the reason why it has no answer.
     pub says: String,
 }

@@ -55,7 +55,7 @@ struct Piece {
     threads: BTreeMap<u32, PieceUse>,
 }
 
-/// What a thread did with a piece.
+/// Accesses of a thread to a piece.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct PieceUse {
     writes: u64,

@@ -1,7 +1,7 @@
 //! Caches, cores, threads and NUMA nodes, as sysfs tells them.
 //!
-//! What is not told stays unknown: containers and some virtual machines hide the caches, and CPUID is no way
-//! around that, as hypervisors answer it with the host's numbers.
+//! Facts that sysfs lacks stay unknown: containers and some virtual machines hide the caches, and
+//! CPUID is no alternative, because hypervisors answer it with the host's numbers.
 //!
 //! # Layout
 //! - this file: what there is; `read`: from a directory that is as `/sys` is; `tree`: what is inside what.
@@ -27,7 +27,7 @@ pub struct Topology {
     pub caches: Vec<Cache>,
     /// NUMA nodes; empty where the kernel knows none.
     pub nodes: Vec<Node>,
-    /// What could not be found out, and what that means.
+    /// Facts that could not be determined, and the consequences.
     pub notes: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Cpu {
     pub kind: Option<String>,
 }
 
-/// What a cache is for.
+/// Content of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheKind {
     /// Data only.
@@ -72,11 +72,11 @@ impl CacheKind {
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u32,
-    /// What it is for.
+    /// Its content.
     pub kind: CacheKind,
     /// How much fits.
     pub size: Option<Bytes>,
-    /// What is fetched at a time.
+    /// The size of a line.
     pub line: Option<Bytes>,
     /// In how many places of it a line may be.
     pub ways: Option<u32>,

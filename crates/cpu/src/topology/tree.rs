@@ -1,4 +1,4 @@
-//! What is inside what: machine, nodes, packages, caches, cores, threads.
+//! Nesting of machine, nodes, packages, caches, cores and threads.
 //!
 //! Nothing is assumed about the order: a node may be part of a package or the other way round, and an L3 may be
 //! shared by half of either. A place stands in the smallest one that has all of its CPUs.
@@ -26,11 +26,11 @@ pub enum TopologyPart {
 /// A place, with what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// What it is.
+    /// Its kind.
     pub place: TopologyPart,
     /// The CPUs of it.
     pub cpus: CpuList,
-    /// What is in it.
+    /// The parts inside.
     pub inside: Vec<Tree>,
 }
 
@@ -48,7 +48,7 @@ impl Tree {
         let room = self
             .inside
             .iter_mut()
-            // What is without CPUs is in nothing but the machine.
+            // A part without CPUs lies directly in the machine.
             .find(|inside| !place.cpus.is_empty() && inside.cpus.has_all(&place.cpus));
         match room {
             Some(inside) => inside.take(place),

@@ -16,7 +16,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// What was read into memory of [`Buffers::take`], which gets it back.
+    /// Makes a block of data in memory of [`Buffers::take`], which gets the memory back.
     pub(super) fn new(
         path: Arc<Path>,
         offset: u64,

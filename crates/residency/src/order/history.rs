@@ -6,8 +6,8 @@ use cachewise_units::Bytes;
 
 use super::{DeclineReason, FileId, Plan, Snapshot};
 
-/// What earlier scans of the same files have taught: which chunk was read when, how much more the cache
-/// may be asked to hold, and whether plans can be trusted.
+/// Results of earlier scans of the same files: the time each chunk was read, how much more the
+/// cache may be asked to hold, and whether plans are reliable.
 ///
 /// Plain data without a clock. Each scan calls [`begin`](Self::begin), [`read`](Self::read) for each chunk, and
 /// [`end`](Self::end); a [`Scanner`](super::Scanner) does that by itself.
@@ -137,13 +137,13 @@ impl Stamps {
 /// How many chunks are admitted at first: few, because they may cost as many that were there.
 const FIRST_CHUNKS: u64 = 4;
 
-/// How much of what it misses a scan with drop-behind leaves in the cache. Without any it could never grow; with
-/// too much it throws out what it has.
+/// The part of its misses that a scan with drop-behind leaves in the cache. Without any, the cache
+/// could never grow; with too much, it evicts its hits.
 #[derive(Clone, Debug, Default)]
 struct Grant {
     /// `None`: the first one.
     bytes: Option<Bytes>,
-    /// What was resident when the last scan began, and what it admitted.
+    /// Resident bytes when the last scan began, and the bytes that it admitted.
     last: Option<(Bytes, Bytes)>,
 }
 
@@ -199,7 +199,7 @@ impl Default for Trust {
 impl Trust {
     fn judge(&mut self, declined: Option<DeclineReason>, planned: Bytes, hits: Bytes) {
         match declined {
-            // What disturbs may go away, so plans are tried again; each time they fail it takes longer.
+            // The disturbance may end, so plans are tried again; each failure lengthens the pause.
             Some(DeclineReason::WorseThanPlanned) => self.rest = self.rest.saturating_sub(1),
             Some(_) => {}
             None if is_nearly(hits, planned) => *self = Self::default(),

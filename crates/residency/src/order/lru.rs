@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 /// The two lists of Linux' classic reclaim, for file pages that are only read.
 ///
-/// A page comes to the head of the inactive list, goes to the active one at its second read, and is thrown out at the tail
-/// of the inactive one. One that comes back while as much as the active list holds has been thrown out goes
-/// to the active list at once. That is the kernel's rule without its batches, folios and read-ahead.
+/// A page enters at the head of the inactive list, moves to the active list at its second read, and
+/// is evicted at the tail of the inactive list. A page that returns before as many bytes were
+/// evicted as the active list holds moves to the active list at once. That is the kernel's rule
+/// without its batches, folios and readahead.
 #[derive(Debug)]
 pub(super) struct TwoLists {
     room: u64,
@@ -14,7 +15,7 @@ pub(super) struct TwoLists {
     pages: Vec<Page>,
     inactive: List,
     active: List,
-    /// How many bytes have been thrown out or made active.
+    /// Bytes that were evicted or activated so far.
     age: u128,
 }
 
@@ -30,7 +31,7 @@ enum ListPosition {
     /// Not resident, and not remembered.
     #[default]
     Nowhere,
-    /// Thrown out when the age was this.
+    /// Evicted at this age.
     Evicted(u128),
     Inactive(u64),
     Active(u64),
@@ -59,7 +60,7 @@ impl List {
 }
 
 impl TwoLists {
-    /// A cache with room for so many bytes, of pages of these sizes, none of which is resident.
+    /// Makes a cache of this size, for pages of these sizes, none of which is resident.
     pub fn new(room: u64, sizes: impl IntoIterator<Item = u64>) -> Self {
         let page = |bytes| Page {
             bytes,
@@ -115,7 +116,7 @@ impl TwoLists {
         } else if !is_resident {
             self.pages[page].place = ListPosition::Inactive(self.inactive.push(page, bytes));
         }
-        // What a page was read for before it became active is forgotten.
+        // Activation clears the mark of the first read.
         self.pages[page].was_read = !activates;
         if is_resident { 0 } else { bytes }
     }
@@ -132,7 +133,7 @@ impl TwoLists {
         self.pages[page].place = ListPosition::Nowhere;
     }
 
-    /// Makes room for so many bytes.
+    /// Evicts pages until this number of bytes fits.
     fn reclaim(&mut self, bytes: u64) {
         while self.used + bytes > self.room {
             // The inactive list is kept at least as long as the active one.

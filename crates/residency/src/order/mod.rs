@@ -1,9 +1,9 @@
 //! Reading files in the order that costs the least I/O.
 //!
-//! Files that are read again and again, and do not all fit into the page cache, are the kernel's worst case: in the
-//! usual order each page is thrown out just before it is wanted again, and with 3/4 of the data in memory nothing
-//! is ever hit. What is resident read first, and what is missing kept from throwing it out, leaves only what
-//! does not fit to be read: the data less the memory. That is the bound for any order.
+//! Files that are read repeatedly and exceed the page cache are the kernel's worst case: in the usual order each page is
+//! evicted just before it is read again, so that even with 3/4 of the data in memory nothing is hit. If resident pages
+//! are read first, and misses do not evict them, only the data less the memory has to be read. That is the lower bound
+//! for any order.
 //!
 //! - [`Scanner`] reads files so, block by block, and learns from one scan for the next.
 //! - [`survey`] and [`plan`] only say in which order: down to ranges ([`Plan::runs`]), or whole files
@@ -28,11 +28,11 @@
 //!
 //! # What makes it work
 //! - Chunks instead of files: of the file that is resident in part, that part is hit too.
-//! - Newest first ([`Mode::Free`]): the kernel throws out the oldest pages. Read from the oldest on, each page that comes
-//!   in without having been planned costs the page that is wanted next, and that one the one after it.
-//! - Drop-behind ([`Keep::Keep`]): misses are put out of the cache once they are read, so that hits stay, and no order
-//!   has to be changed at all ([`Mode::Fixed`]). Only what the scan itself has brought in is dropped.
-//! - Read-ahead, which brings in what is not wanted and throws out what is, only where it hardly can.
+//! - Newest first ([`Mode::Free`]): the kernel evicts the oldest pages. In an order from the oldest on, each unplanned
+//!   page evicts the page that is needed next, and that one the page after it.
+//! - Drop-behind ([`Keep::Keep`]): misses are evicted once they are read, so that hits stay, and the order need not
+//!   change at all ([`Mode::Fixed`]). Only pages that the scan itself has inserted are dropped.
+//! - Readahead, which inserts unneeded pages and evicts needed ones, only where it hardly can.
 //! - A cache that grows is noticed: some misses are left in it each time, more if they stay.
 //! - Plans that do not come true are given up for the caller's order ([`DeclineReason`]), so that it is not worse than that by
 //!   more than the attempts.
@@ -44,7 +44,7 @@
 //! # Layout
 //! - `snapshot`: [`Snapshot`]; `survey`: [`survey`], one of real files.
 //! - `planner`: [`plan`]; `plan`: [`Plan`]; `history`: [`History`]; `shuffle`: random orders. Pure functions and data.
-//! - `scan`: [`Scanner`], [`Scan`]; `block`: [`Block`]; `fetch`: read-ahead, and dropping.
+//! - `scan`: [`Scanner`], [`Scan`]; `block`: [`Block`]; `fetch`: readahead, and dropping.
 //! - `simulate`: [`simulate`]; `lru`: the cache that it thinks up.
 
 mod block;

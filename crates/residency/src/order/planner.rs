@@ -12,9 +12,10 @@ use super::shuffle::Shuffle;
 use super::snapshot::{FileState, Snapshot, between};
 
 impl Snapshot {
-    /// Returns the files, as indexes, in the order that hits most where only whole files can be read: those first of
-    /// which the largest part is resident, of equal ones the one that was read last. Those of which nobody knows come,
-    /// in the caller's order, before those of which nothing is resident. Each file once.
+    /// Returns the indexes of the files in the order with most hits if only whole files can be
+    /// read: by resident part, the largest first, and among equal ones the file that was read last.
+    /// Files of unknown residency come, in the caller's order, before those without resident pages.
+    /// Each file once.
     #[must_use]
     pub fn hottest_first(&self, history: &History) -> Vec<usize> {
         /// The later, the sooner.
@@ -52,9 +53,9 @@ impl Snapshot {
 /// [`Plan::declined`] says why.
 ///
 /// # Cost
-/// A few hundred nanoseconds and 32 bytes of memory for each chunk of which anything is resident, and for each stretch
-/// between them, however long. With [`Mode::Shuffle`] the same for every chunk, up to a million; files that have more are
-/// shuffled in larger pieces.
+/// A few hundred nanoseconds and 32 bytes of memory for each chunk with resident pages, and for
+/// each range between them, of any length. With [`Mode::Shuffle`] the same for every chunk, up to a
+/// million; files with more are shuffled in larger pieces.
 #[must_use]
 pub fn plan(snapshot: &Snapshot, history: &History, options: &PlanOptions) -> Plan {
     let mut chunks = chunks(snapshot, history, options);
@@ -235,9 +236,9 @@ fn sort(chunks: &mut [Chunk], mode: Mode) {
             Shuffle::new(seed).shuffle(chunks);
             chunks.sort_by_key(|chunk| chunk.class);
         }
-        // Read from its oldest end, the kernel's list of pages would lose each page just before it is
-        // wanted, once a single one too many has come in; from its newest end, it loses that one only.
-        // What no earlier scan has read is taken to have been read in the caller's order.
+        // An order from the oldest page on would lose each page just before it is needed, once a
+        // single page too many was inserted; an order from the newest on loses that one only.
+        // Chunks that no earlier scan has read count as read in the caller's order.
         Mode::Free => chunks.sort_by_key(|chunk| {
             let last_first = (
                 Reverse(chunk.last_read),

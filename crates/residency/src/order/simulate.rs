@@ -25,8 +25,9 @@ pub enum SimulatedOrder {
 /// Reads files of these sizes again and again, from a cold start and with so much memory, and returns what each cycle
 /// reads from the disk. Nothing is really read.
 ///
-/// The cache is that of the kernel's classic reclaim, with an active and an inactive list; without read-ahead, other
-/// processes, and whatever else the kernel does in batches. So what it shows is what the order itself is good for.
+/// The cache models the kernel's classic reclaim, with an active and an inactive list; without
+/// readahead, other processes, and the kernel's batches. So the result shows the effect of the
+/// order alone.
 ///
 /// # Cost
 /// Under a microsecond for each 256 KiB and cycle, or for each 4096th part of the files where these are over 1 GiB,
@@ -42,7 +43,7 @@ pub fn simulate(
     (0..cycles).map(|_| machine.cycle()).collect()
 }
 
-/// What the cache holds as one page, for a chunk of four.
+/// Size of a simulated page: a quarter of a chunk.
 const GRAIN: u64 = 256 << 10;
 const GRAINS_PER_CHUNK: u64 = 4;
 /// How many grains there are at most in files that are larger than one.
@@ -57,7 +58,7 @@ struct Machine {
     cache: TwoLists,
     history: History,
     cycles: u64,
-    /// What this cycle has read from the disk.
+    /// Bytes that this cycle has read from the disk.
     read: u64,
 }
 
@@ -225,7 +226,7 @@ mod tests {
         })
     }
 
-    /// What a cycle reads in the end, in MiB: the mean of the last eight of 24.
+    /// Returns the MiB that a cycle reads in the end: the mean of the last eight of 24.
     fn settled(memory: u64, order: SimulatedOrder) -> u64 {
         let cycles = simulate(&FILES, Bytes(memory * MIB), order, 24);
         cycles[16..].iter().map(|read| read.0).sum::<u64>() / 8 / MIB
@@ -335,7 +336,7 @@ mod tests {
                 cycles.iter().map(|read| read.0).sum::<u64>()
             };
             let (callers, ours) = (sum(SimulatedOrder::Given), sum(planned(mode, keep)));
-            // What is admitted to try, and as much thrown out for it, in each cycle.
+            // Each cycle admits some bytes as a probe, and evicts as many for them.
             let probes = CYCLES as u64 * 2 * 4 * MIB;
             prop_assert!(
                 ours <= callers + probes,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cachewise_units::{ByteRange, Bytes};
 
-/// What a plan is made from: files in the caller's order, and what of each is resident.
+/// Input of a plan: files in the caller's order, with the residency of each.
 ///
 /// Plain data: taken from the kernel by a [`Scanner`](super::Scanner), by
 /// [`simulate`](super::simulate) from a cache that it thinks up, or written down by a test.
@@ -12,9 +12,9 @@ use cachewise_units::{ByteRange, Bytes};
 pub struct Snapshot {
     /// The files, in the order in which the caller would read them.
     pub files: Vec<FileState>,
-    /// The length of the stretches that are planned; each begins at a multiple of it. At least one byte.
+    /// The length of the planned ranges; each begins at a multiple of it. At least one byte.
     pub chunk: Bytes,
-    /// How much can be loaded before something else is thrown out; `None` where nobody knows.
+    /// Bytes that can be read before the kernel evicts others; `None` if unknown.
     pub headroom: Option<Bytes>,
 }
 
@@ -34,10 +34,10 @@ pub struct FileState {
     pub id: FileId,
     /// Its size.
     pub size: Bytes,
-    /// What of it is resident: not empty, ascending, and none touches the next; the last may reach beyond
-    /// the end of the file. `None` where that cannot be known.
+    /// Its resident ranges: not empty, ascending, and none touches the next; the last may reach
+    /// beyond the end of the file. `None` if residency is unknown.
     pub resident: Option<Vec<ByteRange>>,
-    /// Whether somebody else has it open, so that no page of it may be dropped.
+    /// Whether another process has it open, so that no page of it may be dropped.
     pub open_elsewhere: bool,
 }
 
@@ -51,7 +51,7 @@ impl From<crate::Inode> for FileId {
 }
 
 impl FileState {
-    /// Returns how much of a stretch of the file is resident; `None` where that cannot be known.
+    /// Returns the resident bytes of a range of the file; `None` if residency is unknown.
     #[must_use]
     pub fn resident_in(&self, range: ByteRange) -> Option<Bytes> {
         let resident = self.resident.as_deref()?;
@@ -64,7 +64,7 @@ impl FileState {
         Some(bytes)
     }
 
-    /// Returns the parts of a stretch of the file that are not resident, as far as is known.
+    /// Returns the parts of a range of the file that are not resident, as far as is known.
     #[must_use]
     pub fn absent_in(&self, range: ByteRange) -> Vec<ByteRange> {
         let Some(resident) = self.resident.as_deref() else {
@@ -118,7 +118,8 @@ impl FileState {
         between(0, self.size.0)
     }
 
-    /// The stretches it is cut into: one without a byte for an empty file, so that it is looked at too.
+    /// Returns the ranges that the file is divided into: an empty one for an empty file, so that it
+    /// is opened too.
     pub(super) fn chunks(&self, chunk: Bytes) -> impl Iterator<Item = ByteRange> + use<> {
         let (size, chunk) = (self.size.0, chunk.0.max(1));
         (0..size.div_ceil(chunk).max(1)).map(move |index| {

@@ -18,21 +18,23 @@ use crate::{Error, Inode, Unknown, map, open};
 /// Files that were looked at, and what was found.
 #[derive(Debug)]
 pub struct Survey {
-    /// What a plan is made from.
+    /// Input of a plan.
     pub snapshot: Snapshot,
     /// The paths of [`Snapshot::files`].
     pub paths: Vec<Arc<Path>>,
-    /// What could not be opened, or is no file, with the path of each. It is not in the snapshot.
+    /// Paths that could not be opened, or are not files, each in its error. They are not in the
+    /// snapshot.
     pub skipped: Vec<Error>,
-    /// Why nobody knows what of a file is resident, with the path of each that is in the snapshot as unknown.
+    /// Reasons for unknown residency, with the path of each file that is in the snapshot as
+    /// unknown.
     pub unknown: Vec<Error>,
-    /// What the files of the snapshot looked like.
+    /// The inodes of the files in the snapshot.
     pub(super) inodes: Vec<Inode>,
     /// How far the kernel reads ahead on the device of each.
     pub(super) read_ahead: Vec<Bytes>,
 }
 
-/// The length of the stretches that are planned, unless the kernel reads ahead further.
+/// The length of the planned ranges, unless the kernel's readahead is longer.
 const CHUNK: Bytes = Bytes(1 << 20);
 /// The length where it does: the kernel makes folios as large as that then, of which a part cannot be dropped.
 const CHUNK_OF_LARGE_FOLIOS: Bytes = Bytes(2 << 20);

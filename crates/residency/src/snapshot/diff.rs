@@ -15,15 +15,15 @@ use super::{Reader, SnapshotEntry, SnapshotError};
 use crate::ranges::{both, minus, total};
 use crate::{Error, Inode, map, open};
 
-/// What came and what went of a file.
+/// Pages of a file that became resident or were evicted.
 #[derive(Debug)]
 pub struct FileDiff {
     /// The file.
     pub path: PathBuf,
     /// Pages that were resident then.
     pub before: Pages,
-    /// Pages that are resident in the second, or now. This and the numbers below are 0 and mean nothing where
-    /// [`fate`](Self::fate) says why nobody knows.
+    /// Pages that are resident in the second snapshot, or now. This and the numbers below are 0 and
+    /// have no meaning if [`fate`](Self::fate) is [`Fate::Unknown`].
     pub after: Pages,
     /// Pages of `after` that were not resident then.
     pub gained: Pages,
@@ -31,11 +31,11 @@ pub struct FileDiff {
     pub lost: Pages,
     /// Pages of `lost` that lie beyond the end that the file has in the second, or now.
     pub beyond: Pages,
-    /// What became of the file itself.
+    /// Whether the file itself changed.
     pub fate: Fate,
 }
 
-/// What became of a file itself.
+/// Change of a file itself.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fate {
@@ -49,7 +49,7 @@ pub enum Fate {
     Gone,
     /// It has this name now, in the same directory, and is what it was.
     Renamed(PathBuf),
-    /// Nobody knows what is resident now.
+    /// Its present residency is unknown.
     Unknown(Error),
 }
 
@@ -60,8 +60,8 @@ pub struct DiffTotals {
     pub files: u64,
     /// Files of those with pages that came or went.
     pub different: u64,
-    /// Other files, of which nobody knows what is resident now: of these, only what was resident then is in any of
-    /// the numbers. With one of them `after`, `gained` and `lost` are not those of all.
+    /// Other files, whose present residency is unknown: only their pages of the snapshot are in the
+    /// numbers. If there are any, `after`, `gained` and `lost` are not complete.
     pub unknown: u64,
     /// Pages that were resident then.
     pub before: Pages,
@@ -362,7 +362,7 @@ impl Index {
     }
 }
 
-/// Who a file is, by whatever name.
+/// Identity of a file, independent of its name.
 fn identity(entry: &SnapshotEntry) -> impl Hash + PartialEq + use<> {
     (entry.device, entry.inode, entry.size, entry.modified)
 }

@@ -12,18 +12,18 @@ pub struct SnapshotError {
     pub path: Option<PathBuf>,
     /// The line, from 1, where it is one that is at fault.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// The fault.
     pub fault: SnapshotFault,
 }
 
-/// What is wrong with a snapshot.
+/// Fault of a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotFault {
     /// It cannot be read or written.
     #[error("{operation}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
         /// The reason.
         source: std::io::Error,

@@ -39,12 +39,13 @@ pub struct Reader<R> {
 const LONGEST: u64 = 256 << 20;
 
 impl Reader<BufReader<File>> {
-    /// Opens a snapshot, and sees to it that it has an end, before anything is done with it. Nobody is waited for.
+    /// Opens a snapshot, and checks that it is complete before its entries are used. Never blocks
+    /// on a FIFO.
     ///
     /// # Errors
     /// That it cannot be read, is no file (a FIFO, a directory), is empty, none at all, of a later version, or was cut off.
     pub fn open(path: &Path) -> Result<Self, SnapshotError> {
-        // Quietly: a FIFO has nobody wait for its other end.
+        // A FIFO is refused unopened: opening it would block until a writer comes.
         let mut reader = open_to_act(path)
             .map_err(SnapshotError::from)
             .and_then(Self::from_file)
@@ -78,7 +79,7 @@ impl Reader<BufReader<File>> {
             .seek(SeekFrom::Start(offset))
             .map_err(|source| self.located(SnapshotError::io("seek", source)))?;
         (self.offset, self.number, self.has_ended) = (offset, number, false);
-        // What is counted is only right from the first line to the last.
+        // Totals are correct only from the first line to the last.
         match self.next_line() {
             Ok(ParsedLine::Entry(entry)) => Ok(Some(entry)),
             Ok(ParsedLine::End(_)) => Ok(None),
@@ -292,7 +293,7 @@ impl End {
     }
 }
 
-/// What a parser says, without its own number of the line, which is always 1.
+/// Returns the message of a parser, without its line number, which is always 1.
 fn what(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line 1 column ") {

@@ -1,4 +1,4 @@
-//! [`restore()`]: what was resident is brought in again.
+//! [`restore()`]: reads the pages of a snapshot into the page cache again.
 
 use std::io::BufRead;
 use std::num::NonZeroUsize;
@@ -26,7 +26,7 @@ pub struct RestoreOptions<'a> {
     pub each: Option<&'a EachFile<'a>>,
 }
 
-/// What [`RestoreOptions::each`] calls.
+/// Callback of [`RestoreOptions::each`].
 pub type EachFile<'a> = dyn Fn(&SnapshotEntry, FileOutcome<'_>) + Sync + 'a;
 
 impl Default for RestoreOptions<'_> {
@@ -53,7 +53,7 @@ impl std::fmt::Debug for RestoreOptions<'_> {
     }
 }
 
-/// What became of a file of a snapshot.
+/// Result for a file of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub enum FileOutcome<'a> {
     /// It was warmed, with what came of that.
@@ -99,17 +99,17 @@ pub struct Skipped {
     pub failed: u64,
 }
 
-/// What [`restore()`] changed.
+/// Result of [`restore()`].
 #[derive(Debug, Default)]
 pub struct Restored {
     /// Files that were warmed.
     pub files: u64,
     /// Files that were not.
     pub skipped: Skipped,
-    /// Files of those warmed of which less is resident than was asked for: [`Warmed::short`] says why.
+    /// Warmed files with fewer resident pages than requested: [`Warmed::short`] has the reason.
     pub short: u64,
-    /// Files of those warmed of which nobody may know what is resident. With one of them `before`, `after` and
-    /// `brought_in` are not those of all.
+    /// Warmed files of unknown residency. If there are any, `before`, `after` and `brought_in` are
+    /// not complete.
     pub unknown: u64,
     /// Pages that the snapshot has of the files warmed.
     pub pages: Pages,
@@ -121,18 +121,18 @@ pub struct Restored {
     pub after: Pages,
     /// Pages of those that came in.
     pub brought_in: Pages,
-    /// What was read.
+    /// Bytes read.
     pub read: Bytes,
     /// Whether it was cancelled: what comes later in the snapshot was not looked at.
     pub cancelled: bool,
-    /// What is wrong with the snapshot: what comes later in it was not looked at.
+    /// The fault of the snapshot: later entries were not read.
     pub damage: Option<SnapshotError>,
 }
 
-/// Brings in again what was resident when a snapshot was taken.
+/// Reads the pages again that were resident when a snapshot was taken.
 ///
-/// Files that are gone or that changed are counted and left alone. Nothing outside of the snapshot's ranges is
-/// brought in, and nothing is put out.
+/// Files that are gone or that changed are counted and skipped. Pages outside of the snapshot's
+/// ranges are neither read nor evicted.
 ///
 /// # Kernel
 /// As [`warm()`].
@@ -271,7 +271,7 @@ impl Skipped {
 }
 
 impl Restored {
-    /// Adds a file of which the snapshot has so many pages.
+    /// Adds a file with this number of pages in the snapshot.
     fn add(&mut self, pages: Pages, warmed: &Warmed) {
         self.files += 1;
         self.pages += pages;

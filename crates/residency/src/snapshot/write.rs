@@ -38,8 +38,8 @@ impl Writer<Replacement> {
     /// replaced passes on its mode, and its owner and group as far as the caller may give files away.
     ///
     /// # Errors
-    /// No file can be made in that directory; what is there is neither a snapshot nor empty, and nobody means to
-    /// lose it.
+    /// No file can be made in that directory; or the existing file is neither a snapshot nor empty,
+    /// and is not replaced.
     pub fn create(path: &Path) -> Result<Self, SnapshotError> {
         let create = || Self::new(Replacement::for_path(&place(path)?)?);
         let mut new = create().map_err(|error| error.at(path))?;
@@ -147,7 +147,7 @@ pub struct Replacement {
     path: PathBuf,
 }
 
-/// What a new snapshot may be used for: read and written by its owner.
+/// Permissions of a new snapshot: its owner reads and writes it.
 const PRIVATE: u32 = 0o600;
 
 impl Replacement {
@@ -244,7 +244,7 @@ fn by_descriptor(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Gives a file without a name one that nobody has.
+/// Gives a nameless file a name that is not in use.
 fn link(file: &File, name: &Path) -> std::io::Result<()> {
     let flags = AtFlags::SYMLINK_FOLLOW;
     Ok(rustix::fs::linkat(
@@ -271,7 +271,7 @@ fn pass_on(replaced: &Metadata, file: &File) -> std::io::Result<()> {
     let kept = fchown(file, Some(replaced.uid()), Some(replaced.gid()))
         .or_else(|_| fchown(file, None, Some(replaced.gid())));
     if kept.is_err() {
-        // What the one group was allowed is not for another.
+        // Permissions of the old group do not apply to another group.
         mode &= !0o070;
     }
     file.set_permissions(Permissions::from_mode(mode))
@@ -280,7 +280,7 @@ fn pass_on(replaced: &Metadata, file: &File) -> std::io::Result<()> {
 /// Only a snapshot, or an empty file, gives its place to another: it is looked at, if there is one.
 fn may_be_replaced(path: &Path) -> Result<Option<Metadata>, SnapshotError> {
     let found = match std::fs::metadata(path) {
-        // What is not there, or not seen, shows when the new one takes its place.
+        // If the file is missing or hidden, replacing it reports the error.
         Err(_) => return Ok(None),
         Ok(found) => found,
     };
@@ -299,7 +299,8 @@ fn may_be_replaced(path: &Path) -> Result<Option<Metadata>, SnapshotError> {
     }
 }
 
-/// Why no file can be made in a directory, without the name of the one that was tried, which nobody gave.
+/// Returns why no file can be made in a directory, without the temporary name, which the caller
+/// does not know.
 fn why_not(directory: &Path, error: std::io::Error) -> std::io::Error {
     use rustix::fs::Access;
     match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {

@@ -10,7 +10,7 @@ use cachewise_units::Bytes;
 use super::device::Device;
 use crate::{Counts, Error, Unknown};
 
-/// What a walk hands over.
+/// A result of a walk.
 #[derive(Debug)]
 pub enum WalkItem<'a> {
     /// A regular file, or a root that is a block device.

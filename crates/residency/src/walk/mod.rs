@@ -134,7 +134,7 @@ impl Walk {
     ///
     /// `each` is called on the caller's thread. While it takes its time, the walk waits.
     pub fn run(mut self, mut each: impl FnMut(WalkItem<'_>) -> ControlFlow<()>) -> Summary {
-        /// What waits for the caller's thread while that is in a large directory.
+        /// Batches that are queued while the caller's thread reads a large directory.
         const ON_THE_WAY: usize = 16;
         self.settings.mounted_files = names_of_mounts_that_may_drop_pages();
         let queue = Queue::new(self.roots.iter().rev().cloned().map(Task::Root));

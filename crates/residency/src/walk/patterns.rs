@@ -7,7 +7,7 @@ use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::Error;
 
-/// What to take and what to leave out, by globs as [`Walk::include`](crate::Walk::include) has them.
+/// Files to include and to exclude, by globs of [`Walk::include`](crate::Walk::include).
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     include: Set,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Unknown;
 
-/// What a walk came across.
+/// Counts of a walk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

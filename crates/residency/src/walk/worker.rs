@@ -28,7 +28,7 @@ use crate::file_system::FileSystem;
 use crate::query::{count, open, pages_of};
 use crate::{Counts, Error, Inode, Unknown};
 
-/// What one read of a directory may give: some hundred names.
+/// Buffer for one read of a directory: some hundred names.
 const DIRECTORY_BUFFER: usize = 32 << 10;
 /// How many files are open before they are closed together, where the caller's limit allows for that.
 const OPEN_FILES: usize = 64;
@@ -48,7 +48,7 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// One thread's part of a walk. `Hand` takes what it has found, and breaks off when nobody wants more.
+/// One thread's part of a walk. `Hand` takes its results, and breaks when the caller wants no more.
 pub(super) struct Worker<'walk, Hand> {
     settings: &'walk WalkSettings,
     queue: &'walk Queue,
@@ -64,7 +64,7 @@ pub(super) struct Worker<'walk, Hand> {
     most_open: usize,
     ready: Vec<Batch>,
     findings: usize,
-    /// Whether nobody wants to hear more.
+    /// Whether the caller wants no more results.
     is_over: bool,
     summary: Summary,
 }
@@ -116,7 +116,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             self.flush();
             match others.recv() {
                 Ok(found) => self.deliver(found),
-                // They have ended, so nothing is left, or nobody wants it.
+                // All have ended: nothing is left, or the caller wants no more.
                 Err(_) => return self.summary,
             }
         }
@@ -215,7 +215,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
 
     fn skip_root(&mut self, path: PathBuf, error: Error) {
         let error = error.with_path(&path);
-        // Who names a file expects it: a missing one has not just vanished.
+        // The caller expects a file that it names: a missing one did not just vanish.
         self.summary.failed += 1;
         let mut batch = Batch::new(RootedDirectory::of_root(path), Device::unknown());
         batch.skip(error);
@@ -255,7 +255,8 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             return Ok(());
         }
         let device = self.device(id, directory.as_fd())?;
-        // What is made up has no pages, and much of it cannot be opened: nobody means it who did not name it.
+        // Files of pseudo file systems have no pages, and many cannot be opened: only a caller who
+        // names one wants it.
         if id != waiting.root_device && device.file_system == FileSystem::MadeUp {
             self.summary.elsewhere += 1;
             return Ok(());
@@ -373,7 +374,7 @@ impl<'walk, Hand: FnMut(Vec<Batch>) -> ControlFlow<()>> Worker<'walk, Hand> {
             .map_err(|errno| Error::from_errno("open", errno))?;
         if device.needs_statx || waiting.is_doubtful {
             let inode = Inode::of_fd(file.as_fd())?;
-            // What the directory told was noted before it was looked at, so it is no news.
+            // The directory's inode number was noted before the file was opened, so it is not new.
             let told = (device.id, waiting.inode) == (inode.device, inode.number);
             let is_met = waiting.is_doubtful && told;
             if self.is_met_below(&device, file.as_fd())

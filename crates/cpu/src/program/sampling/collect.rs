@@ -25,13 +25,13 @@ const ROUND: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
-/// What was collected.
+/// The collected samples.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) spaces: Spaces,
     /// How many samples are where.
     pub(super) sites: HashMap<Site, u64>,
-    /// Those in places beyond the most that are told apart.
+    /// Samples at addresses beyond the most that are kept apart.
     pub(super) beyond: u64,
     /// Records that had no place in a buffer.
     pub(super) lost: u64,
@@ -104,7 +104,7 @@ impl Collected {
     }
 }
 
-/// Collects until somebody writes to `stop`.
+/// Collects until a byte arrives at `stop`.
 pub(super) fn collect(
     mut rings: Vec<Sampler>,
     mut others: Vec<Counter>,
@@ -158,7 +158,7 @@ pub(super) fn collect(
 }
 
 impl Collected {
-    /// What the counters themselves say; there are as many for each thread as there are CPUs.
+    /// Sums up the counters themselves; each thread has one per CPU.
     fn sum<'a>(
         &mut self,
         counters: impl Iterator<Item = &'a mut Counter>,

@@ -1,4 +1,4 @@
-//! What can be sampled.
+//! Events that can be sampled.
 
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Software};
@@ -6,20 +6,20 @@ use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Softwar
 /// An event that has a place in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// As it is asked for.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What happened there.
+    /// Its meaning at an address.
     pub what: &'static str,
-    /// What its number counts.
+    /// The unit of its number.
     pub unit: Unit,
-    /// Every so many of them there is a sample, unless asked for otherwise.
+    /// The default number of events per sample.
     pub period: u64,
-    /// The kernel does not do it more often than that, whatever it is asked for.
+    /// The shortest period that the kernel supports.
     pub(super) shortest: u64,
     source: Source,
 }
 
-/// What an event's number counts.
+/// Unit of an event's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// How often it happened.

@@ -21,10 +21,10 @@ const MOST_OBJECTS: usize = 16_384;
 /// Files that are kept open.
 pub(super) const MOST_OPEN: usize = 256;
 
-/// What shows that a file is the one that was mapped.
+/// Evidence that a file is the mapped one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Identity {
-    /// What the linker gave it.
+    /// The build ID of the linker.
     BuildId(Vec<u8>),
     /// Its number in its file system. Which file system that is, some call by several names.
     Inode(u64),
@@ -53,7 +53,7 @@ struct Kept {
     stamp: Option<Stamp>,
 }
 
-/// What changes when a file is written to: its size, and when that was.
+/// Values that change when a file is written: its size and its modification time.
 type Stamp = (u64, i64, i64);
 
 fn stamp(file: &File) -> Option<Stamp> {
@@ -97,7 +97,7 @@ impl Objects {
         self.open += usize::from(object.file.is_some());
     }
 
-    /// What it is called: a path, or what the kernel calls memory that is no file.
+    /// Returns its name: a path, or the kernel's name of memory without a file.
     pub(super) fn name(&self, number: usize) -> String {
         let name = self.known.get(number).map(|object| object.name.as_path());
         let name = name.unwrap_or(Path::new(""));
@@ -182,7 +182,7 @@ fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(path)).filter(|path| path.is_file())
 }
 
-/// What an address in a file is.
+/// Function and line of an address in a file.
 pub(super) struct Code {
     loader: Loader,
     /// Where in the file, how much of it, and at which address.

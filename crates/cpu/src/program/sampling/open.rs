@@ -27,7 +27,7 @@ const SMALLEST_RING: usize = 32 << 10;
 /// Descriptors that threads are not to take: for the files that samples are in, and what follows.
 const SPARE: u64 = MOST_OPEN as u64 + 64;
 
-/// Whose events.
+/// The threads whose events are sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Whose {
     /// Of the programs that this thread starts next, from when they are executed.
@@ -41,7 +41,7 @@ pub(super) enum Whose {
 pub enum Skid {
     /// The instruction itself: the hardware says so, or the kernel was there.
     None,
-    /// The hardware was asked for it, and promises nothing.
+    /// Requested from the hardware, without a guarantee.
     Asked,
     /// Always the same distance, some instructions.
     Constant,
@@ -70,7 +70,7 @@ impl Skid {
     }
 }
 
-/// What kernels have learnt: from 6.0 on to count what was lost, from 5.12 on to tell a file by its build ID.
+/// Features by kernel version: 6.0 counts lost records, 5.12 identifies files by build ID.
 const KNOWN: [(bool, bool); 3] = [(true, true), (false, true), (false, false)];
 
 /// Events that are open, with their buffers.
@@ -106,7 +106,7 @@ fn builder<'a>(event: &Event, period: u64, way: OpenMethod) -> Builder<'a> {
         .comm_exec(true)
         .task(true)
         .sample_id_all(true)
-        // Not the period: asked for that, the kernel samples each of its own events.
+        // Without the period: if it is requested, the kernel samples each of its own events.
         .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME)
         .sample_period(period)
         .wakeup_watermark(SMALLEST_RING / 2)

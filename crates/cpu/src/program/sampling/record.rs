@@ -1,4 +1,4 @@
-//! What the kernel writes into the buffers, as far as it matters here.
+//! Records of the kernel's buffers, as far as they are used here.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -39,12 +39,12 @@ pub(super) enum ProcessEvent {
     },
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
     /// At this time, this.
     At(u64, ProcessEvent),
-    /// So many records had no place.
+    /// This number of records did not fit into the buffer.
     Lost(u64),
     /// The kernel held sampling up, as it took too much time.
     Throttled,

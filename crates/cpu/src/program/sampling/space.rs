@@ -1,6 +1,7 @@
 //! Where the code of processes is: from an address in one of them to a place in a file.
 //!
-//! What is mapped is told as it happens; that it is unmapped is not, but what comes in its stead is.
+//! The kernel reports mappings as they are made; it does not report unmapping, but a later mapping
+//! replaces the old one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -43,7 +44,7 @@ impl Process {
             .collect();
         for (at, old) in covered {
             code.remove(&at);
-            // What sticks out on either side stays.
+            // The parts outside of the new mapping stay.
             if at < start {
                 code.insert(at, Piece { end: start, ..old });
             }
@@ -73,7 +74,7 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// One that runs already, with what it has mapped and so many threads.
+    /// Adds a running process, with its mappings and its number of threads.
     pub(super) fn running(&mut self, pid: u32, mappings: &[Mapping], threads: usize) {
         self.exec(pid);
         for one in mappings.iter().filter(|one| one.is_code) {
@@ -137,7 +138,7 @@ impl Spaces {
         }
     }
 
-    /// What is at an address of a process.
+    /// Returns the site of an address of a process.
     pub(super) fn site(&mut self, pid: u32, address: u64) -> Site {
         let Some(process) = self.processes.get(&pid) else {
             return (None, address);

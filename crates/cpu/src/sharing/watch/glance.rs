@@ -3,7 +3,7 @@
 /// The largest piece that a register can watch.
 pub(super) const WORD: u64 = 8;
 
-/// What one window saw of a thread and a piece.
+/// Accesses of a thread to a piece in one window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Glance {
     pub thread: u32,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::glance::Glance;
 
-/// So many windows have to show the same.
+/// Number of windows that must agree.
 const FEWEST: usize = 5;
 
-/// One window of so many may show the opposite: work may move within it. Of two swaps in 5 ms windows of 1 ms showed every
-/// third time both, and windows of 200 microseconds hardly ever.
+/// One window in this number may contradict: work may move within it. For two swaps in 5 ms, every
+/// third window of 1 ms showed both, and hardly any window of 200 microseconds did.
 const EXCEPTION: usize = 5;
 
 /// Observations of two pieces in windows.

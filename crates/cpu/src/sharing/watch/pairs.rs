@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(1);
 /// Pairs that are watched after each round.
 const A_ROUND: usize = 16;
 
-/// A word that was touched in fewer than one of so many rounds plays no part.
+/// A word that was touched in fewer than one in this number of rounds is ignored.
 const RARELY: usize = 10;
 
 /// The verdict of all pairs together.

@@ -1,4 +1,4 @@
-//! What all rounds of a line together say.
+//! The verdict of all rounds of a line.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::glance::WORD;
 use super::pairs::Moments;
 use super::{Piece, PieceUse, Watch};
 
-/// So many rounds have to show the same.
+/// Number of rounds that must agree.
 const FEWEST: usize = 2;
 
 /// A thread that ran in one of so many rounds at most was hardly there, whatever it did.
@@ -155,7 +155,8 @@ impl Watch {
         ran.saturating_mul(RARELY) <= self.rounds || self.pieces.values().all(is_seen)
     }
 
-    /// What all rounds together say; nothing where they are too few, threads ran too rarely, or there are too many.
+    /// Returns the verdict of all rounds; `None` if they are too few, threads ran too rarely, or
+    /// there are too many threads.
     #[must_use]
     pub fn seen(&self) -> Option<LineUse> {
         let falsely = self.falsely();
@@ -210,7 +211,8 @@ impl Watch {
         is_all.then_some(seen)
     }
 
-    /// What threads did to bytes of it. Bytes of a word that the same threads touch are told as one.
+    /// Returns the accesses of threads to its bytes. Bytes of a word that the same threads touch
+    /// are combined.
     #[must_use]
     pub fn touches(&self) -> Vec<Touch> {
         let threads = |touches: &[Touch]| {
@@ -243,7 +245,7 @@ impl Watch {
         groups.concat()
     }
 
-    /// What that says.
+    /// Returns the proof of that verdict.
     #[must_use]
     pub fn proof(&self) -> Proof {
         let (line, rounds) = (format!("line {:#x}", self.line), self.rounds);
@@ -331,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Of so many equal rounds.
+    /// Makes this number of equal rounds.
     fn seen(rounds: usize, glances: &[Glance]) -> Watch {
         let mut watch = Watch::of_address(1, 0, 64);
         for _ in 0..rounds {
