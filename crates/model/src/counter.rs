@@ -5,10 +5,9 @@
 //! change places.
 //!
 //! # Layout
-//! - `counters!`: the table: variant, id, header, unit, help.
-//! - [`Counter`]: the enum made from it; [`COUNTER_FIELDS`] are the same rows as columns.
+//! - `each_counter!`: the table.
+//! - [`Counter`]: the enum made from it; `fields/counters.rs` makes columns of the same rows.
 
-use crate::field::{Field, Kind};
 use crate::unit::Unit;
 
 macro_rules! counters {
@@ -45,92 +44,90 @@ macro_rules! counters {
                 match self { $(Counter::$variant => $help,)+ }
             }
         }
-
-        /// The counters as columns; the first part of the numbers in [`crate::FIELDS`].
-        pub(crate) const COUNTER_FIELDS: [Field; Counter::COUNT] = [$(Field {
-            id: $id,
-            header: $header,
-            also: &[$($also),*],
-            unit: Unit::$unit,
-            kind: Kind::Counter,
-            help: $help,
-            get: |row| row.ledger.value(Counter::$variant),
-        },)+];
     };
 }
 
-counters! {
-    ReadRequests, "read_requests", "READS", [], Count,
-        "Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like";
-    ReadRequestedPages, "read_requested_pages", "REQUESTED", ["read_pages", "total_pages", "total"], Pages,
-        "Pages that reads requested, up to the end of the file: hits, misses and unserved pages";
-    ReadRequestedBytes, "read_requested_bytes", "READ-REQ", [], Bytes,
-        "Bytes that read calls requested through the page cache, up to the end of the file; unknown for the kernel's own reads (execve)";
-    ReadMissedPages, "read_missed_pages", "MISSED", ["read_miss_pages", "miss_pages", "misses"], Pages,
-        "Requested pages that were not in the page cache and were inserted for that request";
-    ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
-        "Pages that reads inserted beyond their request, or again for the same request";
-    PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
-        "Pages inserted by advice: posix_fadvise, readahead, madvise";
-    ReadaheadHitPages, "readahead_hit_pages", "AHEAD", ["readahead_used_pages", "readahead"], Pages,
-        "Readahead hits: the first read of a page that readahead or prefetch inserted";
-    ReadaheadWastedPages, "readahead_wasted_pages", "RA-WASTE", [], Pages,
-        "Pages of readahead or prefetch that were evicted before any read";
-    ReadaheadCancelledPages, "readahead_cancelled_pages", "RA-CANCEL", [], Pages,
-        "Pages of readahead that the file system returned unread";
-    FaultRequests, "fault_requests", "FAULTS", [], Count,
-        "Page faults on file mappings that consulted the page cache";
-    FaultMissPages, "fault_miss_pages", "FLT-MISS", [], Pages,
-        "Faulting pages that were not in the page cache";
-    FaultReadaheadPages, "fault_readahead_pages", "FLT-RA", [], Pages,
-        "Other pages inserted by page faults";
-    WriteRequests, "write_requests", "WRITES", [], Count,
-        "Write requests through the page cache";
-    WritePages, "write_pages", "WR-PAGES", [], Pages,
-        "Pages touched by writes through the page cache";
-    WriteBytes, "write_bytes", "WRITTEN", [], Bytes,
-        "Bytes written through the page cache";
-    WriteNewPages, "write_new_pages", "WR-NEW", [], Pages,
-        "Pages newly allocated in the page cache by writes";
-    DirtiedPages, "dirtied_pages", "DIRTIES", ["dirties_pages"], Pages,
-        "Pages that went from clean to dirty";
-    DirectReadRequests, "direct_read_requests", "DIO-READS", [], Count,
-        "Direct reads (O_DIRECT): they bypass the page cache";
-    DirectReadBytes, "direct_read_bytes", "DIO-READ", [], Bytes,
-        "Bytes that direct reads moved (O_DIRECT)";
-    DirectWriteRequests, "direct_write_requests", "DIO-WRITES", [], Count,
-        "Direct writes (O_DIRECT): they bypass the page cache";
-    DirectWriteBytes, "direct_write_bytes", "DIO-WRITTEN", [], Bytes,
-        "Bytes that direct writes moved (O_DIRECT)";
-    EvictedReclaimPages, "evicted_reclaim_pages", "RECLAIMED", [], Pages,
-        "Pages that memory reclaim evicted from the page cache";
-    EvictedOtherPages, "evicted_other_pages", "DROPPED", [], Pages,
-        "Pages that left the page cache otherwise: truncate, unlink, POSIX_FADV_DONTNEED, drop_caches";
-    RefaultPages, "refault_pages", "REFAULTS", [], Pages,
-        "Refaults: pages inserted again after their eviction";
-    MetadataPages, "metadata_pages", "META", [], Pages,
-        "Pages inserted on a block device's own mapping: file-system metadata";
-    OtherPages, "other_pages", "OTHER", [], Pages,
-        "Pages inserted by no known request: kernel threads and the like";
-    EventlessRequests, "eventless_requests", "EVENTLESS", [], Count,
-        "Read requests known only from the pages that they inserted";
-    ReadUnservedPages, "read_unserved_pages", "UNSERVED", [], Pages,
-        "Pages requested by reads that ended before they reached them: failed, short or cancelled requests";
-    ReadUnservedBytes, "read_unserved_bytes", "RD-UNSERVED", [], Bytes,
-        "Bytes requested by reads that did not move: failed, short or cancelled requests";
-    ReadFailedRequests, "read_failed_requests", "RD-FAILED", [], Count,
-        "Read requests that moved no byte and returned an error";
-    WriteUnservedBytes, "write_unserved_bytes", "WR-UNSERVED", [], Bytes,
-        "Bytes that buffered writes requested and did not move: failed, short or cancelled requests";
-    WriteFailedRequests, "write_failed_requests", "WR-FAILED", [], Count,
-        "Buffered write requests that moved no byte and returned an error";
-    DirectReadFailedRequests, "direct_read_failed_requests", "DIO-RD-FAIL", [], Count,
-        "Direct reads that moved no byte and returned an error";
-    DirectWriteFailedRequests, "direct_write_failed_requests", "DIO-WR-FAIL", [], Count,
-        "Direct writes that moved no byte and returned an error";
-    ReadHitPages, "read_hit_pages", "HITS", ["hit_pages"], Pages,
-        "Requested pages that were in the page cache when the read reached them";
+/// Hands the table to a macro: variant, id, header, aliases, unit, help.
+macro_rules! each_counter {
+    ($use:ident) => {
+        $use! {
+            ReadRequests, "read_requests", "READS", [], Count,
+                "Read requests on cached files: read, pread, readv, sendfile, splice, io_uring reads and the like";
+            ReadRequestedPages, "read_requested_pages", "REQUESTED", ["read_pages", "total_pages", "total"], Pages,
+                "Pages that reads requested, up to the end of the file: hits, misses and unserved pages";
+            ReadRequestedBytes, "read_requested_bytes", "READ-REQ", [], Bytes,
+                "Bytes that read calls requested through the page cache, up to the end of the file; unknown for the kernel's own reads (execve)";
+            ReadMissedPages, "read_missed_pages", "MISSED", ["read_miss_pages", "miss_pages", "misses"], Pages,
+                "Requested pages that were not in the page cache and were inserted for that request";
+            ReadaheadPages, "readahead_pages", "RA-IN", [], Pages,
+                "Pages that reads inserted beyond their request, or again for the same request";
+            PrefetchPages, "prefetch_pages", "PREFETCH", [], Pages,
+                "Pages inserted by advice: posix_fadvise, readahead, madvise";
+            ReadaheadHitPages, "readahead_hit_pages", "AHEAD", ["readahead_used_pages", "readahead"], Pages,
+                "Readahead hits: the first read of a page that readahead or prefetch inserted";
+            ReadaheadWastedPages, "readahead_wasted_pages", "RA-WASTE", [], Pages,
+                "Pages of readahead or prefetch that were evicted before any read";
+            ReadaheadCancelledPages, "readahead_cancelled_pages", "RA-CANCEL", [], Pages,
+                "Pages of readahead that the file system returned unread";
+            FaultRequests, "fault_requests", "FAULTS", [], Count,
+                "Page faults on file mappings that consulted the page cache";
+            FaultMissPages, "fault_miss_pages", "FLT-MISS", [], Pages,
+                "Faulting pages that were not in the page cache";
+            FaultReadaheadPages, "fault_readahead_pages", "FLT-RA", [], Pages,
+                "Other pages inserted by page faults";
+            WriteRequests, "write_requests", "WRITES", [], Count,
+                "Write requests through the page cache";
+            WritePages, "write_pages", "WR-PAGES", [], Pages,
+                "Pages touched by writes through the page cache";
+            WriteBytes, "write_bytes", "WRITTEN", [], Bytes,
+                "Bytes written through the page cache";
+            WriteNewPages, "write_new_pages", "WR-NEW", [], Pages,
+                "Pages newly allocated in the page cache by writes";
+            DirtiedPages, "dirtied_pages", "DIRTIES", ["dirties_pages"], Pages,
+                "Pages that went from clean to dirty";
+            DirectReadRequests, "direct_read_requests", "DIO-READS", [], Count,
+                "Direct reads (O_DIRECT): they bypass the page cache";
+            DirectReadBytes, "direct_read_bytes", "DIO-READ", [], Bytes,
+                "Bytes that direct reads moved (O_DIRECT)";
+            DirectWriteRequests, "direct_write_requests", "DIO-WRITES", [], Count,
+                "Direct writes (O_DIRECT): they bypass the page cache";
+            DirectWriteBytes, "direct_write_bytes", "DIO-WRITTEN", [], Bytes,
+                "Bytes that direct writes moved (O_DIRECT)";
+            EvictedReclaimPages, "evicted_reclaim_pages", "RECLAIMED", [], Pages,
+                "Pages that memory reclaim evicted from the page cache";
+            EvictedOtherPages, "evicted_other_pages", "DROPPED", [], Pages,
+                "Pages that left the page cache otherwise: truncate, unlink, POSIX_FADV_DONTNEED, drop_caches";
+            RefaultPages, "refault_pages", "REFAULTS", [], Pages,
+                "Refaults: pages inserted again after their eviction";
+            MetadataPages, "metadata_pages", "META", [], Pages,
+                "Pages inserted on a block device's own mapping: file-system metadata";
+            OtherPages, "other_pages", "OTHER", [], Pages,
+                "Pages inserted by no known request: kernel threads and the like";
+            EventlessRequests, "eventless_requests", "EVENTLESS", [], Count,
+                "Read requests known only from the pages that they inserted";
+            ReadUnservedPages, "read_unserved_pages", "UNSERVED", [], Pages,
+                "Pages requested by reads that ended before they reached them: failed, short or cancelled requests";
+            ReadUnservedBytes, "read_unserved_bytes", "RD-UNSERVED", [], Bytes,
+                "Bytes requested by reads that did not move: failed, short or cancelled requests";
+            ReadFailedRequests, "read_failed_requests", "RD-FAILED", [], Count,
+                "Read requests that moved no byte and returned an error";
+            WriteUnservedBytes, "write_unserved_bytes", "WR-UNSERVED", [], Bytes,
+                "Bytes that buffered writes requested and did not move: failed, short or cancelled requests";
+            WriteFailedRequests, "write_failed_requests", "WR-FAILED", [], Count,
+                "Buffered write requests that moved no byte and returned an error";
+            DirectReadFailedRequests, "direct_read_failed_requests", "DIO-RD-FAIL", [], Count,
+                "Direct reads that moved no byte and returned an error";
+            DirectWriteFailedRequests, "direct_write_failed_requests", "DIO-WR-FAIL", [], Count,
+                "Direct writes that moved no byte and returned an error";
+            ReadHitPages, "read_hit_pages", "HITS", ["hit_pages"], Pages,
+                "Requested pages that were in the page cache when the read reached them";
+        }
+    };
 }
+
+pub(crate) use each_counter;
+
+each_counter!(counters);
 
 impl Counter {
     /// The index of this counter in the kernel's row.

@@ -1,6 +1,6 @@
 //! Exactness of a report's numbers, as one value for every output.
 
-use crate::report::Lost;
+use crate::lost::Lost;
 
 /// Quality of a set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,8 +7,9 @@ use crate::counter::Counter;
 use crate::exactness::Exactness;
 use crate::law::{Law, Verdict};
 use crate::ledger::Ledger;
+use crate::lost::Lost;
 use crate::measured::{Count, Measured};
-use crate::report::{Lost, Report};
+use crate::report::Report;
 use crate::stretch::Stretch;
 
 /// The reason behind the numbers of a row whose two sides contradict each other.

@@ -19,14 +19,14 @@
 //! # Layout
 //! - `counter`, `ledger`, `derived`: requests to the page cache, and derived numbers.
 //! - `measured`, `value`, `unit`: a number with its quality and unit.
-//! - `row`, `field`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
+//! - `row`, `field`, `kind`, `fields`, `lookup`: a line of a table, the table of fields, and look-up.
 //! - `seldom`: groups of numbers that most rows do not have.
 //! - `shown`: columns of tables, and the order of their rows.
 //! - `measure`: numbers of a measurement.
 //! - `system`: numbers of the machine or a control group.
-//! - `stretch`: activity in one interval, for live views and recordings.
+//! - `stretch`: activity in one interval, for live views and recordings; `stretch_report`: a report of it.
 //! - `summary`: statistics of a recording.
-//! - `report`, `parts`, `exit`: results of a run.
+//! - `report`, `parts`, `exit`, `lost`: results of a run.
 //! - `law`, `laws`, `row_laws`: independent counts that must agree, of the sums and of rows.
 //! - `exactness`: quality of a set of numbers, for every output.
 //! - `finding`, `findings`: findings with their next steps; one file per rule.
@@ -46,10 +46,12 @@ mod field;
 mod fields;
 mod finding;
 mod findings;
+mod kind;
 mod law;
 mod laws;
 mod ledger;
 mod lookup;
+mod lost;
 mod measure;
 mod measured;
 mod parts;
@@ -61,6 +63,7 @@ mod row_laws;
 mod seldom;
 mod shown;
 mod stretch;
+mod stretch_report;
 mod summary;
 mod system;
 mod unit;
@@ -71,20 +74,23 @@ pub use checkup::{Check, Checkup, State};
 pub use counter::Counter;
 pub use exactness::Exactness;
 pub use exit::Exit;
-pub use field::{FIELDS, Field, Kind};
+pub use field::Field;
+pub use fields::FIELDS;
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, RULES, Rule, blind, diagnose};
+pub use kind::Kind;
 pub use law::{Law, LawScope, Relation, Side, Unchecked, Verdict};
 pub use laws::{CONTRADICTION, contradicts_itself, laws, mark_contradiction};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
+pub use lost::Lost;
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
-pub use measured::{Count, Measured, Missing};
+pub use measured::{Count, Measured, Missing, NOT_HERE};
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
 pub use redact::redact_arguments;
-pub use report::{Backend, Lost, Report, SCHEMA_VERSION, Surroundings};
+pub use report::{Backend, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
-pub use row::{Labels, NOT_HERE, Row, Subject};
+pub use row::{Labels, Row, Subject};
 pub use row_laws::{
     DeviceUse, FileUse, NOT_FROM_DEVICE, NOT_RESIDENT, device_laws, group_residency_law,
     mark_device, mark_residency, residency_law,

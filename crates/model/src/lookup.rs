@@ -1,6 +1,7 @@
 //! Look-up of fields by id or header, with suggestions for mistyped names.
 
-use crate::field::{FIELDS, Field};
+use crate::field::Field;
+use crate::fields::FIELDS;
 use crate::row::Row;
 
 /// Maximum number of suggestions.

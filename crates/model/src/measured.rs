@@ -157,6 +157,10 @@ impl Count {
     }
 }
 
+/// The reason for a `-` in fields that this kind of row does not have; complete documents omit such
+/// fields.
+pub const NOT_HERE: Missing = Missing::NotOffered("not part of this kind of row");
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,10 +14,10 @@ use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::law::Law;
 use crate::ledger::Ledger;
+use crate::lost::Lost;
 use crate::measured::{Count, Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
 use crate::row::{Labels, Row, Subject};
-use crate::stretch::Stretch;
 use crate::system::System;
 
 /// The version of the JSON documents; goes up when a name or a meaning changes.
@@ -114,28 +114,6 @@ impl Report {
         }
     }
 
-    /// Turns it into a report of the whole machine in an interval, with the findings of
-    /// [`diagnose`](crate::diagnose). The interval may be a sum of several ([`Stretch::append`]):
-    /// findings need seconds rather than moments.
-    #[must_use]
-    pub fn of_stretch(mut self, stretch: &Stretch) -> Report {
-        self.is_of_machine = true;
-        self.timestamp.clone_from(&stretch.time);
-        self.wall = stretch.elapsed;
-        self.exit = Exit::Running;
-        self.totals = stretch.ledger.clone();
-        self.device_read_bytes = stretch.device_read_bytes;
-        self.device_write_bytes = stretch.device_write_bytes;
-        self.files.clone_from(&stretch.files);
-        self.processes.clone_from(&stretch.processes);
-        self.cgroups.clone_from(&stretch.cgroups);
-        self.lost.clone_from(&stretch.lost);
-        self.system = stretch.system.clone();
-        self.surroundings = Surroundings::of_stretch(stretch);
-        self.findings = crate::diagnose(&self);
-        self
-    }
-
     /// The row of a part, with the page size.
     #[must_use]
     pub fn of_this(&self, row: Row) -> Row {
@@ -199,120 +177,6 @@ impl Default for Backend {
     }
 }
 
-/// Lost or imprecise events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost {
-    /// Its name in machine formats.
-    pub id: &'static str,
-    /// Number of events.
-    pub count: u64,
-    /// Effect on the numbers.
-    pub meaning: &'static str,
-}
-
-impl Lost {
-    /// Every kind: its name in machine formats, and what it does to the numbers.
-    pub const KINDS: [(&'static str, &'static str); 12] = [
-        (
-            "rows",
-            "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
-        ),
-        (
-            "tasks",
-            "not counted, the kernel having refused storage for the task's state",
-        ),
-        ("names", "whose name was lost"),
-        (
-            "prefetch_pages",
-            "pages brought in ahead that count as reused when they are read",
-        ),
-        (
-            "direct_requests",
-            "direct requests whose bytes are not counted",
-        ),
-        (
-            "uring_requests",
-            "requests of io_uring that can count more than once, or as served where they failed",
-        ),
-        (
-            "direct_in_flight",
-            "direct requests that were not seen to end",
-        ),
-        (
-            "processes",
-            "threads whose CPU time and device bytes are not counted",
-        ),
-        (
-            "skipped",
-            "not counted, a program running on that CPU already",
-        ),
-        (
-            "returns",
-            "calls whose end was not seen, too many having slept at once: hits of these reads, or bytes of these direct requests, are not counted",
-        ),
-        (
-            "forgotten",
-            "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
-        ),
-        (
-            "contradictions",
-            "rows whose counts contradict each other: the numbers concerned are marked ~",
-        ),
-    ];
-
-    /// A loss of one of the kinds.
-    #[must_use]
-    pub fn new(id: &'static str, count: u64) -> Lost {
-        let meaning = Lost::KINDS
-            .iter()
-            .find(|(known, _)| *known == id)
-            .map_or("", |(_, meaning)| meaning);
-        Lost { id, count, meaning }
-    }
-
-    /// Adds losses to those before, by kind.
-    pub fn add(so_far: &mut Vec<Lost>, later: &[Lost]) {
-        for lost in later {
-            match so_far.iter_mut().find(|known| known.id == lost.id) {
-                Some(known) => known.count = known.count.saturating_add(lost.count),
-                None => so_far.push(*lost),
-            }
-        }
-    }
-
-    /// The sum over all kinds.
-    #[must_use]
-    pub fn sum(lost: &[Lost]) -> u64 {
-        lost.iter()
-            .fold(0, |sum, lost| sum.saturating_add(lost.count))
-    }
-
-    /// What can be done so that less is lost, or with what is left.
-    #[must_use]
-    pub fn next_step(&self) -> &'static str {
-        match self.id {
-            // Also for recordings, which may be of a later version.
-            "forgotten" => {
-                "EVICTED of such files is a lower bound, all else is exact; to have fewer files at a time, watch \
-                 less: -p PID or --cgroup PATH"
-            }
-            "rows" => {
-                "fewer rows: watch less, with -p PID or --cgroup PATH; `run` takes --max-rows"
-            }
-            "names" => "sums hold: a file without a name is shown by its device and inode number",
-            "returns" => {
-                "numbers are lower bounds; a kernel with tracepoints for reads (6.12), or one that lets fentry be \
-                 used, loses none"
-            }
-            "tasks" => {
-                "numbers are lower bounds; a few: Linux to 6.19 refuses it where two tasks of a CPU want it at once, \
-                 run it again; many: memory is short, free some, or watch less, with -p PID or --cgroup PATH"
-            }
-            _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
-        }
-    }
-}
-
 /// The machine at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
@@ -332,34 +196,6 @@ pub struct Surroundings {
     pub dirty_limit_bytes: Count,
     /// Dirty memory at which writeback starts (`nr_dirty_background_threshold`).
     pub dirty_background_bytes: Count,
-}
-
-impl Surroundings {
-    /// The limit on a control group that cost most: pages were reclaimed and refaulted.
-    fn of_stretch(stretch: &Stretch) -> Surroundings {
-        let system = &stretch.system;
-        let in_the_way = stretch
-            .cgroups
-            .iter()
-            .filter(|group| group.system.memory_limit_reached.exact() > Some(0))
-            .max_by_key(|group| group.system.file_refault_pages.exact());
-        let limit = in_the_way.map(|group| &group.system);
-        let none = Measured::not_offered("no control group came up against a limit of its own");
-        Surroundings {
-            memory_total_bytes: system.memory_total_bytes,
-            memory_available_bytes: system.available_bytes,
-            cgroup_limit_bytes: limit.map_or(none, |limit| limit.memory_limit_bytes),
-            cgroup_limit_path: in_the_way.map_or(
-                Measured::not_offered("no control group came up against a limit of its own"),
-                |group| group.path.clone().map(PathBuf::from),
-            ),
-            cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
-            // The amount that the kernel compares with its limits.
-            dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),
-            dirty_limit_bytes: system.dirty_limit_bytes,
-            dirty_background_bytes: system.dirty_background_bytes,
-        }
-    }
 }
 
 impl Default for Surroundings {

@@ -15,14 +15,10 @@ use cachewise_units::PageSize;
 
 use crate::ledger::Ledger;
 use crate::measure::Measurement;
-use crate::measured::{Count, Measured, Missing};
+use crate::measured::{Count, Measured, Missing, NOT_HERE};
 use crate::residency::Residency;
 use crate::seldom::Seldom;
 use crate::system::System;
-
-/// The reason for a `-` in fields that this kind of row does not have; complete documents omit such
-/// fields.
-pub const NOT_HERE: Missing = Missing::NotOffered("not part of this kind of row");
 
 /// A line of a table.
 #[derive(Debug, Clone, Default, PartialEq)]

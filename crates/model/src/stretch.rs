@@ -13,9 +13,9 @@ use std::time::Duration;
 use cachewise_units::PageSize;
 
 use crate::ledger::Ledger;
+use crate::lost::Lost;
 use crate::measured::Missing;
 use crate::parts::{CgroupRow, DeviceRow, FileRow, ProcessRow};
-use crate::report::Lost;
 use crate::row::{Row, Subject};
 use crate::system::System;
 use crate::{Count, Measured};

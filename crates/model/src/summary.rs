@@ -9,9 +9,10 @@ use std::time::Duration;
 use cachewise_units::PageSize;
 
 use crate::exactness::Exactness;
-use crate::field::{Field, Kind};
+use crate::field::Field;
 use crate::finding::Finding;
 use crate::findings::Blind;
+use crate::kind::Kind;
 use crate::measured::Measured;
 use crate::report::Backend;
 use crate::stretch::Stretch;

@@ -3,14 +3,9 @@
 //! Counters grow from boot or from the creation of the group. [`System::since`] returns their
 //! increase in an interval, and the gauges at its end.
 
-use std::time::Duration;
-
-use crate::field::{Field, Kind, fields};
-use crate::measured::{Count, Measured, Missing};
-use crate::row::NOT_HERE;
+use crate::kind::Kind;
+use crate::measured::{Count, Measured, Missing, NOT_HERE};
 use crate::seldom::Group;
-use crate::unit::Unit;
-use crate::value::{Datum, Value};
 
 /// Rows: member, id, header, unit, kind, meaning. Times are in microseconds, as in the kernel.
 macro_rules! numbers {
@@ -71,95 +66,94 @@ macro_rules! numbers {
                 System { $($name,)+ }
             }
         }
-
-        pub(crate) const SYSTEM_FIELDS: [Field; System::IDS.len()] = [$(Field {
-            id: $id,
-            header: $header,
-            also: &[],
-            unit: Unit::$unit,
-            kind: Kind::$kind,
-            help: $help,
-            get: |row| value(Unit::$unit, row.system.$name),
-        },)+];
     };
 }
 
-numbers! {
-    memory_total_bytes, "memory_total_bytes", "MEM-TOTAL", Bytes, Gauge,
-        "Memory that the kernel manages";
-    memory_used_bytes, "memory_used_bytes", "MEM-USED", Bytes, Gauge,
-        "Memory charged to the control group, page cache included";
-    memory_limit_bytes, "memory_limit_bytes", "MEM-LIMIT", Bytes, Gauge,
-        "The control group's own limit of memory";
-    free_bytes, "free_bytes", "FREE", Bytes, Gauge,
-        "Memory that nobody uses";
-    available_bytes, "available_bytes", "AVAILABLE", Bytes, Gauge,
-        "Memory that could be had without swapping, as the kernel estimates it";
-    buffers_bytes, "buffers_bytes", "BUFFERS", Bytes, Gauge,
-        "Page cache of block devices: file-system metadata and raw device access";
-    cached_bytes, "cached_bytes", "PAGE-CACHE", Bytes, Gauge,
-        "Page cache of files, shared memory and tmpfs included";
-    dirty_bytes, "dirty_bytes", "DIRTY", Bytes, Gauge,
-        "Page cache waiting to be written back";
-    writeback_bytes, "writeback_bytes", "WRITEBACK", Bytes, Gauge,
-        "Page cache being written back";
-    active_file_bytes, "active_file_bytes", "ACT-FILE", Bytes, Gauge,
-        "Page cache of files that was used more than once";
-    inactive_file_bytes, "inactive_file_bytes", "INACT-FILE", Bytes, Gauge,
-        "Page cache of files that reclaim looks at first";
-    mapped_bytes, "mapped_bytes", "MAPPED", Bytes, Gauge,
-        "Page cache that processes have mapped";
-    shmem_bytes, "shmem_bytes", "SHMEM", Bytes, Gauge,
-        "Shared memory and tmpfs: page cache without a disk behind it";
-    anon_bytes, "anon_bytes", "ANON", Bytes, Gauge,
-        "Memory of processes that no file backs";
-    mlocked_bytes, "mlocked_bytes", "MLOCKED", Bytes, Gauge,
-        "Memory that mlock holds";
-    unevictable_bytes, "unevictable_bytes", "UNEVICTABLE", Bytes, Gauge,
-        "Memory that reclaim cannot take";
-    slab_reclaimable_bytes, "slab_reclaimable_bytes", "SLAB-REC", Bytes, Gauge,
-        "Kernel memory that reclaim can have back: mostly cached names and inodes";
-    swap_total_bytes, "swap_total_bytes", "SWAP-TOTAL", Bytes, Gauge,
-        "Swap space in all";
-    swap_used_bytes, "swap_used_bytes", "SWAP-USED", Bytes, Gauge,
-        "Swap space in use";
-    page_faults, "page_faults", "ALL-FLT", Count, Counter,
-        "Page faults of every kind, on anonymous memory too";
-    major_faults, "major_faults", "MAJ-FAULTS", Count, Counter,
-        "Page faults that waited for a device";
-    file_refault_pages, "file_refault_pages", "WS-FILE", Pages, Counter,
-        "Pages of files that came back soon after reclaim had taken them";
-    anon_refault_pages, "anon_refault_pages", "WS-ANON", Pages, Counter,
-        "Anonymous pages that came back soon after reclaim had taken them";
-    scanned_pages, "scanned_pages", "SCANNED", Pages, Counter,
-        "Pages that reclaim looked at";
-    reclaimed_pages, "reclaimed_pages", "STOLEN", Pages, Counter,
-        "Pages that reclaim took, of files and anonymous";
-    swap_in_pages, "swap_in_pages", "SWAP-IN", Pages, Counter,
-        "Pages brought in from swap";
-    swap_out_pages, "swap_out_pages", "SWAP-OUT", Pages, Counter,
-        "Pages put out to swap";
-    written_back_pages, "written_back_pages", "WR-BACK", Pages, Counter,
-        "Pages that were written back";
-    oom_kills, "oom_kills", "OOM", Count, Counter,
-        "Processes killed for want of memory";
-    psi_cpu_some_seconds, "psi_cpu_some_seconds", "CPU-SOME", Seconds, Counter,
-        "Time in which some task waited for a CPU (PSI)";
-    psi_memory_some_seconds, "psi_memory_some_seconds", "MEM-SOME", Seconds, Counter,
-        "Time in which some task waited for memory (PSI)";
-    psi_memory_full_seconds, "psi_memory_full_seconds", "MEM-FULL", Seconds, Counter,
-        "Time in which all tasks waited for memory (PSI)";
-    psi_io_some_seconds, "psi_io_some_seconds", "IO-SOME", Seconds, Counter,
-        "Time in which some task waited for I/O (PSI)";
-    psi_io_full_seconds, "psi_io_full_seconds", "IO-FULL", Seconds, Counter,
-        "Time in which all tasks waited for I/O (PSI)";
-    memory_limit_reached, "memory_limit_reached", "LIMIT-HIT", Count, Counter,
-        "Times that the control group came up against its own limit, so that pages had to go";
-    dirty_limit_bytes, "dirty_limit_bytes", "DIRTY-MAX", Bytes, Gauge,
-        "Dirty page cache at which those who write are stopped";
-    dirty_background_bytes, "dirty_background_bytes", "DIRTY-BG", Bytes, Gauge,
-        "Dirty page cache at which write-back starts";
+/// Hands the table to a macro.
+macro_rules! each_number {
+    ($use:ident) => {
+        $use! {
+            memory_total_bytes, "memory_total_bytes", "MEM-TOTAL", Bytes, Gauge,
+                "Memory that the kernel manages";
+            memory_used_bytes, "memory_used_bytes", "MEM-USED", Bytes, Gauge,
+                "Memory charged to the control group, page cache included";
+            memory_limit_bytes, "memory_limit_bytes", "MEM-LIMIT", Bytes, Gauge,
+                "The control group's own limit of memory";
+            free_bytes, "free_bytes", "FREE", Bytes, Gauge,
+                "Memory that nobody uses";
+            available_bytes, "available_bytes", "AVAILABLE", Bytes, Gauge,
+                "Memory that could be had without swapping, as the kernel estimates it";
+            buffers_bytes, "buffers_bytes", "BUFFERS", Bytes, Gauge,
+                "Page cache of block devices: file-system metadata and raw device access";
+            cached_bytes, "cached_bytes", "PAGE-CACHE", Bytes, Gauge,
+                "Page cache of files, shared memory and tmpfs included";
+            dirty_bytes, "dirty_bytes", "DIRTY", Bytes, Gauge,
+                "Page cache waiting to be written back";
+            writeback_bytes, "writeback_bytes", "WRITEBACK", Bytes, Gauge,
+                "Page cache being written back";
+            active_file_bytes, "active_file_bytes", "ACT-FILE", Bytes, Gauge,
+                "Page cache of files that was used more than once";
+            inactive_file_bytes, "inactive_file_bytes", "INACT-FILE", Bytes, Gauge,
+                "Page cache of files that reclaim looks at first";
+            mapped_bytes, "mapped_bytes", "MAPPED", Bytes, Gauge,
+                "Page cache that processes have mapped";
+            shmem_bytes, "shmem_bytes", "SHMEM", Bytes, Gauge,
+                "Shared memory and tmpfs: page cache without a disk behind it";
+            anon_bytes, "anon_bytes", "ANON", Bytes, Gauge,
+                "Memory of processes that no file backs";
+            mlocked_bytes, "mlocked_bytes", "MLOCKED", Bytes, Gauge,
+                "Memory that mlock holds";
+            unevictable_bytes, "unevictable_bytes", "UNEVICTABLE", Bytes, Gauge,
+                "Memory that reclaim cannot take";
+            slab_reclaimable_bytes, "slab_reclaimable_bytes", "SLAB-REC", Bytes, Gauge,
+                "Kernel memory that reclaim can have back: mostly cached names and inodes";
+            swap_total_bytes, "swap_total_bytes", "SWAP-TOTAL", Bytes, Gauge,
+                "Swap space in all";
+            swap_used_bytes, "swap_used_bytes", "SWAP-USED", Bytes, Gauge,
+                "Swap space in use";
+            page_faults, "page_faults", "ALL-FLT", Count, Counter,
+                "Page faults of every kind, on anonymous memory too";
+            major_faults, "major_faults", "MAJ-FAULTS", Count, Counter,
+                "Page faults that waited for a device";
+            file_refault_pages, "file_refault_pages", "WS-FILE", Pages, Counter,
+                "Pages of files that came back soon after reclaim had taken them";
+            anon_refault_pages, "anon_refault_pages", "WS-ANON", Pages, Counter,
+                "Anonymous pages that came back soon after reclaim had taken them";
+            scanned_pages, "scanned_pages", "SCANNED", Pages, Counter,
+                "Pages that reclaim looked at";
+            reclaimed_pages, "reclaimed_pages", "STOLEN", Pages, Counter,
+                "Pages that reclaim took, of files and anonymous";
+            swap_in_pages, "swap_in_pages", "SWAP-IN", Pages, Counter,
+                "Pages brought in from swap";
+            swap_out_pages, "swap_out_pages", "SWAP-OUT", Pages, Counter,
+                "Pages put out to swap";
+            written_back_pages, "written_back_pages", "WR-BACK", Pages, Counter,
+                "Pages that were written back";
+            oom_kills, "oom_kills", "OOM", Count, Counter,
+                "Processes killed for want of memory";
+            psi_cpu_some_seconds, "psi_cpu_some_seconds", "CPU-SOME", Seconds, Counter,
+                "Time in which some task waited for a CPU (PSI)";
+            psi_memory_some_seconds, "psi_memory_some_seconds", "MEM-SOME", Seconds, Counter,
+                "Time in which some task waited for memory (PSI)";
+            psi_memory_full_seconds, "psi_memory_full_seconds", "MEM-FULL", Seconds, Counter,
+                "Time in which all tasks waited for memory (PSI)";
+            psi_io_some_seconds, "psi_io_some_seconds", "IO-SOME", Seconds, Counter,
+                "Time in which some task waited for I/O (PSI)";
+            psi_io_full_seconds, "psi_io_full_seconds", "IO-FULL", Seconds, Counter,
+                "Time in which all tasks waited for I/O (PSI)";
+            memory_limit_reached, "memory_limit_reached", "LIMIT-HIT", Count, Counter,
+                "Times that the control group came up against its own limit, so that pages had to go";
+            dirty_limit_bytes, "dirty_limit_bytes", "DIRTY-MAX", Bytes, Gauge,
+                "Dirty page cache at which those who write are stopped";
+            dirty_background_bytes, "dirty_background_bytes", "DIRTY-BG", Bytes, Gauge,
+                "Dirty page cache at which write-back starts";
+        }
+    };
 }
+
+pub(crate) use each_number;
+
+each_number!(numbers);
 
 static ABSENT: System = System::all_missing(NOT_HERE);
 
@@ -175,54 +169,9 @@ impl Default for System {
     }
 }
 
-const MICROSECONDS: u64 = 1_000_000;
-
-/// A number as the value of its field.
-fn value(unit: Unit, number: Count) -> Value {
-    match unit {
-        Unit::Seconds => number.map(|time| Datum::Seconds(time as f64 / MICROSECONDS as f64)),
-        unit => number.map(|number| Datum::of(unit, number)),
-    }
-}
-
-/// Share of the interval lost waiting. The kernel adds time up a little late, so that a short
-/// interval may get more than its length.
-fn share(stall: Count, elapsed: Duration) -> Value {
-    let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    if elapsed == 0 {
-        return Measured::Missing(stall.missing().unwrap_or(NOT_HERE));
-    }
-    stall
-        .map(|stall| stall.min(elapsed))
-        .ratio_of(Measured::Exact(elapsed))
-        .map(Datum::Ratio)
-}
-
-pub(crate) const PRESSURE_FIELDS: [Field; 5] = fields! {
-    "psi_cpu_some_ratio", "CPU-SOME%", [], Ratio, Gauge,
-        |row| share(row.system.psi_cpu_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for a CPU (PSI)";
-    "psi_memory_some_ratio", "MEM-SOME%", [], Ratio, Gauge,
-        |row| share(row.system.psi_memory_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for memory (PSI)";
-    "psi_memory_full_ratio", "MEM-FULL%", [], Ratio, Gauge,
-        |row| share(row.system.psi_memory_full_seconds, row.elapsed),
-        "Part of the time in which all tasks waited for memory (PSI)";
-    "psi_io_some_ratio", "IO-SOME%", [], Ratio, Gauge,
-        |row| share(row.system.psi_io_some_seconds, row.elapsed),
-        "Part of the time in which some task waited for I/O (PSI)";
-    "psi_io_full_ratio", "IO-FULL%", [], Ratio, Gauge,
-        |row| share(row.system.psi_io_full_seconds, row.elapsed),
-        "Part of the time in which all tasks waited for I/O (PSI)";
-};
-
 #[cfg(test)]
 mod tests {
-    use cachewise_units::Ratio;
-
     use super::*;
-    use crate::lookup::field;
-    use crate::row::Row;
 
     fn system(number: u64) -> System {
         System::from_numbers([Measured::Exact(number); System::IDS.len()])
@@ -258,28 +207,6 @@ mod tests {
             system.cached_bytes.exact().map(|number| number as usize),
             place,
             "the order of the ids"
-        );
-    }
-
-    #[test]
-    fn pressure_is_a_share_of_the_interval() {
-        let mut row = Row {
-            elapsed: Duration::from_secs(2),
-            ..Row::default()
-        };
-        let share = |row: &Row| field("psi_io_some_ratio").unwrap().of(row);
-        assert_eq!(share(&row).missing(), Some(NOT_HERE), "none is not 0 %");
-        row.system.psi_io_some_seconds = Measured::Exact(500_000);
-        assert_eq!(
-            share(&row).known(),
-            Some(Datum::Ratio(Ratio::of(1, 4).unwrap())),
-            "half a second of two"
-        );
-        row.system.psi_io_some_seconds = Measured::Exact(9_000_000);
-        assert_eq!(
-            share(&row).known(),
-            Some(Datum::Ratio(Ratio::of(1, 1).unwrap())),
-            "never more than all of it"
         );
     }
 }

@@ -30,6 +30,7 @@
 
 mod inode;
 mod report;
+mod skeleton;
 
 use std::time::{Duration, Instant};
 
@@ -39,21 +40,12 @@ use libbpf_rs::{MapHandle, ProgramInput, ProgramMut, RingBuffer, RingBufferBuild
 
 use crate::error::Error;
 use crate::kernel_types::KernelTypes;
-use crate::object::{Storage, quietly};
+use crate::loading::{Storage, quietly};
 
 pub use inode::{CachedInode, Name};
 use report::Receiver;
 pub use report::{Missed, Report, Summary, Sums};
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated"
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/census.skel.rs"));
-}
 use skeleton::{CensusSkel, CensusSkelBuilder, types};
 
 /// What a run in the kernel returns: `enum census_state` in `bpf/census.h`.

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::mounted::SeenMount;
-use crate::object::types;
 use crate::record::{Raw, file_id, is_block_device, path, seen_path};
+use crate::skeleton::types;
 use crate::snapshot::{FileId, FileInfo, FileKind};
 
 /// In a burst the ring is emptied this often. It holds some 20,000 records; the fastest walk seen makes 5,000

@@ -1,32 +1,21 @@
 //! Loading and attaching the programs. All are tried at once; where the kernel lacks or refuses some,
 //! those are left out group by group, and what they would have counted is known to be missing.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, OpenObject, ProgramInput, libbpf_sys};
+use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, ProgramInput, libbpf_sys};
 
 use crate::back_end::BackEnd;
 use crate::error::Error;
 use crate::groups::{GROUPS, Group, Means, needless_groups};
 use crate::kernel_types::KernelTypes;
+use crate::loading::{Storage, quietly};
 use crate::offer::Offer;
 use crate::options::{Detail, Options, Scope};
 use crate::record::file_key;
+use crate::skeleton::{LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel, types};
 use crate::snapshot::FileId;
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    clippy::unwrap_used,
-    reason = "generated"
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/ledger.skel.rs"));
-}
-pub(crate) use skeleton::types;
-use skeleton::{LedgerSkel, LedgerSkelBuilder, OpenLedgerSkel};
 
 /// Run by user space, not attached to anything.
 const RUN_ON_DEMAND: [&str; 4] = ["walk", "flush", "meet_owner", "look_again"];
@@ -122,44 +111,6 @@ pub(crate) struct Programs {
     pub(crate) missing: Vec<&'static Group>,
     /// Magic numbers of the file systems whose buffered writes are seen.
     pub(crate) writes_seen: Vec<u64>,
-}
-
-/// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
-pub(crate) struct Storage(*mut MaybeUninit<OpenObject>);
-
-impl Storage {
-    pub(crate) fn new() -> Self {
-        Storage(Box::into_raw(Box::new(MaybeUninit::uninit())))
-    }
-
-    /// # Safety
-    /// What comes of the reference has to be dropped before `self`, and it is to be called once.
-    pub(crate) unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
-        // SAFETY: the pointer came from a box that only `drop` frees; the caller sees to the rest.
-        unsafe { &mut *self.0 }
-    }
-}
-
-impl Drop for Storage {
-    fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw` and freed nowhere else. `MaybeUninit` has no drop glue: the
-        // object itself was moved out and dropped by the skeleton.
-        drop(unsafe { Box::from_raw(self.0) });
-    }
-}
-
-// SAFETY: the pointer is an owned allocation that only this value reaches.
-unsafe impl Send for Storage {}
-
-/// Loads without libbpf's log, the verifier's with it, on stderr: for developers, who ask for it.
-pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
-    if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
-        return load();
-    }
-    let printer = libbpf_rs::set_print(None);
-    let loaded = load();
-    libbpf_rs::set_print(printer);
-    loaded
 }
 
 impl Programs {

@@ -3,7 +3,7 @@
 use cachewise_units::Bytes;
 
 use crate::back_end::BackEnd;
-use crate::object::types;
+use crate::skeleton::types;
 
 /// Whose doings are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

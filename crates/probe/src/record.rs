@@ -12,7 +12,7 @@ use cachewise_units::Bytes;
 use rustix::fs::FileType;
 
 use crate::error::Error;
-use crate::object::types;
+use crate::skeleton::types;
 use crate::snapshot::{FileId, ProcessId, ProcessInfo};
 
 /// Bytes from the kernel, of a length that was checked.

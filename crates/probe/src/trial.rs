@@ -7,7 +7,7 @@ use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::Error;
-use crate::object::quietly;
+use crate::loading::quietly;
 
 #[allow(
     clippy::all,

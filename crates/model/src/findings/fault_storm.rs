@@ -1,6 +1,6 @@
 //! A storm of major faults on file mappings: a mapped file read page by page from the device.
 
-use super::heaviest;
+use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::parts::FileRow;

@@ -24,7 +24,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         .filter_map(|group| of_group(group, report))
         .collect();
     found.dedup();
-    found.truncate(super::NAMED);
+    found.truncate(super::heaviest::NAMED);
     found
 }
 

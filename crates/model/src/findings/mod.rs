@@ -10,14 +10,12 @@
 //! - `heaviest`: a rule that fires for many files names the heaviest.
 //! - `sample`: reports for the rules' tests.
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use crate::counter::Counter;
 use crate::finding::Finding;
 use crate::measured::Measured;
 use crate::report::Report;
-use crate::value::{Datum, Value};
 
 mod cold_metadata;
 mod cold_start;
@@ -25,6 +23,7 @@ mod direct_io;
 mod dirty_backlog;
 mod fault_storm;
 mod group_limit;
+mod heaviest;
 mod pressure;
 mod random_small_reads;
 mod readahead_wasted;
@@ -174,29 +173,12 @@ pub fn blind(report: &Report) -> Option<Blind> {
     })
 }
 
-/// Number of files that a rule names. The table of files has the rest.
-const NAMED: usize = 3;
-
-/// Keeps the heaviest findings; the last one has the number of further files.
-fn heaviest(mut found: Vec<(u64, Finding)>) -> Vec<Finding> {
-    found.sort_by_key(|(weight, _)| Reverse(*weight));
-    let further = found.len().saturating_sub(NAMED) as u64;
-    let mut findings: Vec<Finding> = found
-        .into_iter()
-        .take(NAMED)
-        .map(|(_, finding)| finding)
-        .collect();
-    if let (Some(last), true) = (findings.last_mut(), further > 0) {
-        last.figures
-            .push(("further_files", Value::Exact(Datum::Count(further))));
-    }
-    findings
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use super::heaviest::NAMED;
+    use crate::value::{Datum, Value};
     use super::*;
     use crate::ledger::Ledger;
     use crate::measured::Missing;

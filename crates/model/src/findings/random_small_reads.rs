@@ -2,7 +2,7 @@
 
 use cachewise_units::Bytes;
 
-use super::heaviest;
+use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::parts::FileRow;

@@ -26,7 +26,7 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         .into_iter()
         .filter_map(|group| of_group(group, report))
         .collect();
-    found.truncate(super::NAMED);
+    found.truncate(super::heaviest::NAMED);
     let machine = refaults(&report.system).exact();
     if found.is_empty() && machine.is_some_and(|pages| pages >= worth) {
         found.extend(of_machine(report));

@@ -1,6 +1,6 @@
 //! Read requests far smaller than a page: the time goes into system calls.
 
-use super::heaviest;
+use super::heaviest::heaviest;
 use crate::counter::Counter;
 use crate::finding::{Finding, Severity};
 use crate::parts::FileRow;

@@ -36,10 +36,10 @@ pub(super) fn check(report: &Report) -> Vec<Finding> {
         })
         .collect();
     found.sort_by_key(|(fetched, process)| (Reverse(*fetched), process.pid));
-    let further = found.len().saturating_sub(super::NAMED) as u64;
+    let further = found.len().saturating_sub(super::heaviest::NAMED) as u64;
     let mut findings: Vec<Finding> = found
         .into_iter()
-        .take(super::NAMED)
+        .take(super::heaviest::NAMED)
         .map(|(_, process)| finding(process))
         .collect();
     if let (Some(last), true) = (findings.last_mut(), further > 0) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cachewise_kstat::{Device, Kernel, Mounts};
 use cachewise_units::{Bytes, Pages};
 
-use super::types;
+use super::skeleton::types;
 use crate::error::Error;
 use crate::record::{self, Raw};
 use crate::snapshot::FileId;

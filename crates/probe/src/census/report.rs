@@ -178,7 +178,7 @@ impl<F: FnMut(CachedInode)> Receiver<F> {
 mod tests {
     use std::mem::offset_of;
 
-    use super::super::types;
+    use super::super::skeleton::types;
     use super::*;
 
     fn record(super_block: u32, address: u64, generation: u32, fs_type: &str) -> Vec<u8> {

@@ -4,8 +4,9 @@
 //! totals.
 
 use crate::counter::Counter;
-use crate::field::{Field, Kind, fields};
-use crate::row::NOT_HERE;
+use crate::field::{Field, fields};
+use crate::kind::Kind;
+use crate::measured::NOT_HERE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 

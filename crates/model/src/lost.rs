@@ -1,0 +1,115 @@
+//! Events that were lost, and their effect on the numbers.
+
+/// Lost or imprecise events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// Its name in machine formats.
+    pub id: &'static str,
+    /// Number of events.
+    pub count: u64,
+    /// Effect on the numbers.
+    pub meaning: &'static str,
+}
+
+impl Lost {
+    /// Every kind: its name in machine formats, and what it does to the numbers.
+    pub const KINDS: [(&'static str, &'static str); 12] = [
+        (
+            "rows",
+            "events summed up on one row for all, the table being full: sums hold, names are missing; ask for more with --max-rows",
+        ),
+        (
+            "tasks",
+            "not counted, the kernel having refused storage for the task's state",
+        ),
+        ("names", "whose name was lost"),
+        (
+            "prefetch_pages",
+            "pages brought in ahead that count as reused when they are read",
+        ),
+        (
+            "direct_requests",
+            "direct requests whose bytes are not counted",
+        ),
+        (
+            "uring_requests",
+            "requests of io_uring that can count more than once, or as served where they failed",
+        ),
+        (
+            "direct_in_flight",
+            "direct requests that were not seen to end",
+        ),
+        (
+            "processes",
+            "threads whose CPU time and device bytes are not counted",
+        ),
+        (
+            "skipped",
+            "not counted, a program running on that CPU already",
+        ),
+        (
+            "returns",
+            "calls whose end was not seen, too many having slept at once: hits of these reads, or bytes of these direct requests, are not counted",
+        ),
+        (
+            "forgotten",
+            "files unused for long gave up their place: what of them is evicted is not counted until they are used again",
+        ),
+        (
+            "contradictions",
+            "rows whose counts contradict each other: the numbers concerned are marked ~",
+        ),
+    ];
+
+    /// A loss of one of the kinds.
+    #[must_use]
+    pub fn new(id: &'static str, count: u64) -> Lost {
+        let meaning = Lost::KINDS
+            .iter()
+            .find(|(known, _)| *known == id)
+            .map_or("", |(_, meaning)| meaning);
+        Lost { id, count, meaning }
+    }
+
+    /// Adds losses to those before, by kind.
+    pub fn add(so_far: &mut Vec<Lost>, later: &[Lost]) {
+        for lost in later {
+            match so_far.iter_mut().find(|known| known.id == lost.id) {
+                Some(known) => known.count = known.count.saturating_add(lost.count),
+                None => so_far.push(*lost),
+            }
+        }
+    }
+
+    /// The sum over all kinds.
+    #[must_use]
+    pub fn sum(lost: &[Lost]) -> u64 {
+        lost.iter()
+            .fold(0, |sum, lost| sum.saturating_add(lost.count))
+    }
+
+    /// What can be done so that less is lost, or with what is left.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        match self.id {
+            // Also for recordings, which may be of a later version.
+            "forgotten" => {
+                "EVICTED of such files is a lower bound, all else is exact; to have fewer files at a time, watch \
+                 less: -p PID or --cgroup PATH"
+            }
+            "rows" => {
+                "fewer rows: watch less, with -p PID or --cgroup PATH; `run` takes --max-rows"
+            }
+            "names" => "sums hold: a file without a name is shown by its device and inode number",
+            "returns" => {
+                "numbers are lower bounds; a kernel with tracepoints for reads (6.12), or one that lets fentry be \
+                 used, loses none"
+            }
+            "tasks" => {
+                "numbers are lower bounds; a few: Linux to 6.19 refuses it where two tasks of a CPU want it at once, \
+                 run it again; many: memory is short, free some, or watch less, with -p PID or --cgroup PATH"
+            }
+            _ => "numbers are lower bounds; watch less, with -p PID or --cgroup PATH, to lose less",
+        }
+    }
+}

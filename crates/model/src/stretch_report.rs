@@ -1,0 +1,59 @@
+//! From an interval of the whole machine to a report with findings.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::findings::diagnose;
+use crate::measured::Measured;
+use crate::report::{Report, Surroundings};
+use crate::stretch::Stretch;
+
+impl Report {
+    /// Turns it into a report of the whole machine in an interval, with the findings of
+    /// [`diagnose`](crate::diagnose). The interval may be a sum of several ([`Stretch::append`]):
+    /// findings need seconds rather than moments.
+    #[must_use]
+    pub fn of_stretch(mut self, stretch: &Stretch) -> Report {
+        self.is_of_machine = true;
+        self.timestamp.clone_from(&stretch.time);
+        self.wall = stretch.elapsed;
+        self.exit = Exit::Running;
+        self.totals = stretch.ledger.clone();
+        self.device_read_bytes = stretch.device_read_bytes;
+        self.device_write_bytes = stretch.device_write_bytes;
+        self.files.clone_from(&stretch.files);
+        self.processes.clone_from(&stretch.processes);
+        self.cgroups.clone_from(&stretch.cgroups);
+        self.lost.clone_from(&stretch.lost);
+        self.system = stretch.system.clone();
+        self.surroundings = surroundings(stretch);
+        self.findings = diagnose(&self);
+        self
+    }
+}
+
+/// The limit on a control group that cost most: pages were reclaimed and refaulted.
+fn surroundings(stretch: &Stretch) -> Surroundings {
+    let system = &stretch.system;
+    let in_the_way = stretch
+        .cgroups
+        .iter()
+        .filter(|group| group.system.memory_limit_reached.exact() > Some(0))
+        .max_by_key(|group| group.system.file_refault_pages.exact());
+    let limit = in_the_way.map(|group| &group.system);
+    let none = Measured::not_offered("no control group came up against a limit of its own");
+    Surroundings {
+        memory_total_bytes: system.memory_total_bytes,
+        memory_available_bytes: system.available_bytes,
+        cgroup_limit_bytes: limit.map_or(none, |limit| limit.memory_limit_bytes),
+        cgroup_limit_path: in_the_way.map_or(
+            Measured::not_offered("no control group came up against a limit of its own"),
+            |group| group.path.clone().map(PathBuf::from),
+        ),
+        cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
+        // The amount that the kernel compares with its limits.
+        dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),
+        dirty_limit_bytes: system.dirty_limit_bytes,
+        dirty_background_bytes: system.dirty_background_bytes,
+    }
+}

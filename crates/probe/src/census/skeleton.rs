@@ -1,0 +1,11 @@
+//! The census program, as the build made it for libbpf.
+
+#![allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    missing_debug_implementations,
+    reason = "generated"
+)]
+
+include!(concat!(env!("OUT_DIR"), "/census.skel.rs"));

@@ -1,0 +1,43 @@
+//! Shared by all objects that libbpf loads: where they live, and what libbpf prints.
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::OpenObject;
+
+/// Where libbpf-rs keeps the open object; it has to outlive the skeleton and not move.
+pub(crate) struct Storage(*mut MaybeUninit<OpenObject>);
+
+impl Storage {
+    pub(crate) fn new() -> Self {
+        Storage(Box::into_raw(Box::new(MaybeUninit::uninit())))
+    }
+
+    /// # Safety
+    /// What comes of the reference has to be dropped before `self`, and it is to be called once.
+    pub(crate) unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
+        // SAFETY: the pointer came from a box that only `drop` frees; the caller sees to the rest.
+        unsafe { &mut *self.0 }
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` and freed nowhere else. `MaybeUninit` has no drop glue: the
+        // object itself was moved out and dropped by the skeleton.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+// SAFETY: the pointer is an owned allocation that only this value reaches.
+unsafe impl Send for Storage {}
+
+/// Loads without libbpf's log, the verifier's with it, on stderr: for developers, who ask for it.
+pub(crate) fn quietly<T>(load: impl FnOnce() -> T) -> T {
+    if std::env::var_os("CACHEWISE_BPF_LOG").is_some() {
+        return load();
+    }
+    let printer = libbpf_rs::set_print(None);
+    let loaded = load();
+    libbpf_rs::set_print(printer);
+    loaded
+}
