@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::RawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cachewise_residency::Error;
@@ -129,14 +129,6 @@ pub fn paths(values: &Bound<'_, PyAny>) -> PyResult<Vec<PathBuf>> {
     }
     // What the iterator raises goes to the caller.
     values.try_iter()?.map(|value| path(&value?)).collect()
-}
-
-/// What Python calls a path by: `str`, with what is no UTF-8 escaped as `os.fsdecode` does.
-pub fn name(py: Python<'_>, path: &std::path::Path) -> PyResult<Py<PyAny>> {
-    let bytes = path.as_os_str().to_owned().into_vec();
-    let os = py.import("os")?;
-    let name = os.call_method1("fsdecode", (PyBytes::new(py, &bytes),))?;
-    Ok(name.unbind())
 }
 
 /// A part of a file; without a length to its end.

@@ -19,6 +19,7 @@ mod cache;
 mod file;
 mod look;
 mod order;
+mod path_name;
 mod raise;
 mod stream;
 mod walk;

@@ -14,7 +14,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes};
 
-use crate::file;
+use crate::{file, path_name};
 use crate::raise::raise;
 use crate::stream::{self, Stream, lock};
 
@@ -192,7 +192,7 @@ impl Scan {
             None => Ok(None),
             Some(Err(error)) => Err(raise(py, &error)),
             Some(Ok(block)) => Ok(Some((
-                file::name(py, block.path())?,
+                path_name::name(py, block.path())?,
                 block.offset(),
                 PyBytes::new(py, block.bytes()),
             ))),

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
-use crate::file::name;
+use crate::path_name::name;
 
 import_exception!(cachewise._errors, ResidencyUnknown);
 import_exception!(cachewise._errors, ResidencyDenied);

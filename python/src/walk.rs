@@ -8,7 +8,7 @@ use cachewise_residency::{Counts, Error, Unknown, WalkItem};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::file;
+use crate::{file, path_name};
 use crate::look::{Told, told};
 use crate::raise::raise;
 use crate::stream::{self, Stream, lock};
@@ -93,7 +93,7 @@ impl Walk {
                     Ok(counts) => (Some(told(&counts)), None),
                     Err(why) => (None, Some(why.id())),
                 };
-                Some((Some(file::name(py, &path)?), size, counts, why, None))
+                Some((Some(path_name::name(py, &path)?), size, counts, why, None))
             }
         })
     }

@@ -1,8 +1,6 @@
 //! [`warm()`]: reads the missing pages of a file into the page cache.
 
-use std::fmt;
 use std::fs::File;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use cachewise_sys::{open_quietly_at, opening_drops_pages, page_size};
@@ -13,32 +11,16 @@ use rustix::io::Errno;
 use crate::error::unless_told;
 use crate::query::pages_of;
 use crate::ranges::{both, merged, minus, span, total};
-use crate::{Error, Inode, Limiter, Unknown, Watch, map};
+use crate::{Error, Inode, Unknown, map};
 
+mod options;
 mod read;
+mod short;
+
+pub use options::WarmOptions;
+pub use short::WarmShortfall;
 
 pub(crate) use read::ADVICE;
-
-/// How [`warm()`] works.
-#[derive(Clone, Copy, Debug)]
-pub struct WarmOptions<'a> {
-    /// How many threads read one file, where more than 16 MiB of it is missing. One by default.
-    pub threads: NonZeroUsize,
-    /// How fast all that share it may read; as fast as can be by default.
-    pub limiter: Option<&'a Limiter>,
-    /// How the work is followed and stopped: bytes planned and read.
-    pub watch: Watch<'a>,
-}
-
-impl Default for WarmOptions<'_> {
-    fn default() -> Self {
-        Self {
-            threads: NonZeroUsize::MIN,
-            limiter: None,
-            watch: Watch::default(),
-        }
-    }
-}
 
 /// Result of [`warm()`].
 ///
@@ -60,59 +42,6 @@ pub struct Warmed {
     pub holes: Pages,
     /// The reason why fewer pages are resident than requested, holes aside.
     pub short: Option<WarmShortfall>,
-}
-
-/// Reason why fewer pages are resident than requested.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum WarmShortfall {
-    /// The work was cancelled.
-    Cancelled,
-    /// Reading failed, and was given up.
-    Failed {
-        /// The offset in bytes at which it did.
-        at: u64,
-        /// The reason.
-        error: cachewise_sys::Error,
-    },
-    /// The file is shorter than it was.
-    Shrank {
-        /// Its size now.
-        size: Bytes,
-    },
-    /// Everything was read, and this number of pages was evicted again: the machine or the control
-    /// group has too little memory, or a process evicts them.
-    Evicted(Pages),
-}
-
-impl WarmShortfall {
-    /// Returns it in a few words, without what to do.
-    #[must_use]
-    pub fn brief(&self) -> String {
-        match self {
-            Self::Failed { error, .. } => match error.os_error() {
-                Some(errno) => Errno::from_raw_os_error(errno).to_string(),
-                None => "it could not be read".to_owned(),
-            },
-            Self::Evicted(pages) => format!("{pages} pages did not stay"),
-            short => short.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for WarmShortfall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cancelled => f.write_str("interrupted"),
-            Self::Failed { at, error } => write!(f, "at byte {at}: {error}"),
-            Self::Shrank { size } => write!(f, "the file was cut to {size} meanwhile"),
-            Self::Evicted(pages) => write!(
-                f,
-                "{pages} pages did not stay: compare the size with MemAvailable of /proc/meminfo and with the \
-                 memory limit of the control group"
-            ),
-        }
-    }
 }
 
 /// Brings ranges of a file into the page cache, but for what is resident already.

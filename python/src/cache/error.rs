@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use rustix::io::Errno;
 
-use crate::file::name;
+use crate::path_name::name;
 
 /// What a setting's name is in Python.
 pub fn argument(name: &str) -> String {

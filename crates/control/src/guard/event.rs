@@ -5,7 +5,8 @@ use std::fmt;
 use cachewise_units::Bytes;
 use serde::Serialize;
 
-use super::{Kept, Means};
+use super::kept::Kept;
+use super::means::Means;
 
 /// An action of the guard, or an event that affects it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

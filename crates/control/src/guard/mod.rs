@@ -4,71 +4,24 @@
 //! and the signals, and decides when the next step is due.
 
 mod event;
+mod kept;
 mod means;
+mod options;
+mod watched;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cachewise_kstat::{Cgroup, CgroupFiles, ErrorKind, Hierarchy, Kernel, Resource};
 use cachewise_units::Bytes;
-use serde::Serialize;
 
 use crate::{Error, Journal, Restored};
 
 pub use event::{GuardAction, GuardEvent};
+pub use kept::Kept;
 pub use means::Means;
-
-/// Kind of memory to keep above the mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kept {
-    /// `MemAvailable`: memory that can be had without swapping. Clean page cache counts, so
-    /// dropping it changes nothing.
-    Available,
-    /// `MemFree`: memory that holds nothing, not even cache.
-    Free,
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Available => "available",
-            Self::Free => "free",
-        })
-    }
-}
-
-/// Options of a guard.
-#[derive(Clone, Copy, Debug)]
-pub struct GuardOptions {
-    /// The kind of memory to keep.
-    pub kept: Kept,
-    /// Reclaim starts below this mark,
-    pub mark: Bytes,
-    /// and stops at this target.
-    pub target: Bytes,
-    /// Maximum to reclaim from a group at a time.
-    pub step: Bytes,
-    /// A smaller group is left alone.
-    pub leave: Bytes,
-    /// Maximum share of the time, 0 to 1, in which tasks may wait for memory while reclaim gains
-    /// little.
-    pub most_stall: f64,
-    /// The means of reclaim; `None` for the best of each group.
-    pub means: Option<Means>,
-    /// Write nothing.
-    pub dry_run: bool,
-}
-
-/// A group with its means of reclaim.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// The group.
-    pub group: Cgroup,
-    /// Its means of reclaim.
-    pub means: Means,
-}
+pub use options::GuardOptions;
+pub use watched::Watched;
 
 /// Keeps memory available. Restores its limits on drop.
 #[derive(Debug)]
@@ -125,10 +78,7 @@ impl Guard {
         }
         let watched = groups
             .into_iter()
-            .map(|group| {
-                let means = Means::for_group(&hierarchy, &group, &options)?;
-                Ok(Watched { group, means })
-            })
+            .map(|group| Watched::choose(&hierarchy, group, &options))
             .collect::<Result<_, Error>>()?;
         let guard = Self {
             kernel: kernel.clone(),

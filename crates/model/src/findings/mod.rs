@@ -178,12 +178,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::heaviest::NAMED;
-    use crate::value::{Datum, Value};
     use super::*;
     use crate::ledger::Ledger;
     use crate::measured::Missing;
     use crate::system::System;
     use crate::unit::Unit;
+    use crate::value::{Datum, Value};
 
     #[test]
     fn rule_names_are_unique() {

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use cachewise_sys::{fadvise_will_need_range, page_size, start_thread_in};
 use cachewise_units::{ByteRange, Bytes, PageRange};
 
-use super::{WarmOptions, WarmShortfall};
+use super::options::WarmOptions;
+use super::short::WarmShortfall;
 use crate::limiter::STEPS_PER_SECOND;
 use crate::sysfs::read_ahead;
 use crate::{Inode, Limiter, Progress};
