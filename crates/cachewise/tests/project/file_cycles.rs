@@ -86,7 +86,7 @@ impl Modules {
     }
 
     /// The path from the crate's root of a path as it is written in `module`; `None` for other crates.
-    fn from_root(&self, module: &ModulePath, path: &[String]) -> Option<Vec<String>> {
+    fn absolute(&self, module: &ModulePath, path: &[String]) -> Option<Vec<String>> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => return Some(rest.to_vec()),
@@ -115,7 +115,7 @@ impl Modules {
         if import.path.first() == Some(first) {
             return None;
         }
-        let base = self.from_root(module, &import.path)?;
+        let base = self.absolute(module, &import.path)?;
         Some([&base, rest].concat())
     }
 
@@ -131,9 +131,9 @@ impl Modules {
         let here = path[..length].to_vec();
         for import in &module.imports {
             let target = if import.name == *item {
-                self.from_root(&here, &import.path)
+                self.absolute(&here, &import.path)
             } else if import.name == "*" {
-                let base = self.from_root(&here, &import.path);
+                let base = self.absolute(&here, &import.path);
                 let base = base.filter(|base| {
                     let from = self.0.get(base.as_slice());
                     from.is_some_and(|from| from.items.contains(item))
@@ -160,7 +160,7 @@ impl Modules {
                 .filter(|import| !import.is_exported && import.name != "*")
                 .map(|import| &import.path);
             for name in imported.chain(&module.names) {
-                let target = self.from_root(path, name);
+                let target = self.absolute(path, name);
                 let file = target.and_then(|target| self.file_of(&target, REEXPORTS));
                 if let Some(file) = file.filter(|file| *file != module.file) {
                     from.entry(file).or_insert_with(|| name.join("::"));

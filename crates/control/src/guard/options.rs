@@ -1,4 +1,4 @@
-//! What the guard is to do.
+//! Options of the guard.
 
 use cachewise_units::Bytes;
 
