@@ -114,7 +114,7 @@ sleepers() {
     mkdir -p /sys/fs/cgroup/slow
     echo "$(cat /sys/class/block/vda/dev) riops=5" >/sys/fs/cgroup/slow/io.max || say "FAILED: sleepers: io.max"
     # shellcheck disable=SC2016  # for the shell inside
-    CACHEWISE_BACK_ENDS=kprobes timeout -k 10 60 cachewise run --json -- sh -c '
+    CACHEWISE_BACK_ENDS=kprobes timeout -k 10 "${limit:-60}" cachewise run --json -- sh -c '
         echo $$ >/sys/fs/cgroup/slow/cgroup.procs
         for i in $(seq 40); do dd if=/work/data of=/dev/null bs=4k count=1 skip=$((i * 400)) 2>/dev/null & done
         wait' >/dev/null 2>"$out/sleepers.json"
@@ -144,7 +144,7 @@ blind() {
         what="$(echo "$command" | cut -d' ' -f1)"
         case "$command" in "files --all") what=census ;; esac
         # shellcheck disable=SC2086  # words
-        timeout -k 10 60 "$@" cachewise $command >"/tmp/blind" 2>"/tmp/blind.err"
+        timeout -k 10 "${limit:-60}" "$@" cachewise $command >"/tmp/blind" 2>"/tmp/blind.err"
         status=$?
         { cat /tmp/blind.err /tmp/blind; } >"$out/blind-$name-$what.txt"
         # The bytes of the file are in what cat prints; the report is what follows.
