@@ -31,7 +31,8 @@
 //! - [`BackEnd`]: the ways to count, and what each can tell
 //! - `groups`: those that a kernel may do without, the ways to have them, and what is missing then; `offer`: which
 //!   of these ways this kernel may have
-//! - `kernel_types`: what the programs need to know of the kernel's types
+//! - `kernel_types`: the kernel's types that the programs need
+//! - `skeleton`: the programs as the build made them; `loading`: parts of loading that all objects share
 //! - `probe`: the attached probe and its snapshots
 //! - `stretches`: what is kept from one snapshot to the next where each has its own stretch of time
 //! - `record`: the kernel's structures as bytes
@@ -59,8 +60,8 @@ mod offer;
 pub mod options;
 mod probe;
 mod record;
-pub mod skeleton;
-mod snapshot;
+mod skeleton;
+pub mod snapshot;
 mod stretches;
 mod table;
 mod trial;

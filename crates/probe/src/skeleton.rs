@@ -4,7 +4,6 @@
     clippy::all,
     clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,
-    missing_debug_implementations,
     reason = "generated"
 )]
 
