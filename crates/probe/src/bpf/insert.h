@@ -305,7 +305,9 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
 	if (state && state->read_result.open)
 		settle_read(state);
-	if (!folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
+	/* a page that no read has filled, such as one with the edge of a hole, can also be reclaimed in the middle of a read */
+	if (!(task->flags & (PF_KSWAPD | PF_MEMALLOC)) &&
+	    !folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
 		u32 nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 
 		if (state && in_uring(state, nr)) {

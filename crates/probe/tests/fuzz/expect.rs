@@ -322,7 +322,7 @@ impl Expected {
         tally: &mut Tally,
     ) -> Vec<Difference> {
         let mut differences = self.figures.compare(of, ledger, &COMPARED, tally);
-        differences.extend(conserved(of, ledger, came, 0));
+        differences.extend(conserved(of, ledger, came));
         differences.extend(contradiction(of, ledger));
         differences
     }

@@ -4,13 +4,13 @@ use cachewise_model::{Counter, Ledger, contradicts_itself};
 
 use crate::bounds::Difference;
 
-/// Whether the pages that a file's row says were inserted are not those that came and went, and `slack` more at most.
-pub fn conserved(of: &str, ledger: &Ledger, came: i64, slack: u64) -> Option<Difference> {
+/// Whether the pages that a file's row says were inserted are not those that came and went.
+pub fn conserved(of: &str, ledger: &Ledger, came: i64) -> Option<Difference> {
     let gone = ledger[Counter::EvictedOtherPages] + ledger[Counter::EvictedReclaimPages];
     let inserted = ledger.inserted_pages().known().unwrap_or(u64::MAX);
     let must = u64::try_from(came + gone as i64).unwrap_or(0);
     let what = "inserted pages, by residency and evictions";
-    Difference::find(of, what, (must, must + slack), inserted)
+    Difference::find(of, what, (must, must), inserted)
 }
 
 /// The name of that invariant.

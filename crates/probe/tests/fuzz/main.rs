@@ -13,7 +13,7 @@
 //! fails the same way, and printed. Without root nothing is run, and one line says so.
 //!
 //! # Layout
-//! - `program` and `call`: programs as text; `generate`: random ones; `shrink`: short ones.
+//! - `program` and `call`: programs as text; `generate`: random ones; `once`: some that failed; `shrink`: short ones.
 //! - `task` and `ring`: how an operation is done; `worker`: a process of several tasks.
 //! - `watch`: what is seen of a file; `account`: what the kernel has of a task and of a device; `group`: memory groups.
 //! - `moment`, `expect`, `queued` and `open`: what must be counted of one thread; `request` and `sums`: of several; `bounds` and `invariants`:
@@ -31,6 +31,7 @@ mod generate;
 mod group;
 mod invariants;
 mod moment;
+mod once;
 mod open;
 mod program;
 mod queued;
@@ -136,7 +137,8 @@ fn signature(differences: &[bounds::Difference]) -> BTreeSet<&'static str> {
     differences.iter().map(|one| one.what).collect()
 }
 
-fn fuzz() -> std::result::Result<(), Failed> {
+/// The stand, with the file systems that this machine has.
+fn stand() -> Result<(Stand, Vec<image::FileSystem>)> {
     let mut stand = Stand::set_up()?;
     let mut places = Vec::new();
     for place in generate::PLACES {
@@ -145,6 +147,34 @@ fn fuzz() -> std::result::Result<(), Failed> {
             Some(reason) => println!("\nskipped: fuzz on {place}: {reason}"),
         }
     }
+    Ok((stand, places))
+}
+
+/// Runs the programs that failed once; gives what fails again.
+fn run_once(stand: &mut Stand) -> Result<Vec<String>> {
+    let mut failures = Vec::new();
+    for text in once::ONCE {
+        let program = Program::parse(text)?;
+        if matches!(program.kind, Kind::Within(_)) && !stand.has_group() {
+            continue;
+        }
+        let verdict = run::run(stand, &program)?;
+        let lines: String = verdict
+            .differences
+            .iter()
+            .map(|one| format!("    {one}\n"))
+            .collect();
+        if !lines.is_empty() {
+            failures.push(format!(
+                "a program that failed once fails again:\n{program}{lines}"
+            ));
+        }
+    }
+    Ok(failures)
+}
+
+fn fuzz() -> std::result::Result<(), Failed> {
+    let (mut stand, places) = stand()?;
     if let Some(path) = std::env::var_os("CACHEWISE_FUZZ_PROGRAM") {
         let path = std::path::Path::new(&path);
         let text =
@@ -165,7 +195,7 @@ fn fuzz() -> std::result::Result<(), Failed> {
     println!("\nfuzz: seed {seed}, {seconds} s");
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut sums = Sums::default();
-    let mut failures: Vec<String> = Vec::new();
+    let mut failures = run_once(&mut stand)?;
     let mut known = BTreeSet::new();
     for number in 0.. {
         if Instant::now() >= end || failures.len() >= FAILURES {

@@ -11,7 +11,6 @@ use cachewise_probe::{ProcessId, Snapshot};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use crate::account::Account;
-use crate::call::{Call, Operation};
 use crate::image::FileSystem;
 use crate::invariants::conserved;
 use crate::problem::{Context, Problem, Result};
@@ -307,13 +306,7 @@ impl Run<'_> {
         let earlier = self.before.file(major, minor, inode);
         let ledger = self.after.file(major, minor, inode).since(&earlier);
         verdict.counted.push(in_words(&of, &ledger));
-        // A page that readahead for io_uring inserted and gave back is now and then not taken off again.
-        let has_uring = |one: &Operation| one.call == Call::UringRead;
-        let slack = match self.program.operations().any(has_uring) {
-            true => ledger[Counter::ReadaheadCancelledPages],
-            false => 0,
-        };
-        let found = conserved(&of, &ledger, self.came[number], slack);
+        let found = conserved(&of, &ledger, self.came[number]);
         verdict.differences.extend(found);
         let ahead = ledger[Counter::ReadaheadPages]
             + ledger[Counter::PrefetchPages]
