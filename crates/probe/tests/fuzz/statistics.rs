@@ -13,7 +13,7 @@ const ONE_MARKED_IN: u64 = 5;
 const ONE_CONTRADICTS_IN: u64 = 50;
 
 /// Fewer comparisons of a figure say nothing about that part.
-const ENOUGH: u64 = 200;
+const ENOUGH: u64 = 400;
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -213,8 +213,11 @@ impl Row {
         }
         let is_fixed = least == most;
         let is_full = is_fixed && reached == most;
-        // In front of a page that is on its way the kernel can be silent.
-        let is_silent = got == 0 || (!is_full && matches!(call, Call::NoWait | Call::BadRead));
+        // In front of a page that is on its way the kernel can be silent, and at the end of a file that then grows there is
+        // nothing to request.
+        let is_silent = got == 0
+            || least.is_empty()
+            || (!is_full && matches!(call, Call::NoWait | Call::BadRead));
         // Of a call in chunks those that were begun are requested.
         let in_chunks = matches!(call, Call::SendSocket | Call::Sendfile | Call::Copy);
         let sure = if is_silent {
