@@ -185,6 +185,9 @@ struct inode {
 	dev_t i_rdev;
 	loff_t i_size;
 	u32 i_generation;
+	struct {
+		int counter;
+	} i_count;
 	struct hlist_head i_dentry;
 } CORE;
 struct bdev_inode {

@@ -197,6 +197,15 @@ static long alias_step(u32 i, void *context)
 	return !walk->next;
 }
 
+/*
+ * Is the inode in use? Where one stands that is freed, other memory may have taken the place of its list of names. An
+ * event comes from an inode in use; one that is looked at again may be gone.
+ */
+static __always_inline bool is_in_use(struct subject *subject, struct inode *inode)
+{
+	return subject->just_added != AGAIN || READ(inode, i_count.counter) > 0;
+}
+
 /* Tells user space of a file: its name as the dentries have it, and what it had in the cache. 1: its mount is new. */
 ONCE int announce(struct subject *subject, struct file_id *file)
 {
@@ -209,6 +218,7 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	u32 zero = 0, round = naming_round, *known;
 	u64 resident;
 	long failed;
+	bool gone;
 
 	if (!subject || !file || !cpu)
 		return 0;
@@ -216,6 +226,8 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	id = *file; /* a map's key has to be on the stack */
 	known = bpf_map_lookup_elem(&files, &id);
 	if (subject->just_added == AGAIN ? !known : known && *known == round)
+		return 0;
+	if (!is_in_use(subject, inode))
 		return 0;
 	walk.record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!walk.record || cpu->naming)
@@ -249,7 +261,9 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 			walk.record->unlinked = 1;
 		bpf_loop(LEVELS_MAX + 1, name_step, &walk, 0); /* the root has no name */
 	}
-	if (send(walk.record)) {
+	/* one that went meanwhile: what was read of it may be anything */
+	gone = !is_in_use(subject, inode);
+	if (!gone && send(walk.record)) {
 		__sync_fetch_and_add(&lost.names, 1);
 		/* the next row of this file tries again; of one that has a name, in the next round */
 		if (!known)
@@ -257,7 +271,7 @@ ONCE int announce(struct subject *subject, struct file_id *file)
 	}
 	barrier();
 	cpu->naming = 0;
-	return !S_ISBLK(READ(inode, i_mode)) &&
+	return !gone && !S_ISBLK(READ(inode, i_mode)) &&
 	       (cpu->named != mount_key(inode, &id) || cpu->named_round != round);
 }
 

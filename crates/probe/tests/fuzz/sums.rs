@@ -2,7 +2,7 @@
 //!
 //! Which task inserts a page is a matter of time, so hits, misses and pages read ahead are compared only by what they
 //! add up to. The bounds of a request that is not certain are stated where they are made:
-//! - a file whose size changes while tasks read it: each read was cut off at one of its sizes;
+//! - a file whose size changes while tasks read it: of such rows only what the counters add up to is compared;
 //! - a read that ends short may be followed by a read that hides its result (docs/counting.md);
 //! - requests of which the kernel reports nothing, or no result.
 
@@ -212,6 +212,9 @@ impl Row {
             return;
         }
         let is_fixed = least == most;
+        // Where the file changes under the call, its batches name different ends, or the kernel is silent on a page that
+        // is written at that moment: the request counts twice, or not at all (docs/counting.md).
+        self.is_free |= !is_fixed;
         let is_full = is_fixed && reached == most;
         // In front of a page that is on its way the kernel can be silent, and at the end of a file that then grows there is
         // nothing to request.

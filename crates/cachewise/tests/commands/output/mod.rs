@@ -55,6 +55,10 @@ pub fn trials() -> Vec<Trial> {
         needs_root("names::not_utf8", names::not_utf8),
         needs_root("names::spaces_and_line_feeds", names::spaces_and_line_feeds),
         needs_root("names::deleted_file", names::deleted_file),
+        needs_root(
+            "names::many_deleted_files_keep_their_names",
+            names::many_deleted_files_keep_their_names,
+        ),
         needs_root("names::in_findings", names::in_findings),
     ]
 }

@@ -181,6 +181,29 @@ pub fn spaces_and_line_feeds() {
     );
 }
 
+/// Files that are gone when the report asks for their names again: their inodes wait to be freed, or are freed.
+pub fn many_deleted_files_keep_their_names() {
+    const FILES: usize = 400;
+    let scratch = Scratch::new();
+    let files: Vec<_> = (0..FILES)
+        .map(|number| scratch.file(&format!("gone {number}"), page_size()))
+        .collect();
+    let script = "for file; do exec 3<\"$file\"; rm \"$file\"; cat <&3; exec 3<&-; done >/dev/null";
+    let mut words = vec![
+        OsStr::new("sh"),
+        "-c".as_ref(),
+        script.as_ref(),
+        "sh".as_ref(),
+    ];
+    words.extend(files.iter().map(|file| file.as_os_str()));
+    let report = report_of(&[], words);
+    let named = |row: &&Value| files.iter().any(|file| row["path"] == text(file));
+    let deleted = report.files().iter().filter(|row| row["deleted"] == true);
+    let (right, wrong): (Vec<&Value>, Vec<&Value>) = deleted.partition(named);
+    assert_eq!(wrong, Vec::<&Value>::new(), "no other file was deleted");
+    assert_eq!(right.len(), FILES, "each has its name");
+}
+
 pub fn deleted_file() {
     let scratch = Scratch::new();
     let file = scratch.file("short lived", 5 * page_size());
