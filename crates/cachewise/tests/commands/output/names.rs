@@ -186,7 +186,7 @@ pub fn many_deleted_files_keep_their_names() {
     const FILES: usize = 400;
     let scratch = Scratch::new();
     let files: Vec<_> = (0..FILES)
-        .map(|number| scratch.file(&format!("gone {number}"), page_size()))
+        .map(|number| scratch.file(format!("gone {number}"), page_size()))
         .collect();
     let script = "for file; do exec 3<\"$file\"; rm \"$file\"; cat <&3; exec 3<&-; done >/dev/null";
     let mut words = vec![
