@@ -265,7 +265,7 @@ pub fn stalled(stall: Option<Stall>) -> Count {
     )
 }
 
-/// What this process may do, a bit for each capability.
+/// The effective capabilities of this process, a bit for each.
 pub fn effective_capabilities() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let set = status

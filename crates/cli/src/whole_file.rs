@@ -75,7 +75,7 @@ impl Replaced {
 /// Writes a file that takes its place when it is complete.
 ///
 /// # Errors
-/// What the file system says; the old file is as it was.
+/// The file system's error; the old file is unchanged.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Whole::begin(path)?.write(bytes)
 }
@@ -88,7 +88,7 @@ impl Whole {
     /// Opens what there is to be opened.
     ///
     /// # Errors
-    /// What the file system says; the old file is as it was.
+    /// The file system's error; the old file is unchanged.
     pub fn begin(path: &Path) -> io::Result<Whole> {
         Ok(Whole(match Replaced::begin(path)? {
             Some(replaced) => Ok(replaced),
@@ -103,7 +103,7 @@ impl Whole {
     /// Writes it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
         match self.0 {
             Ok(mut replaced) => {

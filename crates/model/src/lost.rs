@@ -88,7 +88,7 @@ impl Lost {
             .fold(0, |sum, lost| sum.saturating_add(lost.count))
     }
 
-    /// What can be done so that less is lost, or with what is left.
+    /// The next step: how to lose less, or how to use the rest.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self.id {

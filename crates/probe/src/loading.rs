@@ -13,7 +13,7 @@ impl Storage {
     }
 
     /// # Safety
-    /// What comes of the reference has to be dropped before `self`, and it is to be called once.
+    /// Values made from the reference must be dropped before `self`. Call it once.
     pub(crate) unsafe fn get(&self) -> &'static mut MaybeUninit<OpenObject> {
         // SAFETY: the pointer came from a box that only `drop` frees; the caller sees to the rest.
         unsafe { &mut *self.0 }

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::columns::fields;
 use crate::options::{Columns, Output, Select, parse_file_columns};
 
-/// What is acted on, and how it is shown.
+/// The files to act on, and the form of the output.
 #[derive(Debug, Args)]
 pub struct Target {
     /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end

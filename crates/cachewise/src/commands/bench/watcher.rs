@@ -1,4 +1,4 @@
-//! Whoever shows the passes of a measurement, and the parts of it that all of them share.
+//! Receivers of a measurement's events, and the parts that all of them share.
 
 use anyhow::{Context, Result};
 use cachewise_bench::{Event, Summary, Workload};

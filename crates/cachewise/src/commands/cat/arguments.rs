@@ -24,7 +24,7 @@ pub struct Cat {
     pub keep: Policy,
 }
 
-/// What becomes of pages that are brought in.
+/// Treatment of the pages that `cat` inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
     /// They stay, as after any read.

@@ -20,12 +20,12 @@ use crate::options::{Output, Select, parse_rate};
     cachewise snapshot diff before.snap"
 )]
 pub struct Snapshot {
-    /// What to do.
+    /// The operation.
     #[command(subcommand)]
     pub command: SnapshotCommand,
 }
 
-/// What can be done with a snapshot.
+/// Operations on a snapshot.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
     /// Write down what of files and trees is resident.

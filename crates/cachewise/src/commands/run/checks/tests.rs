@@ -140,7 +140,7 @@ fn table(report: &Report) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What every report with a violation has.
+/// Checks that every report with a violation must pass.
 fn assert_not_exact(report: &Report) {
     assert_ne!(report.exactness(), Exactness::Exact);
     let table = table(report);
