@@ -4,26 +4,25 @@ use clap::Args;
 
 use crate::target::Target;
 
-const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics), FILE, or FORMAT=FILE. FILE alone: by its ending \
-    .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics; any other gets the table";
+const OUTPUT_HELP: &str = "Format (table, json, jsonl, csv, openmetrics), FILE, or FORMAT=FILE; for FILE alone, its extension \
+    selects the format: .json, .jsonl, .ndjson, .csv, .prom, .om, .openmetrics, else table";
 
-/// Where the output goes, and how it looks.
+/// Destination and format of the output.
 #[derive(Debug, Args)]
 pub struct Output {
     /// Format, file, or both.
     #[arg(short, long, value_name = "TARGET", help = OUTPUT_HELP)]
     pub output: Option<Target>,
-    /// Short for -o json. With `run` it goes to standard error, where the program's own errors go too:
-    /// for a clean document write -o FILE.json.
+    /// Same as -o json; `run` writes it to standard error, mixed with that of the program: prefer -o FILE.json.
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
-    /// When to colour.
+    /// When to use colour.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
     pub color: Color,
 }
 
 impl Output {
-    /// A table to where the command writes by itself.
+    /// A table, written to the default destination of the command.
     pub fn usual() -> Output {
         Output {
             output: None,
@@ -33,7 +32,7 @@ impl Output {
     }
 }
 
-/// When to colour.
+/// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -47,6 +46,6 @@ pub enum Color {
 /// A process id.
 pub fn parse_pid(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| {
-        "not a process id, which is a whole number from 1 on; `pgrep NAME` finds it".into()
+        "invalid process id: write a whole number from 1; `pgrep NAME` prints it".into()
     })
 }

@@ -10,18 +10,18 @@ use crate::options::{Columns, Output, Select, parse_file_columns};
 /// The files to act on, and the form of the output.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// Only this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without a length to its end
+    /// Act only on this part of each file: OFFSET:LENGTH, in bytes or with a unit (1G:64M); without LENGTH, to its end.
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
     pub range: Option<ByteRange>,
     #[command(flatten)]
     pub select: Select,
-    /// Say what would be done, and do nothing.
+    /// Report what would be done without doing it.
     #[arg(short = 'N', long)]
     pub dry_run: bool,
-    /// Show so many files, those with the largest change first; 0: all. 20 in tables of more than what was named.
+    /// Maximum files to show, largest change first; 0 shows all [default: all named files, 20 of directories].
     #[arg(short = 'n', long, value_name = "N")]
     pub top: Option<usize>,
-    /// Columns, separated by commas: ids or headings, in any case; `cachewise columns` lists them.
+    /// Columns, comma-separated ids (resident_after_pages) or headings (RES-AFTER), in any case; see `cachewise columns`.
     #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]
     pub columns: Option<Columns>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! The commands: a folder each, with its arguments, what it does, and how it shows it.
+//! The commands: one folder each, with its arguments, its work and its output.
 //!
-//! Parsing touches nothing: each command opens and checks.
+//! Parsing opens no files: each command opens and checks its own.
 
 pub mod bench;
 pub mod cat;
@@ -68,31 +68,31 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program, or follow one, and report how it used the caches.
+    /// Run or follow a program and report how it used the page cache.
     Run(Run),
-    /// Show hits and misses of the whole machine, a row per interval.
+    /// Show hits and misses of the whole machine, one row per interval.
     Stat(Stat),
     /// Show page-cache use live, by process, file, control group or device.
     Top(Box<Top>),
-    /// Tell what this machine offers for looking at its caches, and what is wrong on it.
+    /// Report what can be measured on this machine, and its cache problems with fixes.
     Doctor(Doctor),
-    /// Record what the machine does, to be looked at later.
+    /// Record cache activity of the machine to a file.
     Record(Box<Record>),
-    /// Look at a recording: figures, gaps, time lost to waiting, who did most; every sample; a page with plots.
+    /// Summarize a recording, list its samples, or plot it.
     Report(Box<Report>),
-    /// Show what of files, directories, processes or the whole machine is in the page cache.
+    /// Show which files, or files of a process or the whole machine, are in the page cache.
     Files(Box<Files>),
-    /// Bring files into the page cache, but for what is there already.
+    /// Prefetch files into the page cache.
     Warm(Box<Warm>),
-    /// Put files out of the page cache, and say what stayed and why.
+    /// Evict files from the page cache and report what remained and why.
     Evict(Box<Evict>),
-    /// Keep files in memory for as long as this runs.
+    /// Lock files in memory until interrupted.
     Lock(Box<Lock>),
-    /// Keep in a file what is resident, bring it back, or compare.
+    /// Save, restore or compare page-cache residency.
     Snapshot(Snapshot),
-    /// Print files, or ranges of them, in the order in which reading costs the least I/O.
+    /// Print files, or ranges of files, in the order that needs the least I/O to read them.
     Order(OrderFiles),
-    /// Write files to standard output, and leave the cache as it was.
+    /// Write files to standard output; with --keep, leave the cache as it was.
     Cat(Cat),
     /// Keep memory available by reclaiming from the control groups that you name.
     Guard(Box<Guard>),
@@ -102,13 +102,13 @@ pub enum Command {
     Bench(Box<Bench>),
     /// Serve metrics, a live web page and JSON over HTTP.
     Serve(Box<Serve>),
-    /// See the CPU's own caches: what they are, what they cost, and how a program uses them (cachewise-cpu).
+    /// Show and measure CPU caches, and how a program uses them (cachewise-cpu).
     #[command(disable_help_flag = true)]
     Cpu(Sibling),
-    /// Show a directory through a block cache: memory, disk, servers that machines share (cachewise-tier).
+    /// Mount a directory or URL through a block cache in memory, on disk and on shared servers (cachewise-tier).
     #[command(disable_help_flag = true)]
     Mount(Sibling),
-    /// Use a block cache without a mount, look at it, and try it out (cachewise-tier).
+    /// Read, fill, verify and inspect a block cache without a mount (cachewise-tier).
     #[command(disable_help_flag = true)]
     Tier(Sibling),
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub enum Command {
     Compat(Compat),
 }
 
-/// `help NAME ...` of a command that is a program of its own: its own help shows more than this program's table.
+/// Rewrites `help NAME ...` of a sibling program to that program's own `--help`, which is complete.
 pub fn help_of_siblings(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let words: Vec<_> = arguments.iter().map(|word| word.to_str()).collect();
     match words[..] {
@@ -130,10 +130,10 @@ pub fn help_of_siblings(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// Arguments of a command that is a program of its own.
+/// Arguments of a command that a sibling program runs.
 #[derive(Debug, Args)]
 pub struct Sibling {
-    /// Its arguments; --help lists them.
+    /// Arguments of that program; --help lists them.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -179,7 +179,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Replaces this process with a program of its own, with its subcommand in front of the typed arguments.
+/// Replaces this process with a sibling program, with `subcommand` before the typed arguments.
 fn start(program: &str, subcommand: Option<&str>, sibling: &Sibling) -> Result<ExitCode> {
     let subcommand = subcommand.map(OsString::from);
     let never = sibling::start(program, subcommand.iter().chain(&sibling.arguments))?;

@@ -96,10 +96,10 @@ fn ranges() {
 fn exit_statuses() {
     for (command, says) in [
         ("warm", "2 something could not be read"),
-        ("evict", "0 done, also where pages stay"),
-        ("lock", "0 let go by a signal"),
+        ("evict", "0 done, also if pages remain"),
+        ("lock", "0 unlocked by a signal"),
         ("snapshot", "2 something could not be done"),
-        ("files", "1 less is resident"),
+        ("files", "1 the resident share is below"),
         ("drop", "1 you said no"),
         ("stat", "0 done"),
     ] {

@@ -10,12 +10,12 @@ use clap::{Args, Parser, Subcommand};
 
 use cachewise_cli::arguments::{Output, parse_pid};
 
-/// See the CPU's own caches: what they are, what they cost, and how a program uses them.
+/// Show and measure CPU caches, and how a program uses them.
 #[derive(Debug, Parser)]
 #[command(name = "cachewise-cpu", version, max_term_width = 100)]
 #[command(after_help = "`cachewise cpu` starts this program.\n\n\
     Exit status: 0 done; 1 the answer is no; 2 something could not be done or is not known, usage included; 128+N ended \
-    by signal N. `run` and `sharing` end with 127 where their command was not found, 126 not executable.")]
+    by signal N. `run` and `sharing` exit with 127 if their command was not found, 126 if it is not executable.")]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -27,13 +27,13 @@ pub struct Cli {
 pub enum Command {
     /// Show caches, cores, threads and NUMA nodes as a tree.
     Topology(CpuTopology),
-    /// Measure the hierarchy: size and latency of each level, beside what sysfs says.
+    /// Measure size and latency of each cache level, and compare them with sysfs.
     Table(CpuTable),
-    /// Do experiments: what ways of going through memory and code cost here, and what to do about it.
+    /// Run experiments that measure the cost of memory and code access patterns here.
     Lab(CpuLab),
-    /// Run a program, or follow one, and show its hit rates and the lines that miss most.
+    /// Run or follow a program and report its hit ratios and the source lines that miss most.
     Run(CpuRun),
-    /// Look for false sharing in a program: threads that write to different bytes of one cache line.
+    /// Find false sharing in a program: threads that write to different bytes of one cache line.
     Sharing(CpuSharing),
     #[command(flatten)]
     About(About),
@@ -42,15 +42,15 @@ pub enum Command {
 /// `cachewise cpu topology`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What sysfs says, which in a virtual machine is what the hypervisor lets it say; `cachewise cpu table` \
-    measures it. Containers may hide the caches: then the rest is shown, and that is said.\n\n\
+    after_help = "topology shows what sysfs reports; in a virtual machine the hypervisor decides that. `cachewise cpu \
+    table` measures it. Containers may hide the caches: then topology shows the rest with a note.\n\n\
     Exit status: 0 done; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise cpu topology\n  \
     cachewise cpu topology -o csv"
 )]
 pub struct CpuTopology {
-    /// Read this directory as /sys: a copy from another machine, for one.
+    /// Directory to read as /sys, for example a copy from another machine.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
     #[command(flatten)]
@@ -60,9 +60,10 @@ pub struct CpuTopology {
 /// `cachewise cpu table`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Latency is that of a load whose address the load before it has brought: page by page (32 pages at a time, \
-    so that address translation hardly shows) and all over the place. Levels are found in that curve, not assumed.\n\n\
-    A figure without a mark came out alike in every round; with * rounds differ by more than a tenth; with ! others used \
+    after_help = "Latency is that of a load whose address depends on the previous load, in two orders: page by page (32 \
+    pages at a time, which hides most of the address translation) and random. Levels are derived from that curve, not \
+    assumed.\n\n\
+    A figure without a mark agreed in every round; with * rounds differ by more than a tenth; with ! other programs used \
     this CPU or its caches so much that only the range is known.\n\n\
     Exit status: 0 done; 2 something could not be done.\n\n\
     Examples:\n  \
@@ -71,25 +72,25 @@ pub struct CpuTopology {
     cachewise cpu table --json"
 )]
 pub struct CpuTable {
-    /// Measure this CPU instead of the one that this program happens to run on.
+    /// CPU to measure, by number [default: the current one].
     #[arg(long, value_name = "NUMBER")]
     pub cpu: Option<u32>,
-    /// The most memory to go through; eight times the last cache unless said, from 256 MiB to 1 GiB.
+    /// Maximum memory to traverse [default: 8 times the last-level cache, from 256 MiB to 1 GiB].
     #[arg(long, value_name = "BYTES")]
     pub largest: Option<Bytes>,
-    /// Use huge pages where the kernel has some.
+    /// Use huge pages if the kernel has free ones.
     #[arg(long)]
     pub huge: bool,
-    /// How long to measure; what was disturbed is measured again for so long.
+    /// Time to measure, in seconds or with a unit; disturbed figures are measured again for the same time.
     #[arg(long, value_name = "TIME", default_value = "3")]
     pub time: Interval,
-    /// Draw the curves into this file, as SVG.
+    /// Plot the curves to this SVG file.
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Read this directory as /sys.
+    /// Directory to read as /sys.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
-    /// Short for -o csv.
+    /// Same as -o csv.
     #[arg(long, conflicts_with_all = ["output", "json"])]
     pub csv: bool,
     #[command(flatten)]
@@ -99,9 +100,9 @@ pub struct CpuTable {
 /// `cachewise cpu lab`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each experiment has controls, which tell its cause from others, and checks, which say when the compiler, the \
-    scheduler or a neighbour removed the effect. Cases take turns, and ratios are of the same round: the middle one, and \
-    in brackets the quarters below and above it.\n\n\
+    after_help = "Each experiment has controls, which separate its cause from others, and checks, which fail if the compiler, \
+    the scheduler or another program removed the effect. Cases run in turn, and a ratio compares cases of the same round: \
+    the median, with the quartiles in brackets.\n\n\
     Exit status: 0 done; 1 with --check, if a check does not hold; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise cpu lab\n  \
@@ -109,13 +110,13 @@ pub struct CpuTable {
     cachewise cpu lab --list"
 )]
 pub struct CpuLab {
-    /// Experiments by name; all of them unless said.
+    /// Experiments to run, by name [default: all].
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// List the experiments, and do none.
+    /// List the experiments, and exit.
     #[arg(long)]
     pub list: bool,
-    /// End with 1 if a check does not hold.
+    /// Exit with status 1 if a check fails.
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
@@ -129,13 +130,14 @@ const RUN_USAGE: &str = "cachewise cpu run [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[derive(Debug, Args)]
 #[command(
     override_usage = RUN_USAGE,
-    after_help = "Hardware counters are tried by opening them, and samples tell the lines that miss. Where there are none, as in most \
-    virtual machines, a command is simulated by valgrind's callgrind with this machine's caches: exact in what it counts, 20 to 100 times slower, one \
-    thread at a time, without prefetching. It tells misses, and no time: how long a miss takes it does not know.\n\n\
-    Lines are those of the innermost function that is not a library's, through what was inlined; they need debug \
-    information (cc -g; for Rust: [profile.release] debug = true).\n\n\
-    The report goes to standard error. Exit status: the command's own (127 not found, 126 not executable, 128+N killed \
-    by signal N); 2 something could not be done.\n\n\
+    after_help = "run opens hardware counters and samples the source lines that miss. Without counters, as in most virtual \
+    machines, valgrind's callgrind simulates the command with the caches of this machine: exact counts, 20 to 100 times \
+    slower, one thread at a time, without prefetching. The simulation counts misses, not their time.\n\n\
+    A line is that of the innermost function outside libraries, inlined functions included; it needs debug information \
+    (cc -g; for Rust: [profile.release] debug = true).\n\n\
+    The report goes to standard error.\n\n\
+    Exit status: that of the command (127 not found, 126 not executable, 128+N killed by signal N); 2 something could not \
+    be done.\n\n\
     Examples:\n  \
     cachewise cpu run -- ./program --option\n  \
     cachewise cpu run --simulate -o report.json -- ./program\n  \
@@ -143,7 +145,7 @@ const RUN_USAGE: &str = "cachewise cpu run [OPTIONS] [--] COMMAND [ARGUMENT]...
     cachewise cpu run --sample cpu-clock -p 1234 -d 10"
 )]
 pub struct CpuRun {
-    /// The program and its arguments.
+    /// Program to run, and its arguments.
     #[arg(
         trailing_var_arg = true,
         value_name = "COMMAND",
@@ -151,26 +153,26 @@ pub struct CpuRun {
         conflicts_with = "pid"
     )]
     pub command: Vec<OsString>,
-    /// Follow this process instead: needs hardware counters, or --sample page-faults or cpu-clock.
+    /// Follow this running process instead; needs hardware counters, or --sample page-faults or cpu-clock.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
     pub pid: Option<u32>,
-    /// With -p: report after so long instead of when the process ends.
+    /// Stop after this time, in seconds or with a unit, with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", requires = "pid")]
     pub duration: Option<Interval>,
-    /// Simulate also where there are counters: each miss is seen, and how many bytes were fetched for nothing.
+    /// Simulate even if counters work: reports every miss, and the bytes that were fetched without use.
     #[arg(long, conflicts_with_all = ["pid", "sample", "period"])]
     pub simulate: bool,
-    /// Tell the lines of this event instead of those of missed data: L1d, LLC, dTLB, L1i, branches; or page-faults or
-    /// cpu-clock, which need no hardware counters.
+    /// Event to sample: L1d, LLC, dTLB, L1i, branches; or, without hardware counters, page-faults or cpu-clock
+    /// [default: data cache misses].
     #[arg(long, value_name = "EVENT", value_parser = parse_event)]
     pub sample: Option<&'static Event>,
-    /// Take a sample every so many events (of cpu-clock: nanoseconds), instead of what suits the event.
+    /// Events per sample, or nanoseconds for cpu-clock [default: depends on the event].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=PERIODS))]
     pub period: Option<u64>,
-    /// How many lines to name.
+    /// Maximum source lines to show.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Read this directory as /sys.
+    /// Directory to read as /sys.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
     #[command(flatten)]
@@ -184,23 +186,22 @@ const SHARING_USAGE: &str = "cachewise cpu sharing [OPTIONS] [--] COMMAND [ARGUM
 #[derive(Debug, Args)]
 #[command(
     override_usage = SHARING_USAGE,
-    after_help = "Where the machine can sample memory accesses, perf c2c does it. Elsewhere the program is run several times, by turns: on \
-    one CPU and on all, with its heap as it is and with each object in lines of its own (128 bytes). What padding saves \
-    on all CPUs and not on one was false sharing between heap objects. It has to end by itself and do the same each \
-    time; its input is empty, and its output is that of the first run.\n\n\
-    --symbol and --address have hardware breakpoints watch a line: which threads write to which bytes of it. That sees \
-    variables that padding the heap does not move: statics, and fields of one object. With --address the program's \
-    addresses are the same in each run.\n\n\
-    The verdict is found, not found, or unknown, with the proof that says so; it is never a guess.\n\n\
-    Exit status: 0 done; 1 with --check, if it is found; 2 something could not be done, or a run failed; 127 not found, \
-    126 not executable.\n\n\
+    after_help = "If the machine can sample memory accesses, sharing uses perf c2c. Otherwise it runs the program several times \
+    in turn: on one CPU and on all, with its heap unchanged and with each object padded to its own 128 bytes. Time that \
+    padding saves on all CPUs and not on one was lost to false sharing between heap objects. The program must end by \
+    itself and do the same work each time; its input is empty, and only the first run's output is shown.\n\n\
+    --symbol and --address watch a line with hardware breakpoints: which threads write to which of its bytes. They cover \
+    variables that padding does not move: statics, and fields of one object. --address disables address randomization.\n\n\
+    The verdict is found, not found, or unknown, with the evidence; it is never a guess.\n\n\
+    Exit status: 0 done; 1 with --check, if false sharing is found; 2 something could not be done, or a run failed; 127 \
+    not found, 126 not executable.\n\n\
     Examples:\n  \
     cachewise cpu sharing -- ./program --threads 2\n  \
     cachewise cpu sharing --symbol COUNTERS -- ./program\n  \
     cachewise cpu sharing -p 1234 --address 0x55d0c0002040"
 )]
 pub struct CpuSharing {
-    /// The program and its arguments.
+    /// Program to run, and its arguments.
     #[arg(
         trailing_var_arg = true,
         value_name = "COMMAND",
@@ -208,16 +209,16 @@ pub struct CpuSharing {
         conflicts_with = "pid"
     )]
     pub command: Vec<OsString>,
-    /// Watch a line of this process instead of running a program.
+    /// Watch a line of this running process instead.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, requires = "line")]
     pub pid: Option<u32>,
-    /// Watch the lines of this variable: a name as in the source, or as in the symbol table.
+    /// Watch the cache lines of this variable, named as in the source or in the symbol table.
     #[arg(long, value_name = "NAME", group = "line")]
     pub symbol: Option<String>,
-    /// Watch the line of this address of the program's memory.
+    /// Watch the cache line of this address, decimal or hexadecimal with 0x.
     #[arg(long, value_name = "ADDRESS", group = "line", value_parser = parse_address)]
     pub address: Option<u64>,
-    /// How long to watch.
+    /// Time to watch, in seconds or with a unit.
     #[arg(
         short,
         long,
@@ -226,27 +227,27 @@ pub struct CpuSharing {
         requires = "line"
     )]
     pub duration: Interval,
-    /// How often each way to run it is repeated.
+    /// Number of runs of each variant.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=1000))]
     pub rounds: u32,
-    /// End with 1 if it is found.
+    /// Exit with status 1 if false sharing is found.
     #[arg(long)]
     pub check: bool,
-    /// Read this directory as /sys.
+    /// Directory to read as /sys.
     #[arg(long, value_name = "DIRECTORY", default_value = "/sys")]
     pub sys: PathBuf,
     #[command(flatten)]
     pub output: Output,
 }
 
-/// The longest period: the kernel takes no more than 63 bits.
+/// Maximum period: the kernel accepts 63 bits.
 const PERIODS: u64 = i64::MAX as u64;
 
 /// An event that can be sampled.
 fn parse_event(name: &str) -> Result<&'static Event, String> {
     Event::named(name).ok_or_else(|| {
         let names: Vec<&str> = EVENTS.iter().map(|event| event.name).collect();
-        format!("no such event; there are {}", names.join(", "))
+        format!("unknown event: use one of {}", names.join(", "))
     })
 }
 
@@ -256,9 +257,10 @@ fn parse_address(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    // The upper half is the kernel's.
+    // The upper half of the address space belongs to the kernel.
     let address = parsed
         .ok()
         .filter(|address| *address > 0 && address >> 63 == 0);
-    address.ok_or_else(|| "not an address of a program's memory, such as 0x55d0c0002040".into())
+    address
+        .ok_or_else(|| "invalid address of a program's memory: write it as 0x55d0c0002040".into())
 }

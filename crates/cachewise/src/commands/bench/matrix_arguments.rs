@@ -12,7 +12,7 @@ use crate::options::Output;
     after_help = "FILE holds arms, each a name and settings, and workloads, each a table of options of `bench`:\n\n  \
     repeats = 10\n  \
     [[arm]]\n  \
-    name = \"no read-ahead\"\n  \
+    name = \"no readahead\"\n  \
     settings = { read_ahead_kb = 0, \"vm.swappiness\" = 10 }\n  \
     [workload.random]\n  \
     file = \"/var/tmp/data\"\n  \

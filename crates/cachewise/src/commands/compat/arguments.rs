@@ -11,19 +11,19 @@ use clap::{Args, Subcommand};
     subcommand_value_name = "NAME",
     disable_help_subcommand = true,
     override_usage = "cachewise compat [NAME [ARGUMENTS]...]",
-    after_help = "Without a name, prints what is taken over of each tool and what is not. With one, does what that tool would be \
-    asked to do by the rest; what has no equal here is refused, with the reason. Output is ours: its columns have other names, and \
-    numbers that cannot be known are `?`.\n\n\
-    Under a name of another tool, as a link or with `cachewise-` before it, the program does the same. The Debian package has \
-    such links in /usr/lib/cachewise/names, to be put at the head of PATH by who wants them.\n\n\
-    Exit status: that of the command which it becomes; 2 for what is not taken over.\n\n\
+    after_help = "Without a name, prints the supported and the unsupported options of each tool. With a name, translates the \
+    rest of the command line and runs the matching command of cachewise; an option without a match is refused with the \
+    reason. Tables are those of cachewise: columns have other names, and unknown numbers are `?`.\n\n\
+    A link to cachewise with the name of another tool, or with `cachewise-` before that name, does the same. The Debian \
+    package installs these links in /usr/lib/cachewise/names; to use them, put that directory first in PATH.\n\n\
+    Exit status: that of the command that is run; 2 for an unsupported option.\n\n\
     Examples:\n  \
     cachewise compat\n  \
     cachewise compat vmtouch -v /var/lib/db\n  \
     PATH=/usr/lib/cachewise/names:$PATH cachestat 1 5"
 )]
 pub struct Compat {
-    /// Which tool, and what it is told.
+    /// Name of the other tool, and its arguments.
     #[command(subcommand)]
     pub called: Option<Called>,
 }
@@ -31,7 +31,7 @@ pub struct Compat {
 /// A name of another tool, and its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Called {
-    /// As it was typed.
+    /// The tool's name and arguments, as typed.
     #[command(external_subcommand)]
     As(Vec<OsString>),
 }

@@ -9,10 +9,9 @@ use crate::options::Output;
 /// `cachewise doctor`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "First what this machine offers: each way to count is tried by loading a program, as a setting \
-    proves nothing. Then the machine is watched, and what costs time or memory is named, with figures and the \
-    next step. Nothing is changed.\n\n\
-    Without root it tells what is missing, and watches with estimates.\n\n\
+    after_help = "Doctor first tests each way to count by loading a BPF program, as settings prove nothing. Then it watches \
+    the machine and reports what costs time or memory, with figures and the next step. It changes nothing.\n\n\
+    Without root it reports the missing capabilities, and watches with estimates.\n\n\
     Exit status: 0 done; 1 with --check, if there are warnings; 2 something could not be done.\n\n\
     Examples:\n  \
     cachewise doctor\n  \
@@ -22,13 +21,13 @@ use crate::options::Output;
     cachewise doctor --setcap"
 )]
 pub struct Doctor {
-    /// How long to watch: 5, 0.5, 500ms, 1m; 0: not at all.
+    /// Time to watch, in seconds or with a unit: 0.5, 500ms, 1m; 0 skips watching.
     #[arg(short, long, value_name = "TIME", default_value = "5", value_parser = parse_time, allow_negative_numbers = true)]
     pub seconds: Duration,
-    /// End with 1 if there are warnings.
+    /// Exit with status 1 if there are warnings.
     #[arg(long)]
     pub check: bool,
-    /// Print the line that lets this program count without root, and do nothing else.
+    /// Print the setcap command that lets this program count without root, and exit.
     #[arg(long, conflicts_with_all = ["check", "output", "json"])]
     pub setcap: bool,
     #[command(flatten)]

@@ -9,20 +9,20 @@ use crate::acting::Target;
 /// `cachewise evict`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is lost. The kernel sets dirty pages off to the disk; what is dirty or being written at that \
-    moment stays, unless --sync waits for it first. What stays is said, with the reason: dirty, being written, locked, \
-    mapped (and by whom), at the edge of a range, in memory only.\n\n\
-    Exit status: 0 done, also where pages stay; 2 something could not be done, or is not shown to you: of others' \
-    files you are not told what is resident; 128+N ended by signal N, what was done is shown.\n\n\
+    after_help = "No data is lost. The kernel starts writeback of dirty pages; pages that are dirty or under writeback at \
+    that moment stay, unless --sync waits for them first. The table shows how many pages remained and why: dirty, being \
+    written, locked, mapped (and by which process), at the edge of a range, in memory only.\n\n\
+    Exit status: 0 done, also if pages remain; 2 something could not be done, or residency is unknown: it is visible \
+    only to users who own or may write the file; 128+N ended by signal N, after the result so far.\n\n\
     Examples:\n  \
     cachewise evict --sync backup.tar\n  \
     cachewise evict --dry-run /var/log"
 )]
 pub struct Evict {
-    /// Files and directories.
+    /// Files and directories to evict.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Write dirty pages back first, and wait for it.
+    /// Write dirty pages back first, and wait until they are on the disk.
     #[arg(long)]
     pub sync: bool,
     #[command(flatten)]

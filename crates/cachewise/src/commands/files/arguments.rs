@@ -16,12 +16,12 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
 #[derive(Debug, Args)]
 #[command(
     override_usage = USAGE,
-    after_help = "Asking changes nothing: no page is brought in, no access time written, no FIFO or device \
-    opened. The kernel tells a file's owner, who may write it, and root; for others the answer is `?`.\n\n\
-    --all needs root, or CAP_BPF and CAP_PERFMON. It sees closed and deleted files, memfd, shared memory, other \
-    mount namespaces and block devices, and its sum is set against the kernel's own Cached and Buffers.\n\n\
-    Exit status: 0 done; 1 less is resident than --fail-below asks for; 2 something could not be looked at, is not \
-    known, or there is no file; 128+N ended by signal N, with what was found until then.\n\n\
+    after_help = "files changes nothing: it inserts no page, updates no access time, and opens no FIFO or device. Residency \
+    is visible to root and to users who own or may write the file; others get `?`.\n\n\
+    --all needs root, or CAP_BPF and CAP_PERFMON. It includes closed and deleted files, memfd, shared memory, other \
+    mount namespaces and block devices, and compares its sum with Cached and Buffers of the kernel.\n\n\
+    Exit status: 0 done; 1 the resident share is below --fail-below; 2 something could not be read, is unknown, or there \
+    is no file; 128+N ended by signal N, after the result so far.\n\n\
     Examples:\n  \
     cachewise files --all\n  \
     cachewise files --all --tree --depth 2 --sort resident\n  \
@@ -32,78 +32,78 @@ const USAGE: &str = "cachewise files [OPTIONS] PATH...
     cachewise files --all --ncdu -o cache.json && ncdu -f cache.json"
 )]
 pub struct Files {
-    /// Files and directories; what is under a directory is walked.
+    /// Files and directories; directories are walked.
     #[arg(value_name = "PATH", required_unless_present_any = ["all", "pid", "evicted"])]
     pub paths: Vec<PathBuf>,
-    /// The whole machine: every file that has pages in the cache, whoever used it.
+    /// Show every file of the machine that has pages in the cache.
     #[arg(short, long, conflicts_with_all = ["paths", "pid"])]
     pub all: bool,
-    /// The files that this process holds open or has mapped; may be given again.
+    /// Show the files that this process has open or mapped; repeat for more processes.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, conflicts_with = "paths")]
     pub pid: Vec<u32>,
-    /// With the whole machine: the files that reclaim threw out, of which nothing is left.
+    /// Show the files of the machine that were fully evicted: no page is resident, but evicted pages are remembered.
     #[arg(long, conflicts_with_all = ["paths", "pid", "only_cached", "fail_below"])]
     pub evicted: bool,
 
-    /// Sums by directory instead of files; with --sort or --top those first in the order.
+    /// Show sums by directory instead of files; --sort and --top apply to directories.
     #[arg(long, conflicts_with_all = ["pid", "evicted"])]
     pub tree: bool,
-    /// With --tree: so many levels below each path; what lies deeper is in the sums.
+    /// Levels of directories to show below each path, with --tree; deeper ones count in the sums.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
     pub depth: usize,
-    /// Show so many rows, those first in the order; 0: all. 20 in tables of more than what was named.
+    /// Maximum rows to show; 0 shows all [default: all named files, 20 of directories and --all].
     #[arg(short = 'n', long, value_name = "N")]
     pub top: Option<usize>,
-    /// By what to order, the largest first.
+    /// Sort by this key, largest first.
     #[arg(short, long, value_name = "KEY", value_enum)]
     pub sort: Option<SortKey>,
-    /// The smallest first.
+    /// Sort smallest first.
     #[arg(short, long)]
     pub reverse: bool,
-    /// Leave out files of which nothing is resident.
+    /// Omit files without resident pages.
     #[arg(long)]
     pub only_cached: bool,
-    /// Again after each interval, until interrupted.
+    /// Repeat at this interval, in seconds or with a unit, until interrupted.
     #[arg(short, long, value_name = "INTERVAL")]
     pub watch: Option<Interval>,
 
-    /// Where in the file its resident pages are, as a strip.
+    /// Draw the position of resident pages in each file as a strip.
     #[arg(long, conflicts_with_all = ["all", "evicted", "tree"])]
     pub histogram: bool,
-    /// A row for each resident range instead of each file.
+    /// Show one row per resident range instead of one per file.
     #[arg(long, conflicts_with_all = ["all", "evicted", "tree", "histogram"])]
     pub map: bool,
 
     #[command(flatten)]
     pub select: Select,
 
-    /// End with status 1 if a smaller part than this of all pages is resident (0 to 1).
+    /// Exit with status 1 if the resident share of all pages is below this: 0 to 1, or 0% to 100%.
     #[arg(long, value_name = "RATIO", value_parser = parse_share)]
     pub fail_below: Option<f64>,
-    /// Write the format that `ncdu -f` browses: apparent sizes are the files', disk usage what is resident.
+    /// Write a file for `ncdu -f`: the apparent size is the size of the file, the disk usage its resident bytes.
     #[arg(long, conflicts_with_all = ["pid", "evicted", "tree", "map", "histogram", "columns", "top", "sort", "reverse", "only_cached", "watch", "json"])]
     pub ncdu: bool,
-    /// Columns, separated by commas: ids or headings, in any case; `cachewise columns` lists them.
+    /// Columns, comma-separated ids (resident_pages) or headings (RESIDENT), in any case; see `cachewise columns`.
     #[arg(short, long, value_name = "LIST", value_parser = parse_file_columns)]
     pub columns: Option<Columns>,
     #[command(flatten)]
     pub output: Output,
 }
 
-/// What rows can be ordered by.
+/// Sort key of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SortKey {
     /// Resident pages.
     Resident,
     /// Size of the file.
     Size,
-    /// Resident part of the file.
+    /// Resident share of the file.
     Ratio,
     /// Pages that are not resident.
     Absent,
     /// Dirty pages.
     Dirty,
-    /// Pages that reclaim threw out.
+    /// Recently evicted pages.
     Evicted,
     /// Path, as bytes.
     Path,
@@ -117,7 +117,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
     share
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "not a part of a whole: 0 to 1, or 0% to 100%".into())
+        .ok_or_else(|| "invalid share: write 0 to 1, or 0% to 100%".into())
 }
 
 /// Columns of a table of files; the first five are those of `pcstat`, the rest `fincore`'s.
@@ -147,7 +147,7 @@ const MAP_COLUMNS: [&str; 5] = [
     "resident_bytes",
     "path",
 ];
-/// What the census tells, with what it notes: a deleted file does not look like one.
+/// Columns of the census, with its notes: nothing else marks a deleted file.
 const CENSUS_COLUMNS: [&str; 8] = [
     "resident_bytes",
     "file_size_bytes",
@@ -158,7 +158,7 @@ const CENSUS_COLUMNS: [&str; 8] = [
     "note",
     "path",
 ];
-/// Of what a process holds, with how it holds it.
+/// Columns of the files of a process, with a note of how it holds each.
 const HELD_COLUMNS: [&str; 8] = [
     "file_size_bytes",
     "file_pages",
@@ -179,7 +179,7 @@ const EVICTED_COLUMNS: [&str; 5] = [
 ];
 
 impl Files {
-    /// The columns asked for, or those that fit what is shown.
+    /// Columns of `--columns`, or the usual ones of this kind of table.
     pub fn fields(&self) -> Vec<&'static Field> {
         if let Some(columns) = &self.columns {
             return columns.0.clone();

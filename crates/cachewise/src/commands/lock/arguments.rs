@@ -14,30 +14,30 @@ const LOCK_USAGE: &str = "cachewise lock [OPTIONS] <PATH>...
 #[derive(Debug, Args)]
 #[command(
     override_usage = LOCK_USAGE,
-    after_help = "Pages stay locked as long as this runs: Ctrl-C or SIGTERM lets them go. The limit is RLIMIT_MEMLOCK, unless \
-    run as root; an error says what to set. Nothing is locked where less memory than 1/16 would be left in the machine \
-    or in a control group; --force locks all the same.\n\n\
+    after_help = "Pages stay locked until lock ends: Ctrl-C or SIGTERM unlocks them. The limit is RLIMIT_MEMLOCK, except for \
+    root; an error shows the value to set. lock refuses to leave less than 1/16 of memory free in the machine or in a \
+    control group; --force overrides this.\n\n\
     --follow keeps the programs and libraries of running processes in memory, so that a machine short of memory stays \
-    responsive: only their resident pages are locked, and what processes map later follows with the next scan.\n\n\
-    Exit status: 0 let go by a signal; 2 something could not be locked, or there is nothing to lock; with --dry-run \
-    also what is not shown to you; 128+N ended by signal N before all was locked.\n\n\
+    responsive. It locks only their resident pages, and locks files that processes map later at the next scan.\n\n\
+    Exit status: 0 unlocked by a signal; 2 something could not be locked, there is nothing to lock, or with --dry-run \
+    residency is unknown; 128+N ended by signal N before all pages were locked.\n\n\
     Examples:\n  \
     cachewise lock /usr/bin/sshd /lib/x86_64-linux-gnu/libc.so.6\n  \
     cachewise lock --resident /var/lib/db/hot.idx\n  \
     cachewise lock --follow --max-file 10M --max-total 500M --dump /var/lib/cachewise/locked"
 )]
 pub struct Lock {
-    /// Files and directories.
+    /// Files and directories to lock.
     #[arg(value_name = "PATH", required_unless_present = "follow")]
     pub paths: Vec<PathBuf>,
-    /// Lock what is resident, and bring nothing in.
+    /// Lock only resident pages, and read nothing.
     #[arg(long)]
     pub resident: bool,
-    /// Lock the executables and libraries of running processes, and look again after each period.
+    /// Lock the executables and libraries of running processes, and scan again after each --period.
     #[arg(long, conflicts_with_all = ["paths", "range", "resident", "one_file_system", "threads"])]
     pub follow: bool,
-    // That these need --follow is said the other way round: clap drops a requirement for what conflicts.
-    /// With --follow: look again after so long.
+    // These conflict with PATH, which means that they need --follow: clap ignores `requires` of an option with conflicts.
+    /// Time between scans, in seconds or with a unit, with --follow.
     #[arg(
         long,
         value_name = "INTERVAL",
@@ -45,7 +45,7 @@ pub struct Lock {
         conflicts_with = "paths"
     )]
     pub period: Interval,
-    /// With --follow: leave out larger files.
+    /// Omit larger files, in bytes or with a unit, with --follow.
     #[arg(
         long,
         value_name = "BYTES",
@@ -53,7 +53,7 @@ pub struct Lock {
         conflicts_with = "paths"
     )]
     pub max_file: Bytes,
-    /// With --follow: lock no more than this in all; files count whole, resident or not.
+    /// Maximum to lock, as the sum of whole file sizes, in bytes or with a unit, with --follow.
     #[arg(
         long,
         value_name = "BYTES",
@@ -61,11 +61,10 @@ pub struct Lock {
         conflicts_with = "paths"
     )]
     pub max_total: Bytes,
-    /// With --follow: write the paths of what is locked to this file, and lock what it names first when started
-    /// again.
+    /// Save the paths of locked files here, and lock them first at the next start, with --follow.
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     pub dump: Option<PathBuf>,
-    /// Lock also where memory, or the limit of a control group, is too small for it.
+    /// Lock even if memory, or the limit of a control group, is too small.
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]

@@ -12,11 +12,11 @@ use crate::options::{Output, parse_columns};
 /// `cachewise report`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --series: minimum, mean, percentiles and maximum of each number, time lost to waiting, gaps, \
-    and who did most. Counters are shown by the second, with what they add up to.\n\n\
-    Times: RFC 3339 (2026-01-02T03:04:05Z); the local 2026-01-02 03:04; 03:04 on the day on which the \
-    recording begins; +10m from its beginning; -10m from its end.\n\n\
-    Exit status 2: nothing of it could be read, or not all.\n\n\
+    after_help = "Without --series, report shows minimum, mean, percentiles and maximum of each number, time lost to \
+    waiting, gaps, and the most active processes, files and control groups. Counters are per second, with their sum.\n\n\
+    Times: RFC 3339 (2026-01-02T03:04:05Z); local 2026-01-02 03:04; 03:04 on the day on which the recording begins; \
+    +10m from its beginning; -10m from its end.\n\n\
+    Exit status: 0 done; 2 the recording, or a part of it, could not be read.\n\n\
     Examples:\n  \
     cachewise report night.rec\n  \
     cachewise report night.rec --from 03:00 --to 03:30 --html night.html\n  \
@@ -24,31 +24,30 @@ use crate::options::{Output, parse_columns};
     cachewise report night.rec --series --of cgroups -o jsonl"
 )]
 pub struct Report {
-    /// The recording.
+    /// Recording to read.
     pub file: PathBuf,
-    /// Only what came after this.
+    /// Report only samples after this time [default: from the beginning].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
-    /// Only what came before this.
+    /// Report only samples before this time [default: to the end].
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<String>,
-    /// Columns, separated by commas: ids (read_hit_pages) or headings (HITS), in any case;
-    /// `cachewise columns` lists them.
+    /// Columns, comma-separated ids (read_hit_pages) or headings (HITS), in any case; see `cachewise columns`.
     #[arg(short, long, value_name = "LIST")]
     pub columns: Option<String>,
-    /// Every sample instead of figures over all of them.
+    /// Show every sample instead of statistics over all samples.
     #[arg(short, long, conflicts_with_all = ["html", "tui"])]
     pub series: bool,
-    /// With --series: rows of what.
+    /// Kind of rows, with --series.
     #[arg(long, value_enum, default_value_t = Of::Machine, requires = "series")]
     pub of: Of,
-    /// How many processes, files and control groups to name in the table.
+    /// Maximum processes, files and control groups to show in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Leave out the arguments of the command that was recorded: they may hold secrets.
+    /// Omit the arguments of the recorded command: they may hold secrets.
     #[arg(long, conflicts_with_all = ["series", "tui"])]
     pub redact_args: bool,
-    /// Write a page with plots: one file, to be opened without a network.
+    /// Write one HTML page with plots, which needs no network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "json", "tui"])]
     pub html: Option<PathBuf>,
     /// Step through time on the terminal.
@@ -58,23 +57,23 @@ pub struct Report {
     pub output: Output,
 }
 
-/// What rows are of.
+/// Kind of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Of {
-    /// All together: one row a sample.
+    /// The whole machine: one row per sample.
     Machine,
     /// Processes.
     Processes,
     /// Files.
     Files,
-    /// Control groups; where nobody used the page cache, their own counts stand up to 30 s late.
+    /// Control groups; without page-cache activity their own counters are up to 30 s late.
     Cgroups,
     /// Devices.
     Devices,
 }
 
 impl Of {
-    /// What is shown unless other columns are asked for.
+    /// The columns without `--columns`.
     fn usual(self) -> Vec<&'static Field> {
         let part = match self {
             Of::Machine => return STAT_COLUMNS.iter().filter_map(|id| field(id)).collect(),
@@ -105,10 +104,10 @@ impl Of {
 }
 
 impl Report {
-    /// The columns asked for.
+    /// Columns of `--columns`, or the usual ones.
     ///
     /// # Errors
-    /// Names the first that there is not.
+    /// Names the first unknown column.
     pub fn fields(&self) -> Result<Vec<&'static Field>, String> {
         let Some(list) = &self.columns else {
             return Ok(self.of.usual());
@@ -121,7 +120,7 @@ impl Report {
         for name in list.split(',') {
             match cachewise_model::field(name.trim()) {
                 Some(field) => fields.push(field),
-                // It says which ones are near.
+                // Its error lists similar names.
                 None => fields.extend(cachewise_model::columns(name, &like)?),
             }
         }

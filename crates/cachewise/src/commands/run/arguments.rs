@@ -16,27 +16,26 @@ const RUN_USAGE: &str = "cachewise run [OPTIONS] [--] COMMAND [ARGUMENT]...
 #[derive(Debug, Args)]
 #[command(
     override_usage = RUN_USAGE,
-    after_help = "The report goes to standard error, so that the program's own output stays whole; \
-    machine formats and files are chosen with -o.\n\n\
-    Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. \
-    With -p it ends the following, and the report comes at once. Pressed again while the report is \
-    made, it ends cachewise without one (130).\n\n\
+    after_help = "The report goes to standard error, separate from the output of the program; -o selects a format or a \
+    file.\n\n\
+    Ctrl-C goes to the program, as without cachewise; the report follows when the program has ended. With -p, Ctrl-C \
+    ends the measurement and prints the report. A second Ctrl-C during the report ends cachewise without one (130).\n\n\
     Examples:\n  \
     cachewise run -- dd if=FILE of=/dev/null bs=1M\n  \
     cachewise run -o report.json -- make -j8\n  \
     cachewise run -p 1234 -d 10"
 )]
 pub struct Run {
-    /// The program and its arguments.
+    /// Program to run, and its arguments.
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-    /// Follow this process instead, with those under it and those that they start.
+    /// Follow this running process and its descendants instead.
     #[arg(short, long, value_name = "PID", value_parser = parse_pid)]
     pub pid: Option<u32>,
-    /// With -p: report after so long (10, 500ms, 2m) instead of when the process ends.
+    /// Stop after this time, in seconds or with a unit (500ms, 2m), with -p [default: until the process ends].
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<Interval>,
-    /// How many files, processes and control groups to name in the table.
+    /// Maximum files, processes and control groups to show in the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub top: usize,
     #[command(flatten)]
@@ -48,13 +47,13 @@ pub struct Run {
     /// Check each file, process and control group against independent counts, and show the checks.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Keep the arguments of the command out of the report: they may hold secrets.
+    /// Omit the arguments of the command from the report: they may hold secrets.
     #[arg(long)]
     pub redact_args: bool,
 }
 
 impl Run {
-    /// That of a command, with everything else as usual.
+    /// Arguments that run `command` with the default options.
     pub fn of(command: Vec<OsString>) -> Run {
         Run {
             command,
@@ -68,28 +67,27 @@ impl Run {
         }
     }
 
-    /// Checks that there is either a command or a process: what clap would say of it helps nobody.
+    /// Checks that there is either a command or a process, with clearer errors than those of clap.
     ///
     /// # Errors
-    /// Says what is missing or contradicts, and what to write.
+    /// Names the missing or conflicting argument, and the fix.
     pub fn check(&self) -> Result<(), (ErrorKind, String)> {
         let fault = match (self.pid, self.duration, &self.command[..]) {
             (None, Some(_), _) => (
                 ErrorKind::MissingRequiredArgument,
-                "-d limits how long a process is followed, so it needs --pid PID; a command runs to its end"
+                "-d limits the time that a process is followed: add --pid PID; a command runs to its end"
                     .into(),
             ),
             (None, None, []) => (
                 ErrorKind::MissingRequiredArgument,
-                "nothing to run: give a command, as in `cachewise run -- ls`, or with --pid a process that \
-                 runs already"
+                "nothing to run: add a command, as in `cachewise run -- ls`, or a running process with --pid PID"
                     .into(),
             ),
             (Some(pid), _, [command, ..]) => (
                 ErrorKind::ArgumentConflict,
                 format!(
-                    "--pid {pid} follows a process that runs already, and {:?} would start another: give \
-                     one of the two; to see both, start cachewise twice",
+                    "--pid {pid} follows a running process, and {:?} would start another: remove one of the two; \
+                     to measure both, run cachewise twice",
                     command.to_string_lossy()
                 ),
             ),

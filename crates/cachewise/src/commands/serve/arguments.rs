@@ -7,19 +7,19 @@ use cachewise_units::Interval;
 use cachewise_web::Collector;
 use clap::Args;
 
-/// Where it listens unless told otherwise: a number that the Prometheus wiki's list of ports has free.
+/// Default address. Its port is unassigned in the list of ports of the Prometheus wiki.
 const ADDRESS: &str = "127.0.0.1:10029";
 
 /// `cachewise serve`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Clients need a token: of a file (--token-file), of the variable CACHEWISE_TOKEN, or, on a loopback \
-    address, one made for this run: standard error gets a link with it, once. Programs send it as `Authorization: \
-    Bearer TOKEN`; browsers take the link, or ask for it as a password, with any user name. A Unix socket (--socket) \
-    needs no token: its mode is 0660.\n\n\
-    File names are private data: on a loopback address and a socket all are shown, on any other those under --root \
-    only.\n\n\
-    Nothing is changed by any request. Ctrl-C ends it, as does SIGTERM.\n\n\
+    after_help = "Clients need a token. It is read from --token-file or from the variable CACHEWISE_TOKEN; on a loopback \
+    address without either, serve generates one for this run and prints a link with it once, to standard error. Programs \
+    send it as `Authorization: Bearer TOKEN`; browsers open the link, or enter the token as a password with any user \
+    name. A Unix socket (--socket) needs no token: its mode is 0660.\n\n\
+    File names are private data: a loopback address and a socket show all of them, any other address only those under \
+    --root.\n\n\
+    Requests change nothing. Ctrl-C or SIGTERM ends serve.\n\n\
     Examples:\n  \
     cachewise serve\n  \
     cachewise serve --listen 127.0.0.1:0 --no-collector memory --public-metrics\n  \
@@ -28,33 +28,31 @@ const ADDRESS: &str = "127.0.0.1:10029";
     cachewise serve --listen 0.0.0.0:10029 --token-file /etc/cachewise/token --root /srv"
 )]
 pub struct Serve {
-    /// Where to listen; with port 0 at any free one, which is printed.
+    /// Address and port to listen on; port 0 selects a free one and prints it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = ADDRESS)]
     pub listen: SocketAddr,
-    /// Listen on a Unix socket of this name, with mode 0660, and not on an address.
+    /// Listen on a Unix socket with this path and mode 0660 instead of an address.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "public_metrics"])]
     pub socket: Option<PathBuf>,
-    /// Group of the socket, by its name in /etc/group or its number [default: that of the process].
+    /// Group of the socket, by name in /etc/group or by number [default: group of the process].
     #[arg(long, value_name = "GROUP", requires = "socket")]
     pub socket_group: Option<String>,
-    /// Answer /metrics without the token; all else needs it.
+    /// Serve /metrics without a token; all other paths need it.
     #[arg(long)]
     pub public_metrics: bool,
-    /// Read the token that clients need from a file with mode 0600.
+    /// Read the token from this file, which must have mode 0600.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Show the names of files under this directory; may be given again. On a loopback address it leaves
-    /// out all others.
+    /// Show only names of files under this directory; repeat for more directories.
     #[arg(long, value_name = "PATH")]
     pub root: Vec<PathBuf>,
-    /// A name, besides localhost, by which browsers may call this server; may be given again.
+    /// Accept this host name from browsers, besides localhost; repeat for more names.
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
-    /// Give out the metrics of these collectors only: page_cache, memory, vmstat, pressure, devices, cgroups,
-    /// filesets.
+    /// Export only these collectors: page_cache, memory, vmstat, pressure, devices, cgroups, filesets.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub collector: Vec<Collector>,
-    /// Leave out the metrics of these collectors: node_exporter has memory too.
+    /// Do not export these collectors, for example memory, which node_exporter exports too.
     #[arg(
         long,
         value_name = "LIST",
@@ -62,22 +60,22 @@ pub struct Serve {
         conflicts_with = "collector"
     )]
     pub no_collector: Vec<Collector>,
-    /// Metrics by control group, of the N busiest; the others are one series.
+    /// Export metrics of the N busiest control groups; one series sums the others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub top_n: Option<u16>,
-    /// Metrics of how much of these files is cached, under a name; may be given again.
+    /// Export the cached bytes of the files that match GLOB, under NAME; repeat for more sets.
     #[arg(long, value_name = "NAME=GLOB", value_parser = parse_set)]
     pub fileset: Vec<NamedGlob>,
-    /// Push the metrics to this OpenTelemetry collector too, at every interval: http://127.0.0.1:4318.
+    /// Also push metrics to this OpenTelemetry collector at every --interval: http://127.0.0.1:4318.
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub otlp: Option<cachewise_web::OtlpAddress>,
-    /// From tick to tick of the live views: 1, 0.5, 100ms. Scrapes have their own moment.
+    /// Time between updates of the live views, in seconds or with a unit: 0.5, 100ms; scrapes read current values.
     #[arg(long, default_value = "1")]
     pub interval: Interval,
 }
 
-/// A name for the files of a pattern.
+/// A named set of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedGlob {
     pub name: String,
@@ -86,7 +84,7 @@ pub struct NamedGlob {
 
 fn parse_set(text: &str) -> Result<NamedGlob, String> {
     let Some((name, glob)) = text.split_once('=') else {
-        return Err("write NAME=GLOB, such as logs=/var/log/**".into());
+        return Err("invalid file set: write NAME=GLOB, for example logs=/var/log/**".into());
     };
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name
@@ -94,11 +92,11 @@ fn parse_set(text: &str) -> Result<NamedGlob, String> {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     if !is_name {
         return Err(format!(
-            "`{name}` is no name for a set: letters, digits, `_`, `-` and `.`, beginning with a letter"
+            "invalid name `{name}` of a file set: use letters, digits, `_`, `-` and `.`, beginning with a letter"
         ));
     }
     if !glob.starts_with('/') {
-        return Err(format!("`{glob}` must be absolute: begin it with /"));
+        return Err(format!("invalid glob `{glob}`: begin it with /"));
     }
     Ok(NamedGlob {
         name: name.into(),
@@ -116,7 +114,7 @@ mod tests {
         assert_eq!(
             (set.name.as_str(), set.glob.as_str()),
             ("pgdata", "/var/lib/pg/**=x"),
-            "the first = parts them"
+            "the first = separates name and glob"
         );
         for text in [
             "/var/**",
@@ -127,7 +125,7 @@ mod tests {
             "a=",
             "a\"=/x",
         ] {
-            assert!(parse_set(text).is_err(), "{text} is none");
+            assert!(parse_set(text).is_err(), "{text} is refused");
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::options::{Output, Select, parse_rate};
 /// `cachewise snapshot`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A snapshot holds which pages of which files are resident, not their content. It is text: a line of JSON \
-    a file. Its paths are not for everybody: a new one has mode 0600, and one that is replaced passes on its mode. What is \
-    neither a snapshot nor empty is never replaced.\n\n\
-    Exit status: 0 done; 2 something could not be done, or is not known; 128+N ended by signal N.\n\n\
+    after_help = "A snapshot lists the resident pages of files, not their contents. It is text: one line of JSON per file. \
+    Paths are private data: a new snapshot has mode 0600, and a replaced one keeps its mode. save never replaces a file \
+    that is neither a snapshot nor empty.\n\n\
+    Exit status: 0 done; 2 something could not be done, or residency is unknown; 128+N ended by signal N.\n\n\
     Examples:\n  \
     cachewise snapshot save before.snap /var/lib/db\n  \
     cachewise snapshot restore before.snap\n  \
@@ -28,41 +28,40 @@ pub struct Snapshot {
 /// Operations on a snapshot.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// Write down what of files and trees is resident.
+    /// Save which pages of files and directories are resident.
     Save {
-        /// The file to write; it takes its place when it is complete. `-` is standard output. A new one is readable by
-        /// its owner alone.
+        /// Snapshot to write, replaced when the new one is complete; `-` is standard output.
         file: PathBuf,
-        /// Files and directories.
+        /// Files and directories to save.
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
         #[command(flatten)]
         select: Select,
     },
-    /// Bring in again what was resident.
+    /// Prefetch the pages that were resident.
     Restore {
-        /// The file that was saved; `-` is standard input.
+        /// Snapshot to read; `-` is standard input.
         file: PathBuf,
-        /// Files that have changed since, too: the pages at the same places.
+        /// Also restore changed files, at the same offsets.
         #[arg(long)]
         anyway: bool,
-        /// Read no faster than this: bytes a second (200M).
+        /// Maximum bytes to read per second, for example 200M [default: no limit].
         #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
         rate: Option<Bytes>,
-        /// How many threads read; as many as there are CPUs, up to 8.
+        /// Number of threads [default: number of CPUs, at most 8].
         #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
         threads: Option<u16>,
-        /// Say what would be read, and read nothing.
+        /// Report what would be read without reading it.
         #[arg(short = 'N', long)]
         dry_run: bool,
     },
-    /// Compare with another snapshot, or with now.
+    /// Compare with another snapshot, or with current residency.
     Diff {
-        /// The earlier one; `-` is standard input.
+        /// Earlier snapshot; `-` is standard input.
         file: PathBuf,
-        /// The later one; without it, what is resident now.
+        /// Later snapshot [default: current residency].
         other: Option<PathBuf>,
-        /// Show so many files, those with the largest change first; 0: all.
+        /// Maximum files to show, largest change first; 0 shows all.
         #[arg(short = 'n', long, value_name = "N")]
         top: Option<usize>,
         #[command(flatten)]

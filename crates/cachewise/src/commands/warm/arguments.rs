@@ -11,19 +11,19 @@ use crate::options::parse_rate;
 /// `cachewise warm`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What is resident already is left out, and so are holes. Pages that did not stay are said: memory, or \
-    the control group's limit, is too small for them.\n\n\
-    Exit status: 0 done; 2 something could not be read, did not stay, or is not shown to you: of others' files you \
-    are not told what is resident; 128+N ended by signal N, what was done is shown.\n\n\
+    after_help = "Only pages that are not resident are read; holes are skipped. The table shows pages that did not stay: \
+    memory, or the limit of the control group, is too small for them.\n\n\
+    Exit status: 0 done; 2 something could not be read or did not stay, or residency is unknown: it is visible only to \
+    users who own or may write the file; 128+N ended by signal N, after the result so far.\n\n\
     Examples:\n  \
     cachewise warm /var/lib/db/users.ibd\n  \
     cachewise warm --rate 200M --include '*.idx' /srv/search"
 )]
 pub struct Warm {
-    /// Files and directories.
+    /// Files and directories to prefetch.
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
-    /// Read no faster than this: bytes a second (200M).
+    /// Maximum bytes to read per second, for example 200M [default: no limit].
     #[arg(long, value_name = "BYTES", value_parser = parse_rate, allow_hyphen_values = true)]
     pub rate: Option<Bytes>,
     #[command(flatten)]
