@@ -14,9 +14,9 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes};
 
-use crate::{file, path_name};
 use crate::raise::raise;
 use crate::stream::{self, Stream, lock};
+use crate::{file, path_name};
 
 /// The places of paths in the list that was given, in the order that hits most. What cannot be looked at comes last.
 #[pyfunction]

@@ -8,10 +8,10 @@ use cachewise_residency::{Counts, Error, Unknown, WalkItem};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::{file, path_name};
 use crate::look::{Told, told};
 use crate::raise::raise;
 use crate::stream::{self, Stream, lock};
+use crate::{file, path_name};
 
 /// How many findings wait for Python.
 const AHEAD: usize = 1024;

@@ -221,12 +221,12 @@ def test_a_file_that_changed_is_another_one(origin: Path) -> None:
 
 def test_the_arguments_are_the_table_of_settings(origin: Path, tmp_path: Path) -> None:
     parameters = list(inspect.signature(BlockCache).parameters)
-    table = [name.replace("-", "_") for name, *_ in _native.cache_settings()]
+    table = [name for name, *_ in _native.cache_settings()]
     assert parameters == ["origin", *table], "all of them, by the same names, in the same order"
     for name, _, _, default in _native.cache_settings():
         if default:
             # "128.0 KiB", as it is shown.
-            said: dict[str, Any] = {name.replace("-", "_"): default}
+            said: dict[str, Any] = {name: default}
             BlockCache(origin, disk=tmp_path / "blocks", **said)
     assert not (tmp_path / "blocks").exists(), "nothing is begun before the first call"
 
@@ -236,19 +236,19 @@ def test_the_arguments_are_the_table_of_settings(origin: Path, tmp_path: Path) -
     [
         ({"memory": "much"}, "memory: "),
         ({"memory": 1}, "memory: "),
-        ({"block": 100_000}, "block size: "),
+        ({"block": 100_000}, "^block: "),
         ({"disk_size": "1G"}, "disk_size: .*add disk"),
         ({"deadline": 0}, "deadline: "),
         ({"hedge": "often"}, "hedge: "),
-        ({"hedge_share": 2.0}, "share of hedges: "),
-        ({"origin_reads": 0}, "reads of the origin: "),
+        ({"hedge_share": 2.0}, "^hedge_share: "),
+        ({"origin_reads": 0}, "^origin_reads: "),
         ({"read_deadline": "10"}, None),
         ({"deadline": 0.05, "hedge": "never", "in_flight": 1 << 20}, None),
         ({"engine": "nonsense://host:1"}, "engine: "),
         ({"engine_user": "somebody"}, "engine: .*add engine"),
         ({"engine": "redis://127.0.0.1:1", "engine_user": "somebody"}, "engine_user: .*engine_password_file"),
         ({"engine": "redis://127.0.0.1:1", "engine_ca": "/ca.pem"}, "engine: .*tls"),
-        ({"engine": "redis://127.0.0.1:1", "engine_password_file": "/missing"}, "password: "),
+        ({"engine": "redis://127.0.0.1:1", "engine_password_file": "/missing"}, "^engine_password_file: "),
     ],
 )
 def test_settings_are_checked_at_once(origin: Path, settings: dict[str, Any], said: str | None) -> None:
@@ -604,7 +604,7 @@ def test_a_password_comes_from_the_environment_or_a_file(
             cache.get("large")
             assert hits(cache, "remote") == 161
             assert "sesame" not in repr(pickle.dumps(cache))
-        monkeypatch.setenv("CACHEWISE_ENGINE_PASSWORD", "wrong")
+        monkeypatch.setenv("CACHEWISE_TIER_ENGINE_PASSWORD", "wrong")
         with BlockCache(origin, engine=engine, **PATIENT) as cache:
             with pytest.raises(OSError, match="check user and password") as raised:
                 cache.get("below/small")

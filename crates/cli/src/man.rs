@@ -12,7 +12,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 /// Commands for everybody.
 const SECTION: &str = "1";
 /// The day on which a command or an option changed last: the same for every build, so that builds are alike.
-const DATE: &str = "2026-11-21";
+const DATE: &str = "2026-11-25";
 /// How the examples begin, and the words on the exit status, in the text after a command's options.
 const EXAMPLES: &str = "Examples:\n";
 const STATUS: &str = "Exit status: ";

@@ -183,7 +183,7 @@ impl BlockCache {
             path,
             meta.size,
             &meta.version,
-            self.inner.settings.block_size.0,
+            self.inner.settings.block.0,
         );
         File {
             path: path.to_owned(),
@@ -193,7 +193,7 @@ impl BlockCache {
     }
 
     /// Reads a range of an object, up to the object's end; no bytes if the range begins after it.
-    /// Ends within [`Settings::deadline`], with bytes or an error.
+    /// Ends within [`Settings::read_deadline`], with bytes or an error.
     ///
     /// # Errors
     /// [`Error::Denied`] where the origin does not let this process open the object, cached or not;
@@ -205,7 +205,7 @@ impl BlockCache {
     pub async fn get(&self, file: &File, range: ByteRange) -> Result<Bytes, Error> {
         let inner = &self.inner;
         inner.counters.reads.one();
-        let end = deadline::after(inner.settings.deadline);
+        let end = deadline::after(inner.settings.read_deadline);
         let read = deadline::by(end, self.read(file, range)).await;
         let read = read.unwrap_or_else(|| Err(inner.late(&file.path, "the bytes")));
         match &read {
@@ -223,7 +223,7 @@ impl BlockCache {
         if range.len > LONGEST_READ {
             return Err(refused("64 MiB are the most at once"));
         }
-        let size = self.inner.settings.block_size.0;
+        let size = self.inner.settings.block.0;
         if first == last {
             let block = self.block(file, first).await?;
             return cut(&block, first * size, size, range).ok_or_else(|| refused(SHORT));
@@ -261,7 +261,7 @@ impl BlockCache {
             start: 0,
             len: file.meta.size,
         };
-        let size = self.inner.settings.block_size.0;
+        let size = self.inner.settings.block.0;
         let within = whole.intersection(range);
         Ok(within.map(|range| (range, range.start / size, (range.end() - 1) / size)))
     }
@@ -291,7 +291,7 @@ impl BlockCache {
             let inner = Arc::clone(&self.inner);
             let file = file.clone();
             async move {
-                let end = deadline::after(inner.settings.deadline);
+                let end = deadline::after(inner.settings.read_deadline);
                 let fetched = deadline::by(end, inner.fetch(&file, number, key)).await;
                 fetched.unwrap_or_else(|| Err(inner.late(&file.path, "the block")))
             }
@@ -316,7 +316,7 @@ impl BlockCache {
     ) -> Result<T, Error> {
         let looks = Arc::clone(&self.inner.looks);
         match tokio::time::timeout(
-            self.inner.settings.deadline,
+            self.inner.settings.read_deadline,
             bounded(looks, path.to_owned(), look),
         )
         .await
@@ -362,7 +362,7 @@ impl BlockCache {
             .map(|number| {
                 let key = file.key.block(number);
                 let fetch = self.inner.fetch_from_origin(file, number, key);
-                tokio::time::timeout(self.inner.settings.deadline, fetch)
+                tokio::time::timeout(self.inner.settings.read_deadline, fetch)
             })
             .buffered(BLOCKS_AT_ONCE);
         while let Some(fetched) = blocks.next().await {
@@ -490,7 +490,7 @@ impl CacheInner {
 
     /// Which bytes of an object are its block of this number.
     fn range(&self, file: &File, number: u64) -> ByteRange {
-        let size = self.settings.block_size.0;
+        let size = self.settings.block.0;
         let start = number.saturating_mul(size);
         ByteRange {
             start,
@@ -501,7 +501,7 @@ impl CacheInner {
     fn late(&self, path: &Path, waiting_for: &'static str) -> Error {
         Error::Deadline {
             path: path.to_owned(),
-            after: self.settings.deadline,
+            after: self.settings.read_deadline,
             waiting_for,
         }
     }

@@ -37,8 +37,8 @@
 //! - `policy`: deadlines, hedges, circuit breakers, limits on blocks in flight.
 //! - `counters`: [`Table`], what `tier stat` shows.
 //! - [`dev_cluster`]: a real Redis Cluster on this machine, for tests and experiments.
-//! - `settings`: [`Settings`]; `named`: settings by name, [`NAMED_SETTINGS`] and [`SettingsBuilder`];
-//!   `error`: [`Error`].
+//! - `settings`: [`Settings`], and [`SETTINGS`], the table of names, units, defaults and help; `named`:
+//!   [`SettingsBuilder`], settings by name; `error`: [`Error`].
 //! - `tree`: [`Tree`], files below directories; `warm`: [`BlockCache::warm`].
 //! - [`mount`]: an origin as a directory.
 
@@ -72,12 +72,12 @@ pub use cache::{BlockCache, File, LONGEST_READ, worker_threads};
 pub use counters::{BreakerState, Latency, NodeRow, Table, Tier, TierRow, Totals};
 pub use error::{Error, ErrorKind};
 pub use key::BlockKey;
-pub use named::{NAMED_SETTINGS, NamedSetting, SettingsBuilder};
+pub use named::{Setting, SettingsBuilder};
 pub use origin::{
     Directory, DirectoryOptions, Entry, Http, Kind, Meta, NetworkOptions, Origin, S3, Version,
 };
 pub use policy::Started;
 pub use runtime::runtime;
-pub use settings::{DiskSettings, PolicySettings, Settings};
+pub use settings::{SETTINGS, Settings};
 pub use tree::Tree;
 pub use warm::{WarmFrom, Warmed};

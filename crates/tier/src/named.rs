@@ -1,4 +1,4 @@
-//! [`NAMED_SETTINGS`]: how a block cache is set up, by names and texts: one table for flags, settings files and Python.
+//! [`Setting`]: one row of the table of settings; [`SettingsBuilder`]: settings collected by name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,245 +6,159 @@ use std::time::Duration;
 
 use cachewise_units::{Bytes, Interval, escaped};
 
-use crate::remote::{Credentials, Secret, TlsSettings};
-use crate::{
-    Directory, DirectoryOptions, DiskSettings, Error, Http, NetworkOptions, Origin, S3, Settings,
-};
+use crate::mount::MountOptions;
+use crate::remote::{Credentials, EngineSettings, Secret, TlsSettings};
+use crate::settings::SETTINGS;
+use crate::{Directory, DirectoryOptions, Error, Http, NetworkOptions, Origin, S3, Settings};
 
-/// Where in the environment a password is looked for.
-const PASSWORD: &str = "CACHEWISE_ENGINE_PASSWORD";
+/// Secrets, which come from the environment only: the name, and the variable of older versions.
+const PASSWORD: (&str, &str) = ("engine_password", "CACHEWISE_ENGINE_PASSWORD");
+const AUTHORIZATION: (&str, &str) = ("origin_authorization", "CACHEWISE_ORIGIN_AUTHORIZATION");
 
-/// The environment variable with the `Authorization` header for HTTP origins.
-const AUTHORIZATION: &str = "CACHEWISE_ORIGIN_AUTHORIZATION";
-
-/// One setting.
+/// One setting. Its name is a field in Rust, a key in a settings file and an argument in Python.
 #[derive(Debug)]
-pub struct NamedSetting {
-    /// Its name: a flag behind `--`, a key in a settings file, an argument in Python with `_` for `-`.
+pub struct Setting {
+    /// Its name.
     pub name: &'static str,
-    /// The placeholder for its value.
-    pub value: &'static str,
-    /// One sentence.
-    pub help: &'static str,
-    /// Returns its default as text; empty if there is none.
-    pub default: fn(&Settings) -> String,
-    /// Takes its value.
-    pub set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
+    /// `cache` or `mount`.
+    pub part: &'static str,
+    /// Unit of its value, and the words that stand for 0; empty for a switch, which is `true` or `false`.
+    pub unit: &'static str,
+    /// One sentence, after a space.
+    pub(crate) doc: &'static str,
+    pub(crate) get: fn(&SettingsBuilder) -> String,
+    pub(crate) set: fn(&mut SettingsBuilder, &str) -> Result<(), String>,
 }
 
-/// All settings, in the order of help and documentation.
-pub const NAMED_SETTINGS: [NamedSetting; 17] = [
-    NamedSetting {
-        name: "memory",
-        value: "BYTES",
-        help: "Memory for blocks",
-        default: |settings| settings.memory.to_string(),
-        set: |wanted, text| set(&mut wanted.settings.memory, text),
-    },
-    NamedSetting {
-        name: "disk",
-        value: "DIRECTORY",
-        help: "Keep blocks on this machine's disk too, in this directory; it survives restarts, and is one process's \
-            at a time",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.disk = Some(PathBuf::from(text));
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "disk-size",
-        value: "BYTES",
-        help: "Room for blocks on that disk; 64M is the least",
-        default: |_| SettingsBuilder::default().disk_size.to_string(),
-        set: |wanted, text| {
-            wanted.is_disk_sized = true;
-            set(&mut wanted.disk_size, text)
-        },
-    },
-    NamedSetting {
-        name: "engine",
-        value: "URL",
-        help: "Share blocks with other machines through these servers: redis-cluster://HOST:PORT,... (any nodes of it), \
-            redis://HOST:PORT,... or memcached://HOST:PORT,... (all of them); +tls behind the scheme for TLS",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            let engine = text.parse();
-            let engine = engine.map_err(|error: Error| error.to_string())?;
-            wanted.settings.engine = Some(engine);
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "engine-user",
-        value: "NAME",
-        help: "User of the servers' ACL; its password comes from --engine-password-file or from \
-            CACHEWISE_ENGINE_PASSWORD in the environment, never from an argument",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.user = Some(text.to_owned());
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "engine-password-file",
-        value: "FILE",
-        help: "File whose first line is the password",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.password_file = Some(PathBuf::from(text));
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "engine-ca",
-        value: "FILE",
-        help: "Certificates in PEM that vouch for the servers, instead of the system's",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.authority = Some(PathBuf::from(text));
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "engine-name",
-        value: "NAME",
-        help: "The name in the servers' certificates, where it is not that of their addresses",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.server_name = Some(text.to_owned());
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "identity",
-        value: "NAME",
-        help: "Name the origin in the keys of blocks: machines that give it the same name share blocks, whatever the path. A \
-            file system that does not keep the time of last change needs a name, and a new one when its files change \
-            [default: a directory's blocks are this machine's own, a URL's are shared]",
-        default: |_| String::new(),
-        set: |wanted, text| {
-            wanted.identity = Some(text.to_owned());
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "block",
-        value: "BYTES",
-        help: "What is fetched, kept and checked as one: a power of two from 16K to 1M; the same on all machines",
-        default: |settings| settings.block_size.to_string(),
-        set: |wanted, text| set(&mut wanted.settings.block_size, text),
-    },
-    NamedSetting {
-        name: "connect",
-        value: "TIME",
-        help: "A connection to a server stands within this time, or it is taken for slow",
-        default: |settings| time(settings.policy.connect),
-        set: |wanted, text| duration(&mut wanted.settings.policy.connect, text),
-    },
-    NamedSetting {
-        name: "deadline",
-        value: "TIME",
-        help: "The first byte of a server's answer is there within this time, or the origin is read",
-        default: |settings| time(settings.policy.first_byte),
-        set: |wanted, text| {
-            let policy = &mut wanted.settings.policy;
-            duration(&mut policy.first_byte, text)?;
-            policy.whole = policy.whole.max(policy.first_byte.saturating_mul(5));
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "hedge",
-        value: "TIME|never",
-        help: "A second server is asked when the first has taken longer than 99 % of its answers did, at the latest after \
-            this time",
-        default: |settings| time(settings.policy.hedge_max),
-        set: |wanted, text| {
-            let policy = &mut wanted.settings.policy;
-            if text == "never" {
-                policy.hedge_max = Duration::ZERO;
-                return Ok(());
+impl Setting {
+    /// Finds a setting by its name. `-` is the same as `_`, as keys of older versions have it.
+    ///
+    /// # Errors
+    /// The names of all settings.
+    pub fn find(name: &str) -> Result<&'static Self, String> {
+        let name = name.replace('-', "_");
+        let found = SETTINGS.iter().find(|setting| setting.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            format!("no such setting; there are {}", names.join(", "))
+        })
+    }
+
+    /// Returns the flag, without dashes in front.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// Returns the environment variable.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        variable(self.name)
+    }
+
+    /// Returns the help, one sentence without a full stop.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        self.doc.trim_start()
+    }
+
+    /// Returns the default as text; empty if there is none.
+    #[must_use]
+    pub fn default(&self) -> String {
+        (self.get)(&SettingsBuilder::default())
+    }
+}
+
+fn variable(name: &str) -> String {
+    format!("CACHEWISE_TIER_{}", name.to_ascii_uppercase())
+}
+
+/// A type of settings, as text.
+pub(crate) trait SettingValue: Sized {
+    /// # Errors
+    /// The fault in the text.
+    fn read(text: &str, unit: &str) -> Result<Self, String>;
+
+    fn shown(&self, unit: &str) -> String;
+}
+
+macro_rules! as_printed {
+    ($($type:ty),+) => {$(
+        impl SettingValue for $type {
+            fn read(text: &str, _: &str) -> Result<Self, String> {
+                text.parse::<$type>().map_err(|error| error.to_string())
             }
-            duration(&mut policy.hedge_max, text)?;
-            policy.hedge_min = policy.hedge_min.min(policy.hedge_max);
-            Ok(())
-        },
-    },
-    NamedSetting {
-        name: "hedge-share",
-        value: "SHARE",
-        help: "How many second questions there may be for each read of a block, on the average",
-        default: |settings| settings.policy.hedge_share.to_string(),
-        set: |wanted, text| set(&mut wanted.settings.policy.hedge_share, text),
-    },
-    NamedSetting {
-        name: "in-flight",
-        value: "BYTES",
-        help: "At most so much is under way from one server at a time",
-        default: |settings| settings.policy.in_flight.to_string(),
-        set: |wanted, text| set(&mut wanted.settings.policy.in_flight, text),
-    },
-    NamedSetting {
-        name: "origin-reads",
-        value: "NUMBER",
-        help: "At most so many reads of the origin at a time; others wait",
-        default: |settings| settings.origin_reads.to_string(),
-        set: |wanted, text| set(&mut wanted.settings.origin_reads, text),
-    },
-    NamedSetting {
-        name: "read-deadline",
-        value: "TIME",
-        help: "Every read ends within this time, with bytes or with an error",
-        default: |settings| time(settings.deadline),
-        set: |wanted, text| duration(&mut wanted.settings.deadline, text),
-    },
-];
 
-/// The settings of a cache, collected by name and checked by [`Self::finish`].
-#[derive(Clone, Debug)]
-pub struct SettingsBuilder {
-    /// Settings that need no further checks.
-    pub settings: Settings,
-    disk: Option<PathBuf>,
-    disk_size: Bytes,
-    is_disk_sized: bool,
-    user: Option<String>,
-    password_file: Option<PathBuf>,
-    authority: Option<PathBuf>,
-    server_name: Option<String>,
-    identity: Option<String>,
+            fn shown(&self, _: &str) -> String {
+                self.to_string()
+            }
+        }
+    )+};
 }
 
-impl Default for SettingsBuilder {
-    fn default() -> Self {
-        Self {
-            settings: Settings::default(),
-            disk: None,
-            disk_size: Bytes(10 << 30),
-            is_disk_sized: false,
-            user: None,
-            password_file: None,
-            authority: None,
-            server_name: None,
-            identity: None,
+as_printed!(Bytes, bool, usize, f64, String, EngineSettings);
+
+impl SettingValue for PathBuf {
+    fn read(text: &str, _: &str) -> Result<Self, String> {
+        Ok(text.into())
+    }
+
+    fn shown(&self, _: &str) -> String {
+        self.to_string_lossy().into_owned()
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn read(text: &str, unit: &str) -> Result<Self, String> {
+        T::read(text, unit).map(Some)
+    }
+
+    fn shown(&self, unit: &str) -> String {
+        self.as_ref()
+            .map_or_else(String::new, |value| value.shown(unit))
+    }
+}
+
+/// A time above 0; the word behind `|` in the unit is 0.
+impl SettingValue for Duration {
+    fn read(text: &str, unit: &str) -> Result<Self, String> {
+        if unit.split_once('|').is_some_and(|(_, zero)| zero == text) {
+            return Ok(Self::ZERO);
+        }
+        let interval = text.parse().map(Interval::get);
+        interval.map_err(|error| error.to_string())
+    }
+
+    fn shown(&self, _: &str) -> String {
+        match self.as_secs() {
+            hours @ 3600.. if *self == Self::from_secs(hours / 3600 * 3600) => {
+                format!("{}h", hours / 3600)
+            }
+            _ => format!("{self:?}"),
         }
     }
+}
+
+/// The settings of a cache and of a mount, collected by name and checked by [`Self::finish`].
+#[derive(Clone, Debug, Default)]
+pub struct SettingsBuilder {
+    /// Settings of the cache.
+    pub cache: Settings,
+    /// Settings of the mount.
+    pub mount: MountOptions,
+    is_disk_sized: bool,
 }
 
 impl SettingsBuilder {
     /// Takes a setting by its name.
     ///
     /// # Errors
-    /// Why its value cannot be taken, or which names there are.
+    /// The fault in the value, or the names of all settings.
     pub fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match NAMED_SETTINGS.iter().find(|setting| setting.name == name) {
-            Some(setting) => (setting.set)(self, value),
-            None => {
-                let names: Vec<&str> = NAMED_SETTINGS.iter().map(|setting| setting.name).collect();
-                Err(format!("no such setting; there are {}", names.join(", ")))
-            }
-        }
+        let setting = Setting::find(name)?;
+        (setting.set)(self, value)?;
+        self.is_disk_sized |= setting.name == "disk_size";
+        Ok(())
     }
 
     /// Combines dependent settings, reads the password from the environment or the named file, and
@@ -254,54 +168,55 @@ impl SettingsBuilder {
     /// [`Error::Setting`].
     pub fn finish(mut self, spelled: impl Fn(&str) -> String) -> Result<Self, Error> {
         let wrong = |setting, why| Err(Error::Setting { setting, why });
-        if let Some(directory) = self.disk.take() {
-            self.settings.disk = Some(DiskSettings::new(directory, self.disk_size));
-        } else if self.is_disk_sized {
+        let cache = &mut self.cache;
+        if self.is_disk_sized && cache.disk.is_none() {
             let disk = spelled("disk");
             let why = format!("it says how much, and nothing says where: add {disk} DIRECTORY");
-            return wrong("disk-size", why);
+            return wrong("disk_size", why);
         }
-        let password = self.password()?;
-        match &mut self.settings.engine {
-            Some(engine) => {
-                engine.credentials = password.map(|password| Credentials {
-                    user: self.user.clone(),
-                    password,
-                });
-                if engine.credentials.is_none() && self.user.is_some() {
-                    let file = spelled("engine-password-file");
-                    let why = format!(
-                        "there is no password: set {PASSWORD} in the environment, or add {file}"
-                    );
-                    return wrong("engine-user", why);
-                }
-                if self.authority.is_some() || self.server_name.is_some() {
-                    if engine.tls.is_none() {
-                        let (authority, name) = (spelled("engine-ca"), spelled("engine-name"));
-                        let why = format!(
-                            "{authority} and {name} are about TLS: write +tls behind the engine's scheme"
-                        );
-                        return wrong("engine", why);
-                    }
-                    engine.tls = Some(TlsSettings {
-                        authority: self.authority.clone(),
-                        server_name: self.server_name.clone(),
-                    });
-                }
-            }
-            None => {
-                let is_for_one = self.user.is_some()
-                    || self.password_file.is_some()
-                    || self.authority.is_some()
-                    || self.server_name.is_some();
-                if is_for_one {
-                    let engine = spelled("engine");
-                    let why = format!("there is none to get into: add {engine} URL");
-                    return wrong("engine", why);
-                }
-            }
+        cache.whole = cache.whole.max(cache.deadline.saturating_mul(5));
+        if !cache.hedge.is_zero() {
+            cache.hedge_min = cache.hedge_min.min(cache.hedge);
         }
-        self.settings.check()?;
+        let has_tls = cache.engine_ca.is_some() || cache.engine_name.is_some();
+        let Some(engine) = &mut cache.engine else {
+            if has_tls || cache.engine_user.is_some() || cache.engine_password_file.is_some() {
+                let engine = spelled("engine");
+                let why = format!("there is none to get into: add {engine} URL");
+                return wrong("engine", why);
+            }
+            cache.check()?;
+            self.mount.check()?;
+            return Ok(self);
+        };
+        let password = match &cache.engine_password_file {
+            Some(file) => Some(Secret::from_file(file)?),
+            None => from_environment(PASSWORD)?,
+        };
+        if password.is_none() && cache.engine_user.is_some() {
+            let (variable, file) = (variable(PASSWORD.0), spelled("engine_password_file"));
+            let why =
+                format!("there is no password: set {variable} in the environment, or add {file}");
+            return wrong("engine_user", why);
+        }
+        engine.credentials = password.map(|password| Credentials {
+            user: cache.engine_user.clone(),
+            password,
+        });
+        if has_tls && engine.tls.is_none() {
+            let (ca, name) = (spelled("engine_ca"), spelled("engine_name"));
+            let why =
+                format!("{ca} and {name} are about TLS: write +tls behind the engine's scheme");
+            return wrong("engine", why);
+        }
+        if let Some(tls) = &mut engine.tls {
+            *tls = TlsSettings {
+                engine_ca: cache.engine_ca.clone(),
+                engine_name: cache.engine_name.clone(),
+            };
+        }
+        cache.check()?;
+        self.mount.check()?;
         Ok(self)
     }
 
@@ -316,15 +231,15 @@ impl SettingsBuilder {
             Some((url, scheme.to_ascii_lowercase()))
         }) else {
             let options = DirectoryOptions {
-                identity: self.identity.clone(),
+                identity: self.cache.identity.clone(),
                 machine: None,
             };
             return Ok(Arc::new(Directory::open_with(name, &options)?));
         };
         let options = || -> Result<NetworkOptions, Error> {
             Ok(NetworkOptions {
-                identity: self.identity.clone(),
-                deadline: self.settings.deadline,
+                identity: self.cache.identity.clone(),
+                read_deadline: self.cache.read_deadline,
                 authorization: from_environment(AUTHORIZATION)?,
             })
         };
@@ -343,41 +258,15 @@ impl SettingsBuilder {
             }
         })
     }
-
-    fn password(&self) -> Result<Option<Secret>, Error> {
-        match &self.password_file {
-            Some(file) => Secret::from_file(file).map(Some),
-            None => from_environment(PASSWORD),
-        }
-    }
 }
 
-fn from_environment(variable: &'static str) -> Result<Option<Secret>, Error> {
-    match std::env::var_os(variable) {
-        // Set and empty is how it is not set where a file lists variables.
-        Some(value) if !value.is_empty() => Secret::from_environment(variable).map(Some),
-        _ => Ok(None),
-    }
-}
-
-fn set<T: std::str::FromStr<Err: std::fmt::Display>>(
-    place: &mut T,
-    text: &str,
-) -> Result<(), String> {
-    *place = text.parse().map_err(|error: T::Err| error.to_string())?;
-    Ok(())
-}
-
-fn duration(place: &mut Duration, text: &str) -> Result<(), String> {
-    let interval: Interval = text
-        .parse()
-        .map_err(|error: cachewise_units::ParseIntervalError| error.to_string())?;
-    *place = interval.get();
-    Ok(())
-}
-
-fn time(duration: Duration) -> String {
-    format!("{duration:?}")
+fn from_environment((name, old): (&str, &str)) -> Result<Option<Secret>, Error> {
+    // Set and empty is how it is not set where a file lists variables.
+    let is_set =
+        |variable: &&str| std::env::var_os(variable).is_some_and(|value| !value.is_empty());
+    let variable = variable(name);
+    let set = [variable.as_str(), old].into_iter().find(is_set);
+    set.map(Secret::from_environment).transpose()
 }
 
 #[cfg(test)]
@@ -385,16 +274,68 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_setting_takes_what_it_shows_as_its_default() {
-        let usual = Settings::default();
-        for setting in &NAMED_SETTINGS {
-            let default = (setting.default)(&usual).replace([' ', 'i'], "");
-            let default = default.trim_end_matches('B').to_owned();
+    fn each_setting_takes_its_default_as_shown() {
+        for setting in SETTINGS {
+            let default = setting.default();
             if !default.is_empty() {
-                let mut wanted = SettingsBuilder::default();
-                (setting.set)(&mut wanted, &default)
-                    .unwrap_or_else(|error| panic!("--{} {default}: {error}", setting.name));
+                let mut all = SettingsBuilder::default();
+                all.take(setting.name, &default)
+                    .unwrap_or_else(|error| panic!("{} = {default}: {error}", setting.name));
+                assert_eq!((setting.get)(&all), default, "{}", setting.name);
             }
+        }
+    }
+
+    #[test]
+    fn keys_with_dashes_of_older_versions_are_aliases() {
+        for setting in SETTINGS {
+            let found = Setting::find(&setting.flag()).map(|setting| setting.name);
+            assert_eq!(found, Ok(setting.name), "its flag is its alias");
+        }
+    }
+
+    #[test]
+    fn take_refuses_unknown_names_and_wrong_values() {
+        for (name, value, why) in [
+            ("memmory", "8M", "there are memory, disk,"),
+            ("block_size", "64K", "no such setting"),
+            ("memory", "8 parsecs", "\"parsecs\" is not a unit"),
+            ("deadline", "20 MiB", "is not a unit of time"),
+            ("deadline", "never", "not an interval"),
+            ("hedge", "0", "zero"),
+            ("origin_reads", "-1", "invalid digit"),
+            ("hedge_share", "half", "invalid float"),
+            ("allow_other", "yes", "true"),
+            ("engine", "http://a:1", "is unknown"),
+        ] {
+            let error = SettingsBuilder::default().take(name, value);
+            let error = error.expect_err("it is refused");
+            assert!(error.contains(why), "{name} = {value}: {error}");
+        }
+    }
+
+    #[test]
+    fn finish_names_the_setting_that_is_out_of_range() {
+        for (name, value) in [
+            ("block", "100K"),
+            ("block", "2M"),
+            ("memory", "1K"),
+            ("disk_size", "1G"),
+            ("origin_reads", "0"),
+            ("read_deadline", "1us"),
+            ("hedge_share", "1.5"),
+            ("hedge_share", "NaN"),
+            ("in_flight", "4K"),
+            ("threads", "0"),
+            ("threads", "257"),
+        ] {
+            let mut all = SettingsBuilder::default();
+            all.take(name, value).expect("it can be read");
+            let error = all.finish(str::to_owned).expect_err("it is out of range");
+            assert!(
+                matches!(&error, Error::Setting { setting, .. } if *setting == name),
+                "{name} = {value}: {error}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Settings`]: how a cache is set up, and within which bounds.
+//! [`Settings`] and [`MountOptions`], declared once with name, type, default, unit and help: [`SETTINGS`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,122 +6,144 @@ use std::time::Duration;
 use cachewise_units::Bytes;
 
 use crate::Error;
+use crate::named::{Setting, SettingValue};
 use crate::remote::EngineSettings;
 
-/// How a cache is set up. The default is a cache in memory, without any server.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The size of a block: what is fetched, kept and checked as one. A power of two from
-    /// 16 KiB to 1 MiB. Small ones bring the first byte sooner, large ones more bytes a second.
-    pub block_size: Bytes,
-    /// How much memory blocks may take.
-    pub memory: Bytes,
-    /// The tier on the local disk, if there is one.
-    pub disk: Option<DiskSettings>,
-    /// The engine that machines share, if there is one.
-    pub engine: Option<EngineSettings>,
-    /// How a slow node is dealt with.
-    pub policy: PolicySettings,
-    /// How many reads of the origin run at once; the others wait, within their deadline.
-    pub origin_reads: usize,
-    /// Within what time a read ends, with bytes or with an error, whatever happens.
-    pub deadline: Duration,
+/// Declares structs of settings. A field with a unit is a setting that users name: the doc comment is its help. Fields
+/// after `also` are for programs that call the library.
+macro_rules! settings {
+    ($(
+        $(#[doc = $doc:literal])+
+        struct $name:ident in $part:ident {
+            $($(#[doc = $help:literal])+ $field:ident: $type:ty = $default:expr, $unit:literal;)+
+        } also {
+            $($(#[doc = $also_doc:literal])+ $also:ident: $also_type:ty = $also_default:expr;)*
+        }
+    )+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Debug)]
+            pub struct $name {
+                $($(#[doc = $help])+ pub $field: $type,)+
+                $($(#[doc = $also_doc])+ pub $also: $also_type,)*
+            }
+
+            impl Default for $name {
+                fn default() -> Self {
+                    Self { $($field: $default,)+ $($also: $also_default,)* }
+                }
+            }
+        )+
+
+        /// All settings, in the order of help and documentation.
+        pub const SETTINGS: &[Setting] = &[$($(Setting {
+            name: stringify!($field),
+            part: stringify!($part),
+            unit: $unit,
+            doc: concat!($($help),+),
+            get: |all| all.$part.$field.shown($unit),
+            set: |all, text| {
+                all.$part.$field = <$type>::read(text, $unit)?;
+                Ok(())
+            },
+        },)+)+];
+    };
 }
 
-/// The tier on the local disk.
+settings! {
+    /// Settings of a block cache. The default is a cache in memory, without any server.
+    struct Settings in cache {
+        /// Memory for blocks
+        memory: Bytes = Bytes(256 << 20), "BYTES";
+        /// Keep blocks on this machine's disk too, in this directory; it survives restarts, and is one process's
+        /// at a time
+        disk: Option<PathBuf> = None, "DIRECTORY";
+        /// Room for blocks on that disk; 64M is the least
+        disk_size: Bytes = Bytes(10 << 30), "BYTES";
+        /// Share blocks with other machines through these servers: redis-cluster://HOST:PORT,... (any nodes of it),
+        /// redis://HOST:PORT,... or memcached://HOST:PORT,... (all of them); +tls behind the scheme for TLS
+        engine: Option<EngineSettings> = None, "URL";
+        /// User of the servers' ACL; its password comes from --engine-password-file or from
+        /// CACHEWISE_TIER_ENGINE_PASSWORD in the environment, never from an argument
+        engine_user: Option<String> = None, "NAME";
+        /// File whose first line is the password
+        engine_password_file: Option<PathBuf> = None, "FILE";
+        /// Certificates in PEM that vouch for the servers, instead of the system's
+        engine_ca: Option<PathBuf> = None, "FILE";
+        /// The name in the servers' certificates, where it is not that of their addresses
+        engine_name: Option<String> = None, "NAME";
+        /// Name the origin in the keys of blocks: machines that give it the same name share blocks, whatever the path.
+        /// A file system that does not keep the time of last change needs a name, and a new one when its files change
+        /// [default: a directory's blocks are this machine's own, a URL's are shared]
+        identity: Option<String> = None, "NAME";
+        /// Unit of fetching, keeping and checking: a power of two from 16K to 1M; the same on all machines
+        block: Bytes = Bytes(128 << 10), "BYTES";
+        /// Time limit for a connection to a server, the look-up of its name included; a slower server counts as slow
+        connect: Duration = Duration::from_millis(10), "TIME";
+        /// Time limit for the first byte of a server's answer; after it the origin is read
+        deadline: Duration = Duration::from_millis(20), "TIME";
+        /// A second server is asked when the first has taken longer than 99 % of its answers did, at the latest after
+        /// this time
+        hedge: Duration = Duration::from_millis(10), "TIME|never";
+        /// Hedged requests allowed per block read, on average, from 0 to 1
+        hedge_share: f64 = 0.05, "SHARE";
+        /// Maximum bytes in flight from one server
+        in_flight: Bytes = Bytes(8 << 20), "BYTES";
+        /// Maximum concurrent reads of the origin; others wait
+        origin_reads: usize = 32, "NUMBER";
+        /// Every read ends within this time, with bytes or with an error
+        read_deadline: Duration = Duration::from_secs(10), "TIME";
+    } also {
+        /// Maximum bytes that wait to be written to the disk; `None` is a quarter of it, from 64 MiB to 256 MiB. Blocks
+        /// beyond it are not kept on disk, and are counted as dropped. In a burst it takes up to three times this
+        /// memory. A queue beyond [`Settings::memory`] is limited to 64 MiB.
+        disk_queue: Option<Bytes> = None;
+        /// Time limit for the disk; after it the block is looked for in the next tier.
+        disk_deadline: Duration = Duration::from_millis(200);
+        /// Time limit for the whole answer of a server; [`crate::SettingsBuilder::finish`] makes it five times
+        /// [`Settings::deadline`] at least.
+        whole: Duration = Duration::from_millis(100);
+        /// Earliest hedge, however fast the servers answer.
+        hedge_min: Duration = Duration::from_millis(3);
+        /// Hedges that may come at once, after a quiet time.
+        hedge_burst: u32 = 32;
+        /// Missed deadlines within [`Self::breaker_window`] that open a node's breaker.
+        breaker_misses: u32 = 3;
+        /// See [`Self::breaker_misses`].
+        breaker_window: Duration = Duration::from_secs(1);
+        /// Time for which a breaker opens first; each probe that fails doubles it.
+        breaker_open: Duration = Duration::from_millis(500);
+        /// Longest time for which a breaker opens.
+        breaker_open_max: Duration = Duration::from_secs(5);
+        /// Maximum bytes in flight to the engine. Blocks beyond it are not written, and are counted as dropped.
+        fills_in_flight: Bytes = Bytes(32 << 20);
+    }
+
+    /// How an origin is mounted.
+    struct MountOptions in mount {
+        /// Time for which names and attributes are valid before the origin is asked again; 0 asks each time
+        revalidate: Duration = Duration::from_secs(3600), "TIME|0";
+        /// Let other users read too, within the permission bits that the origin shows
+        allow_other: bool = false, "";
+        /// FUSE worker threads, from 1 to 256
+        threads: usize = 4, "NUMBER";
+    } also {
+        /// The source in the list of mounts: the origin.
+        name: String = "origin".to_owned();
+    }
+}
+
+/// The tier on the local disk: what [`Settings`] come to.
 #[derive(Clone, Debug)]
-pub struct DiskSettings {
-    /// The directory: made if it is not there, and one process's at a time.
+pub(crate) struct DiskSettings {
+    /// The directory: made if it is missing, and one process's at a time.
     pub directory: PathBuf,
-    /// How much of the disk blocks may take. At least 64 MiB.
+    /// Maximum bytes of blocks.
     pub capacity: Bytes,
-    /// Maximum bytes that wait to be written. Blocks beyond it are not kept on disk, and are
-    /// counted as dropped. In a burst it takes up to three times this memory. A queue beyond
-    /// [`Settings::memory`] is limited to 64 MiB.
+    /// Maximum bytes that wait to be written.
     pub write_queue: Bytes,
-    /// Within what time the disk answers; then the block is looked for further on.
+    /// Time limit for a read.
     pub deadline: Duration,
-}
-
-/// How a slow node is dealt with. The defaults are what `make bench-tier` measures.
-#[derive(Clone, Debug)]
-pub struct PolicySettings {
-    /// Within what time a connection stands, the look-up of its name included.
-    pub connect: Duration,
-    /// Within what time the first byte of an answer is there; then the node has missed it. Where
-    /// all nodes are slow it is twice their live 99th percentile, up to [`Self::whole`].
-    pub first_byte: Duration,
-    /// Within what time the whole answer is there.
-    pub whole: Duration,
-    /// When a second node is asked: after the live 99th percentile, but not before this...
-    pub hedge_min: Duration,
-    /// ...and not later than this. Zero is: never.
-    pub hedge_max: Duration,
-    /// How many hedges there are for each request, on the average.
-    pub hedge_share: f64,
-    /// How many hedges may come at once, after a quiet time.
-    pub hedge_burst: u32,
-    /// How many misses within [`Self::breaker_window`] open a node's breaker.
-    pub breaker_misses: u32,
-    /// See [`Self::breaker_misses`].
-    pub breaker_window: Duration,
-    /// For how long a breaker opens first; each probe that fails doubles it.
-    pub breaker_open: Duration,
-    /// For how long at most.
-    pub breaker_open_max: Duration,
-    /// How many bytes are under way from one node at once. Each request has a connection of its
-    /// own while it lasts, so this bounds connections too.
-    pub in_flight: Bytes,
-    /// Maximum bytes in flight to the engine. Blocks beyond it are not written, and are counted as
-    /// dropped.
-    pub fills_in_flight: Bytes,
-}
-
-impl Default for PolicySettings {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_millis(10),
-            first_byte: Duration::from_millis(20),
-            whole: Duration::from_millis(100),
-            hedge_min: Duration::from_millis(3),
-            hedge_max: Duration::from_millis(10),
-            hedge_share: 0.05,
-            hedge_burst: 32,
-            breaker_misses: 3,
-            breaker_window: Duration::from_secs(1),
-            breaker_open: Duration::from_millis(500),
-            breaker_open_max: Duration::from_secs(5),
-            in_flight: Bytes(8 << 20),
-            fills_in_flight: Bytes(32 << 20),
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            block_size: Bytes(128 << 10),
-            memory: Bytes(256 << 20),
-            disk: None,
-            engine: None,
-            policy: PolicySettings::default(),
-            origin_reads: 32,
-            deadline: Duration::from_secs(10),
-        }
-    }
-}
-
-impl DiskSettings {
-    /// Makes the settings of a directory that may take this much.
-    #[must_use]
-    pub fn new(directory: PathBuf, capacity: Bytes) -> Self {
-        Self {
-            directory,
-            capacity,
-            write_queue: Bytes((capacity.0 / 4).clamp(SMALL_QUEUE, 256 << 20)),
-            deadline: Duration::from_millis(200),
-        }
-    }
 }
 
 /// The write queue that is always permitted, however small disk and memory: the bytes of the
@@ -132,10 +154,17 @@ const SMALL_QUEUE: u64 = 64 << 20;
 const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 20;
 
 impl Settings {
-    /// Returns the maximum bytes that wait for this disk. It does not exceed the memory for blocks,
-    /// so that a small memory setting is respected.
-    pub(crate) fn write_queue(&self, disk: &DiskSettings) -> Bytes {
-        Bytes(disk.write_queue.0.min(self.memory.0.max(SMALL_QUEUE)))
+    /// Returns the tier on the local disk, if there is one. Its queue does not exceed the memory for
+    /// blocks, so that a small memory setting is respected.
+    pub(crate) fn on_disk(&self) -> Option<DiskSettings> {
+        let usual = Bytes((self.disk_size.0 / 4).clamp(SMALL_QUEUE, 256 << 20));
+        let queue = self.disk_queue.unwrap_or(usual);
+        Some(DiskSettings {
+            directory: self.disk.clone()?,
+            capacity: self.disk_size,
+            write_queue: queue.min(Bytes(self.memory.0.max(SMALL_QUEUE))),
+            deadline: self.disk_deadline,
+        })
     }
 
     /// Checks all bounds.
@@ -143,75 +172,77 @@ impl Settings {
     /// # Errors
     /// [`Error::Setting`], of the first that is not kept.
     pub fn check(&self) -> Result<(), Error> {
-        let Bytes(block) = self.block_size;
+        let Bytes(block) = self.block;
         require(
             block.is_power_of_two() && BLOCK_SIZES.contains(&block),
-            "block size",
-            || {
-                format!(
-                    "{} is no power of two from 16 KiB to 1 MiB",
-                    self.block_size
-                )
-            },
+            "block",
+            || format!("{} is no power of two from 16 KiB to 1 MiB", self.block),
         )?;
         require(self.memory.0 >= 4 * block, "memory", || {
             format!(
                 "{} has no room for four blocks of {}",
-                self.memory, self.block_size
+                self.memory, self.block
             )
         })?;
-        require(self.origin_reads > 0, "reads of the origin", || {
+        require(self.origin_reads > 0, "origin_reads", || {
             "none at once is none at all; 1 is the least".to_owned()
         })?;
         require(
-            self.deadline >= Duration::from_millis(1),
-            "deadline of reads",
+            self.read_deadline >= Duration::from_millis(1),
+            "read_deadline",
             || "below 1 ms nothing can be read".to_owned(),
         )?;
-        if let Some(disk) = &self.disk {
-            require(disk.capacity.0 >= 64 << 20, "capacity on disk", || {
-                format!("{} is below 64 MiB, the least that pays", disk.capacity)
+        if self.disk.is_some() {
+            require(self.disk_size.0 >= 64 << 20, "disk_size", || {
+                format!("{} is below 64 MiB, the least that pays", self.disk_size)
             })?;
-            require(disk.write_queue.0 >= 4 * block, "queue to the disk", || {
-                format!("{} has no room for four blocks", disk.write_queue)
+            let queue = self.disk_queue.unwrap_or(Bytes(SMALL_QUEUE));
+            require(queue.0 >= 4 * block, "disk_queue", || {
+                format!("{queue} has no room for four blocks")
             })?;
         }
-        self.policy.check(self.block_size)
+        require(self.deadline <= self.whole, "whole", || {
+            "the deadline of a whole answer is before that of its first byte".to_owned()
+        })?;
+        require(
+            self.hedge.is_zero() || self.hedge_min <= self.hedge,
+            "hedge_min",
+            || "the earliest hedge is after the latest".to_owned(),
+        )?;
+        require(
+            (0.0..=1.0).contains(&self.hedge_share),
+            "hedge_share",
+            || format!("{} is not from 0 to 1", self.hedge_share),
+        )?;
+        require(self.breaker_misses > 0, "breaker_misses", || {
+            "0 would never let a node be asked".to_owned()
+        })?;
+        require(
+            self.breaker_open <= self.breaker_open_max,
+            "breaker_open",
+            || "its first length is above its greatest".to_owned(),
+        )?;
+        for (setting, bytes) in [
+            ("in_flight", self.in_flight),
+            ("fills_in_flight", self.fills_in_flight),
+        ] {
+            require(bytes.0 >= block, setting, || {
+                format!("{bytes} has no room for one block of {}", self.block)
+            })?;
+        }
+        Ok(())
     }
 }
 
-impl PolicySettings {
-    fn check(&self, block: Bytes) -> Result<(), Error> {
-        require(
-            self.first_byte <= self.whole,
-            "deadline of a whole answer",
-            || "is before that of its first byte".to_owned(),
-        )?;
-        require(
-            self.hedge_max.is_zero() || self.hedge_min <= self.hedge_max,
-            "time of the hedge",
-            || "its lower bound is above its upper one".to_owned(),
-        )?;
-        require(
-            self.hedge_share.is_finite() && (0.0..=1.0).contains(&self.hedge_share),
-            "share of hedges",
-            || format!("{} is not from 0 to 1", self.hedge_share),
-        )?;
-        require(
-            self.breaker_misses > 0,
-            "misses that open a breaker",
-            || "0 would never let a node be asked".to_owned(),
-        )?;
-        require(
-            self.breaker_open <= self.breaker_open_max,
-            "time of an open breaker",
-            || "its first length is above its greatest".to_owned(),
-        )?;
-        require(
-            self.in_flight >= block && self.fills_in_flight >= block,
-            "bytes under way",
-            || format!("there is no room for one block of {block}"),
-        )
+impl MountOptions {
+    /// Checks all bounds.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], of the first that is not kept.
+    pub fn check(&self) -> Result<(), Error> {
+        require((1..=256).contains(&self.threads), "threads", || {
+            format!("{} is not from 1 to 256", self.threads)
+        })
     }
 }
 
@@ -231,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_the_disk_is_bounded_by_it_and_by_memory() {
+    fn write_queue_is_bounded_by_disk_and_memory() {
         const MIB: u64 = 1 << 20;
         for (memory, capacity, queue) in [
             (256, 10 << 10, 256),
@@ -241,14 +272,16 @@ mod tests {
             (256, 512, 128),
             (256, 64, 64),
         ] {
-            let settings = Settings {
+            let mut settings = Settings {
                 memory: Bytes(memory * MIB),
+                disk: Some(PathBuf::new()),
+                disk_size: Bytes(capacity * MIB),
                 ..Settings::default()
             };
-            let mut disk = DiskSettings::new(PathBuf::new(), Bytes(capacity * MIB));
-            assert_eq!(settings.write_queue(&disk), Bytes(queue * MIB), "{disk:?}");
-            disk.write_queue = Bytes(MIB);
-            assert_eq!(settings.write_queue(&disk), Bytes(MIB), "less can be said");
+            let of = |settings: &Settings| settings.on_disk().unwrap().write_queue;
+            assert_eq!(of(&settings), Bytes(queue * MIB), "{settings:?}");
+            settings.disk_queue = Some(Bytes(MIB));
+            assert_eq!(of(&settings), Bytes(MIB), "less can be set");
         }
     }
 }

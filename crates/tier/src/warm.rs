@@ -46,7 +46,7 @@ impl BlockCache {
     ///
     /// Ends early if the disk does not accept queued blocks.
     pub async fn warm(&self, file: File, from: WarmFrom) -> Warmed {
-        let block = self.settings().block_size.0;
+        let block = self.settings().block.0;
         let (file, unsettled) = match self.settled(file.clone()).await {
             Ok(file) => (file, None),
             Err(why) => (file, Some(why)),

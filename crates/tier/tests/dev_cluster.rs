@@ -170,14 +170,14 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         },
         "no replicas",
     );
-    let program = "/no/such/redis-server".into();
-    refused(DevClusterOptions { program, ..usual() }, "apt-get install");
+    let server = "/no/such/redis-server".into();
+    refused(DevClusterOptions { server, ..usual() }, "apt-get install");
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("mine"), "").expect("it is ours");
     let asked = Some(directory.path().to_owned());
     refused(
         DevClusterOptions {
-            directory: asked,
+            dir: asked,
             ..usual()
         },
         "mine is in it",
@@ -186,7 +186,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     // A program that is none of it: what it says is passed on.
     refused(
         DevClusterOptions {
-            program: "false".into(),
+            server: "false".into(),
             ..usual()
         },
         "ended at once",
@@ -201,7 +201,7 @@ fn a_directory_has_one_cluster_at_a_time_and_can_be_used_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = DevClusterOptions {
         nodes: 1,
-        directory: Some(directory.path().join("deep/er")),
+        dir: Some(directory.path().join("deep/er")),
         ..DevClusterOptions::default()
     };
     let cluster = DevCluster::start(&options).expect("one node is a cluster");

@@ -313,7 +313,7 @@ impl Origin for Hangs {
 async fn an_origin_that_hangs_ends_in_an_error_and_is_not_asked_without_end() {
     let files = Files::new(40, BLOCK);
     let settings = Settings {
-        deadline: Duration::from_millis(300),
+        read_deadline: Duration::from_millis(300),
         origin_reads: 4,
         ..forgetful(None)
     };

@@ -21,9 +21,9 @@ const SHORT: Duration = Duration::from_secs(1);
 /// Far beyond that.
 const LONG: Duration = Duration::from_secs(30);
 
-fn origin(server: &HttpServer, deadline: Duration) -> Http {
+fn origin(server: &HttpServer, read_deadline: Duration) -> Http {
     let options = NetworkOptions {
-        deadline,
+        read_deadline,
         ..NetworkOptions::default()
     };
     Http::open(&server.url("/data"), &options).expect("a URL")
@@ -371,7 +371,7 @@ async fn redirects_are_followed_so_far_and_secrets_are_not_sent_along() {
     });
     let options = NetworkOptions {
         authorization: Some(Secret::new("Bearer geheim".to_owned())),
-        deadline: LONG,
+        read_deadline: LONG,
         ..NetworkOptions::default()
     };
     let origin = Http::open(&server.url("/data/"), &options).expect("a URL");
@@ -476,7 +476,7 @@ async fn what_was_written_this_moment_is_read_and_kept_nowhere() {
             other => other,
         });
         let settings = Settings {
-            block_size: Bytes(BLOCK),
+            block: Bytes(BLOCK),
             ..Settings::default()
         };
         let origin = Arc::new(origin(&server, LONG));

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use cachewise_tier::{
-    BlockCache, Directory, DirectoryOptions, DiskSettings, Origin, Settings, Tier,
-};
+use cachewise_tier::{BlockCache, Directory, DirectoryOptions, Origin, Settings, Tier};
 use cachewise_units::Bytes;
 use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 
@@ -22,11 +20,10 @@ fn options(machine: &str, identity: Option<&str>) -> DirectoryOptions {
 /// Reads all files through a cache on this disk, and returns how many blocks came from the disk.
 async fn disk_hits(files: &Files, disk: &Path, options: &DirectoryOptions) -> u64 {
     let settings = Settings {
-        disk: Some(DiskSettings {
-            // Other tests keep the disk busy meanwhile, and a late block would come from the origin.
-            deadline: std::time::Duration::from_secs(30),
-            ..DiskSettings::new(disk.to_owned(), Bytes(64 << 20))
-        }),
+        disk: Some(disk.to_owned()),
+        disk_size: Bytes(64 << 20),
+        // Other tests keep the disk busy meanwhile, and a late block would come from the origin.
+        disk_deadline: std::time::Duration::from_secs(30),
         ..forgetful(None)
     };
     let origin = Directory::open_with(files.directory.path(), options).expect("it opens");

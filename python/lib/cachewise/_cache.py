@@ -28,7 +28,7 @@ class BlockCache:
     ends in bounded time, with bytes or ``OSError``.
 
     The settings are those of ``cachewise tier`` and ``cachewise mount``, by the same names: see docs/tier.md. Without
-    any it is a cache in memory. A password comes from ``engine_password_file`` or from ``CACHEWISE_ENGINE_PASSWORD`` in
+    any it is a cache in memory. A password comes from ``engine_password_file`` or from ``CACHEWISE_TIER_ENGINE_PASSWORD`` in
     the environment.
 
     Machines share the blocks of a directory only under the same ``identity``. A directory on a file system that does not keep
@@ -67,28 +67,11 @@ class BlockCache:
         origin_reads: int | None = None,
         read_deadline: Time | None = None,
     ) -> None:
+        given = locals()
         self._origin = origin
-        self._settings: dict[str, object] = {
-            "memory": memory,
-            "disk": disk,
-            "disk_size": disk_size,
-            "engine": engine,
-            "engine_user": engine_user,
-            "engine_password_file": engine_password_file,
-            "engine_ca": engine_ca,
-            "engine_name": engine_name,
-            "identity": identity,
-            "block": block,
-            "connect": connect,
-            "deadline": deadline,
-            "hedge": hedge,
-            "hedge_share": hedge_share,
-            "in_flight": in_flight,
-            "origin_reads": origin_reads,
-            "read_deadline": read_deadline,
-        }
+        self._settings = {name: given[name] for name, *_ in _native.cache_settings()}
         said = [(name, value) for name, value in self._settings.items() if value is not None]
-        texts = [(name.replace("_", "-"), _text(name, value)) for name, value in said]
+        texts = [(name, _text(name, value)) for name, value in said]
         self._native = _native.Cache(origin, texts)
 
     @checked

@@ -9,11 +9,6 @@ use rustix::io::Errno;
 
 use crate::path_name::name;
 
-/// What a setting's name is in Python.
-pub fn argument(name: &str) -> String {
-    name.replace('-', "_")
-}
-
 /// The error of reading what has no bytes.
 pub fn not_a_file(path: &Path, kind: Kind) -> Error {
     let number = match kind {
@@ -35,7 +30,6 @@ pub fn raise(py: Python<'_>, error: &Error) -> PyErr {
 fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let (path, number, text) = match error {
         Error::Setting { setting, why } => {
-            let setting = argument(setting);
             return Ok(PyValueError::new_err(format!("{setting}: {why}")));
         }
         Error::Unversioned { path, file_system } => {

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cachewise_tier::{
-    BlockCache, Error, File, Kind, LONGEST_READ, NAMED_SETTINGS, Settings, SettingsBuilder, Tree,
-    WarmFrom,
+    BlockCache, Error, File, Kind, LONGEST_READ, SETTINGS, SettingsBuilder, Tree, WarmFrom,
 };
 use cachewise_units::ByteRange;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -62,13 +61,13 @@ impl Cache {
         let path = file::path(origin)?;
         let mut wanted = SettingsBuilder::default();
         for (name, value) in settings {
-            wanted.take(&name, &value).map_err(|why| {
-                PyValueError::new_err(format!("{}: {why}", error::argument(&name)))
-            })?;
+            wanted
+                .take(&name, &value)
+                .map_err(|why| PyValueError::new_err(format!("{name}: {why}")))?;
         }
         // The environment is read with the interpreter's lock, under which Python changes it.
         let wanted = wanted
-            .finish(error::argument)
+            .finish(str::to_owned)
             .map_err(|error| raise(py, &error))?;
         // A directory stays the one that it was, wherever the process goes; a server is asked over connections of its own
         // in each process.
@@ -78,7 +77,7 @@ impl Cache {
             false => py.detach(|| wanted.origin(&path)),
         };
         let origin = origin.map_err(|error| raise(py, &error))?;
-        let (settings, here) = (wanted.settings.clone(), std::process::id());
+        let (settings, here) = (wanted.cache.clone(), std::process::id());
         let opens = move || match is_url && std::process::id() != here {
             true => wanted.origin(&path),
             false => Ok(Arc::clone(&origin)),
@@ -173,15 +172,12 @@ impl Cache {
     }
 }
 
-/// All settings: name, value, help, default.
+/// The settings of a cache: name, unit, help, default.
 #[pyfunction]
 pub fn cache_settings() -> Vec<(&'static str, &'static str, &'static str, String)> {
-    let usual = Settings::default();
-    let settings = NAMED_SETTINGS.iter().map(|setting| {
-        let default = (setting.default)(&usual);
-        (setting.name, setting.value, setting.help, default)
-    });
-    settings.collect()
+    let of_cache = SETTINGS.iter().filter(|setting| setting.part == "cache");
+    let rows = of_cache.map(|one| (one.name, one.unit, one.help(), one.default()));
+    rows.collect()
 }
 
 async fn looked(cache: &BlockCache, path: &Path) -> Result<File, Error> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_tier::dev_cluster::{DevCluster, Topology};
-use cachewise_tier::{BlockCache, File, PolicySettings, Table, Tier};
+use cachewise_tier::{BlockCache, File, Settings, Table, Tier};
 use load::{FILES, Load, Paced};
 use support::raw::{Raw, Values};
 use support::{Goal, median, policy_off, servers, wants};
@@ -37,7 +37,7 @@ struct Client {
 }
 
 impl Client {
-    async fn new(load: &Load, cluster: &DevCluster, policy: PolicySettings) -> Self {
+    async fn new(load: &Load, cluster: &DevCluster, policy: Settings) -> Self {
         let cache = support::open(cluster, load.directory.path(), BLOCK, policy).await;
         let mut files = Vec::new();
         for number in 0..FILES {
@@ -104,7 +104,7 @@ fn heading() -> String {
 fn healthy(runtime: &Runtime, load: &Load, cluster: &DevCluster) {
     let values = Values::store(cluster, FILES, BLOCK);
     let (on, off) = runtime.block_on(async {
-        let on = Client::new(load, cluster, PolicySettings::default()).await;
+        let on = Client::new(load, cluster, Settings::default()).await;
         (on, Client::new(load, cluster, policy_off()).await)
     });
     let mut turns: Vec<[Paced; 4]> = Vec::new();
@@ -182,7 +182,7 @@ fn frozen(runtime: &Runtime, load: &Load, cluster: &DevCluster) -> (Paced, Paced
         })
     };
     one("policy off", policy_off());
-    one("policy on ", PolicySettings::default())
+    one("policy on ", Settings::default())
 }
 
 fn calls(table: &Table, tier: Tier) -> u64 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions, Topology};
-use cachewise_tier::{BlockCache, Directory, PolicySettings, Settings};
+use cachewise_tier::{BlockCache, Directory, Settings};
 use cachewise_units::Bytes;
 
 /// How many read side by side.
@@ -29,35 +29,29 @@ pub fn servers(topology: Topology, replicas: usize) -> DevCluster {
 }
 
 /// A cache before these servers that keeps next to nothing itself: it is the servers that are asked.
-pub async fn open(
-    servers: &DevCluster,
-    origin: &Path,
-    block: u64,
-    policy: PolicySettings,
-) -> BlockCache {
+pub async fn open(servers: &DevCluster, origin: &Path, block: u64, policy: Settings) -> BlockCache {
     let engine = servers.address().parse();
     let settings = Settings {
-        block_size: Bytes(block),
+        block: Bytes(block),
         memory: Bytes(4 * block),
         engine: Some(engine.expect("the servers say where they are")),
-        policy,
-        deadline: Duration::from_secs(30),
-        ..Settings::default()
+        read_deadline: Duration::from_secs(30),
+        ..policy
     };
     let origin = Arc::new(Directory::open(origin).expect("it was just made"));
     BlockCache::open(settings, origin).await.expect("it opens")
 }
 
 /// Waits for as long as it takes, as most clients do.
-pub fn policy_off() -> PolicySettings {
+pub fn policy_off() -> Settings {
     let ever = Duration::from_secs(30);
-    PolicySettings {
+    Settings {
         connect: ever,
-        first_byte: ever,
+        deadline: ever,
         whole: ever,
-        hedge_max: Duration::ZERO,
+        hedge: Duration::ZERO,
         breaker_misses: u32::MAX,
-        ..PolicySettings::default()
+        ..Settings::default()
     }
 }
 

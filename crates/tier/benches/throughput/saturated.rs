@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cachewise_tier::dev_cluster::{DevCluster, Topology};
-use cachewise_tier::{BlockCache, File, PolicySettings};
+use cachewise_tier::{BlockCache, File, Settings};
 use cachewise_units::ByteRange;
 
 use crate::support::raw::{Raw, Values};
@@ -32,7 +32,7 @@ pub fn run() {
     std::thread::sleep(Duration::from_millis(300));
     let runtime = support::runtime();
     let (on, off) = runtime.block_on(async {
-        let on = Client::new(&cluster, scratch.path(), PolicySettings::default()).await;
+        let on = Client::new(&cluster, scratch.path(), Settings::default()).await;
         let off = Client::new(&cluster, scratch.path(), policy_off()).await;
         (on, off)
     });
@@ -106,7 +106,7 @@ struct Client {
 }
 
 impl Client {
-    async fn new(cluster: &DevCluster, origin: &std::path::Path, policy: PolicySettings) -> Self {
+    async fn new(cluster: &DevCluster, origin: &std::path::Path, policy: Settings) -> Self {
         let cache = support::open(cluster, origin, BLOCK, policy).await;
         let mut files = Vec::new();
         for number in 0..BLOCKS {

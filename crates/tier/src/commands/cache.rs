@@ -1,5 +1,6 @@
 //! A block cache from what was typed: settings, the origin, and the runtime that it works in.
 
+use std::collections::HashSet;
 use std::fs;
 use std::ops::Deref;
 use std::path::Path;
@@ -7,57 +8,80 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cachewise_tier::{BlockCache, Origin, Settings, SettingsBuilder};
+use cachewise_tier::{BlockCache, Error, Origin, SETTINGS, Setting, Settings, SettingsBuilder};
 use cachewise_units::escaped;
 use tokio::runtime::Runtime;
 
-use crate::commands::arguments::CacheFlags;
+use crate::commands::arguments::SettingFlags;
 use cachewise_cli::output::tell;
 
-/// Takes a settings file, then what was typed.
-pub fn wanted(typed: &CacheFlags) -> Result<SettingsBuilder> {
+/// Returns the settings: a flag overrides the environment, which overrides a settings file.
+pub fn wanted<const MOUNTS: bool>(typed: &SettingFlags<MOUNTS>) -> Result<SettingsBuilder> {
     wanted_with(typed, |_| {})
 }
 
-/// As [`wanted`], for commands to which a settings file, which is for others too, does not say all: what is typed has the
-/// last word.
-pub fn wanted_with(
-    typed: &CacheFlags,
+/// As [`wanted`], for a command that adapts the settings which file and environment have for all commands. Flags override
+/// them nevertheless.
+pub fn wanted_with<const MOUNTS: bool>(
+    typed: &SettingFlags<MOUNTS>,
     adapt: impl FnOnce(&mut Settings),
 ) -> Result<SettingsBuilder> {
     let mut wanted = SettingsBuilder::default();
     if let Some(file) = &typed.file {
-        take_file(&mut wanted, file)?;
+        let of_file = || format!("settings file {}", escaped(file));
+        let text = fs::read_to_string(file)
+            .with_context(|| format!("cannot read the settings file {}", escaped(file)))?;
+        take_file(&mut wanted, &text).with_context(of_file)?;
     }
-    adapt(&mut wanted.settings);
+    for setting in SETTINGS {
+        let variable = setting.variable();
+        // Set and empty is how it is not set where a file lists variables.
+        if let Some(value) = std::env::var_os(&variable).filter(|value| !value.is_empty()) {
+            let value = value.to_str().context("is no text in UTF-8");
+            value
+                .and_then(|value| wanted.take(setting.name, value).map_err(anyhow::Error::msg))
+                .with_context(|| format!("environment variable {variable}"))?;
+        }
+    }
+    adapt(&mut wanted.cache);
     for (name, value) in &typed.flags {
-        wanted
-            .take(name, value)
-            .map_err(|why| anyhow::anyhow!("--{name}: {why}"))?;
+        let taken = wanted.take(name, value).map_err(anyhow::Error::msg);
+        taken.with_context(|| flag(name))?;
     }
-    Ok(wanted.finish(|name| format!("--{name}"))?)
+    wanted.finish(flag).map_err(|error| match error {
+        Error::Setting { setting, why } if Setting::find(setting).is_ok() => {
+            anyhow::anyhow!("{}: {why}", flag(setting))
+        }
+        error => error.into(),
+    })
 }
 
-fn take_file(wanted: &mut SettingsBuilder, file: &Path) -> Result<()> {
-    let text = fs::read_to_string(file)
-        .with_context(|| format!("cannot read the settings file {}", escaped(file)))?;
-    let table: toml::Table = text
-        .parse()
-        .with_context(|| format!("settings file {}", escaped(file)))?;
-    for (name, value) in table {
+/// Returns the flag of a setting, as typed.
+fn flag(name: &str) -> String {
+    format!("--{}", name.replace('_', "-"))
+}
+
+fn take_file(wanted: &mut SettingsBuilder, text: &str) -> Result<()> {
+    let mut taken = HashSet::new();
+    for (key, value) in text.parse::<toml::Table>()? {
         let value = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(switch) => switch.to_string(),
             other => bail!(
-                "settings file {}: {name} is a {}: write a number, or a text in quotes",
-                escaped(file),
+                "{key} is a {}: write a number, true or false, or a text in quotes",
                 other.type_str()
             ),
         };
-        wanted.take(&name, &value).map_err(|why| {
-            anyhow::anyhow!("settings file {}: {}: {why}", escaped(file), escaped(&name))
-        })?;
+        let written = escaped(&key).to_string();
+        wanted
+            .take(&key, &value)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| written.clone())?;
+        if !taken.insert(key.replace('-', "_")) {
+            bail!("{written} is there twice, with - and with _: leave one out");
+        }
     }
     Ok(())
 }
@@ -118,7 +142,7 @@ pub fn open(
     wanted: &SettingsBuilder,
     origin: Arc<dyn Origin>,
 ) -> Result<BlockCache> {
-    let cache = runtime.block_on(BlockCache::open(wanted.settings.clone(), origin))?;
+    let cache = runtime.block_on(BlockCache::open(wanted.cache.clone(), origin))?;
     for warning in cache.warnings() {
         tell(&format!("warning: {warning}"));
     }
@@ -128,7 +152,7 @@ pub fn open(
 /// Returns a summary of the settings, on one line.
 pub fn described(settings: &Settings) -> String {
     let disk = match &settings.disk {
-        Some(disk) => format!("{} on disk", disk.capacity),
+        Some(_) => format!("{} on disk", settings.disk_size),
         None => "no disk".to_owned(),
     };
     let engine = match &settings.engine {
@@ -137,6 +161,6 @@ pub fn described(settings: &Settings) -> String {
     };
     format!(
         "blocks of {}, {} of memory, {disk}, {engine}",
-        settings.block_size, settings.memory
+        settings.block, settings.memory
     )
 }

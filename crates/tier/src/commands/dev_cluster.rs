@@ -48,11 +48,11 @@ pub fn dev_cluster(arguments: &Arguments) -> Result<ExitCode> {
             true => Topology::Standalone,
             false => Topology::Cluster,
         },
-        directory: arguments.dir.clone(),
+        dir: arguments.dir.clone(),
         port: arguments.port,
         memory: arguments.memory,
         node_timeout: arguments.node_timeout.get(),
-        program: arguments.server.clone(),
+        server: arguments.server.clone(),
         ..DevClusterOptions::default()
     };
     let interrupt = Interrupt::catch()?;

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use cachewise_model::Missing;
-use cachewise_tier::{
-    BlockCache, Error, File, Origin, PolicySettings, Table, Totals, Tree, WarmFrom,
-};
+use cachewise_tier::{BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
 use serde_json::Map;
@@ -78,10 +76,8 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     if sink.format == Format::OpenMetrics {
         bail!("these commands end, so that there is nothing to scrape: use -o json or -o csv");
     }
-    let wanted = cache::wanted_with(&arguments.cache, |settings| {
-        be_patient(&mut settings.policy)
-    })?;
-    if act == Act::Put && wanted.settings.engine.is_none() {
+    let wanted = cache::wanted_with(&arguments.cache, be_patient)?;
+    if act == Act::Put && wanted.cache.engine.is_none() {
         bail!("put brings blocks to an engine, and none is named: add --engine URL");
     }
     let interrupt = Interrupt::catch()?;
@@ -147,12 +143,12 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
 
 /// Sets long deadlines. No reader waits for a single block here, and every block must arrive, so
 /// that deadlines only catch servers that hang.
-fn be_patient(policy: &mut PolicySettings) {
+fn be_patient(settings: &mut Settings) {
     let second = Duration::from_secs(1);
-    policy.connect = policy.connect.max(second);
-    policy.first_byte = policy.first_byte.max(2 * second);
-    policy.whole = policy.whole.max(10 * second);
-    policy.hedge_max = Duration::ZERO;
+    settings.connect = settings.connect.max(second);
+    settings.deadline = settings.deadline.max(2 * second);
+    settings.whole = settings.whole.max(10 * second);
+    settings.hedge = Duration::ZERO;
 }
 
 /// Does it unless the flag is raised before it is done.
@@ -182,7 +178,7 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
                     (file, outcome)
                 }
                 Err(why) => {
-                    let blocks = file.meta().size.div_ceil(cache.settings().block_size.0);
+                    let blocks = file.meta().size.div_ceil(cache.settings().block.0);
                     let outcome = Outcome {
                         blocks,
                         failed: blocks,
@@ -207,7 +203,7 @@ async fn one(cache: &BlockCache, origin: &dyn Origin, file: File, act: Act) -> (
 
 /// Compares a file with the origin, block by block.
 async fn compared(cache: &BlockCache, origin: &dyn Origin, file: &File) -> Outcome {
-    let block = cache.settings().block_size.0;
+    let block = cache.settings().block.0;
     let size = file.meta().size;
     let mut outcome = Outcome {
         blocks: size.div_ceil(block),
@@ -235,7 +231,7 @@ async fn differs(
     range: ByteRange,
 ) -> Result<bool, Error> {
     let given = cache.get(file, range).await?;
-    let within = cache.settings().deadline;
+    let within = cache.settings().read_deadline;
     let read = origin.read(file.path(), file.meta(), range);
     let true_bytes = timeout(within, read).await.map_err(|_| Error::Deadline {
         path: file.path().to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cachewise_tier::mount::{self, Mount, MountOptions};
-use cachewise_units::{Interval, escaped};
+use cachewise_units::escaped;
 
 use crate::commands::arguments::Mount as Arguments;
 use crate::commands::cache;
@@ -21,8 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Mounts an origin until a signal ends it.
 pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
-    let wanted = cache::wanted(&arguments.cache)?;
-    let revalidate = revalidate(&arguments.revalidate)?;
+    let wanted = cache::wanted(&arguments.settings)?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
     refuse_itself(&arguments.origin, &arguments.directory)?;
     if let Some(name) = mount::left_behind(&arguments.directory)? {
@@ -40,9 +39,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     let cache = cache::open(&runtime, &wanted, origin)?;
     let options = MountOptions {
         name: arguments.origin.clone(),
-        revalidate,
-        allow_other: arguments.allow_other,
-        threads: arguments.threads.into(),
+        ..wanted.mount.clone()
     };
     let mount = Mount::start(
         cache.clone(),
@@ -54,7 +51,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
         "{} is mounted on {}, to be read: {}; Ctrl-C unmounts it",
         escaped(&arguments.origin),
         escaped(mount.directory()),
-        cache::described(&wanted.settings)
+        cache::described(&wanted.cache)
     ));
     while !interrupt.wait_for(LOOK)? {
         if mount.is_over() {
@@ -75,15 +72,6 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
         .context("cannot write what waits to be written to the disk")?;
     runtime.end_within(PATIENCE);
     Ok(ExitCode::SUCCESS)
-}
-
-/// A time, or 0, which an interval cannot be.
-fn revalidate(text: &str) -> Result<Duration> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let interval: Interval = text.parse().context("--revalidate")?;
-    Ok(interval.get())
 }
 
 /// A mount that reads through itself would wait for itself.

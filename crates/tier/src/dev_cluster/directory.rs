@@ -13,7 +13,7 @@ use super::options::DevClusterOptions;
 pub(super) fn directory(
     options: &DevClusterOptions,
 ) -> Result<(PathBuf, Option<tempfile::TempDir>), DevClusterError> {
-    let Some(asked) = &options.directory else {
+    let Some(asked) = &options.dir else {
         let made = tempfile::Builder::new()
             .prefix("cachewise-dev-cluster-")
             .tempdir()

@@ -20,7 +20,7 @@ pub struct DevClusterOptions {
     /// One cluster, or nodes that know nothing of each other.
     pub topology: Topology,
     /// Where they live; a temporary directory that is removed at the end if `None`.
-    pub directory: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
     /// The port of the first node, the next one for the second and so on; free ones if `None`.
     pub port: Option<u16>,
     /// The most memory for values, of each process.
@@ -28,7 +28,7 @@ pub struct DevClusterOptions {
     /// After how long without an answer nodes take one of them for failed.
     pub node_timeout: Duration,
     /// The server; looked for in PATH unless it has a slash.
-    pub program: PathBuf,
+    pub server: PathBuf,
     /// How long to wait at most until the cluster is whole.
     pub patience: Duration,
 }
@@ -39,12 +39,12 @@ impl Default for DevClusterOptions {
             nodes: 5,
             replicas: 0,
             topology: Topology::Cluster,
-            directory: None,
+            dir: None,
             port: None,
             memory: Bytes(256 << 20),
             // Redis's own: failing over sooner is a cluster's setting that clients should not depend on.
             node_timeout: Duration::from_secs(15),
-            program: PathBuf::from("redis-server"),
+            server: PathBuf::from("redis-server"),
             patience: Duration::from_secs(60),
         }
     }

@@ -63,7 +63,7 @@ impl RedisServer {
         let log = directory.join("redis.log");
         let (free, bus_port) = free_ports()?;
         let port = port.unwrap_or(free);
-        let mut command = Command::new(&options.program);
+        let mut command = Command::new(&options.server);
         command
             .current_dir(directory)
             .stdin(Stdio::null())
@@ -74,10 +74,10 @@ impl RedisServer {
         }
         let pid = keeper.start(command).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound {
-                let program = options.program.clone();
+                let program = options.server.clone();
                 return DevClusterError::NoServer { program };
             }
-            DevClusterError::io("start", &options.program, source)
+            DevClusterError::io("start", &options.server, source)
         })?;
         let server = Self {
             port,

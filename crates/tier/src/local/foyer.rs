@@ -104,7 +104,7 @@ impl Foyer {
             // A scan of a large file does not evict frequently used blocks.
             .with_eviction_config(S3FifoConfig::default())
             .with_weighter(|_: &BlockKey, kept: &Kept| kept.block.sealed_len());
-        let Some(disk) = &settings.disk else {
+        let Some(disk) = settings.on_disk() else {
             let cache = builder.storage().build().await;
             return Ok(Self {
                 cache: cache.map_err(|error| in_memory(&error))?,
@@ -113,37 +113,34 @@ impl Foyer {
             });
         };
         let capacity = usize::try_from(disk.capacity.0).unwrap_or(usize::MAX);
-        let queue = usize::try_from(settings.write_queue(disk).0).unwrap_or(usize::MAX);
+        let queue = usize::try_from(disk.write_queue.0).unwrap_or(usize::MAX);
+        let directory = &disk.directory;
         let failed = |operation| {
             move |source| Error::Directory {
-                path: disk.directory.clone(),
+                path: directory.clone(),
                 operation,
                 source: Arc::new(source),
             }
         };
-        let segments = Segments::for_capacity(disk.capacity.0, settings.block_size.0);
+        let segments = Segments::for_capacity(disk.capacity.0, settings.block.0);
         let files = segments.count();
         let most = allow_open_files(files.saturating_add(OTHER_FILES));
         if most <= files {
             return Err(Error::Setting {
-                setting: "disk-size",
+                setting: "disk_size",
                 why: format!(
                     "that is {files} open files, and this process may have {most}: raise its hard limit (ulimit -Hn), or \
                      name a smaller size"
                 ),
             });
         }
-        let blocks = Blocks::open(&disk.directory, segments)?;
-        let room = Room::for_directory(
-            blocks.path().to_owned(),
-            segments,
-            settings.write_queue(disk).0,
-        );
+        let blocks = Blocks::open(directory, segments)?;
+        let room = Room::for_directory(blocks.path().to_owned(), segments, disk.write_queue.0);
         let warnings = room.warning().into_iter().collect();
         let device = FsDeviceBuilder::new(blocks.steady_path())
             .with_capacity(capacity)
             .build()
-            .map_err(|error| on_disk(disk, "make files", &error))?;
+            .map_err(|error| on_disk(&disk, "make files", &error))?;
         let engine = BlockEngineConfig::new(device)
             .with_block_size(usize::try_from(segments.size).unwrap_or(usize::MAX))
             .with_flushers(segments.flushers)
@@ -161,15 +158,15 @@ impl Foyer {
             .with_recover_mode(RecoverMode::Quiet)
             .build()
             .await
-            .map_err(|error| on_disk(disk, "open", &error))?;
+            .map_err(|error| on_disk(&disk, "open", &error))?;
         Ok(Self {
             cache,
             drops,
             on_disk: Some(OnDisk {
-                settings: disk.clone(),
+                waiting: Waiting::new(disk.capacity.0, settings.block.0),
+                settings: disk,
                 warnings,
                 room: Arc::new(room),
-                waiting: Waiting::new(disk.capacity.0, settings.block_size.0),
                 one_waits: Mutex::new(()),
                 reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
                 threads,
@@ -229,7 +226,7 @@ impl Drop for Foyer {
 
 /// How many parts memory has, each with a lock: at least 64 blocks to one.
 fn shards(settings: &Settings) -> usize {
-    let blocks = settings.memory.0 / settings.block_size.0.max(1);
+    let blocks = settings.memory.0 / settings.block.0.max(1);
     usize::try_from(blocks / 64).unwrap_or(1).clamp(1, 16)
 }
 

@@ -362,7 +362,7 @@ impl fuser::Filesystem for Filesystem {
 
     fn statfs(&self, _request: &Request, _number: INodeNo, reply: ReplyStatfs) {
         // How much room the origin has is not known, and nothing can be written.
-        let block = u32::try_from(self.0.cache.settings().block_size.0).unwrap_or(u32::MAX);
+        let block = u32::try_from(self.0.cache.settings().block.0).unwrap_or(u32::MAX);
         reply.statfs(0, 0, 0, 0, 0, block, 255, block);
     }
 }

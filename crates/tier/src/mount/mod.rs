@@ -14,7 +14,7 @@
 //! 3.16 and later).
 //!
 //! # Layout
-//! - this file: [`Mount`]; `options`: [`MountOptions`]
+//! - this file: [`Mount`]
 //! - `point`: the mount point, and the removal of a dead mount
 //! - `filesystem`: FUSE requests; `shared`: state that its threads share
 //! - `inodes`: inode numbers, one for each state of a file
@@ -27,7 +27,6 @@ mod error;
 mod filesystem;
 mod inodes;
 mod operations;
-mod options;
 mod point;
 mod report;
 mod shared;
@@ -41,12 +40,12 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use tokio::runtime::Handle;
 
 use crate::BlockCache;
+pub use crate::settings::MountOptions;
 use filesystem::Filesystem;
 use shared::MountShared;
 
 pub use error::MountError;
 pub use operations::{Operation, OperationRow};
-pub use options::MountOptions;
 pub use point::left_behind;
 pub use report::{MountReport, REPORT};
 

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use fuser::{FileAttr, INodeNo, Notifier};
 use tokio::runtime::Handle;
 
+use super::MountOptions;
 use super::attributes::Owner;
 use super::inodes::{Content, Inode, Inodes, ROOT};
 use super::operations::{Operation, Operations};
-use super::options::MountOptions;
 use super::report::{MountReport, REPORT};
 use crate::{BlockCache, Entry, Error, File, Kind, Meta, Version};
 
@@ -44,7 +44,7 @@ impl MountShared {
         directory: &Path,
         options: &MountOptions,
     ) -> Self {
-        let block_size = cache.settings().block_size.0;
+        let block_size = cache.settings().block.0;
         Self {
             cache,
             runtime,

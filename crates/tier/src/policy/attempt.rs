@@ -10,16 +10,16 @@ use super::hedge::HedgeTime;
 use super::node::Node;
 use super::started::Started;
 use crate::BlockKey;
+use crate::Settings;
 use crate::block::Block;
 use crate::deadline;
 use crate::remote::{RemoteEngine, RemoteError};
-use crate::settings::PolicySettings;
 
 /// The state that all attempts share.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) engine: Arc<dyn RemoteEngine>,
-    pub(super) settings: PolicySettings,
+    pub(super) settings: Settings,
     pub(super) hedge: HedgeTime,
 }
 

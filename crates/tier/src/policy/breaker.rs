@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::BreakerState;
-use crate::settings::PolicySettings;
+use crate::Settings;
 
 /// Whether a node is asked.
 ///
@@ -64,13 +64,13 @@ pub(super) enum Admission {
 }
 
 impl Breaker {
-    pub(super) fn new(settings: &PolicySettings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         Self {
             misses: settings.breaker_misses,
             window: settings.breaker_window,
             first_open: settings.breaker_open,
             longest_open: settings.breaker_open_max,
-            quiet: settings.first_byte.saturating_mul(2),
+            quiet: settings.deadline.saturating_mul(2),
             state: Mutex::new(BreakerInner {
                 state: CLOSED,
                 answered: None,
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn breaker() -> Breaker {
-        Breaker::new(&PolicySettings::default())
+        Breaker::new(&Settings::default())
     }
 
     const MS: Duration = Duration::from_millis(1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use tokio::time::Instant;
 
-use crate::settings::PolicySettings;
+use crate::Settings;
 
 /// For how long answers are gathered before their 99th percentile is taken, at least.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const ENOUGH: u64 = 200;
 pub(super) struct HedgeTime {
     least: Duration,
     most: Duration,
-    first_byte: Duration,
+    deadline: Duration,
     whole: Duration,
     window: Mutex<Window>,
     /// The percentile in microseconds; 0 is not known yet.
@@ -37,11 +37,11 @@ struct Window {
 }
 
 impl HedgeTime {
-    pub(super) fn new(settings: &PolicySettings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         Self {
             least: settings.hedge_min,
-            most: settings.hedge_max,
-            first_byte: settings.first_byte,
+            most: settings.hedge,
+            deadline: settings.deadline,
             whole: settings.whole,
             window: Mutex::new(Window {
                 histogram: Histogram::new_with_bounds(1, 60_000_000, 2)
@@ -66,7 +66,7 @@ impl HedgeTime {
     /// origin, and bring it down with them. One node that hangs does not make it longer.
     pub(super) fn deadline(&self) -> Duration {
         let twice = self.p99().unwrap_or_default().saturating_mul(2);
-        twice.clamp(self.first_byte, self.whole.max(self.first_byte))
+        twice.clamp(self.deadline, self.whole.max(self.deadline))
     }
 
     fn p99(&self) -> Option<Duration> {
@@ -107,7 +107,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(settings: &PolicySettings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let full = i64::from(settings.hedge_burst).saturating_mul(HEDGE);
         Self {
             // From 0 to 1, as `Settings::check` requires.
@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_hedge_follows_the_live_percentile_between_its_bounds() {
-        let hedge = HedgeTime::new(&PolicySettings::default());
+        let hedge = HedgeTime::new(&Settings::default());
         let at_start = Some(Duration::from_millis(10));
         assert_eq!(hedge.get(), at_start, "nothing is known: the upper bound");
         let mut feed = {
@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn hedges_can_be_off() {
-        let settings = PolicySettings {
-            hedge_max: Duration::ZERO,
-            ..PolicySettings::default()
+        let settings = Settings {
+            hedge: Duration::ZERO,
+            ..Settings::default()
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_paid_from_what_was_saved_and_then_by_requests() {
-        let budget = Budget::new(&PolicySettings::default());
+        let budget = Budget::new(&Settings::default());
         let burst = (0..1_000).filter(|_| budget.take()).count();
         assert_eq!(burst, 32, "what was saved");
         let mut hedges = 0;

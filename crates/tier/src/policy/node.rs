@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, AskReason};
 use super::breaker::{Admission, Breaker};
+use crate::Settings;
 use crate::counters::{Count, Latencies, NodeRow};
 use crate::remote::NodeId;
-use crate::settings::PolicySettings;
 
 /// One node as the policy sees it.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(id: NodeId, settings: &PolicySettings, block_size: u64) -> Self {
+    pub(super) fn new(id: NodeId, settings: &Settings, block_size: u64) -> Self {
         let blocks = settings.in_flight.0 / block_size.max(1);
         let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
         Self {

@@ -19,7 +19,6 @@ use super::started::Started;
 use crate::block::Block;
 use crate::counters::{Count, NodeRow, Totals};
 use crate::remote::{self, EngineSettings, NodeId, RemoteEngine};
-use crate::settings::PolicySettings;
 use crate::{BlockKey, Error, Settings};
 
 /// The engine's answer to a request for a block.
@@ -70,14 +69,10 @@ const FINISHES_WITHIN: Duration = Duration::from_secs(2);
 impl Remote {
     pub(crate) async fn open(engine: &EngineSettings, settings: &Settings) -> Result<Self, Error> {
         let engine = remote::open(engine, settings).await?;
-        Ok(Self::new(engine, &settings.policy, settings.block_size.0))
+        Ok(Self::new(engine, settings, settings.block.0))
     }
 
-    pub(super) fn new(
-        engine: Arc<dyn RemoteEngine>,
-        policy: &PolicySettings,
-        block_size: u64,
-    ) -> Self {
+    pub(super) fn new(engine: Arc<dyn RemoteEngine>, policy: &Settings, block_size: u64) -> Self {
         let fills = policy.fills_in_flight.0 / block_size.max(1);
         let fills_at_once = usize::try_from(fills).unwrap_or(usize::MAX).clamp(1, 4_096);
         Self {

@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::{EngineAnswer, Remote, Started};
+use crate::Settings;
 use crate::block::Block;
 use crate::counters::{BreakerState, Totals};
 use crate::remote::{NodeId, RemoteEngine, RemoteError};
-use crate::settings::PolicySettings;
 use crate::{BlockKey, NodeRow};
 
 const BLOCK: u64 = 1 << 20;
@@ -140,7 +140,7 @@ impl RemoteEngine for Told {
     }
 }
 
-fn before(engine: &Arc<Told>, settings: &PolicySettings) -> Remote {
+fn before(engine: &Arc<Told>, settings: &Settings) -> Remote {
     let engine: Arc<dyn RemoteEngine> = Arc::clone(engine) as _;
     Remote::new(engine, settings, BLOCK)
 }
@@ -165,7 +165,7 @@ fn node(remote: &Remote, number: usize) -> NodeRow {
 #[tokio::test(start_paused = true)]
 async fn a_healthy_node_is_asked_alone() {
     let engine = Told::new(&[QUICK, QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!(took, ms(1));
@@ -175,7 +175,7 @@ async fn a_healthy_node_is_asked_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
     let engine = Told::new(&[Does::Hangs, QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     let (found, took) = get(&remote).await;
     assert!(
         matches!(found, EngineAnswer::Hit(_)),
@@ -203,7 +203,7 @@ async fn a_slow_node_is_hedged_and_a_hanging_one_is_given_up_at_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn what_fails_at_once_is_asked_of_the_next_at_once() {
     let engine = Told::new(&[Does::Fails, QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!(took, ms(1));
@@ -213,7 +213,7 @@ async fn what_fails_at_once_is_asked_of_the_next_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_the_block_is_believed() {
     let engine = Told::new(&[Does::HasNot(ms(2)), QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Miss), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(2), vec![0]));
@@ -222,7 +222,7 @@ async fn a_node_that_has_not_the_block_is_believed() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_began_has_longer_and_is_not_hedged() {
     let engine = Told::new(&[Does::Gives(ms(8), ms(90)), QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     let (found, took) = get(&remote).await;
     assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
     assert_eq!((took, engine.asked()), (ms(90), vec![0]));
@@ -235,7 +235,7 @@ async fn an_answer_that_began_has_longer_and_is_not_hedged() {
 #[tokio::test(start_paused = true)]
 async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
     let engine = Told::new(&[Does::Hangs]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     for _ in 0..3 {
         assert_eq!(get(&remote).await.1, ms(20));
     }
@@ -272,7 +272,7 @@ async fn a_hanging_node_costs_three_deadlines_and_then_nothing() {
 #[tokio::test(start_paused = true)]
 async fn while_a_breaker_is_open_the_second_is_asked_first_and_that_is_no_hedge() {
     let engine = Told::new(&[Does::Fails, QUICK]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     for _ in 0..200 {
         let (found, took) = get(&remote).await;
         assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
@@ -286,7 +286,7 @@ async fn while_a_breaker_is_open_the_second_is_asked_first_and_that_is_no_hedge(
 async fn when_all_are_slow_hedges_end_with_their_budget() {
     let slow = Does::Gives(ms(15), ms(15));
     let engine = Told::new(&[slow, slow]);
-    let remote = before(&engine, &PolicySettings::default());
+    let remote = before(&engine, &Settings::default());
     for _ in 0..1_000 {
         let (found, took) = get(&remote).await;
         assert!(matches!(found, EngineAnswer::Hit(_)), "{found:?}");
@@ -300,9 +300,9 @@ async fn when_all_are_slow_hedges_end_with_their_budget() {
 #[tokio::test(start_paused = true)]
 async fn what_is_under_way_from_a_node_is_bounded() {
     let engine = Told::new(&[Does::Gives(ms(9), ms(9)), QUICK]);
-    let settings = PolicySettings {
+    let settings = Settings {
         in_flight: cachewise_units::Bytes(2 * BLOCK),
-        ..PolicySettings::default()
+        ..Settings::default()
     };
     let remote = Arc::new(before(&engine, &settings));
     let gets: Vec<_> = (0..4)
@@ -331,7 +331,7 @@ async fn blocks_go_to_the_first_or_to_who_takes_over() {
         Arc::get_mut(&mut engine)
             .expect("nobody has it yet")
             .takes_over = takes_over;
-        let remote = before(&engine, &PolicySettings::default());
+        let remote = before(&engine, &Settings::default());
         remote.fill(key, block.clone());
         sleep(ms(1)).await;
         for _ in 0..3 {
@@ -348,9 +348,9 @@ async fn blocks_go_to_the_first_or_to_who_takes_over() {
 #[tokio::test(start_paused = true)]
 async fn blocks_that_a_hanging_node_does_not_take_are_dropped_and_the_node_is_left_out() {
     let engine = Told::new(&[Does::Hangs]);
-    let patient = PolicySettings {
+    let patient = Settings {
         whole: Duration::from_secs(10),
-        ..PolicySettings::default()
+        ..Settings::default()
     };
     let remote = before(&engine, &patient);
     let brought = || engine.brought.lock().expect("unpoisoned").len();
@@ -426,7 +426,7 @@ async fn what_is_broken_is_told_and_no_fault_of_the_node_s_speed() {
             Vec::new()
         }
     }
-    let remote = Remote::new(Arc::new(Lies), &PolicySettings::default(), BLOCK);
+    let remote = Remote::new(Arc::new(Lies), &Settings::default(), BLOCK);
     for _ in 0..5 {
         let (found, _) = get(&remote).await;
         assert!(matches!(found, EngineAnswer::Corrupt), "{found:?}");

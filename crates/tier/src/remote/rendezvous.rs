@@ -101,7 +101,7 @@ impl<S: Speaks> Rendezvous<S> {
             nodes,
             ranking,
             warnings,
-            block_size: usize::try_from(cache.block_size.0).unwrap_or(usize::MAX),
+            block_size: usize::try_from(cache.block.0).unwrap_or(usize::MAX),
         })
     }
 

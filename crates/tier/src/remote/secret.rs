@@ -26,8 +26,8 @@ impl Secret {
             Err(VarError::NotUnicode(_)) => "is no text in UTF-8",
         };
         Err(Error::Setting {
-            setting: "password",
-            why: format!("environment variable {variable} {why}"),
+            setting: "environment",
+            why: format!("{variable} {why}"),
         })
     }
 
@@ -37,8 +37,8 @@ impl Secret {
     /// [`Error::Setting`] where the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::Setting {
-            setting: "password",
-            why: format!("file {}: {error}", escaped(path)),
+            setting: "engine_password_file",
+            why: format!("{}: {error}", escaped(path)),
         })?;
         Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
     }

@@ -67,9 +67,9 @@ pub struct Credentials {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// Certificates in PEM that vouch for the nodes; `None` takes the system's.
-    pub authority: Option<PathBuf>,
+    pub engine_ca: Option<PathBuf>,
     /// The name that the nodes' certificates have, where it is not that of their addresses.
-    pub server_name: Option<String>,
+    pub engine_name: Option<String>,
 }
 
 /// Which engine, where, and how to get in.

@@ -307,23 +307,30 @@ fn secrets() {
     let url = server.url("/");
     let mut command = cachewise(["get", &url, "x"]);
     command.env_remove("CACHEWISE_ORIGIN_AUTHORIZATION");
+    command.env_remove("CACHEWISE_TIER_ORIGIN_AUTHORIZATION");
     Ended::of(&mut command)
         .expect(2, "nobody")
         .says("the origin refuses access", "why");
     command.env("CACHEWISE_ORIGIN_AUTHORIZATION", "Bearer wrong geheim");
     let refused = Ended::of(&mut command).expect(2, "somebody else");
     assert!(!refused.err().contains("geheim"), "{}", refused.err());
-    command.env("CACHEWISE_ORIGIN_AUTHORIZATION", "Bearer geheim");
-    let read = Ended::of(&mut command).expect(0, "it is known");
-    assert!(read.out == bytes_of(0, 1_000));
+    for variable in [
+        "CACHEWISE_ORIGIN_AUTHORIZATION",
+        "CACHEWISE_TIER_ORIGIN_AUTHORIZATION",
+    ] {
+        command.env(variable, "Bearer geheim");
+        let read = Ended::of(&mut command).expect(0, "it is known");
+        assert!(read.out == bytes_of(0, 1_000), "{variable}");
+        command.env("CACHEWISE_ORIGIN_AUTHORIZATION", "Bearer wrong geheim");
+    }
     for (origin, why) in [
         (
             "http://me:geheim@127.0.0.1:1/",
-            "CACHEWISE_ORIGIN_AUTHORIZATION",
+            "CACHEWISE_TIER_ORIGIN_AUTHORIZATION",
         ),
         (
             "https://geheim@127.0.0.1:1/",
-            "CACHEWISE_ORIGIN_AUTHORIZATION",
+            "CACHEWISE_TIER_ORIGIN_AUTHORIZATION",
         ),
         ("http://127.0.0.1:1/?token=geheim", "?"),
         ("ftp://me:geheim@127.0.0.1:1/", "no origin is a ftp"),

@@ -20,6 +20,7 @@ mod permissions;
 mod reader;
 mod s3_origin;
 mod s3_server;
+mod settings;
 mod walkthrough;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         ordinary_user::trials(),
         identity::trials(),
         permissions::trials(),
+        settings::trials(),
         walkthrough::trials(),
     ];
     support::run("tier", trials.into_iter().flatten().collect())

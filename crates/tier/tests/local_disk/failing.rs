@@ -173,9 +173,7 @@ async fn a_disk_that_fails_is_no_error_of_a_read() {
     let files = Files::new(60, BLOCK);
     let directory = failing.mounted().join("cache");
     let mut settings = on_disk(&directory);
-    if let Some(disk) = &mut settings.disk {
-        disk.capacity = cachewise_units::Bytes(64 << 20);
-    }
+    settings.disk_size = cachewise_units::Bytes(64 << 20);
     let open = || BlockCache::open(settings.clone(), files.origin());
     let first = open().await.expect("it opens");
     read_all(&first, &files).await;

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cachewise_tier::{BlockCache, DiskSettings, Error, Settings, Tier};
+use cachewise_tier::{BlockCache, Error, Settings, Tier};
 use cachewise_units::Bytes;
 use support::{BLOCK, Files, WHOLE, bytes_of, forgetful, row};
 
@@ -20,11 +20,10 @@ const CHILD: &str = "CACHEWISE_TEST_CACHE_DIRECTORY";
 
 fn on_disk(directory: &Path) -> Settings {
     Settings {
-        disk: Some(DiskSettings {
-            // Other tests keep the disk busy meanwhile, and a late block would come from the origin.
-            deadline: std::time::Duration::from_secs(30),
-            ..DiskSettings::new(directory.to_owned(), Bytes(256 << 20))
-        }),
+        disk: Some(directory.to_owned()),
+        disk_size: Bytes(256 << 20),
+        // Other tests keep the disk busy meanwhile, and a late block would come from the origin.
+        disk_deadline: std::time::Duration::from_secs(30),
         ..forgetful(None)
     }
 }
@@ -87,10 +86,7 @@ async fn what_the_queue_has_no_room_for_is_counted() {
     let files = Files::new(1, 900 * BLOCK);
     let directory = tempfile::tempdir().expect("made");
     let mut settings = on_disk(directory.path());
-    settings.disk = settings.disk.map(|disk| DiskSettings {
-        write_queue: Bytes(8 * BLOCK),
-        ..disk
-    });
+    settings.disk_queue = Some(Bytes(8 * BLOCK));
     let cache = BlockCache::open(settings, files.origin())
         .await
         .expect("it opens");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cachewise_tier::{BlockCache, DiskSettings, Error, Settings, Table, Tier};
+use cachewise_tier::{BlockCache, Error, Settings, Table, Tier};
 use cachewise_units::{ByteRange, Bytes};
 
 use crate::support::{BLOCK, Files, WHOLE, bytes_of, forgetful, name_of, row, settled};
@@ -14,10 +14,9 @@ const BLOCKS: u64 = 640;
 
 fn of_size(directory: &Path, mebibytes: u64) -> Settings {
     Settings {
-        disk: Some(DiskSettings {
-            deadline: Duration::from_secs(30),
-            ..DiskSettings::new(directory.to_owned(), Bytes(mebibytes << 20))
-        }),
+        disk: Some(directory.to_owned()),
+        disk_size: Bytes(mebibytes << 20),
+        disk_deadline: Duration::from_secs(30),
         ..forgetful(None)
     }
 }

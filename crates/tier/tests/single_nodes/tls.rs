@@ -15,8 +15,8 @@ fn over_tls(engine: &str, authority: PathBuf) -> Settings {
     let mut settings = forgetful(Some(engine));
     settings.engine = settings.engine.map(|engine| EngineSettings {
         tls: Some(TlsSettings {
-            authority: Some(authority),
-            server_name: None,
+            engine_ca: Some(authority),
+            engine_name: None,
         }),
         credentials: Some(Credentials {
             user: None,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use cachewise_tier::dev_cluster::{DevCluster, DevClusterOptions};
-use cachewise_tier::{BlockCache, Directory, File, PolicySettings, Settings, Table, Tier, TierRow};
+use cachewise_tier::{BlockCache, Directory, File, Settings, Table, Tier, TierRow};
 use cachewise_units::{ByteRange, Bytes};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -120,17 +120,14 @@ pub const WHOLE: ByteRange = ByteRange::starting_at(0);
 /// that waits for a busy machine: what is asked of a node is answered by it.
 pub fn forgetful(engine: Option<&str>) -> Settings {
     Settings {
-        block_size: Bytes(BLOCK),
+        block: Bytes(BLOCK),
         memory: Bytes(4 * BLOCK),
         engine: engine.map(|engine| engine.parse().expect("the cluster says where it is")),
-        deadline: Duration::from_secs(60),
-        policy: PolicySettings {
-            connect: Duration::from_secs(10),
-            first_byte: Duration::from_secs(20),
-            whole: Duration::from_secs(30),
-            hedge_max: Duration::ZERO,
-            ..PolicySettings::default()
-        },
+        read_deadline: Duration::from_secs(60),
+        connect: Duration::from_secs(10),
+        deadline: Duration::from_secs(20),
+        whole: Duration::from_secs(30),
+        hedge: Duration::ZERO,
         ..Settings::default()
     }
 }
@@ -139,14 +136,11 @@ pub fn forgetful(engine: Option<&str>) -> Settings {
 /// default, as tests run on busy machines.
 pub fn hasty(engine: &str) -> Settings {
     Settings {
-        policy: PolicySettings {
-            connect: Duration::from_millis(100),
-            first_byte: Duration::from_millis(120),
-            whole: Duration::from_millis(500),
-            hedge_min: Duration::from_millis(15),
-            hedge_max: Duration::from_millis(40),
-            ..PolicySettings::default()
-        },
+        connect: Duration::from_millis(100),
+        deadline: Duration::from_millis(120),
+        whole: Duration::from_millis(500),
+        hedge_min: Duration::from_millis(15),
+        hedge: Duration::from_millis(40),
         ..forgetful(Some(engine))
     }
 }

@@ -1,43 +1,61 @@
-//! How a block cache is set up, as typed: flags of `mount` and `tier` from the table of settings.
+//! Flags of the settings, from their table.
 
 use std::path::PathBuf;
 
-use cachewise_tier::{NAMED_SETTINGS, Settings};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use cachewise_tier::{SETTINGS, Setting};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 /// The name of the flag that names a settings file.
 pub const FILE: &str = "settings";
 
-/// The settings given as flags.
+/// The settings given as flags: those of the cache, and of the mount for the command that mounts.
 #[derive(Debug, Clone, Default)]
-pub struct CacheFlags {
-    /// A file of settings, which flags come before.
+pub struct SettingFlags<const MOUNTS: bool> {
+    /// A settings file. Flags and environment variables override it.
     pub file: Option<PathBuf>,
     /// Names and values.
     pub flags: Vec<(&'static str, String)>,
 }
 
-impl Args for CacheFlags {
+/// Flags of commands that read through the cache.
+pub type CacheFlags = SettingFlags<false>;
+
+impl<const MOUNTS: bool> SettingFlags<MOUNTS> {
+    fn settings() -> impl Iterator<Item = &'static Setting> {
+        SETTINGS
+            .iter()
+            .filter(|setting| MOUNTS || setting.part == "cache")
+    }
+}
+
+impl<const MOUNTS: bool> Args for SettingFlags<MOUNTS> {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new(FILE)
             .long(FILE)
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help("Read settings from this TOML file: the names below, without dashes in front; flags come before it");
-        let usual = Settings::default();
-        let all = NAMED_SETTINGS.iter().map(|setting| {
-            let default = (setting.default)(&usual);
-            let help = match default.is_empty() {
-                true => setting.help.to_owned(),
-                false => format!("{} [default: {default}]", setting.help),
+            .help(
+                "Read settings from this TOML file: flags without dashes in front, and with _ for -; flags and \
+                 environment variables override it",
+            );
+        let all = Self::settings().map(|setting| {
+            let mut help = setting.help().to_owned();
+            let default = setting.default();
+            if !default.is_empty() && !setting.unit.is_empty() {
+                help += &format!(" [default: {default}]");
+            }
+            help += &format!(" [env: {}]", setting.variable());
+            let arg = Arg::new(setting.name).long(setting.flag()).help(help);
+            let arg = match setting.unit {
+                "" => arg.action(ArgAction::SetTrue),
+                unit => arg.value_name(unit),
             };
-            Arg::new(setting.name)
-                .long(setting.name)
-                .value_name(setting.value)
-                .help(help)
+            match setting.part {
+                "cache" => arg.help_heading("The cache"),
+                _ => arg,
+            }
         });
-        let all = std::iter::once(file).chain(all);
-        command.args(all.map(|arg| arg.help_heading("The cache")))
+        command.arg(file.help_heading("The cache")).args(all)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -45,11 +63,14 @@ impl Args for CacheFlags {
     }
 }
 
-impl FromArgMatches for CacheFlags {
+impl<const MOUNTS: bool> FromArgMatches for SettingFlags<MOUNTS> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = NAMED_SETTINGS.iter().filter_map(|setting| {
-            let value = matches.get_one::<String>(setting.name)?;
-            Some((setting.name, value.clone()))
+        let flags = Self::settings().filter_map(|setting| {
+            let value = match setting.unit {
+                "" => matches.get_flag(setting.name).then(|| "true".to_owned()),
+                _ => matches.get_one::<String>(setting.name).cloned(),
+            };
+            Some((setting.name, value?))
         });
         Ok(Self {
             file: matches.get_one::<PathBuf>(FILE).cloned(),
@@ -67,20 +88,34 @@ impl FromArgMatches for CacheFlags {
 mod tests {
     use super::*;
 
+    /// With `CACHEWISE_WRITE_DOCS` set the table is written.
     #[test]
-    fn docs_have_each_setting() {
-        let page = include_str!("../../../../../docs/tier.md");
-        let usual = Settings::default();
-        let rows = NAMED_SETTINGS.iter().map(|setting| {
-            let (name, value, help) = (setting.name, setting.value, setting.help);
-            let value = value.replace('|', "\\|");
-            let default = (setting.default)(&usual);
-            format!("| `--{name} {value}` | {default} | {help} |\n")
+    fn docs_show_the_table_of_settings() {
+        const MARKS: [&str; 2] = ["<!-- settings -->\n", "<!-- end of settings -->"];
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tier.md");
+        let page = std::fs::read_to_string(path).expect("there is a page");
+        let (head, rest) = page.split_once(MARKS[0]).expect("the table has a begin");
+        let (_, tail) = rest.split_once(MARKS[1]).expect("the table has an end");
+        let rows = SETTINGS.iter().map(|setting| {
+            let flag = format!("--{} {}", setting.flag(), setting.unit).replace('|', "\\|");
+            let (name, variable) = (setting.name, setting.variable());
+            let (default, help) = (setting.default(), setting.help());
+            format!(
+                "| `{}` | `{name}` | `{variable}` | {default} | {help} |\n",
+                flag.trim_end()
+            )
         });
+        let head_of_table =
+            "| flag | key | environment | default | meaning |\n|---|---|---|---|---|\n";
         let table: String = rows.collect();
-        assert!(
-            page.contains(&table),
-            "docs/tier.md has the table as it is:\n{table}"
-        );
+        let wanted = format!("{head}{}{head_of_table}{table}{}{tail}", MARKS[0], MARKS[1]);
+        if std::env::var_os("CACHEWISE_WRITE_DOCS").is_some() {
+            std::fs::write(path, wanted).expect("the page can be written");
+        } else {
+            assert!(
+                page == wanted,
+                "CACHEWISE_WRITE_DOCS=1 writes docs/tier.md anew"
+            );
+        }
     }
 }

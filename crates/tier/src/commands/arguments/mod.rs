@@ -7,10 +7,11 @@ use std::path::PathBuf;
 
 use cachewise_cli::about::About;
 use cachewise_cli::arguments::Output;
+use cachewise_tier::dev_cluster::DevClusterOptions;
 use cachewise_units::{Bytes, Interval};
 use clap::{Args, Parser, Subcommand};
 
-pub use cache::CacheFlags;
+pub use cache::{CacheFlags, SettingFlags};
 pub use mount::Mount;
 
 /// Use a block cache that many machines share: mount an origin, read through the cache, look at it.
@@ -48,6 +49,11 @@ pub enum Command {
     About(About),
 }
 
+/// Returns the options of a cluster that are not given.
+fn usual() -> DevClusterOptions {
+    DevClusterOptions::default()
+}
+
 /// `cachewise tier dev-cluster`.
 #[derive(Debug, Args)]
 #[command(
@@ -61,10 +67,10 @@ pub enum Command {
 )]
 pub struct DevCluster {
     /// How many masters.
-    #[arg(short, long, value_name = "NUMBER", default_value_t = 5)]
+    #[arg(short, long, value_name = "NUMBER", default_value_t = usual().nodes)]
     pub nodes: usize,
     /// How many replicas each of them has.
-    #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(short, long, value_name = "NUMBER", default_value_t = usual().replicas)]
     pub replicas: usize,
     /// Servers that know nothing of each other, instead of a cluster.
     #[arg(long)]
@@ -76,13 +82,13 @@ pub struct DevCluster {
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<PathBuf>,
     /// The most memory for values, of each server.
-    #[arg(long, value_name = "BYTES", default_value = "256M")]
+    #[arg(long, value_name = "BYTES", default_value_t = usual().memory)]
     pub memory: Bytes,
     /// After how long without an answer nodes take one of them for failed.
-    #[arg(long, value_name = "TIME", default_value = "15")]
+    #[arg(long, value_name = "TIME", default_value = format!("{:?}", usual().node_timeout))]
     pub node_timeout: Interval,
     /// The server; looked for in PATH unless it has a slash.
-    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
+    #[arg(long, value_name = "PROGRAM", default_value_os_t = usual().server)]
     pub server: PathBuf,
     /// End after so long.
     #[arg(short, long, value_name = "TIME")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::cache::CacheFlags;
+use super::cache::SettingFlags;
 
 /// `cachewise mount`.
 #[derive(Debug, Args)]
@@ -29,15 +29,6 @@ pub struct Mount {
     /// Where to mount it: an empty directory.
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// For how long names and attributes are good before the origin is asked again; 0 asks each time.
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    pub revalidate: String,
-    /// Let other users read too, within the permission bits that the origin shows.
-    #[arg(long)]
-    pub allow_other: bool,
-    /// FUSE worker threads.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: u16,
     #[command(flatten)]
-    pub cache: CacheFlags,
+    pub settings: SettingFlags<true>,
 }

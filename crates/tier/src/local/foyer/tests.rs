@@ -6,9 +6,10 @@ use super::*;
 fn settings(directory: &Path, disk: u64, block: u64) -> Settings {
     let capacity = cachewise_units::Bytes(disk << 20);
     Settings {
-        block_size: cachewise_units::Bytes(block << 10),
+        block: cachewise_units::Bytes(block << 10),
         memory: cachewise_units::Bytes(4 * (block << 10)),
-        disk: Some(DiskSettings::new(directory.to_owned(), capacity)),
+        disk: Some(directory.to_owned()),
+        disk_size: capacity,
         ..Settings::default()
     }
 }

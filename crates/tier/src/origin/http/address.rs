@@ -29,7 +29,7 @@ pub(super) fn base(text: &str) -> Result<Url, Error> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong(
             "a user or a password in the URL is seen by everybody on this machine, and not taken: \
-             leave it out, and set CACHEWISE_ORIGIN_AUTHORIZATION in the environment",
+             leave it out, and set CACHEWISE_TIER_ORIGIN_AUTHORIZATION in the environment",
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {

@@ -76,10 +76,10 @@ impl Http {
             None => base.to_string(),
         };
         Ok(Self {
-            client: Client::new(options.deadline, base.scheme() == "https")?,
+            client: Client::new(options.read_deadline, base.scheme() == "https")?,
             base,
             identity,
-            deadline: options.deadline,
+            deadline: options.read_deadline,
             authorization,
         })
     }

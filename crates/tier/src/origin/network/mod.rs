@@ -24,9 +24,9 @@ use crate::remote::Secret;
 pub struct NetworkOptions {
     /// Its name in keys; the address by default.
     pub identity: Option<String>,
-    /// Every call ends within this time. Set it to [`crate::Settings::deadline`], the maximum wait
+    /// Every call ends within this time. Set it to [`crate::Settings::read_deadline`], the maximum wait
     /// of readers.
-    pub deadline: Duration,
+    pub read_deadline: Duration,
     /// The `Authorization` header for an HTTP origin. Servers that it redirects to do not get it.
     pub authorization: Option<Secret>,
 }
@@ -35,7 +35,7 @@ impl Default for NetworkOptions {
     fn default() -> Self {
         Self {
             identity: None,
-            deadline: crate::Settings::default().deadline,
+            read_deadline: crate::Settings::default().read_deadline,
             authorization: None,
         }
     }

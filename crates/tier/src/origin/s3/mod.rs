@@ -68,7 +68,7 @@ impl S3 {
             store: found.store,
             prefix: found.prefix,
             identity: found.identity,
-            deadline: options.deadline,
+            deadline: options.read_deadline,
         })
     }
 }

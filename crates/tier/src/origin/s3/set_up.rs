@@ -60,7 +60,7 @@ fn with(url: &str, options: &NetworkOptions, mut builder: AmazonS3Builder) -> Re
     let is_https = where_it_is
         .as_ref()
         .is_none_or(|url| url.scheme() == "https");
-    let client = Client::new(options.deadline, is_https)?;
+    let client = Client::new(options.read_deadline, is_https)?;
     let store = builder
         .with_bucket_name(&bucket)
         .with_http_connector(Connector(client))
@@ -68,7 +68,7 @@ fn with(url: &str, options: &NetworkOptions, mut builder: AmazonS3Builder) -> Re
         .with_retry(RetryConfig {
             backoff: BackoffConfig::default(),
             max_retries: 0,
-            retry_timeout: options.deadline,
+            retry_timeout: options.read_deadline,
         })
         .build()
         .map_err(|error| wrong(&format!("variables AWS_*: {error}")))?;

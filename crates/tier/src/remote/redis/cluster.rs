@@ -72,7 +72,7 @@ impl RedisCluster {
             topology: RwLock::default(),
             looking: AtomicBool::new(false),
             warnings: Mutex::default(),
-            block_size: usize::try_from(cache.block_size.0).unwrap_or(usize::MAX),
+            block_size: usize::try_from(cache.block.0).unwrap_or(usize::MAX),
         });
         shared.first_look().await?;
         let weak = Arc::downgrade(&shared);

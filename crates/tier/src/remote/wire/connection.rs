@@ -81,13 +81,13 @@ impl<P: Protocol> Dialer<P> {
         engine: &EngineSettings,
         cache: &Settings,
     ) -> Result<Self, Error> {
-        let block = usize::try_from(cache.block_size.0).unwrap_or(usize::MAX);
+        let block = usize::try_from(cache.block.0).unwrap_or(usize::MAX);
         let longest = block.saturating_add(HEADER).max(LONGEST_OTHER);
         Ok(Self {
             protocol,
             tls: engine.tls.as_ref().map(Tls::new).transpose()?,
-            connect: cache.policy.connect,
-            greet: cache.policy.whole,
+            connect: cache.connect,
+            greet: cache.whole,
             longest,
             buffers: Buffers::new(longest),
         })

@@ -21,10 +21,10 @@ pub(super) struct Tls {
 impl Tls {
     /// Reads the certificates.
     pub(super) fn new(settings: &TlsSettings) -> Result<Self, Error> {
-        let config = tls::config(settings.authority.as_deref())?;
+        let config = tls::config(settings.engine_ca.as_deref())?;
         Ok(Self {
             connector: TlsConnector::from(Arc::new(config)),
-            server_name: settings.server_name.clone(),
+            server_name: settings.engine_name.clone(),
         })
     }
 

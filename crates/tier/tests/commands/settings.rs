@@ -1,0 +1,180 @@
+//! Settings: flags, environment variables and keys of a settings file.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::mounted::{number_of, origin, write};
+use crate::support::*;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        plain(
+            "settings::flag_overrides_environment_overrides_file",
+            precedence,
+        ),
+        plain("settings::names_of_older_versions_are_aliases", aliases),
+        plain(
+            "settings::wrong_settings_are_refused_with_their_source",
+            refused,
+        ),
+        plain("settings::help_names_flag_default_and_variable", help),
+    ]
+}
+
+/// Runs `warm` with a settings file, environment variables and flags.
+fn warm(origin: &Path, file: &Path, variables: &[(&str, &str)], flags: &[&str]) -> Ended {
+    let mut command = cachewise(["warm", "-o", "json", "--settings"]);
+    command.arg(file).args(flags).arg(origin);
+    Ended::of(command.envs(variables.iter().copied()))
+}
+
+fn files(scratch: &Scratch, text: &str) -> (PathBuf, PathBuf) {
+    let file = scratch.directory().join("cache.toml");
+    write(&file, text.as_bytes());
+    (origin(scratch, 1, 100_000), file)
+}
+
+fn precedence() {
+    let scratch = Scratch::new();
+    let (origin, file) = files(&scratch, "block = \"64K\"\nthreads = 2\n");
+    let variable = ("CACHEWISE_TIER_BLOCK", "32K");
+    let empty = ("CACHEWISE_TIER_BLOCK", "");
+    for (variables, flags, blocks) in [
+        (&[][..], &[][..], 2),
+        (&[empty], &[], 2),
+        (&[variable], &[], 4),
+        (&[variable], &["--block", "16K"], 7),
+        (&[], &["--block", "16K"], 7),
+    ] {
+        let warmed = warm(&origin, &file, variables, flags).expect(0, "all are valid");
+        let warmed: Value = serde_json::from_slice(&warmed.out).expect("JSON");
+        let read = number_of(&warmed, "origin", "calls_total");
+        assert_eq!(read, blocks, "{variables:?} {flags:?}: {warmed}");
+    }
+}
+
+fn aliases() {
+    let scratch = Scratch::new();
+    let old = "disk-size = \"64M\"\nengine-user = \"a\"\nengine-password-file = \"/missing\"\n\
+        engine-ca = \"/missing\"\nengine-name = \"a\"\nhedge-share = 0.1\nin-flight = \"4M\"\n\
+        origin-reads = 2\nread-deadline = 5\nallow-other = true\n";
+    let (origin, file) = files(&scratch, old);
+    let disk = scratch.path("disk");
+    let disk = disk.to_str().expect("plain");
+    // All are read: the first that cannot be used is the password's file.
+    let engine = ["--engine", "redis+tls://127.0.0.1:1", "--disk", disk];
+    warm(&origin, &file, &[], &engine)
+        .expect(2, "there is no password file")
+        .says("--engine-password-file: /missing: No such file", "why");
+    write(&file, b"engine_user = \"a\"\n");
+    for variable in [
+        "CACHEWISE_TIER_ENGINE_PASSWORD",
+        "CACHEWISE_ENGINE_PASSWORD",
+    ] {
+        let engine = ["--engine", "redis://127.0.0.1:1"];
+        warm(&origin, &file, &[], &engine)
+            .expect(2, "there is no password")
+            .says(
+                "--engine-user: there is no password: set CACHEWISE_TIER_ENGINE_PASSWORD",
+                "why",
+            );
+        let ended = warm(&origin, &file, &[(variable, "open sesame")], &engine);
+        let said = ended.expect(2, "no server listens").err();
+        assert!(!said.contains("there is no password"), "{variable}: {said}");
+    }
+}
+
+fn refused() {
+    let scratch = Scratch::new();
+    let (origin, file) = files(&scratch, "");
+    for (text, why) in [
+        (
+            "blokc = \"64K\"",
+            "cache.toml: blokc: no such setting; there are memory,",
+        ),
+        ("block_size = \"64K\"", "block_size: no such setting"),
+        (
+            "block = \"64 s\"",
+            "cache.toml: block: \"64 s\" is not a size",
+        ),
+        (
+            "deadline = \"5 MiB\"",
+            "deadline: \"5 MiB\" is not an interval",
+        ),
+        ("block = 100000", "--block: 97.7 KiB is no power of two"),
+        ("threads = 300", "--threads: 300 is not from 1 to 256"),
+        ("block = \"64K\"\nblock = \"32K\"", "duplicate key"),
+        (
+            "origin-reads = 1\norigin_reads = 2",
+            "origin_reads is there twice",
+        ),
+        (
+            "allow_other = \"maybe\"",
+            "allow_other: provided string was not",
+        ),
+        ("block = [1]", "block is a array"),
+        ("[cache]\nblock = 1", "cache is a table"),
+    ] {
+        write(&file, text.as_bytes());
+        let ended = warm(&origin, &file, &[], &[]).expect(2, text);
+        ended.says(why, text);
+    }
+    write(&file, b"");
+    for (variable, value, why) in [
+        (
+            "CACHEWISE_TIER_BLOCK",
+            "64 s",
+            "variable CACHEWISE_TIER_BLOCK: \"64 s\" is not a size",
+        ),
+        (
+            "CACHEWISE_TIER_HEDGE",
+            "0",
+            "variable CACHEWISE_TIER_HEDGE: \"0\" is not an interval",
+        ),
+        (
+            "CACHEWISE_TIER_HEDGE_SHARE",
+            "2",
+            "--hedge-share: 2 is not from 0 to 1",
+        ),
+    ] {
+        warm(&origin, &file, &[(variable, value)], &[])
+            .expect(2, variable)
+            .says(why, variable);
+    }
+    for (flags, why) in [
+        (
+            &["--block", "16K", "--block", "32K"][..],
+            "cannot be used multiple times",
+        ),
+        (
+            &["--block-size", "16K"],
+            "unexpected argument '--block-size'",
+        ),
+        (&["--threads", "2"], "unexpected argument '--threads'"),
+        (
+            &["--deadline", "1 KiB"],
+            "--deadline: \"1 KiB\" is not an interval",
+        ),
+        (&["--origin-reads", "0"], "--origin-reads: none at once"),
+    ] {
+        let ended = warm(&origin, &file, &[], flags);
+        ended.expect(2, "it is refused").says(why, "why");
+    }
+}
+
+fn help() {
+    let help = Ended::of(&mut cachewise(["mount", "--help"]))
+        .expect(0, "always")
+        .out();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let text = words.join(" ");
+    for part in [
+        "--disk-size <BYTES> Room for blocks on that disk; 64M is the least [default: 10.0 GiB] [env: CACHEWISE_TIER_DISK_SIZE]",
+        "--revalidate <TIME|0>",
+        "[default: 1h] [env: CACHEWISE_TIER_REVALIDATE]",
+        "[env: CACHEWISE_TIER_ALLOW_OTHER]",
+    ] {
+        assert!(text.contains(part), "{part}: {help}");
+    }
+}
