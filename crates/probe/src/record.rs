@@ -98,12 +98,24 @@ pub(crate) struct Booked {
     used_too_early: u64,
     unsure_reads: u64,
     unsure_writes: u64,
+    rangeless_reads: u64,
+    rangeless_writes: u64,
 }
 
 /// Behind the numbers of requests of which others of the same kind hide what became of them.
 const HIDDEN: &str = "a request failed or ended short, and other calls of the same thread, which are not on files of the page \
      cache, hide how many bytes it moved; or requests of io_uring in flight together hide which of them a page came in for";
 
+/// Behind the numbers of requests that the kernel reports without their range, or not at all.
+const RANGELESS: &str = "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy \
+     that makes its own file longer, or writes by libaio, splice and copy_file_range on btrfs";
+
+const OF_RANGES_READ: [Counter; 3] = [
+    Counter::ReadRequests,
+    Counter::ReadRequestedPages,
+    Counter::ReadRequestedBytes,
+];
+const OF_RANGES_WRITTEN: [Counter; 1] = [Counter::WriteRequests];
 const OF_READS: [Counter; 7] = [
     Counter::ReadUnservedPages,
     Counter::ReadUnservedBytes,
@@ -127,6 +139,8 @@ impl Default for Booked {
             used_too_early: 0,
             unsure_reads: 0,
             unsure_writes: 0,
+            rangeless_reads: 0,
+            rangeless_writes: 0,
         }
     }
 }
@@ -140,6 +154,8 @@ impl Booked {
             used_too_early: hidden(offset_of!(types::ledger, used_too_early_pages)),
             unsure_reads: hidden(offset_of!(types::ledger, unsure_reads)),
             unsure_writes: hidden(offset_of!(types::ledger, unsure_writes)),
+            rangeless_reads: hidden(offset_of!(types::ledger, rangeless_reads)),
+            rangeless_writes: hidden(offset_of!(types::ledger, rangeless_writes)),
         }
     }
 
@@ -155,6 +171,8 @@ impl Booked {
         self.used_too_early += other.used_too_early;
         self.unsure_reads += other.unsure_reads;
         self.unsure_writes += other.unsure_writes;
+        self.rangeless_reads += other.rangeless_reads;
+        self.rangeless_writes += other.rangeless_writes;
     }
 
     pub(crate) fn since(&self, earlier: &Booked) -> Self {
@@ -165,6 +183,10 @@ impl Booked {
             used_too_early: self.used_too_early.saturating_sub(earlier.used_too_early),
             unsure_reads: self.unsure_reads.saturating_sub(earlier.unsure_reads),
             unsure_writes: self.unsure_writes.saturating_sub(earlier.unsure_writes),
+            rangeless_reads: self.rangeless_reads.saturating_sub(earlier.rangeless_reads),
+            rangeless_writes: self
+                .rangeless_writes
+                .saturating_sub(earlier.rangeless_writes),
         }
     }
 
@@ -181,13 +203,17 @@ impl Booked {
         let wasted = ledger[Counter::ReadaheadWastedPages];
         ledger.set(Counter::ReadaheadHitPages, used - early);
         ledger.set(Counter::ReadaheadWastedPages, wasted + early);
-        let mut mark = |unsure: u64, counters: &[Counter]| {
+        let mut mark = |unsure: u64, counters: &[Counter], reason| {
             for counter in counters.iter().filter(|_| unsure > 0) {
-                ledger.set_estimated(*counter, ledger[*counter], HIDDEN);
+                ledger.set_estimated(*counter, ledger[*counter], reason);
             }
         };
-        mark(self.unsure_reads, &OF_READS);
-        mark(self.unsure_writes, &OF_WRITES);
+        mark(self.unsure_reads, &OF_READS, HIDDEN);
+        mark(self.unsure_writes, &OF_WRITES, HIDDEN);
+        mark(self.rangeless_reads, &OF_RANGES_READ, RANGELESS);
+        mark(self.rangeless_reads, &OF_READS, RANGELESS);
+        mark(self.rangeless_writes, &OF_RANGES_WRITTEN, RANGELESS);
+        mark(self.rangeless_writes, &OF_WRITES, RANGELESS);
         ledger
     }
 }
@@ -288,7 +314,7 @@ pub(crate) fn process(key: &[u8], value: &[u8]) -> Result<ProcessInfo, Error> {
 /// The kernel's ledger has to be the model's table, counter by counter.
 pub(crate) const fn check_ledger() {
     assert!(
-        size_of::<types::ledger>() == (Counter::COUNT + 3) * size_of::<u64>(),
+        size_of::<types::ledger>() == (Counter::COUNT + 5) * size_of::<u64>(),
         "src/bpf/ledger.h and cachewise_model::Counter have different numbers of counters"
     );
 }

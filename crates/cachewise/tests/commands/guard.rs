@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cachewise_kstat::{CgroupFiles, Hierarchy, Kernel};
 use rustix::process::Signal;
@@ -135,10 +137,35 @@ impl Memory {
     }
 }
 
+/// Runs a guard, and gives the most memory that others had taken at any moment meanwhile.
+fn watched(filled: &Filled, before: &Memory, command: &mut Command) -> (Ended, u64) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut most = 0;
+            loop {
+                let is_last = is_over.load(Ordering::Acquire);
+                let others = Memory::now(filled).by_others(before);
+                most = most.max(others.min(0).unsigned_abs());
+                if is_last {
+                    return most;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let ended = Ended::of(command);
+        is_over.store(true, Ordering::Release);
+        (ended, watcher.join().expect("it only reads"))
+    })
+}
+
 /// A reclaimer of the machine frees hundreds of MiB at a stroke, every few seconds, and then there is nothing left for
 /// a guard to do. By how much it did is measured, so that such an attempt is told from a guard that does nothing.
+/// Memory that others take for a moment, such as a virtual machine that starts, is memory that a guard cannot keep free.
 const ATTEMPTS: u32 = 12;
 const NOISE: u64 = 32 * MIB;
+/// Free memory that is missing when the guard starts.
+const MISSING: u64 = 128 * MIB;
 
 fn free_memory_is_held() {
     for _ in 0..ATTEMPTS {
@@ -152,25 +179,27 @@ fn free_memory_is_held() {
             before.used
         );
         // More than there is now, by less than the group has: only from there it can come.
-        let mark = before.free + 128 * MIB;
+        let mark = before.free + MISSING;
         let (keep, target) = (mark.to_string(), (mark + 64 * MIB).to_string());
         let arguments = [
             "--of", "free", "--keep", &keep, "--target", &target, "-d", "1", "-o", "jsonl",
         ];
-        let ended = Ended::of(&mut filled.guard(&arguments));
+        let (ended, taken) = watched(&filled, &before, &mut filled.guard(&arguments));
         let after = Memory::now(&filled);
         let ended = ended.expect(0, "the time is over");
         let events = lines(&ended);
         assert_eq!(events[0]["event"], "started", "{events:?}");
         let others = after.by_others(&before);
-        if others.unsigned_abs() > NOISE {
+        // At the mark less than that, more memory is free than was before: only the group can have given it.
+        if others.unsigned_abs() > NOISE || taken > MISSING / 2 {
             println!(
-                "others freed {} MiB meanwhile: once more",
-                others / MIB as i64
+                "others freed {} MiB meanwhile, and had taken {}: once more",
+                others / MIB as i64,
+                taken / MIB,
             );
             continue;
         }
-        held(&events, mark, before.used - after.used);
+        held(&events, mark - taken, before.used - after.used);
         return;
     }
     panic!("the free memory of this machine changed by itself in each of {ATTEMPTS} attempts");

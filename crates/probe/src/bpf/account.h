@@ -115,6 +115,30 @@ static __always_inline struct ledger *ledger_of_key(struct row_key *key)
 	return row_of(key);
 }
 
+/* Marks the row of the current task and an inode: a request is counted with a wrong range, or not at all. */
+ONCE int mark_rangeless(struct subject *subject, bool write)
+{
+	CURRENT(trusted, task);
+	struct ledger *ledger;
+	struct row_key key;
+
+	if (!subject)
+		return 0;
+	ledger = ledger_of(task, PLAIN(inode, (void *)subject->inode), 0, &key);
+	if (write)
+		ADD(ledger, rangeless_writes, 1);
+	else
+		ADD(ledger, rangeless_reads, 1);
+	return 0;
+}
+
+static __always_inline void mark_rangeless_of(struct inode *inode, bool write)
+{
+	struct subject subject = { (u64)inode, 0 };
+
+	mark_rangeless(&subject, write);
+}
+
 ONCE int empty_slot(struct slot *slot)
 {
 	struct ledger *row;

@@ -9,7 +9,9 @@
 
 #define AIO_BATCH 256	 /* requests of one call that are looked at */
 #define IOCB_CMD_PREAD 0
+#define IOCB_CMD_PWRITE 1
 #define IOCB_CMD_PREADV 7
+#define IOCB_CMD_PWRITEV 8
 
 struct aio_walk {
 	struct aio_read *read;
@@ -68,6 +70,59 @@ ONCE int find_aio_read(struct task_state *state)
 	state->aio_at = read->at;
 	state->aio_serial = serial;
 	return 1;
+}
+
+/* The opcode and the descriptor of a request of io_submit(2): a part of struct iocb. */
+struct aio_operation {
+	u16 opcode;
+	u16 priority;
+	u32 fd;
+};
+
+struct aio_writes {
+	u64 mapping, array, address;
+	struct aio_operation operation;
+	u64 found;
+};
+
+static long aio_write_step(u32 i, void *context)
+{
+	CURRENT(trusted, task);
+	struct aio_writes *writes = context;
+	u16 opcode;
+
+	if (bpf_probe_read_user(&writes->address, sizeof(writes->address),
+				(void *)(writes->array + i * sizeof(writes->address))) ||
+	    bpf_probe_read_user(&writes->operation, sizeof(writes->operation),
+				(void *)(writes->address + offsetof(struct iocb, opcode))))
+		return 1;
+	opcode = writes->operation.opcode;
+	if (opcode == IOCB_CMD_PWRITE || opcode == IOCB_CMD_PWRITEV)
+		writes->found |= reads_or_writes(file_of_fd(task, writes->operation.fd), writes->mapping);
+	return writes->found;
+}
+
+/* Does the task write to the target by copy_file_range, splice, sendfile or libaio? */
+ONCE int is_output(struct target *target)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	struct aio_writes writes = {};
+	u64 count = ARG2(regs);
+	u32 fd;
+
+	if (!target)
+		return 0;
+	if (target->nr == NR_io_submit) {
+		writes.mapping = target->mapping;
+		writes.array = ARG3(regs);
+		bpf_loop(count < AIO_BATCH ? count : AIO_BATCH, aio_write_step, &writes, 0);
+		return writes.found;
+	}
+	if (!(call_kind(target->nr) & CALL_SPLICE))
+		return 0;
+	fd = target->nr == NR_sendfile ? ARG1(regs) : ARG3(regs);
+	return reads_or_writes(file_of_fd(task, fd), target->mapping);
 }
 
 #endif

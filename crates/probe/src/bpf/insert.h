@@ -287,6 +287,40 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 	return 0;
 }
 
+#define ADVICE_WILLNEED 3 /* of fadvise(2), madvise(2) and process_madvise(2) */
+
+/* The file system gave pages event_lo..=event_hi back unread; 0: neither advice nor a page fault had inserted them. */
+ONCE int cancel_insert(struct task_state *state)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	struct address_space *mapping;
+	struct ledger *ledger;
+	struct row_key key;
+	u64 pages;
+	bool fault;
+	u32 nr;
+
+	if (!state)
+		return 0;
+	mapping = PLAIN(address_space, (void *)state->event_mapping);
+	nr = syscall_nr(task, regs);
+	fault = in_fault(state, task, state->event_mapping);
+	/* other advice evicts pages */
+	if (!fault && nr != NR_readahead &&
+	    (!(call_kind(nr) & CALL_PREFETCH) || (nr == NR_madvise ? ARG3(regs) : ARG4(regs)) != ADVICE_WILLNEED))
+		return 0;
+	pages = state->event_hi - state->event_lo + 1;
+	ledger = ledger_of(task, READ(mapping, host), 0, &key);
+	if (fault)
+		ADD(ledger, fault_readahead_pages, -pages);
+	else
+		ADD(ledger, prefetch_pages, -pages);
+	ADD(ledger, readahead_cancelled_pages, pages);
+	ahead_take(mapping, state->event_lo, state->event_hi);
+	return 1;
+}
+
 SEC("raw_tp/mm_filemap_delete_from_page_cache")
 int BPF_PROG(on_delete, struct folio *raw_folio)
 {
@@ -303,6 +337,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 		return 0;
 	state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
+	if (state && state->pending.mapping && pending_is_over(trusted, task, state))
+		pending_flush_of(state);
 	if (state && state->read_result.open)
 		settle_read(state);
 	/* a page that no read has filled, such as one with the edge of a hole, can also be reclaimed in the middle of a read */
@@ -310,11 +346,10 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	    !folio_flag(folio, bpf_core_enum_value(enum pageflags, PG_uptodate))) {
 		u32 nr = syscall_nr(task, (void *)bpf_task_pt_regs(trusted));
 
-		if (state && in_uring(state, nr)) {
+		if (state)
 			set_event(state, m, lo, hi);
-			if (flight_cancel(state))
-				return 0;
-		}
+		if (state && in_uring(state, nr) && flight_cancel(state))
+			return 0;
 		if (state && state->pending.mapping == m && state->pending.nr == nr) {
 			/* the file system gave the folio back unread: the insert did not happen */
 			u64 from, to, inside = asked_for(state, lo, hi, &from, &to);
@@ -331,6 +366,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			ADD(ledger, readahead_cancelled_pages, pages);
 			return 0;
 		}
+		if (state && cancel_insert(state))
+			return 0;
 	}
 	wasted = ahead_take(mapping, lo, hi);
 	file_of(READ(mapping, host), &key.file);

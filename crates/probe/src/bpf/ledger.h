@@ -52,6 +52,8 @@ struct ledger {
 	u64 used_too_early_pages;
 	/* Requests of which other calls of the task, or others of io_uring in flight, hide what became of them. */
 	u64 unsure_reads, unsure_writes;
+	/* Requests whose range no event gives, or that no event shows. */
+	u64 rangeless_reads, rangeless_writes;
 };
 
 /* A file as stat(2) names it; a block device is (its own number, 0). */

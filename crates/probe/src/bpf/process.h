@@ -133,17 +133,6 @@ int BPF_PROG(on_exit)
 /* What the walk over all tasks is to do; set by user space before it starts one. */
 u32 walk_root = 0; /* start to follow this thread group (by the owner's id for it) and those under it; 0: settle accounts */
 
-/* Has the call ended whose inserts wait? By the count of reads, or as the task is in another call. */
-static __always_inline bool pending_is_over(struct task_struct *trusted, struct task_struct *task,
-					    struct task_state *state)
-{
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-
-	if (call_kind(state->pending.nr) & (CALL_READ | CALL_CHUNKED))
-		return state->pending.serial != task->ioac.syscr;
-	return !(task->flags & PF_IO_WORKER) && syscall_nr(task, regs) != state->pending.nr;
-}
-
 SEC("iter/task")
 int walk(struct bpf_iter__task *context)
 {

@@ -100,15 +100,51 @@ ONCE int pending_flush_of(struct task_state *state)
 	} else {
 		/* the rest of a call in chunks that ended short, or read-ahead without a read */
 		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
+		/* of inline data a call that is not read(2) has no event */
+		if (state->pending_miss && !config.by_sys_exit &&
+		    (call_kind(state->pending.nr) & CALL_SPLICE || state->pending.nr == NR_io_submit) &&
+		    !same_call(&state->read, state->pending.mapping, state->pending.serial, state->pending.nr,
+			       state->pending.epoch))
+			ADD(ledger, rangeless_reads, 1);
 	}
 	pending_close(state);
 	return 0;
+}
+
+/* Has the call ended whose inserts wait? By the count of reads, or as the task is in another call. */
+static __always_inline bool pending_is_over(struct task_struct *trusted, struct task_struct *task,
+					    struct task_state *state)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+
+	if (call_kind(state->pending.nr) & (CALL_READ | CALL_CHUNKED))
+		return state->pending.serial != task->ioac.syscr;
+	return !(task->flags & PF_IO_WORKER) && syscall_nr(task, regs) != state->pending.nr;
 }
 
 static __always_inline void pending_flush(struct task_state *state)
 {
 	pending_flush_of(state);
 	settle_read(state); /* it may be one that was just found */
+}
+
+/* Does the copy_file_range(2) that the task is in write beyond `eof`? */
+ONCE int copies_beyond(u64 eof)
+{
+	CURRENT(trusted, task);
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
+	struct file *file;
+	u64 pos = 0;
+
+	if (ARG4(regs)) {
+		if (bpf_probe_read_user(&pos, sizeof(pos), (void *)ARG4(regs)))
+			return 0;
+	} else {
+		file = file_of_fd(task, ARG3(regs));
+		if (file)
+			pos = READ(file, f_pos);
+	}
+	return pos + ARG5(regs) > eof;
 }
 
 static __noinline int read_event(struct address_space *mapping, u64 index, u64 last)
@@ -161,6 +197,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		if (worker || (same && last == state->read_last))
 			goto done;
 	} else if (nr == NR_io_submit) {
+		/* the end is that of the last folio */
+		if (least_folio_order(mapping))
+			mark_rangeless_of(inode, false);
 		state->aio.mapping = m;
 		state->aio.index = index;
 		state->aio.last = last;
@@ -177,6 +216,9 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 	pos = range->pos;
 	len = range->len;
 	if (kind & CALL_SPLICE) {
+		/* a file that the call makes longer has another end at each chunk */
+		if (nr == NR_copy_file_range && is_output(&state->insert.target) && copies_beyond(eof))
+			mark_rangeless_of(inode, false);
 		/* the chunks of one call follow each other; a page on the edge of two counts once */
 		if (kind & CALL_CHUNKED && same && known && state->read_pos == pos) {
 			start = state->read_end + 1;

@@ -173,20 +173,6 @@ ONCE u64 write_length(struct target *target)
 	return len < MAX_RW_COUNT ? len : MAX_RW_COUNT;
 }
 
-/* Does the task write to the target by copy_file_range, splice or sendfile? */
-ONCE int is_output(struct target *target)
-{
-	CURRENT(trusted, task);
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(trusted);
-
-	u32 fd;
-
-	if (!target || !(call_kind(target->nr) & CALL_SPLICE))
-		return 0;
-	fd = target->nr == NR_sendfile ? ARG1(regs) : ARG3(regs);
-	return reads_or_writes(file_of_fd(task, fd), target->mapping);
-}
-
 enum {
 	IORING_OP_READV = 1,
 	IORING_OP_WRITEV = 2,

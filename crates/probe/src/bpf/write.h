@@ -139,25 +139,28 @@ SEC("raw_tp/btrfs_set_extent_bit")
 int BPF_PROG(on_btrfs_write, const struct extent_io_tree *tree, u64 start, u64 len, unsigned int bits)
 {
 	CURRENT(trusted, task);
+	struct target target;
 	struct pt_regs *regs;
 	struct file *file;
 	struct inode *inode;
-	u32 nr;
 
 	if (!in_scope(task))
 		return 0;
 	regs = (void *)bpf_task_pt_regs(trusted);
-	nr = syscall_nr(task, regs);
-	if (!(call_kind(nr) & CALL_WRITE))
+	target.nr = syscall_nr(task, regs);
+	/* of trees that are not an inode's, an address that is no mapping */
+	inode = PLAIN(inode, (void *)tree - bpf_core_field_offset(struct btrfs_inode, io_tree) +
+				     bpf_core_field_offset(struct btrfs_inode, vfs_inode));
+	target.mapping = (u64)READ(inode, i_mapping);
+	if (!(call_kind(target.nr) & CALL_WRITE)) {
+		if ((call_kind(target.nr) & CALL_SPLICE || target.nr == NR_io_submit) && is_output(&target))
+			mark_rangeless_of(inode, true);
 		return 0;
+	}
 	file = file_of_fd(task, ARG1(regs));
-	if (!file || READ(file, f_flags) & O_DIRECT)
+	if (!file || (u64)READ(file, f_mapping) != target.mapping || READ(file, f_flags) & O_DIRECT)
 		return 0;
-	inode = READ(file, f_mapping, host);
-	if ((void *)tree != (void *)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode) +
-				    bpf_core_field_offset(struct btrfs_inode, io_tree))
-		return 0;
-	return btrfs_write_event(file, regs, nr);
+	return btrfs_write_event(file, regs, target.nr);
 }
 
 SEC("raw_tp/writeback_dirty_folio")

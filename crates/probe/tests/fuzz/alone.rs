@@ -10,7 +10,7 @@ use crate::call::{Argument, Call, Operation, RING_ENTRIES};
 use crate::expect::Expected;
 use crate::image::FileSystem;
 use crate::moment::Moment;
-use crate::open::OPEN;
+use crate::open::{Handling, OPEN};
 use crate::oracle::{Taken, faults};
 use crate::problem::{Context, Problem, Result};
 use crate::program::Program;
@@ -91,9 +91,7 @@ pub fn attempt(stand: &mut Stand, program: &Program, directory: &Path) -> Result
     let mut storage = 0;
     for (number, file) in files.iter().enumerate() {
         let of = format!("file {number}");
-        let (major, minor, inode) = file.subject().id();
-        let earlier = before.file(major, minor, inode);
-        let ledger = after.file(major, minor, inode).since(&earlier);
+        let ledger = file.ledger(&after).since(&file.ledger(&before));
         let reclaimed = ledger[Counter::EvictedReclaimPages];
         if reclaimed > 0 {
             // Only the probe says that pages were reclaimed, and the probe is under test.
@@ -209,7 +207,10 @@ impl Work<'_> {
                 for gap in &met {
                     self.met[*gap] += 1;
                 }
-                if met.iter().any(|gap| OPEN[*gap].hides) {
+                if met
+                    .iter()
+                    .any(|gap| OPEN[*gap].handling == Handling::HidesResults)
+                {
                     if let Some(before) = self.short {
                         self.expected[before].hide_results();
                     }

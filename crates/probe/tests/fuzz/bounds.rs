@@ -1,6 +1,6 @@
 //! Figures with the range that each must lie in, and the differences from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cachewise_model::{Counter, Ledger};
 
@@ -86,7 +86,11 @@ impl std::fmt::Display for Difference {
 
 /// The figures of a row that are compared, each 0 until something is expected.
 #[derive(Debug, Default, Clone)]
-pub struct Figures(BTreeMap<Counter, Bounds>);
+pub struct Figures {
+    bounds: BTreeMap<Counter, Bounds>,
+    /// Those whose mark a documented gap explains.
+    marks: BTreeSet<Counter>,
+}
 
 impl Figures {
     /// Expects `number` more.
@@ -96,7 +100,7 @@ impl Figures {
 
     /// Expects `low` to `high` more.
     pub fn between(&mut self, counter: Counter, low: u64, high: u64) {
-        let bounds = self.0.entry(counter).or_default();
+        let bounds = self.bounds.entry(counter).or_default();
         if *bounds == FREE {
             return;
         }
@@ -106,8 +110,13 @@ impl Figures {
     /// Any number.
     pub fn free(&mut self, counters: &[Counter]) {
         for counter in counters {
-            self.0.insert(*counter, FREE);
+            self.bounds.insert(*counter, FREE);
         }
+    }
+
+    /// Expects marks on figures, which may be right all the same.
+    pub fn allow_marks(&mut self, counters: &[Counter]) {
+        self.marks.extend(counters);
     }
 
     /// The wrong figures of a row.
@@ -119,14 +128,15 @@ impl Figures {
         tally: &mut Tally,
     ) -> Vec<Difference> {
         let mut differences = Vec::new();
-        let bounds = |counter| self.0.get(counter).copied().unwrap_or_default();
+        let bounds = |counter| self.bounds.get(counter).copied().unwrap_or_default();
         // A row that nothing was done to says nothing about how much is marked.
         let is_used = counters.iter().any(|counter| bounds(counter).1 > 0);
         for counter in counters {
             let expected = bounds(counter);
             // A figure that says that it is inexact, or not known, is no lie.
             let counted = ledger.get(*counter).exact();
-            if is_used && expected != FREE {
+            let is_explained = counted.is_none() && self.marks.contains(counter);
+            if is_used && expected != FREE && !is_explained {
                 tally.count(counter.id(), counted.is_none());
             }
             if let Some(counted) = counted {

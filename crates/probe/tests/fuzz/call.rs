@@ -162,15 +162,6 @@ impl Call {
         )
     }
 
-    /// Whether it is a system call that reads into memory, and waits for it.
-    pub fn is_plain_read(self) -> bool {
-        self.is_read()
-            && !matches!(
-                self,
-                Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy | Call::AioRead
-            )
-    }
-
     /// Whether it takes pages away from a file, or writes them anew, so that the kernel forgets that they were reclaimed.
     pub fn cuts(self) -> bool {
         self.writes()

@@ -25,6 +25,7 @@
 mod account;
 mod alone;
 mod bounds;
+mod bus;
 mod call;
 mod expect;
 mod generate;

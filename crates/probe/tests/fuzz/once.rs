@@ -1,7 +1,48 @@
 //! Programs that failed once, by a defect of the probe that is corrected. They run before the random ones.
 
 /// Their texts.
-pub const ONCE: [&str; 2] = [
+pub const ONCE: [&str; 9] = [
+    // The page of a read that would have had to wait was gone when that was known, and another one took its place.
+    "on ext4
+file 4 cold
+preadv2-nowait 0 0 10
+truncate 0 0
+write 0 0 1
+splice 0 0 28
+",
+    // A direct read that fails behind the old end of a file, which a write beside it makes longer.
+    "on xfs-large-blocks
+file 57 cold
+uring-write 0 0 256 0
+uring-read 0 60 11 13
+uring-enter
+",
+    // Pages of inline data that the kernel gives back, to advice and to a fault.
+    "on ext4-inline
+file 60 cold
+fadvise-willneed 0 0 60
+touch 0 0
+",
+    // Requests without a range have marks: of inline data, on large blocks, inside of one file, on btrfs.
+    "on ext4-inline
+file 60 cold
+splice 0 0 60
+",
+    "on xfs-large-blocks
+file 100000 cold
+aio-read 0 0 5000
+",
+    "on ext4
+file 10000 cold
+copy 0 5000 900 0 9500
+",
+    "on btrfs
+file 100000 cold
+file 100000 written
+aio-write 0 0 5000
+splice-in 1 0 5000
+copy 0 1 0 0 5000
+",
     // Each hole that is made leaves a page at its edge that no read has filled. Reclaimed in the middle of a read it was
     // taken for a page that the file system gave back.
     "on ext4

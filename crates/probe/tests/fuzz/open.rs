@@ -14,44 +14,39 @@ pub struct Gap {
     pub name: &'static str,
     /// Why the probe cannot tell; docs/counting.md says the same to users.
     pub reason: &'static str,
-    /// The figures of the file that are not compared.
+    /// The figures of the file that it touches.
     pub figures: &'static [Counter],
-    /// Its bytes can be taken for those that a read before it did not move.
-    pub hides: bool,
+    /// The effect on the comparison.
+    pub handling: Handling,
     /// Whether an operation meets it.
     applies: fn(&Moment) -> bool,
+}
+
+/// The effect of a gap on the comparison of its figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handling {
+    /// They are compared unless the probe marks them, which does not count as marked too often.
+    Marked,
+    /// They are not compared: no event shows the gap to the probe either.
+    NotCompared,
+    /// Likewise, and its bytes can be taken for those that a read before it did not move.
+    HidesResults,
 }
 
 /// Bytes of the smallest huge page: those of a page table full of pages.
 pub const HUGE_BYTES: u64 = 2 << 20;
 
 /// All of them.
-pub const OPEN: [Gap; 13] = [
+pub const OPEN: [Gap; 12] = [
     Gap {
         name: "a fault that maps a huge page",
         reason: "the kernel has no event for it",
         figures: &[Counter::FaultRequests],
-        hides: false,
+        handling: Handling::NotCompared,
         applies: |moment| {
             moment.operation.call == Call::Touch
                 && moment.before.size >= HUGE_BYTES
                 && moment.before.has(moment.operation.get(Argument::Page))
-        },
-    },
-    Gap {
-        name: "reads by libaio on xfs with blocks larger than a page",
-        reason: "the kernel rounds the end of a request up to its last folio, and so it is found by no request",
-        figures: &[
-            Counter::ReadRequestedPages,
-            Counter::ReadRequestedBytes,
-            Counter::ReadHitPages,
-            Counter::ReadMissedPages,
-            Counter::ReadaheadPages,
-            Counter::ReadaheadHitPages,
-        ],
-        hides: false,
-        applies: |moment| {
-            moment.kind == FileSystem::XfsLargeBlocks && moment.operation.call == Call::AioRead
         },
     },
     Gap {
@@ -63,45 +58,17 @@ pub const OPEN: [Gap; 13] = [
             Counter::WriteUnservedBytes,
             Counter::WriteFailedRequests,
         ],
-        hides: false,
+        handling: Handling::NotCompared,
         applies: |moment| {
             moment.operation.call == Call::AioWrite
                 && moment.outcome < moment.operation.length() as i64
         },
     },
     Gap {
-        name: "writes by libaio on btrfs",
-        reason: "the registers of io_submit(2) name no file that btrfs's event could be compared with",
-        figures: &[
-            Counter::WriteRequests,
-            Counter::WritePages,
-            Counter::WriteBytes,
-            Counter::WriteUnservedBytes,
-            Counter::WriteFailedRequests,
-            Counter::WriteNewPages,
-        ],
-        hides: false,
-        applies: |moment| {
-            moment.kind == FileSystem::Btrfs && moment.operation.call == Call::AioWrite
-        },
-    },
-    Gap {
-        name: "copy_file_range inside of a file that grows by it",
-        reason: "the end of the file is that at each chunk",
-        figures: &[
-            Counter::ReadRequestedPages,
-            Counter::ReadRequestedBytes,
-            Counter::ReadUnservedPages,
-            Counter::ReadUnservedBytes,
-        ],
-        hides: false,
-        applies: |moment| moment.inside && moment.after.size > moment.before.size,
-    },
-    Gap {
         name: "a read of one cached page",
         reason: "it is booked without a look at the task, so a short read before it can count as served",
         figures: &[],
-        hides: true,
+        handling: Handling::HidesResults,
         applies: |moment| {
             let offset = moment.operation.get(Argument::Offset);
             let pages = pages_of(&(offset..offset + moment.operation.length()));
@@ -123,39 +90,13 @@ pub const OPEN: [Gap; 13] = [
             Counter::ReadFailedRequests,
             Counter::ReadaheadHitPages,
         ],
-        hides: true,
+        handling: Handling::HidesResults,
         applies: |moment| {
             let offset = moment.operation.get(Argument::Offset);
             let end = (offset + moment.operation.length()).min(moment.before.size);
             matches!(moment.operation.call, Call::NoWait | Call::BadRead)
                 && moment.ends_short()
                 && moment.before.has_unready(pages_of(&(offset..end)))
-        },
-    },
-    Gap {
-        name: "cold inline data by sendfile, splice, copy_file_range or libaio",
-        reason: "the kernel has no event for it, and only the pages of plain reads tell of their request",
-        figures: &[
-            Counter::ReadRequests,
-            Counter::ReadRequestedPages,
-            Counter::ReadRequestedBytes,
-            Counter::ReadMissedPages,
-            Counter::ReadaheadPages,
-            Counter::ReadHitPages,
-            Counter::ReadUnservedPages,
-            Counter::ReadUnservedBytes,
-            Counter::ReadaheadHitPages,
-        ],
-        hides: false,
-        applies: |moment| {
-            let offset = moment.operation.get(Argument::Offset);
-            let mut pages = pages_of(&(offset..offset + moment.operation.length()));
-            moment.kind == FileSystem::Ext4Inline
-                && pages.any(|page| !moment.before.has(page))
-                && matches!(
-                    moment.operation.call,
-                    Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy | Call::AioRead
-                )
         },
     },
     Gap {
@@ -168,7 +109,7 @@ pub const OPEN: [Gap; 13] = [
             Counter::ReadFailedRequests,
             Counter::ReadaheadHitPages,
         ],
-        hides: false,
+        handling: Handling::NotCompared,
         applies: |moment| {
             let offset = moment.operation.get(Argument::Offset);
             let end = offset + moment.operation.length();
@@ -177,23 +118,6 @@ pub const OPEN: [Gap; 13] = [
                 && moment.outcome < moment.operation.length() as i64
                 && pages.end == pages.start + 1
                 && moment.before.has(pages.start)
-        },
-    },
-    Gap {
-        name: "inline data that readahead gives back",
-        reason: "the kernel removes the page again before the call returns",
-        figures: &[
-            Counter::PrefetchPages,
-            Counter::FaultReadaheadPages,
-            Counter::EvictedOtherPages,
-        ],
-        hides: false,
-        applies: |moment| {
-            moment.kind == FileSystem::Ext4Inline
-                && matches!(
-                    moment.operation.call,
-                    Call::WillNeed | Call::Readahead | Call::Madvise | Call::Touch | Call::Store
-                )
         },
     },
     Gap {
@@ -224,14 +148,22 @@ pub const OPEN: [Gap; 13] = [
             Counter::DirectWriteBytes,
             Counter::DirectWriteFailedRequests,
         ],
-        hides: false,
-        applies: |moment| !moment.kind.bypasses_cache() && moment.operation.is_direct(),
+        handling: Handling::NotCompared,
+        applies: |moment| {
+            // Blocks smaller than a page keep a page that is in the cache in part.
+            let offset = moment.operation.get(Argument::Offset);
+            let mut pages = pages_of(&(offset..offset + moment.operation.length()));
+            let is_kept = moment.kind == FileSystem::Ext4SmallBlocks
+                && !matches!(moment.operation.call, Call::DirectRead | Call::UringRead)
+                && pages.any(|page| moment.before.has(page));
+            moment.operation.is_direct() && (is_kept || !moment.kind.bypasses_cache())
+        },
     },
     Gap {
         name: "splice into a file, and copy_file_range that ends short",
         reason: "the account of writes is raised when the whole call ends, and by splice not at all",
         figures: &[Counter::WriteBytes],
-        hides: false,
+        handling: Handling::NotCompared,
         applies: |moment| {
             let short = moment.outcome < moment.operation.length() as i64;
             match moment.operation.call {
@@ -239,6 +171,76 @@ pub const OPEN: [Gap; 13] = [
                 Call::Copy => short,
                 _ => false,
             }
+        },
+    },
+    Gap {
+        name: "reads by libaio on xfs with blocks larger than a page",
+        reason: "the kernel rounds the end of a request up to its last folio, and so it is found by no request",
+        figures: &[
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadHitPages,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadPages,
+            Counter::ReadaheadHitPages,
+        ],
+        handling: Handling::Marked,
+        applies: |moment| {
+            moment.kind == FileSystem::XfsLargeBlocks && moment.operation.call == Call::AioRead
+        },
+    },
+    Gap {
+        name: "writes by libaio on btrfs",
+        reason: "the registers of io_submit(2) name no file that btrfs's event could be compared with",
+        figures: &[
+            Counter::WriteRequests,
+            Counter::WritePages,
+            Counter::WriteBytes,
+            Counter::WriteUnservedBytes,
+            Counter::WriteFailedRequests,
+            Counter::WriteNewPages,
+        ],
+        handling: Handling::Marked,
+        applies: |moment| {
+            moment.kind == FileSystem::Btrfs && moment.operation.call == Call::AioWrite
+        },
+    },
+    Gap {
+        name: "copy_file_range inside of a file that grows by it",
+        reason: "the end of the file is that at each chunk",
+        figures: &[
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+        ],
+        handling: Handling::Marked,
+        applies: |moment| moment.inside && moment.after.size > moment.before.size,
+    },
+    Gap {
+        name: "cold inline data by sendfile, splice, copy_file_range or libaio",
+        reason: "the kernel has no event for it, and only the pages of plain reads tell of their request",
+        figures: &[
+            Counter::ReadRequests,
+            Counter::ReadRequestedPages,
+            Counter::ReadRequestedBytes,
+            Counter::ReadMissedPages,
+            Counter::ReadaheadPages,
+            Counter::ReadHitPages,
+            Counter::ReadUnservedPages,
+            Counter::ReadUnservedBytes,
+            Counter::ReadaheadHitPages,
+        ],
+        handling: Handling::Marked,
+        applies: |moment| {
+            let offset = moment.operation.get(Argument::Offset);
+            let mut pages = pages_of(&(offset..offset + moment.operation.length()));
+            moment.kind == FileSystem::Ext4Inline
+                && pages.any(|page| !moment.before.has(page))
+                && matches!(
+                    moment.operation.call,
+                    Call::Sendfile | Call::SendSocket | Call::Splice | Call::Copy | Call::AioRead
+                )
         },
     },
     Gap {
@@ -251,7 +253,7 @@ pub const OPEN: [Gap; 13] = [
             Counter::WriteUnservedBytes,
             Counter::WriteFailedRequests,
         ],
-        hides: false,
+        handling: Handling::Marked,
         applies: |moment| {
             moment.kind == FileSystem::Btrfs
                 && matches!(moment.operation.call, Call::SpliceIn | Call::Copy)

@@ -2,7 +2,7 @@
 
 use crate::bounds::Tally;
 use crate::invariants::CONTRADICTION;
-use crate::open::OPEN;
+use crate::open::{Handling, OPEN};
 use crate::program::{Kind, Program};
 use crate::verdict::Verdict;
 
@@ -42,10 +42,11 @@ impl Sums {
     /// Prints them.
     pub fn print(&self, seed: u64, failures: usize) {
         for (gap, times) in OPEN.iter().zip(self.met).filter(|(_, times)| *times > 0) {
-            println!(
-                "fuzz: not compared {times} times: {}: {}",
-                gap.name, gap.reason
-            );
+            let effect = match gap.handling {
+                Handling::Marked => "marked",
+                Handling::NotCompared | Handling::HidesResults => "not compared",
+            };
+            println!("fuzz: {effect} {times} times: {}: {}", gap.name, gap.reason);
         }
         for (what, all, marked) in self.tally.figures().filter(|(_, _, marked)| *marked > 0) {
             println!("fuzz: not compared because marked: {what}, {marked} of {all} times");

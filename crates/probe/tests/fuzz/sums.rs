@@ -183,21 +183,23 @@ impl Row {
             Call::UringRead if operation.is_direct() => self.direct_read(request, sizes),
             Call::DirectWrite => self.direct_write(request),
             Call::UringWrite if operation.is_direct() => self.direct_write(request),
-            Call::Copy if second => self.write(kind, request),
+            Call::Copy if second => self.write(request),
             call if call.is_read() || call == Call::UringRead => {
-                self.is_free |= kind == FileSystem::Ext4Inline && !call.is_plain_read();
-                self.is_free |= kind == FileSystem::XfsLargeBlocks && call == Call::AioRead;
                 self.read(request, sizes, is_hidden);
             }
             Call::Touch | Call::Store => {
                 let page = operation.get(Argument::Page);
                 let is_there = page < sizes.start.div_ceil(page_size());
                 let is_silent = operation.call == Call::Touch && sizes.end >= HUGE_BYTES;
-                let sure = u64::from(is_there && !is_silent);
-                self.figures
-                    .between(Counter::FaultRequests, sure, request.faults);
+                let failed = request.outcome < 0;
+                let sure = u64::from(is_there && !is_silent && !failed);
+                self.figures.between(
+                    Counter::FaultRequests,
+                    sure,
+                    request.faults + u64::from(failed),
+                );
             }
-            call if call.writes() => self.write(kind, request),
+            call if call.writes() => self.write(request),
             _ => {}
         }
     }
@@ -260,7 +262,7 @@ impl Row {
         self.read = (self.read.0 + sure, self.read.1 + most);
     }
 
-    fn write(&mut self, kind: FileSystem, request: &Request) {
+    fn write(&mut self, request: &Request) {
         let (call, got) = (request.operation.call, request.got());
         let length = request.operation.length();
         let offset = request.operation.get(Argument::Offset);
@@ -302,14 +304,6 @@ impl Row {
         if call == Call::AioWrite && !is_full {
             high = length;
             figures.between(Counter::WriteRequests, 0, 1);
-        }
-        if kind == FileSystem::Btrfs && (spliced || call == Call::AioWrite) {
-            figures.free(&[
-                Counter::WriteRequests,
-                Counter::WritePages,
-                Counter::WriteUnservedBytes,
-            ]);
-            low = 0;
         }
         figures.between(Counter::WriteBytes, low, high);
         self.written = (self.written.0 + low, self.written.1 + high);

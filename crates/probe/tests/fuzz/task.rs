@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::fs::Advice;
 use rustix::mm::Advice as MapAdvice;
 
+use crate::bus;
 use crate::call::{Argument, Call, Operation, Outcome};
 use crate::libaio;
 use crate::oracle::{Folios, page_size};
@@ -210,12 +211,14 @@ impl Task {
                 let store = operation.call == Call::Store;
                 let access = if store { Access::Shared } else { Access::Read };
                 let mut mapping = Mapping::new(file, size, access, Folios::Large)?;
-                if store {
-                    mapping.write(page);
-                } else {
-                    mapping.read(page);
-                }
-                Ok(0)
+                let failed = bus::raises(|| {
+                    if store {
+                        mapping.write(page);
+                    } else {
+                        mapping.read(page);
+                    }
+                });
+                Ok(if failed { -i64::from(libc::EFAULT) } else { 0 })
             }
             Call::Madvise if offset / page_size() < size.div_ceil(page_size()) => {
                 let mapping = Mapping::new(file, size, Access::Read, Folios::Large)?;

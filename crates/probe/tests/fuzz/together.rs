@@ -302,9 +302,7 @@ impl Run<'_> {
     /// Compares the sums over all rows of a file; gives the pages of it that memory reclaim evicted.
     fn compare_file(&self, number: usize, file: &Watched, verdict: &mut Verdict) -> u64 {
         let of = format!("file {number}");
-        let (major, minor, inode) = file.subject().id();
-        let earlier = self.before.file(major, minor, inode);
-        let ledger = self.after.file(major, minor, inode).since(&earlier);
+        let ledger = file.ledger(&self.after).since(&file.ledger(&self.before));
         verdict.counted.push(in_words(&of, &ledger));
         let found = conserved(&of, &ledger, self.came[number]);
         verdict.differences.extend(found);

@@ -40,7 +40,9 @@ pub enum Attempt {
 
 /// The counters of a row that are not 0, and the marks on them.
 pub fn in_words(of: &str, ledger: &Ledger) -> String {
-    let counters = Counter::ALL.iter().filter(|counter| ledger[**counter] != 0);
+    let is_worth_it =
+        |counter: &&Counter| ledger[**counter] != 0 || ledger.get(**counter).exact().is_none();
+    let counters = Counter::ALL.iter().filter(is_worth_it);
     let words = counters.map(|counter| {
         let mark = match ledger.get(*counter).exact() {
             Some(_) => "",

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use cachewise_probe::FileId;
+use cachewise_model::Ledger;
+use cachewise_probe::{FileId, Snapshot};
 use rustix::fs::{Advice, FallocateFlags};
 
 use crate::call::{Argument, Operation};
-use crate::oracle::{Subject, page_size};
+use crate::oracle::{Subject, generation, page_size};
 use crate::problem::{Context, Result};
 use crate::program::{Initial, Made, Program};
 use crate::random::Random;
@@ -58,6 +59,7 @@ impl Seen {
 #[derive(Debug)]
 pub struct Watched {
     subject: Subject,
+    generation: u32,
     file: File,
     path: PathBuf,
 }
@@ -80,6 +82,7 @@ impl Watched {
         }
         let watched = Watched {
             subject: Subject::open(path.clone())?,
+            generation: generation(&file)?,
             file,
             path,
         };
@@ -100,7 +103,16 @@ impl Watched {
 
     /// Whether a row is of this file.
     pub fn is_of(&self, row: Option<FileId>) -> bool {
-        row.is_some_and(|file| (file.major, file.minor, file.inode) == self.subject.id())
+        row.is_some_and(|file| {
+            (file.major, file.minor, file.inode) == self.subject.id()
+                && file.generation == self.generation
+        })
+    }
+
+    /// The sum of its rows.
+    pub fn ledger(&self, snapshot: &Snapshot) -> Ledger {
+        let rows = snapshot.rows.iter().filter(|row| self.is_of(row.file));
+        rows.map(|row| &row.ledger).sum()
     }
 
     /// For its identity, and what reclaim took of it.

@@ -1,7 +1,7 @@
 //! Files by their names: as deep and as long as file systems allow, where a record has no room for them.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use libtest_mimic::Trial;
@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use cachewise_probe::FileInfo;
 
 use crate::image::FileSystem;
+use crate::oracle::generation;
 use crate::problem::{Context, Problem, Result};
 use crate::stand::{Room, trial};
 
@@ -44,19 +45,7 @@ fn seen(room: &mut Room, names: &[String]) -> Result<FileInfo> {
     rustix::io::write(&file, b"x").context("write to the file")?;
     let stat = rustix::fs::fstat(file.as_fd()).context("stat the file")?;
     // A file that is gone may have had the same inode number.
-    let mut generation = 0_i32;
-    // SAFETY: the kernel writes an int.
-    let asked = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            libc::FS_IOC_GETVERSION,
-            &raw mut generation,
-        )
-    };
-    if asked != 0 {
-        return Err(std::io::Error::last_os_error()).context("FS_IOC_GETVERSION");
-    }
-    let generation = generation.cast_unsigned();
+    let generation = generation(&file)?;
     let snapshot = room.stand.snapshot()?;
     let found = snapshot.files.iter().find(|(id, _)| {
         let device = (id.major, id.minor);

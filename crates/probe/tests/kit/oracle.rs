@@ -611,3 +611,20 @@ impl<'s> Oracle<'s> {
         Ok(())
     }
 }
+
+/// The generation of a file's inode number, which tells it from deleted files that had the number.
+pub fn generation(file: &impl AsRawFd) -> Result<u32> {
+    let mut generation = 0_i32;
+    // SAFETY: the kernel writes an int.
+    let asked = unsafe {
+        libc::ioctl(
+            file.as_raw_fd(),
+            libc::FS_IOC_GETVERSION,
+            &raw mut generation,
+        )
+    };
+    if asked != 0 {
+        return Err(std::io::Error::last_os_error()).context("FS_IOC_GETVERSION");
+    }
+    Ok(generation.cast_unsigned())
+}
