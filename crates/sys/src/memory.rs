@@ -51,6 +51,18 @@ pub fn lock_memory(ahead: Bytes) -> Result<(), Error> {
     Ok(())
 }
 
+/// Limits the heaps of the C library (glibc's arenas) that threads of this process get. Each reserves 64 MiB of addresses,
+/// which `RLIMIT_AS` counts although most of them have no memory. Without effect with other C libraries.
+pub fn limit_heaps(most: u8) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: a setting of the allocator, which takes numbers alone.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, most.into());
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = most;
+}
+
 /// Whether this process may lock more than its limit: tried with a mapping that takes no memory.
 ///
 /// Asking for CAP_IPC_LOCK would not do: inside a user namespace a process has it and may not.

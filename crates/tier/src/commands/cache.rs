@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use cachewise_sys::limit_heaps;
 use cachewise_tier::{BlockCache, Error, Origin, SETTINGS, Setting, Settings, SettingsBuilder};
-use cachewise_units::escaped;
+use cachewise_units::{Bytes, escaped};
+use rustix::process::{Resource, getrlimit};
 use tokio::runtime::Runtime;
 
 use crate::commands::arguments::SettingFlags;
@@ -119,8 +121,27 @@ impl Drop for CacheRuntime {
     }
 }
 
-/// Starts the runtime that a cache works in.
-pub fn runtime() -> Result<CacheRuntime> {
+/// Addresses that a cache takes beside its memory for blocks: the program, its heaps, and the stacks of its threads.
+const ADDRESSES: Bytes = Bytes(256 << 20);
+
+/// Refuses a limit of addresses that allocations would reach in the middle of the work, which ends the process.
+fn check_address_limit(memory: Bytes) -> Result<()> {
+    let Some(limit) = getrlimit(Resource::As).current.map(Bytes) else {
+        return Ok(());
+    };
+    let least = Bytes(memory.0.saturating_add(ADDRESSES.0));
+    ensure!(
+        limit >= least,
+        "a limit of {limit} of addresses (ulimit -v) is too low for a cache with {memory} of memory: allow {least}, or give \
+         it less with --memory"
+    );
+    limit_heaps(1);
+    Ok(())
+}
+
+/// Starts the runtime that a cache with these settings works in.
+pub fn runtime(settings: &Settings) -> Result<CacheRuntime> {
+    check_address_limit(settings.memory)?;
     let runtime = cachewise_tier::runtime("cache", cachewise_tier::worker_threads())
         .context("cannot start the threads of the cache")?;
     Ok(CacheRuntime(Some(runtime)))

@@ -82,7 +82,7 @@ pub fn on_files(arguments: &Arguments, act: Act) -> Result<ExitCode> {
     }
     let interrupt = Interrupt::catch()?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
-    let runtime = cache::runtime()?;
+    let runtime = cache::runtime(&wanted.cache)?;
     let cache = cache::open(&runtime, &wanted, Arc::clone(&origin))?;
     let mut failures = Failures::default();
     let mut sheet = Sheet::new(&COLUMNS);

@@ -17,7 +17,7 @@ const STEP: u64 = 4 << 20;
 pub fn get(arguments: &Arguments) -> Result<ExitCode> {
     let wanted = cache::wanted(&arguments.cache)?;
     let origin = cache::origin(&arguments.origin, &wanted)?;
-    let runtime = cache::runtime()?;
+    let runtime = cache::runtime(&wanted.cache)?;
     let cache = cache::open(&runtime, &wanted, origin)?;
     let file = runtime.block_on(cache.stat(&arguments.path))?;
     ensure!(

@@ -32,7 +32,7 @@ pub fn mount(arguments: &Arguments) -> Result<ExitCode> {
     }
     // Before anything is there to be undone.
     let interrupt = Interrupt::catch()?;
-    let runtime = cache::runtime()?;
+    let runtime = cache::runtime(&wanted.cache)?;
     if let Some(lacks) = runtime.block_on(origin.check())? {
         tell(&format!("warning: {lacks}"));
     }

@@ -1,10 +1,11 @@
 //! Settings: flags, environment variables and keys of a settings file.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::mounted::{number_of, origin, write};
+use crate::mounted::{bytes_of, number_of, origin, write};
 use crate::support::*;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,6 +20,10 @@ pub fn trials() -> Vec<Trial> {
             refused,
         ),
         plain("settings::help_names_flag_default_and_variable", help),
+        plain(
+            "settings::limit_of_addresses_is_refused_or_suffices",
+            address_limit,
+        ),
     ]
 }
 
@@ -177,4 +182,41 @@ fn help() {
     ] {
         assert!(text.contains(part), "{part}: {help}");
     }
+}
+
+/// Runs `get` of 40 MB with so many KiB of addresses.
+fn get_within(addresses: u64, memory: &str, origin: &Path) -> Ended {
+    let get = cachewise(["get", "--memory", memory]);
+    let mut shell = Command::new("sh");
+    let script = format!("ulimit -v {addresses} && exec \"$0\" \"$@\"");
+    shell
+        .args(["-c", &script])
+        .arg(get.get_program())
+        .args(get.get_args());
+    for (name, value) in get.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    Ended::of(shell.arg(origin).arg("f/0"))
+}
+
+fn address_limit() {
+    let scratch = Scratch::new();
+    let origin = origin(&scratch, 1, 40_000_000);
+    // The least that is accepted.
+    let got = get_within((8 + 256) << 10, "8M", &origin).expect(0, "enough addresses");
+    assert!(
+        got.out == bytes_of(0, 40_000_000),
+        "all bytes: {}",
+        got.out.len()
+    );
+    let refused = get_within((64 + 256) << 10, "65M", &origin);
+    let refused = refused.expect(2, "1 MiB too few");
+    let said = String::from_utf8_lossy(&refused.err).into_owned();
+    for part in ["320.0 MiB", "321.0 MiB", "ulimit -v", "--memory"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(refused.out.is_empty(), "nothing was written");
 }
