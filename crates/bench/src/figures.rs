@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cachewise_model::Ledger;
 use cachewise_model::{
-    Count, Labels, Latencies, Measured, Measurement, Missing, NOT_HERE, Row, Subject, System,
+    Count, Labels, Latencies, Measured, Measurement, Missing, NOT_APPLICABLE, Reason, Row, Subject,
+    System,
 };
 use serde::{Deserialize, Serialize};
 
@@ -142,10 +143,10 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
-const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not report it");
-const NO_LATENCY: Missing = Missing::NotOffered("latencies were not recorded");
-const NONE_SUCH: Missing = Missing::NotOffered("there was no such operation");
-const NO_GROUP: Missing = Missing::NotOffered("it ran in no control group with a limit of memory");
+const NOT_TOLD: Missing = Missing::NotOffered(Reason::NotByKernel);
+const NO_LATENCY: Missing = Missing::NotOffered(Reason::NoLatencies);
+const NONE_SUCH: Missing = Missing::NotOffered(Reason::NoSuchOperation);
+const NO_GROUP: Missing = Missing::NotOffered(Reason::NoLimitedGroup);
 const MICROSECONDS: f64 = 1e6;
 
 fn told(number: Option<u64>) -> Count {
@@ -155,7 +156,7 @@ fn told(number: Option<u64>) -> Count {
 /// A number of the whole machine, where a part of it is meant.
 fn of_machine(number: Option<u64>) -> Count {
     number.map_or(Measured::Missing(NOT_TOLD), |number| {
-        Measured::Estimated(number, "of the whole machine, not of this run alone")
+        Measured::Estimated(number, Reason::WholeMachine)
     })
 }
 
@@ -169,23 +170,11 @@ impl HitSource {
     fn count(self, number: Option<u64>) -> Count {
         match (self, number) {
             (HitSource::Exact, Some(number)) => Measured::Exact(number),
-            (HitSource::Nowait, Some(number)) => Measured::Estimated(
-                number,
-                "from RWF_NOWAIT alone, which counts a read from a fast device as a hit: cachestat(2), since Linux 6.5, does not \
-                 tell what was there",
-            ),
-            (HitSource::Faults, Some(number)) => Measured::Estimated(
-                number,
-                "from major faults of the thread, looked at after operations that took long",
-            ),
-            (HitSource::Device, Some(number)) => Measured::Estimated(
-                number,
-                "from device reads of the thread, checked after slow operations; engine nowait is exact",
-            ),
-            (HitSource::None, _) => Measured::not_offered(
-                "it bypasses the page cache, writes, or records no latencies: hits are unknown",
-            ),
-            (_, None) => Measured::not_offered("this engine does not report parts of an operation"),
+            (HitSource::Nowait, Some(number)) => Measured::Estimated(number, Reason::ByNowait),
+            (HitSource::Faults, Some(number)) => Measured::Estimated(number, Reason::ByMajorFaults),
+            (HitSource::Device, Some(number)) => Measured::Estimated(number, Reason::ByDeviceReads),
+            (HitSource::None, _) => Measured::not_offered(Reason::HitsUnknown),
+            (_, None) => Measured::not_offered(Reason::PartsNotReported),
         }
     }
 }
@@ -238,7 +227,7 @@ impl Figures {
                 path: Measured::Exact(workload.file.clone()),
                 ..Labels::default()
             },
-            ledger: Ledger::all_missing(NOT_HERE),
+            ledger: Ledger::all_missing(NOT_APPLICABLE),
             subject: Subject {
                 cpu_seconds: Measured::Exact(self.cpu_seconds),
                 device_read_bytes: told(self.device_read_bytes),
@@ -277,7 +266,7 @@ impl Figures {
                 miss_operations: hits(self.miss_operations),
                 hit_bytes: hits(self.hit_bytes),
                 bloat_bytes: self.bloat_bytes.map_or(
-                    Measured::not_offered("nothing was to take memory"),
+                    Measured::not_offered(Reason::NoMemoryTaken),
                     Measured::Exact,
                 ),
                 all: latency(|latency| latency.all),
@@ -297,10 +286,7 @@ impl Summary {
     pub fn row(&self) -> Row {
         let mut row = self.figures.row_of(&self.workload, "total");
         let resident = |pages: Option<u64>| {
-            pages.map_or(
-                Measured::unknown("residency is unknown to this user"),
-                Measured::Exact,
-            )
+            pages.map_or(Measured::unknown(Reason::HiddenFromUser), Measured::Exact)
         };
         row.subject.file_size_bytes = Measured::Exact(self.file_size_bytes);
         row.subject.resident_before_pages = resident(self.resident_before_pages);

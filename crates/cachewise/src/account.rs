@@ -10,18 +10,14 @@ use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Report,
-    System, mark_contradiction,
+    CgroupRow, Count, Counter, Exit, FileRow, Ledger, Lost, Measured, Missing, ProcessRow, Reason,
+    Report, System, mark_contradiction,
 };
 use cachewise_probe::{FileId, FileInfo, FileKind, ProcessId, ProcessInfo, Row, Snapshot};
 use cachewise_units::PageSize;
 
 use crate::watch::unit;
 use cachewise_cli::child::Course;
-
-/// Why the rest of the read calls is not exact.
-const NOT_ALL_CALLS: &str =
-    "read calls less reads of files: those by splice and io_uring are in the second only";
 
 /// Residency after the run costs five system calls a file; of more files than this, the heaviest.
 const RESIDENCY_OF: usize = 10_000;
@@ -100,7 +96,7 @@ fn cpu_seconds(snapshot: &Snapshot, course: &Course) -> (Measured<f64>, Measured
     }
     let sampled = |time: fn(&ProcessInfo) -> Duration| {
         let sum: Duration = snapshot.processes.iter().map(time).sum();
-        Measured::Estimated(sum.as_secs_f64(), "sampled at the clock tick")
+        Measured::Estimated(sum.as_secs_f64(), Reason::SampledAtTick)
     };
     (
         sampled(|process| process.user_time),
@@ -114,14 +110,13 @@ fn outside(read_calls: u64, total: &Ledger) -> Count {
         .saturating_sub(total[Counter::ReadUnservedBytes])
         + total[Counter::DirectReadBytes];
     match read_calls.checked_sub(of_files) {
-        Some(rest) => Measured::Estimated(rest, NOT_ALL_CALLS),
-        None => Measured::unknown(NOT_ALL_CALLS),
+        Some(rest) => Measured::Estimated(rest, Reason::NotAllCalls),
+        None => Measured::unknown(Reason::NotAllCalls),
     }
 }
 
 /// The reason behind evictions of a process or a control group.
-const NOT_ATTRIBUTED: Missing =
-    Missing::NotOffered("evictions are counted by file, not by process or control group");
+const NOT_ATTRIBUTED: Missing = Missing::NotOffered(Reason::EvictionsNotAttributed);
 
 /// The ledger of a process or a control group, in which evictions are not offered: the probe books them on
 /// the file alone.
@@ -189,43 +184,33 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> 
             Counter::WritePages,
             Counter::WriteBytes,
         ] {
-            ledger.set_missing(
-                counter,
-                Missing::Unknown("buffered writes are seen on ext4, xfs and btrfs only"),
-            );
+            ledger.set_missing(counter, Missing::Unknown(Reason::WritesNotSeen));
         }
     }
     let path = match (&info.path, &info.path_in_file_system, info.kind) {
         (Some(path), ..) => Measured::Exact(path.clone()),
-        (None, _, FileKind::Internal) => Measured::not_offered("the file system's own data"),
-        (None, Some(path), _) if path.is_relative() => Measured::Estimated(
-            path.clone(),
-            "only its end, the whole path being too long for the probe",
-        ),
-        (None, Some(path), _) => Measured::Estimated(
-            path.clone(),
-            "within its file system, which is not mounted here",
-        ),
-        (None, None, _) => Measured::unknown("it has no name"),
+        (None, _, FileKind::Internal) => Measured::not_offered(Reason::FileSystemData),
+        (None, Some(path), _) if path.is_relative() => {
+            Measured::Estimated(path.clone(), Reason::PathCut)
+        }
+        (None, Some(path), _) => Measured::Estimated(path.clone(), Reason::NotMountedHere),
+        (None, None, _) => Measured::unknown(Reason::NoName),
     };
     let now = match (&info.path, info.kind, look) {
-        _ if info.deleted => Now::without(Measured::not_offered("the file is deleted"), info),
+        _ if info.deleted => Now::without(Measured::not_offered(Reason::FileDeleted), info),
         (Some(path), FileKind::File, Some(look)) => Now::of(id, path, info, look),
         (Some(_), FileKind::File, None) => Now {
-            resident: Measured::unknown("looked at for the heaviest files only"),
+            resident: Measured::unknown(Reason::HeaviestOnly),
             size: size_at_first(info),
         },
-        _ => Now::without(
-            Measured::not_offered("only files with a path here have it"),
-            info,
-        ),
+        _ => Now::without(Measured::not_offered(Reason::NoPathHere), info),
     };
     let direct = ledger[Counter::DirectReadRequests] + ledger[Counter::DirectWriteRequests] > 0;
     FileRow {
         path,
         deleted: info.deleted,
         filesystem: info.file_system.clone().map_or(
-            Measured::unknown("its file system is not mounted here"),
+            Measured::unknown(Reason::FileSystemNotMounted),
             Measured::Exact,
         ),
         device: format!("{}:{}", id.major, id.minor),
@@ -241,8 +226,8 @@ fn file(id: FileId, info: &FileInfo, mut ledger: Ledger, look: Option<Look>) -> 
 /// A row of which no record came through: its inode number is all there is, or not even that.
 fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
     let why = match id {
-        Some(_) => "its name did not get through",
-        None => "files that found no room in the table",
+        Some(_) => Reason::NameLost,
+        None => Reason::FilesFull,
     };
     // A block device that was only written to or read from directly is known by its number alone.
     let device = id.filter(|id| id.inode == 0).and_then(|id| {
@@ -277,8 +262,8 @@ fn nameless(id: Option<FileId>, ledger: Ledger, kernel: &Kernel) -> FileRow {
 fn size_at_first(info: &FileInfo) -> Count {
     match (info.kind, info.size.0) {
         (FileKind::BlockDevice | FileKind::Internal, size) => Measured::Exact(size),
-        (FileKind::File, 0) => Measured::unknown("it was empty when it was first used"),
-        (FileKind::File, size) => Measured::Estimated(size, "as it was when it was first used"),
+        (FileKind::File, 0) => Measured::unknown(Reason::WasEmpty),
+        (FileKind::File, size) => Measured::Estimated(size, Reason::SizeAtFirst),
     }
 }
 
@@ -304,21 +289,21 @@ impl Now {
         };
         let stat = match path.symlink_metadata() {
             Ok(stat) if same(&stat) => stat,
-            Ok(_) => return Now::without(Measured::unknown("another file has its name now"), info),
-            Err(_) => return Now::without(Measured::unknown("the file is gone"), info),
+            Ok(_) => return Now::without(Measured::unknown(Reason::NameReused), info),
+            Err(_) => return Now::without(Measured::unknown(Reason::FileGone), info),
         };
         if look == Look::Size {
             return Now {
-                resident: Measured::unknown("not asked for each time; cachewise files tells it"),
+                resident: Measured::unknown(Reason::NotAskedEachTime),
                 size: Measured::Exact(stat.len()),
             };
         }
         let resident = match cachewise_sys::resident(path) {
             Ok(stat) => Measured::Exact(stat.cached.0),
             Err(error) => Measured::unknown(match error.kind() {
-                cachewise_sys::ErrorKind::Denied => "the kernel tells only who may write the file",
-                cachewise_sys::ErrorKind::Unsupported => "this kernel or file system does not tell",
-                _ => "the file could not be looked at",
+                cachewise_sys::ErrorKind::Denied => Reason::NotWritable,
+                cachewise_sys::ErrorKind::Unsupported => Reason::NotSupported,
+                _ => Reason::LookFailed,
             }),
         };
         Now {
@@ -345,7 +330,7 @@ pub fn process_rows(
                 command: Measured::Exact(process.command.clone()),
                 cgroup: names
                     .get(&process.cgroup)
-                    .map_or(Measured::unknown("the group is gone"), |name| {
+                    .map_or(Measured::unknown(Reason::GroupGone), |name| {
                         Measured::Exact(name.clone())
                     }),
                 exit: process.exit_status.map_or(Exit::Running, exit),
@@ -372,13 +357,13 @@ pub fn process_rows(
         let row = ProcessRow {
             pid: id.tgid,
             started: Measured::Exact(id.start),
-            ppid: Measured::unknown("what found no room in the tables"),
-            command: Measured::unknown("what found no room in the tables"),
-            cgroup: Measured::unknown("what found no room in the tables"),
-            exit: Exit::Unknown("what found no room in the tables"),
-            cpu_seconds: Measured::unknown("what found no room in the tables"),
-            device_read_bytes: Measured::unknown("what found no room in the tables"),
-            device_write_bytes: Measured::unknown("what found no room in the tables"),
+            ppid: Measured::unknown(Reason::ProcessesFull),
+            command: Measured::unknown(Reason::ProcessesFull),
+            cgroup: Measured::unknown(Reason::ProcessesFull),
+            exit: Exit::Unknown(Reason::ProcessesFull),
+            cpu_seconds: Measured::unknown(Reason::ProcessesFull),
+            device_read_bytes: Measured::unknown(Reason::ProcessesFull),
+            device_write_bytes: Measured::unknown(Reason::ProcessesFull),
             ledger: of_tasks(ledger),
         };
         (id, row)
@@ -407,13 +392,13 @@ pub fn cgroup_rows(
         .map(|(id, ledger)| CgroupRow {
             path: names
                 .get(&id)
-                .map_or(Measured::unknown("the group is gone"), |name| {
+                .map_or(Measured::unknown(Reason::GroupGone), |name| {
                     Measured::Exact((*name).clone())
                 }),
             unit: names
                 .get(&id)
                 .and_then(|name| unit::of(name))
-                .map_or(Measured::not_offered("the group is no unit's"), |unit| {
+                .map_or(Measured::not_offered(Reason::NoUnit), |unit| {
                     Measured::Exact(unit.to_owned())
                 }),
             ledger: of_tasks(ledger),
@@ -516,7 +501,7 @@ mod tests {
             first_used_alone: true,
             writes_are_seen: true,
         };
-        let size = |info: &FileInfo| Now::without(Measured::unknown("gone"), info).size;
+        let size = |info: &FileInfo| Now::without(Measured::unknown(Reason::FileGone), info).size;
         assert!(
             size(&info).missing().is_some(),
             "who made it wrote to it later"
@@ -538,7 +523,7 @@ mod tests {
         total.set(Counter::DirectReadBytes, 50);
         assert_eq!(
             outside(400, &total),
-            Measured::Estimated(250, NOT_ALL_CALLS),
+            Measured::Estimated(250, Reason::NotAllCalls),
             "pipes and sockets"
         );
         assert!(

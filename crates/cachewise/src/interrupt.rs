@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use cachewise_cli::interrupt::Interrupt;
 use cachewise_residency::Walk;
 
-/// The reason that marks the sums of an interrupted listing.
-pub const PARTIAL: &str = "interrupted: of those alone that were looked at until then";
-
 /// Whether work is to end early: because of a signal, or never.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Option<Arc<AtomicBool>>);

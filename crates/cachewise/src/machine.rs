@@ -10,7 +10,7 @@ pub use cachewise_cli::followed::Followed;
 pub use cachewise_cli::host::{hostname, timestamp};
 use cachewise_cli::output::explain;
 use cachewise_kstat::{Hierarchy, Kernel, Resource as Pressed, Stall, VmStat};
-use cachewise_model::{Backend, Count, Measured, Missing, System};
+use cachewise_model::{Backend, Count, Measured, Missing, Reason, System};
 use cachewise_probe::options::CgroupFilter;
 use cachewise_probe::{Error, ErrorKind, Probe};
 use cachewise_units::{Bytes, Pages, escaped};
@@ -48,7 +48,7 @@ pub fn estimates(note: String) -> Backend {
 pub fn kernel_memory(kernel: &Kernel) -> Count {
     match kernel.bpf_memory() {
         Ok(memory) => Measured::Exact(memory.bytes.0),
-        Err(_) => Measured::unknown("/proc/self/fdinfo cannot be read"),
+        Err(_) => Measured::unknown(Reason::FdinfoNotRead),
     }
 }
 
@@ -190,8 +190,8 @@ pub fn release(kernel: &Kernel) -> String {
 
 /// The state of the machine, as far as it can be read, and what has happened to its memory since boot.
 pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
-    const NOT_TOLD: Missing = Missing::NotOffered("this kernel does not tell it apart");
-    const OF_A_GROUP: Missing = Missing::NotOffered("only control groups have it");
+    const NOT_TOLD: Missing = Missing::NotOffered(Reason::NotToldApart);
+    const OF_A_GROUP: Missing = Missing::NotOffered(Reason::GroupsOnly);
     let memory = kernel
         .meminfo()
         .context("cannot read the state of memory")?;
@@ -259,10 +259,9 @@ pub fn system(kernel: &Kernel, vmstat: &VmStat) -> Result<System> {
 
 /// The time lost to waiting so far, in microseconds.
 pub fn stalled(stall: Option<Stall>) -> Count {
-    stall.map_or(
-        Measured::not_offered("this kernel has no pressure stall information"),
-        |stall| Measured::Exact(u64::try_from(stall.total.as_micros()).unwrap_or(u64::MAX)),
-    )
+    stall.map_or(Measured::not_offered(Reason::NoPressure), |stall| {
+        Measured::Exact(u64::try_from(stall.total.as_micros()).unwrap_or(u64::MAX))
+    })
 }
 
 /// The effective capabilities of this process, a bit for each.

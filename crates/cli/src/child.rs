@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cachewise_kstat::{Kernel, ProcessIo};
-use cachewise_model::Exit;
+use cachewise_model::{Exit, Reason};
 use cachewise_sys::{Usage, threads_of_process};
 use cachewise_units::Bytes;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -188,7 +188,7 @@ pub fn follow(
     let peak_dirty = until_end(kernel, events, deadline, Polled::default(), |_| Flow::Stop);
     let wall = begin.elapsed();
     let exit = if followed.has_ended() {
-        Exit::Unknown("only a parent learns how a process ended")
+        Exit::Unknown(Reason::NotAParent)
     } else {
         Exit::Running
     };
@@ -271,7 +271,7 @@ pub fn exit(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Unknown("the kernel gave neither a status nor a signal"),
+        (None, None) => Exit::Unknown(Reason::NoWaitStatus),
     }
 }
 

@@ -7,6 +7,7 @@ use cachewise_units::{PageSize, Pages};
 use crate::counter::Counter;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
+use crate::reason::Reason;
 
 impl Counter {
     /// The classes that bring pages in; their sum is the number of pages inserted.
@@ -95,7 +96,7 @@ impl Ledger {
             Some(size) => pages.map(|pages| Pages(pages).bytes(size).0),
             // No pages are no bytes, however large a page is.
             None if pages.known().is_none_or(|pages| pages == 0) => pages,
-            None => Measured::unknown("the size of a page is not told"),
+            None => Measured::unknown(Reason::PageSizeUnknown),
         };
         bytes.plus(self.get(Counter::DirectReadBytes))
     }
@@ -105,7 +106,7 @@ impl Ledger {
     pub fn average_read(&self) -> Count {
         let requests = self.get(Counter::ReadRequests);
         if requests.known() == Some(0) {
-            return Measured::not_offered("nothing was asked for");
+            return Measured::not_offered(Reason::NothingRequested);
         }
         self.get(Counter::ReadRequestedBytes)
             .zip(requests, |bytes, requests| bytes / requests.max(1))
@@ -190,7 +191,7 @@ mod tests {
         );
         assert_eq!(
             ledger.fetched_bytes(None),
-            Measured::unknown("the size of a page is not told"),
+            Measured::unknown(Reason::PageSizeUnknown),
             "of pages without a size nobody knows the bytes"
         );
     }
@@ -205,19 +206,25 @@ mod tests {
             Measured::Exact(512),
             "no pages are no bytes"
         );
-        ledger.set_missing(Counter::FaultMissPages, Missing::Unknown("lost"));
+        ledger.set_missing(
+            Counter::FaultMissPages,
+            Missing::Unknown(Reason::LostEvents),
+        );
         for size in [page, None] {
             assert_eq!(
                 ledger.fetched_bytes(size),
-                Measured::unknown("lost"),
+                Measured::unknown(Reason::LostEvents),
                 "for the same reason"
             );
         }
         let mut ledger = Ledger::default();
-        ledger.set_missing(Counter::DirectReadBytes, Missing::NotOffered("no iomap"));
+        ledger.set_missing(
+            Counter::DirectReadBytes,
+            Missing::NotOffered(Reason::NoDirectIoEvent),
+        );
         assert_eq!(
             ledger.fetched_bytes(page),
-            Measured::not_offered("no iomap"),
+            Measured::not_offered(Reason::NoDirectIoEvent),
             "around the cache too"
         );
     }
@@ -227,7 +234,7 @@ mod tests {
         let mut ledger = Ledger::default();
         assert_eq!(
             ledger.average_read(),
-            Measured::not_offered("nothing was asked for"),
+            Measured::not_offered(Reason::NothingRequested),
             "no reads have no size"
         );
         ledger.set(Counter::ReadRequests, 3);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::reason::Reason;
+
 /// End of a process, if it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
@@ -11,8 +13,8 @@ pub enum Exit {
     Signal(i32),
     /// It still runs.
     Running,
-    /// Its end was not observed; the text has the reason.
-    Unknown(&'static str),
+    /// Its end was not observed, for this reason.
+    Unknown(Reason),
 }
 
 impl Exit {
@@ -96,7 +98,7 @@ mod tests {
             (Exit::Signal(34), "signal 34"),
             (Exit::Signal(0), "signal 0"),
             (Exit::Running, "running"),
-            (Exit::Unknown("not followed"), "?"),
+            (Exit::Unknown(Reason::EndNotRecorded), "?"),
         ] {
             assert_eq!(
                 exit.to_string(),

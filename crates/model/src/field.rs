@@ -1,7 +1,7 @@
 //! A field: a number or name that can be shown, with its unit and meaning.
 
 use crate::kind::Kind;
-use crate::measured::NOT_HERE;
+use crate::measured::NOT_APPLICABLE;
 use crate::row::Row;
 use crate::unit::Unit;
 use crate::value::Value;
@@ -52,7 +52,7 @@ impl Field {
     /// Whether rows like this one have the field at all, known or not.
     #[must_use]
     pub fn is_of(&self, row: &Row) -> bool {
-        self.of(row) != Value::Missing(NOT_HERE)
+        self.of(row) != Value::Missing(NOT_APPLICABLE)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {

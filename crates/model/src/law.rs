@@ -1,6 +1,7 @@
 //! A law of the numbers: two sums of independent counts that must agree.
 
 use crate::measured::{Count, Measured, Missing};
+use crate::reason::Reason;
 use crate::unit::Unit;
 
 /// A sum of counts, each with its name.
@@ -24,7 +25,7 @@ pub struct Law {
     /// The unit of all counts.
     pub unit: Unit,
     /// Why it is not checked, whatever the counts are.
-    pub unchecked: Option<Unchecked>,
+    pub unchecked: Option<Reason>,
 }
 
 /// The rows that a law is about.
@@ -80,45 +81,6 @@ impl Relation {
     }
 }
 
-macro_rules! unchecked {
-    ($($variant:ident, $code:literal, $text:literal;)+) => {
-        /// Why a law of a row is not checked although its counts are known.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Unchecked {
-            $(#[doc = $text] $variant,)+
-        }
-
-        impl Unchecked {
-            /// Every reason.
-            pub const ALL: &'static [Unchecked] = &[$(Unchecked::$variant),+];
-
-            /// The code in machine formats.
-            #[must_use]
-            pub const fn code(self) -> &'static str {
-                match self { $(Unchecked::$variant => $code,)+ }
-            }
-
-            /// The reason in words.
-            #[must_use]
-            pub const fn text(self) -> &'static str {
-                match self { $(Unchecked::$variant => $text,)+ }
-            }
-        }
-    };
-}
-
-unchecked! {
-    Lost, "lost_events", "events were lost";
-    Running, "still_running", "a process that used it still runs";
-    Busy, "used_meanwhile", "its pages changed while they were counted";
-    FirstUse, "concurrent_first_use", "several threads used it at once when it was first used";
-    NotOnDevice, "not_on_device", "no bytes were fetched from files that are known to be on a device byte by byte";
-    OwnBuffers, "own_buffers", "a mounted file system can read more from its device than it puts into the page cache";
-    Swap, "swap", "pages were swapped in";
-    Followed, "followed", "the process ran before it was followed";
-    Failed, "failed_requests", "direct reads failed, and the device may have read some of their bytes";
-}
-
 /// Whether a law holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -127,7 +89,7 @@ pub enum Verdict {
     /// They do not: events were lost, or there is a bug.
     Broken,
     /// A number is missing or estimated, for this reason.
-    Unknown(&'static str),
+    Unknown(Reason),
 }
 
 impl Law {
@@ -135,7 +97,7 @@ impl Law {
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if let Some(unchecked) = self.unchecked {
-            return Verdict::Unknown(unchecked.text());
+            return Verdict::Unknown(unchecked);
         }
         match self.comparison() {
             Measured::Exact(true) => Verdict::Holds,
@@ -145,7 +107,7 @@ impl Law {
         }
     }
 
-    /// The code of the reason where it is not checked: that of [`Unchecked`], or the quality of its counts.
+    /// The code of the reason where it is not checked: that of `unchecked`, or the quality of its counts.
     #[must_use]
     pub fn reason_code(&self) -> Option<&'static str> {
         if let Some(unchecked) = self.unchecked {

@@ -9,11 +9,9 @@ use crate::law::{Law, Verdict};
 use crate::ledger::Ledger;
 use crate::lost::Lost;
 use crate::measured::{Count, Measured};
+use crate::reason::Reason;
 use crate::report::Report;
 use crate::stretch::Stretch;
-
-/// The reason behind the numbers of a row whose two sides contradict each other.
-pub const CONTRADICTION: &str = "requested pages (from system calls) and hits, misses and unserved pages (from the page cache) contradict each other";
 
 /// The counters of a row that have to agree with each other.
 const OF_READS: [Counter; 5] = [
@@ -44,7 +42,7 @@ pub fn mark_contradiction(ledger: &mut Ledger) -> bool {
     let found = contradicts_itself(ledger);
     if found {
         for counter in OF_READS {
-            ledger.set_estimated(counter, ledger[counter], CONTRADICTION);
+            ledger.set_estimated(counter, ledger[counter], Reason::RequestsContradict);
         }
     }
     found
@@ -233,7 +231,7 @@ mod tests {
                 assert!(!mark_contradiction(&mut report.files[1].ledger));
                 assert_eq!(
                     report.files[0].ledger.get(counter),
-                    Measured::Estimated(wrong, CONTRADICTION),
+                    Measured::Estimated(wrong, Reason::RequestsContradict),
                     "the number stays, with its mark"
                 );
                 assert_eq!(verdict(&report, "rows"), Verdict::Broken, "marked or not");
@@ -325,20 +323,21 @@ mod tests {
     #[test]
     fn what_is_not_exact_is_not_proven() {
         let mut report = sample::report();
-        report
-            .totals
-            .set_missing(Counter::ReadMissedPages, Missing::NotOffered("no BPF"));
+        report.totals.set_missing(
+            Counter::ReadMissedPages,
+            Missing::NotOffered(Reason::NeedsProbe),
+        );
         assert_eq!(
             verdict(&report, "hits_and_misses"),
-            Verdict::Unknown("no BPF"),
+            Verdict::Unknown(Reason::NeedsProbe),
             "neither true nor false without the misses"
         );
         report
             .totals
-            .set_estimated(Counter::ReadMissedPages, 0, "from vmstat");
+            .set_estimated(Counter::ReadMissedPages, 0, Reason::ByVmstat);
         assert_eq!(
             verdict(&report, "hits_and_misses"),
-            Verdict::Unknown("from vmstat"),
+            Verdict::Unknown(Reason::ByVmstat),
             "an estimate proves nothing either"
         );
     }

@@ -10,12 +10,13 @@ use std::ops::{Add, AddAssign, Index};
 
 use crate::counter::Counter;
 use crate::measured::{Count, Measured, Missing};
+use crate::reason::Reason;
 use crate::value::{Datum, Value};
 
 /// The quality of one counter, where it is not exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    Estimated(&'static str),
+    Estimated(Reason),
     Missing(Missing),
 }
 
@@ -31,9 +32,7 @@ impl Mark {
 
 /// The kernel reads a program's head for execve(2) and the like: the event names the page, and nothing
 /// says how much of it was wanted.
-const BYTES_NOT_TOLD: Missing = Missing::Unknown(
-    "the kernel read for another call, such as execve, and does not tell how many bytes it wanted",
-);
+const BYTES_NOT_TOLD: Missing = Missing::Unknown(Reason::BytesNotReported);
 
 /// The counters of one thing, each with its quality.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +130,7 @@ impl Ledger {
     }
 
     /// Puts an estimate in, with how it came about.
-    pub fn set_estimated(&mut self, counter: Counter, number: u64, how: &'static str) {
+    pub fn set_estimated(&mut self, counter: Counter, number: u64, how: Reason) {
         self.set(counter, number);
         self.worsen(counter, Mark::Estimated(how));
     }
@@ -299,16 +298,19 @@ mod tests {
     #[test]
     fn missing_dominates_sums_and_derived_values() {
         let mut blind = numbered();
-        blind.set_missing(Counter::ReadMissedPages, Missing::NotOffered("no probe"));
+        blind.set_missing(
+            Counter::ReadMissedPages,
+            Missing::NotOffered(Reason::NeedsProbe),
+        );
         let sum = &numbered() + &blind;
         assert_eq!(
             sum.get(Counter::ReadMissedPages),
-            Measured::not_offered("no probe"),
+            Measured::not_offered(Reason::NeedsProbe),
             "a sum with a missing part is missing"
         );
         assert_eq!(
             sum.fetched_bytes(None),
-            Measured::not_offered("no probe"),
+            Measured::not_offered(Reason::NeedsProbe),
             "fetched bytes need the misses"
         );
         assert_eq!(
@@ -318,7 +320,7 @@ mod tests {
         );
         assert_eq!(
             numbered().since(&blind).inserted_pages(),
-            Measured::not_offered("no probe"),
+            Measured::not_offered(Reason::NeedsProbe),
             "the reason travels through differences too"
         );
     }
@@ -350,10 +352,10 @@ mod tests {
             Measured::Exact(832),
             "a sum has what was asked for by calls, as the counter says"
         );
-        loaded.set_estimated(Counter::ReadRequestedBytes, 0, "from procfs");
+        loaded.set_estimated(Counter::ReadRequestedBytes, 0, Reason::OwnReadCalls);
         assert_eq!(
             loaded.get(Counter::ReadRequestedBytes),
-            Measured::Estimated(0, "from procfs"),
+            Measured::Estimated(0, Reason::OwnReadCalls),
             "another source is taken at its word"
         );
     }
@@ -362,9 +364,9 @@ mod tests {
     fn what_is_kept_of_a_ledger_adds_up_as_it_did() {
         let mut ledger = numbered();
         ledger.set(Counter::ReadRequestedBytes, 0);
-        ledger.set_estimated(Counter::DirtiedPages, 5, "guessed");
+        ledger.set_estimated(Counter::DirtiedPages, 5, Reason::ByVmstat);
         ledger.set(Counter::OtherPages, 0);
-        ledger.set_missing(Counter::OtherPages, Missing::Unknown("lost"));
+        ledger.set_missing(Counter::OtherPages, Missing::Unknown(Reason::LostEvents));
         let mut back = Ledger::default();
         for counter in Counter::ALL {
             back.book(*counter, ledger.booked(*counter));
@@ -381,12 +383,12 @@ mod tests {
 
     #[test]
     fn a_fallback_fills_in_what_it_has() {
-        let mut ledger = Ledger::all_missing(Missing::NotOffered("no BPF"));
-        ledger.set_estimated(Counter::ReadRequestedBytes, 4096, "from /proc/PID/io");
+        let mut ledger = Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
+        ledger.set_estimated(Counter::ReadRequestedBytes, 4096, Reason::OwnReadCalls);
         ledger.set(Counter::ReadRequests, 1);
         assert_eq!(
             ledger.get(Counter::ReadRequestedBytes),
-            Measured::Estimated(4096, "from /proc/PID/io"),
+            Measured::Estimated(4096, Reason::OwnReadCalls),
             "an estimate replaces the missing mark"
         );
         assert_eq!(
@@ -396,7 +398,7 @@ mod tests {
         );
         assert_eq!(
             ledger.inserted_pages(),
-            Measured::not_offered("no BPF"),
+            Measured::not_offered(Reason::NeedsProbe),
             "what was not filled in stays missing"
         );
         assert!(

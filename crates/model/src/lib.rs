@@ -55,6 +55,7 @@ mod lost;
 mod measure;
 mod measured;
 mod parts;
+mod reason;
 mod redact;
 mod report;
 mod residency;
@@ -79,21 +80,22 @@ pub use fields::FIELDS;
 pub use finding::{Finding, Severity};
 pub use findings::{Blind, RULES, Rule, blind, diagnose};
 pub use kind::Kind;
-pub use law::{Law, LawScope, Relation, Side, Unchecked, Verdict};
-pub use laws::{CONTRADICTION, contradicts_itself, laws, mark_contradiction};
+pub use law::{Law, LawScope, Relation, Side, Verdict};
+pub use laws::{contradicts_itself, laws, mark_contradiction};
 pub use ledger::Ledger;
 pub use lookup::{columns, field, suggest};
 pub use lost::Lost;
 pub use measure::{INTERVAL_COLUMNS, LATENCY_COLUMNS, Latencies, Measurement, TOTAL_COLUMNS};
-pub use measured::{Count, Measured, Missing, NOT_HERE};
+pub use measured::{Count, Measured, Missing, NOT_APPLICABLE};
 pub use parts::{ALL_OTHERS, CgroupRow, DeviceRow, FileRow, ProcessRow};
+pub use reason::Reason;
 pub use redact::redact_arguments;
 pub use report::{Backend, Report, SCHEMA_VERSION, Surroundings};
 pub use residency::Residency;
 pub use row::{Labels, Row, Subject};
 pub use row_laws::{
-    DeviceUse, FileUse, NOT_FROM_DEVICE, NOT_RESIDENT, device_laws, group_residency_law,
-    mark_device, mark_residency, residency_law,
+    DeviceUse, FileUse, device_laws, group_residency_law, mark_device, mark_residency,
+    residency_law,
 };
 pub use seldom::{Group, Seldom};
 pub use shown::{ORDER, Part, Place, STAT_COLUMNS, Shown};

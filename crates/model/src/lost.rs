@@ -61,13 +61,19 @@ impl Lost {
         ),
     ];
 
+    /// The kind of a loss that this version does not count. Recordings of other versions have it.
+    const OTHER: (&'static str, &'static str) = (
+        "other",
+        "events of a kind that this version of cachewise does not know",
+    );
+
     /// A loss of one of the kinds.
     #[must_use]
-    pub fn new(id: &'static str, count: u64) -> Lost {
-        let meaning = Lost::KINDS
-            .iter()
+    pub fn new(id: &str, count: u64) -> Lost {
+        let (id, meaning) = Lost::KINDS
+            .into_iter()
             .find(|(known, _)| *known == id)
-            .map_or("", |(_, meaning)| meaning);
+            .unwrap_or(Lost::OTHER);
         Lost { id, count, meaning }
     }
 
@@ -92,7 +98,6 @@ impl Lost {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self.id {
-            // Also for recordings, which may be of a later version.
             "forgotten" => {
                 "EVICTED of such files is a lower bound, all else is exact; to have fewer files at a time, watch \
                  less: -p PID or --cgroup PATH"

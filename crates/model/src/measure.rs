@@ -1,6 +1,6 @@
 //! Numbers of a measurement beside the machine's counters, and their fields.
 
-use crate::measured::{Count, Measured, NOT_HERE};
+use crate::measured::{Count, Measured, NOT_APPLICABLE};
 use crate::seldom::Group;
 
 /// Numbers counted by a program that reads or writes on purpose.
@@ -79,7 +79,7 @@ impl Measurement {
     }
 }
 
-static ABSENT: Measurement = Measurement::all_missing(NOT_HERE);
+static ABSENT: Measurement = Measurement::all_missing(NOT_APPLICABLE);
 
 impl Group for Measurement {
     fn absent() -> &'static Self {

@@ -6,19 +6,21 @@
 
 use cachewise_units::Ratio;
 
+use crate::reason::Reason;
+
 /// Reason for a missing number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// It exists, but is unknown here: no permission, or a lost race. Prints `?`.
-    Unknown(&'static str),
+    Unknown(Reason),
     /// It does not exist here: the kernel, back-end or row does not have it. Prints `-`.
-    NotOffered(&'static str),
+    NotOffered(Reason),
 }
 
 impl Missing {
-    /// The reason in words, for machine formats.
+    /// The reason.
     #[must_use]
-    pub const fn reason(self) -> &'static str {
+    pub const fn reason(self) -> Reason {
         match self {
             Missing::Unknown(reason) | Missing::NotOffered(reason) => reason,
         }
@@ -39,8 +41,8 @@ impl Missing {
 pub enum Measured<T> {
     /// A count by the kernel.
     Exact(T),
-    /// From a fallback that can be wrong; the text names the method. Prints with `~`.
-    Estimated(T, &'static str),
+    /// From a fallback that can be wrong, with the method. Prints with `~`.
+    Estimated(T, Reason),
     /// Missing.
     Missing(Missing),
 }
@@ -51,13 +53,13 @@ pub type Count = Measured<u64>;
 impl<T> Measured<T> {
     /// No permission, or lost.
     #[must_use]
-    pub const fn unknown(reason: &'static str) -> Self {
+    pub const fn unknown(reason: Reason) -> Self {
         Measured::Missing(Missing::Unknown(reason))
     }
 
     /// Not offered here.
     #[must_use]
-    pub const fn not_offered(reason: &'static str) -> Self {
+    pub const fn not_offered(reason: Reason) -> Self {
         Measured::Missing(Missing::NotOffered(reason))
     }
 
@@ -83,7 +85,7 @@ impl<T> Measured<T> {
     pub const fn as_ref(&self) -> Measured<&T> {
         match self {
             Measured::Exact(value) => Measured::Exact(value),
-            Measured::Estimated(value, how) => Measured::Estimated(value, how),
+            Measured::Estimated(value, how) => Measured::Estimated(value, *how),
             Measured::Missing(missing) => Measured::Missing(*missing),
         }
     }
@@ -99,9 +101,9 @@ impl<T> Measured<T> {
 
     /// The method, if it is an estimate.
     #[must_use]
-    pub const fn estimate(&self) -> Option<&'static str> {
+    pub const fn estimate(&self) -> Option<Reason> {
         match self {
-            Measured::Estimated(_, how) => Some(how),
+            Measured::Estimated(_, how) => Some(*how),
             Measured::Exact(_) | Measured::Missing(_) => None,
         }
     }
@@ -150,7 +152,7 @@ impl Count {
             Measured::Exact(Some(ratio)) => Measured::Exact(ratio),
             Measured::Estimated(Some(ratio), how) => Measured::Estimated(ratio, how),
             Measured::Exact(None) | Measured::Estimated(None, _) => {
-                Measured::not_offered("nothing was asked for")
+                Measured::not_offered(Reason::NothingRequested)
             }
             Measured::Missing(missing) => Measured::Missing(missing),
         }
@@ -159,7 +161,7 @@ impl Count {
 
 /// The reason for a `-` in fields that this kind of row does not have; complete documents omit such
 /// fields.
-pub const NOT_HERE: Missing = Missing::NotOffered("not part of this kind of row");
+pub const NOT_APPLICABLE: Missing = Missing::NotOffered(Reason::NotApplicable);
 
 #[cfg(test)]
 mod tests {
@@ -168,8 +170,8 @@ mod tests {
     #[test]
     fn zip_prefers_missing_then_estimated_then_exact() {
         let exact = Measured::Exact(2u64);
-        let estimated = Measured::Estimated(3u64, "guessed");
-        let unknown: Count = Measured::unknown("permission");
+        let estimated = Measured::Estimated(3u64, Reason::ByVmstat);
+        let unknown: Count = Measured::unknown(Reason::NoPermission);
         assert_eq!(
             exact.plus(exact),
             Measured::Exact(4),
@@ -177,7 +179,7 @@ mod tests {
         );
         assert_eq!(
             exact.plus(estimated),
-            Measured::Estimated(5, "guessed"),
+            Measured::Estimated(5, Reason::ByVmstat),
             "one estimate makes the sum an estimate"
         );
         assert_eq!(
@@ -193,7 +195,7 @@ mod tests {
         let zero = Measured::Exact(0u64);
         assert_eq!(
             zero.ratio_of(zero),
-            Measured::not_offered("nothing was asked for"),
+            Measured::not_offered(Reason::NothingRequested),
             "zero of zero is not a percentage"
         );
         let quarter = Measured::Exact(1u64).ratio_of(Measured::Exact(4));
@@ -202,10 +204,10 @@ mod tests {
             Measured::Exact(0.25),
             "one of four is a quarter"
         );
-        let unknown: Count = Measured::unknown("lost");
+        let unknown: Count = Measured::unknown(Reason::LostEvents);
         assert_eq!(
             unknown.ratio_of(Measured::Exact(4)).missing(),
-            Some(Missing::Unknown("lost")),
+            Some(Missing::Unknown(Reason::LostEvents)),
             "a ratio with a missing part is missing for the same reason"
         );
     }

@@ -7,12 +7,12 @@ use cachewise_units::PageSize;
 use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured, Missing};
+use crate::reason::Reason;
 use crate::row::{Labels, Row, Subject};
 use crate::system::System;
 
 /// Name of the row that sums up everything that did not fit into the table of rows.
 pub const ALL_OTHERS: &str = "(all others)";
-const NO_ROOM: &str = "the sum of what found no room in the table of rows";
 
 /// A file that was used.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,9 @@ impl FileRow {
     #[must_use]
     pub fn row(&self) -> Row {
         // Numbers that no file has must not look like a file's.
-        let others = self.is_all_others().then_some(Missing::NotOffered(NO_ROOM));
+        let others = self
+            .is_all_others()
+            .then_some(Missing::NotOffered(Reason::SumOfOthers));
         Row {
             labels: Labels {
                 path: self.path.clone(),
@@ -140,7 +142,7 @@ impl ProcessRow {
             labels: Labels {
                 pid: match is_one {
                     true => Measured::Exact(self.pid),
-                    false => Measured::not_offered(NO_ROOM),
+                    false => Measured::not_offered(Reason::SumOfOthers),
                 },
                 started: self.started,
                 ppid: self.ppid,
@@ -256,11 +258,12 @@ impl DeviceRow {
 
 /// The last known size of a file that may be gone.
 fn last_known(earlier: Count, later: Count) -> Count {
-    const SEEN_LAST: &str = "as it was when the file was last looked at";
     match (later, earlier) {
         (Measured::Exact(_), _) => later,
-        (_, Measured::Exact(size) | Measured::Estimated(size, SEEN_LAST)) if size > 0 => {
-            Measured::Estimated(size, SEEN_LAST)
+        (_, Measured::Exact(size) | Measured::Estimated(size, Reason::SizeSeenLast))
+            if size > 0 =>
+        {
+            Measured::Estimated(size, Reason::SizeSeenLast)
         }
         _ => later,
     }
@@ -282,7 +285,7 @@ mod tests {
             None,
             "an empty file has none to compare with"
         );
-        file.size_bytes = Measured::Estimated(4097, "guessed");
+        file.size_bytes = Measured::Estimated(4097, Reason::ByVmstat);
         assert_eq!(
             file.pages(page_size),
             None,
@@ -294,7 +297,7 @@ mod tests {
     fn append_keeps_the_last_known_size() {
         let mut file = crate::findings::sample::file("/data", 4097);
         let mut gone = file.clone();
-        gone.size_bytes = Measured::unknown("gone");
+        gone.size_bytes = Measured::unknown(Reason::FileGone);
         for _ in 0..2 {
             file.append(gone.clone());
             assert_eq!(
@@ -307,7 +310,7 @@ mod tests {
         file.append(gone.clone());
         assert_eq!(file.size_bytes, Measured::Exact(1), "it is back");
         file.size_bytes = Measured::Exact(0);
-        gone.size_bytes = Measured::unknown("gone");
+        gone.size_bytes = Measured::unknown(Reason::FileGone);
         file.append(gone);
         assert!(
             file.size_bytes.missing().is_some(),
@@ -320,7 +323,7 @@ mod tests {
         let mut file = crate::findings::sample::file("/data", 4097);
         (file.device, file.inode) = ("0:0".into(), 0);
         assert!(!file.is_all_others(), "it has a name");
-        file.path = Measured::unknown("no room");
+        file.path = Measured::unknown(Reason::SumOfOthers);
         assert!(file.is_all_others(), "neither name nor number");
         file.inode = 1;
         assert!(!file.is_all_others(), "a file system's inner inode");
@@ -344,7 +347,7 @@ mod tests {
             Measured::Exact(0),
             "the idle task"
         );
-        process.command = Measured::unknown("no room");
+        process.command = Measured::unknown(Reason::SumOfOthers);
         let labels = process.row().labels;
         assert!(labels.pid.missing().is_some(), "a sum has no number");
         assert_eq!(

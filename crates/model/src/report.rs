@@ -17,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::lost::Lost;
 use crate::measured::{Count, Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
+use crate::reason::Reason;
 use crate::row::{Labels, Row, Subject};
 use crate::system::System;
 
@@ -24,7 +25,7 @@ use crate::system::System;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Reason for a number that the caller never set.
-const NOT_MEASURED: Missing = Missing::NotOffered("not measured in this run");
+const NOT_MEASURED: Missing = Missing::NotOffered(Reason::NotMeasured);
 
 /// Results of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +94,7 @@ impl Report {
             kernel,
             command: Vec::new(),
             followed: None,
-            exit: Exit::Unknown("its end was not recorded"),
+            exit: Exit::Unknown(Reason::EndNotRecorded),
             wall: Duration::ZERO,
             cpu_user_seconds: Measured::Missing(NOT_MEASURED),
             cpu_system_seconds: Measured::Missing(NOT_MEASURED),
@@ -229,7 +230,7 @@ mod tests {
         let field = field("lost_events").unwrap();
         let sum = field.of(&report.total_row());
         assert_eq!(sum, Measured::Exact(8).count(), "all kinds");
-        report.totals = Ledger::all_missing(Missing::NotOffered("no probe"));
+        report.totals = Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
         assert!(
             field.of(&report.total_row()).missing().is_some(),
             "without a probe 0 would say that nothing is missing"

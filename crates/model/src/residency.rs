@@ -2,7 +2,8 @@
 
 use cachewise_units::Ratio;
 
-use crate::measured::{Count, Measured, NOT_HERE};
+use crate::measured::{Count, Measured, NOT_APPLICABLE};
+use crate::reason::Reason;
 
 /// Residency of a file, or of several.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,20 +32,20 @@ pub struct Residency {
 impl Default for Residency {
     fn default() -> Self {
         Residency {
-            files: Measured::Missing(NOT_HERE),
-            unknown_files: Measured::Missing(NOT_HERE),
-            file_pages: Measured::Missing(NOT_HERE),
-            resident_pages: Measured::Missing(NOT_HERE),
-            resident_bytes: Measured::Missing(NOT_HERE),
-            dirty_pages: Measured::Missing(NOT_HERE),
-            writeback_pages: Measured::Missing(NOT_HERE),
-            evicted_pages: Measured::Missing(NOT_HERE),
-            recently_evicted_pages: Measured::Missing(NOT_HERE),
-            first_page: Measured::Missing(NOT_HERE),
-            last_page: Measured::Missing(NOT_HERE),
-            offset: Measured::Missing(NOT_HERE),
-            length: Measured::Missing(NOT_HERE),
-            histogram: Measured::Missing(NOT_HERE),
+            files: Measured::Missing(NOT_APPLICABLE),
+            unknown_files: Measured::Missing(NOT_APPLICABLE),
+            file_pages: Measured::Missing(NOT_APPLICABLE),
+            resident_pages: Measured::Missing(NOT_APPLICABLE),
+            resident_bytes: Measured::Missing(NOT_APPLICABLE),
+            dirty_pages: Measured::Missing(NOT_APPLICABLE),
+            writeback_pages: Measured::Missing(NOT_APPLICABLE),
+            evicted_pages: Measured::Missing(NOT_APPLICABLE),
+            recently_evicted_pages: Measured::Missing(NOT_APPLICABLE),
+            first_page: Measured::Missing(NOT_APPLICABLE),
+            last_page: Measured::Missing(NOT_APPLICABLE),
+            offset: Measured::Missing(NOT_APPLICABLE),
+            length: Measured::Missing(NOT_APPLICABLE),
+            histogram: Measured::Missing(NOT_APPLICABLE),
         }
     }
 }
@@ -52,7 +53,7 @@ impl Default for Residency {
 impl Residency {
     /// The same with residency marked as an estimate, for this reason.
     #[must_use]
-    pub fn estimated(mut self, how: &'static str) -> Residency {
+    pub fn estimated(mut self, how: Reason) -> Residency {
         for pages in [
             &mut self.resident_pages,
             &mut self.resident_bytes,

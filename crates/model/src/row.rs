@@ -15,7 +15,8 @@ use cachewise_units::PageSize;
 
 use crate::ledger::Ledger;
 use crate::measure::Measurement;
-use crate::measured::{Count, Measured, Missing, NOT_HERE};
+use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
+use crate::reason::Reason;
 use crate::residency::Residency;
 use crate::seldom::Seldom;
 use crate::system::System;
@@ -81,7 +82,7 @@ pub struct Subject {
 }
 
 /// The reason for the numbers of a row that only shows its kind.
-const NOT_YET: Missing = Missing::Unknown("not measured yet");
+const NOT_YET: Missing = Missing::Unknown(Reason::NotMeasuredYet);
 
 impl Row {
     /// A row of a file, a directory or a part of a file with its residency, all unknown so far.
@@ -99,7 +100,7 @@ impl Row {
                 note: Measured::Missing(NOT_YET),
                 ..Labels::default()
             },
-            ledger: Ledger::all_missing(NOT_HERE),
+            ledger: Ledger::all_missing(NOT_APPLICABLE),
             subject: Subject {
                 file_size_bytes: count,
                 ..Subject::default()
@@ -139,7 +140,7 @@ impl Row {
     /// path.
     #[must_use]
     pub fn is_of_file(&self) -> bool {
-        self.labels.path.missing() != Some(NOT_HERE)
+        self.labels.path.missing() != Some(NOT_APPLICABLE)
     }
 
     /// A row of a measurement, or of an interval of it, without values, for its fields.
@@ -153,7 +154,7 @@ impl Row {
                 note: Measured::Missing(NOT_YET),
                 ..Labels::default()
             },
-            ledger: Ledger::all_missing(NOT_HERE),
+            ledger: Ledger::all_missing(NOT_APPLICABLE),
             subject: Subject {
                 cpu_seconds: Measured::Missing(NOT_YET),
                 file_size_bytes: count,
@@ -191,21 +192,21 @@ impl Row {
 impl Default for Labels {
     fn default() -> Self {
         Labels {
-            time: Measured::Missing(NOT_HERE),
-            pid: Measured::Missing(NOT_HERE),
-            ppid: Measured::Missing(NOT_HERE),
-            command: Measured::Missing(NOT_HERE),
-            command_line: Measured::Missing(NOT_HERE),
-            started: Measured::Missing(NOT_HERE),
-            path: Measured::Missing(NOT_HERE),
-            cgroup: Measured::Missing(NOT_HERE),
-            unit: Measured::Missing(NOT_HERE),
-            filesystem: Measured::Missing(NOT_HERE),
-            device: Measured::Missing(NOT_HERE),
-            inode: Measured::Missing(NOT_HERE),
-            exit: Measured::Missing(NOT_HERE),
-            links: Measured::Missing(NOT_HERE),
-            note: Measured::Missing(NOT_HERE),
+            time: Measured::Missing(NOT_APPLICABLE),
+            pid: Measured::Missing(NOT_APPLICABLE),
+            ppid: Measured::Missing(NOT_APPLICABLE),
+            command: Measured::Missing(NOT_APPLICABLE),
+            command_line: Measured::Missing(NOT_APPLICABLE),
+            started: Measured::Missing(NOT_APPLICABLE),
+            path: Measured::Missing(NOT_APPLICABLE),
+            cgroup: Measured::Missing(NOT_APPLICABLE),
+            unit: Measured::Missing(NOT_APPLICABLE),
+            filesystem: Measured::Missing(NOT_APPLICABLE),
+            device: Measured::Missing(NOT_APPLICABLE),
+            inode: Measured::Missing(NOT_APPLICABLE),
+            exit: Measured::Missing(NOT_APPLICABLE),
+            links: Measured::Missing(NOT_APPLICABLE),
+            note: Measured::Missing(NOT_APPLICABLE),
         }
     }
 }
@@ -213,13 +214,13 @@ impl Default for Labels {
 impl Default for Subject {
     fn default() -> Self {
         Subject {
-            cpu_seconds: Measured::Missing(NOT_HERE),
-            device_read_bytes: Measured::Missing(NOT_HERE),
-            device_write_bytes: Measured::Missing(NOT_HERE),
-            resident_before_pages: Measured::Missing(NOT_HERE),
-            resident_after_pages: Measured::Missing(NOT_HERE),
-            file_size_bytes: Measured::Missing(NOT_HERE),
-            lost_events: Measured::Missing(NOT_HERE),
+            cpu_seconds: Measured::Missing(NOT_APPLICABLE),
+            device_read_bytes: Measured::Missing(NOT_APPLICABLE),
+            device_write_bytes: Measured::Missing(NOT_APPLICABLE),
+            resident_before_pages: Measured::Missing(NOT_APPLICABLE),
+            resident_after_pages: Measured::Missing(NOT_APPLICABLE),
+            file_size_bytes: Measured::Missing(NOT_APPLICABLE),
+            lost_events: Measured::Missing(NOT_APPLICABLE),
         }
     }
 }
@@ -233,12 +234,12 @@ mod tests {
         let row = Row::default();
         assert_eq!(
             row.labels.pid.missing(),
-            Some(NOT_HERE),
+            Some(NOT_APPLICABLE),
             "no process is not process 0"
         );
         assert_eq!(
             row.system.cached_bytes.missing(),
-            Some(NOT_HERE),
+            Some(NOT_APPLICABLE),
             "nor is the cache empty"
         );
         assert!(row.ledger.is_zero(), "its counters start at zero");

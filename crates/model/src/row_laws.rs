@@ -6,18 +6,12 @@
 use cachewise_units::PageSize;
 
 use crate::counter::Counter;
-use crate::law::{Law, LawScope, Relation, Side, Unchecked};
+use crate::law::{Law, LawScope, Relation, Side};
 use crate::ledger::Ledger;
 use crate::measured::{Count, Measured};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
+use crate::reason::Reason;
 use crate::unit::Unit;
-
-/// The reason behind inserted and evicted pages that do not explain the change of residency.
-pub const NOT_RESIDENT: &str =
-    "inserted and evicted pages do not explain the change of the file's resident pages";
-
-/// The reason behind fetched bytes that the devices' bytes contradict.
-pub const NOT_FROM_DEVICE: &str = "fetched bytes and the bytes that the block layer read for the same tasks contradict each other";
 
 /// The evictions of a file.
 const EVICTED: [Counter; 2] = [Counter::EvictedReclaimPages, Counter::EvictedOtherPages];
@@ -30,7 +24,7 @@ pub struct FileUse {
     /// At its first event one thread used it: no page was between its insert and its event then.
     pub is_first_use_alone: bool,
     /// Why its pages cannot be compared, if so.
-    pub unchecked: Option<Unchecked>,
+    pub unchecked: Option<Reason>,
 }
 
 /// `resident before + inserted = resident after + evicted`: residency by the kernel's count of the mapping's pages and
@@ -61,7 +55,7 @@ pub fn residency_law(row: &FileRow, used: FileUse) -> Law {
         && left > right
         && left - right <= before.known().unwrap_or(0)
     {
-        law.unchecked = law.unchecked.or(Some(Unchecked::FirstUse));
+        law.unchecked = law.unchecked.or(Some(Reason::ConcurrentFirstUse));
     }
     law
 }
@@ -87,9 +81,9 @@ pub struct DeviceUse {
     /// Fetched from files of which every byte is on a device, uncompressed.
     pub on_device_bytes: Count,
     /// Why the devices' bytes cannot be compared with a lower bound, if so.
-    pub unchecked_least: Option<Unchecked>,
+    pub unchecked_least: Option<Reason>,
     /// Why they cannot be compared with an upper bound, if so.
-    pub unchecked_most: Option<Unchecked>,
+    pub unchecked_most: Option<Reason>,
 }
 
 /// `fetched from files on devices <= read from devices <= fetched + other inserts`.
@@ -148,21 +142,21 @@ pub fn device_laws(row: &ProcessRow, page: PageSize, used: DeviceUse) -> [Law; 2
 /// Marks the numbers of a file that the law of residency is about as estimates.
 pub fn mark_residency(ledger: &mut Ledger) {
     for counter in Counter::INSERTS.iter().chain(&EVICTED) {
-        mark(ledger, *counter, NOT_RESIDENT);
+        mark(ledger, *counter, Reason::ResidencyContradicts);
     }
 }
 
 /// Marks the numbers of a process that the laws of devices' bytes are about as estimates.
 pub fn mark_device(ledger: &mut Ledger, device_read_bytes: &mut Count) {
     for counter in Counter::FETCHES.iter().chain(&[Counter::DirectReadBytes]) {
-        mark(ledger, *counter, NOT_FROM_DEVICE);
+        mark(ledger, *counter, Reason::DeviceContradicts);
     }
     if let Measured::Exact(bytes) = *device_read_bytes {
-        *device_read_bytes = Measured::Estimated(bytes, NOT_FROM_DEVICE);
+        *device_read_bytes = Measured::Estimated(bytes, Reason::DeviceContradicts);
     }
 }
 
-fn mark(ledger: &mut Ledger, counter: Counter, how: &'static str) {
+fn mark(ledger: &mut Ledger, counter: Counter, how: Reason) {
     if let Measured::Exact(number) = ledger.booked(counter) {
         ledger.set_estimated(counter, number, how);
     }
@@ -215,7 +209,7 @@ mod tests {
             assert!(row.ledger.get(*counter).estimate().is_some());
             assert_eq!(
                 residency_law(&row, USED).verdict(),
-                Verdict::Unknown(NOT_RESIDENT),
+                Verdict::Unknown(Reason::ResidencyContradicts),
                 "marked numbers prove nothing"
             );
         }
@@ -316,13 +310,5 @@ mod tests {
         assert_eq!(verdicts(&row, 100), [Holds, Holds]);
         row.device_read_bytes = Measured::Exact(107 * 4096);
         assert_eq!(verdicts(&row, 100), [Holds, Broken]);
-    }
-
-    #[test]
-    fn reasons_have_codes_of_their_own() {
-        let mut codes: Vec<&str> = Unchecked::ALL.iter().map(|reason| reason.code()).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        assert_eq!(codes.len(), Unchecked::ALL.len());
     }
 }

@@ -55,7 +55,7 @@ impl<T: Group> Debug for Seldom<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Measured, NOT_HERE, System};
+    use crate::{Measured, NOT_APPLICABLE, System};
 
     #[test]
     fn absent_group_reads_as_missing_without_allocation() {
@@ -67,7 +67,7 @@ mod tests {
         );
         assert_eq!(
             group.cached_bytes.missing(),
-            Some(NOT_HERE),
+            Some(NOT_APPLICABLE),
             "no cache rather than an empty one"
         );
         assert_eq!(
@@ -83,7 +83,7 @@ mod tests {
         );
         assert_eq!(
             group.buffers_bytes.missing(),
-            Some(NOT_HERE),
+            Some(NOT_APPLICABLE),
             "and nothing else is"
         );
         assert_ne!(group, Seldom::default(), "nor is it as before");

@@ -292,6 +292,7 @@ mod tests {
     use crate::counter::Counter;
     use crate::exit::Exit;
     use crate::findings::sample;
+    use crate::reason::Reason;
 
     fn process(pid: u32, started: u64, pages: u64) -> ProcessRow {
         let mut ledger = Ledger::default();
@@ -305,7 +306,7 @@ mod tests {
             exit: Exit::Running,
             cpu_seconds: Measured::Exact(0.5),
             device_read_bytes: Measured::Exact(1),
-            device_write_bytes: Measured::unknown("not read"),
+            device_write_bytes: Measured::unknown(Reason::NotMeasured),
             ledger,
         }
     }
@@ -412,12 +413,12 @@ mod tests {
     fn parts_missing_without_exact_counts_has_a_reason() {
         let mut sum = stretch(Vec::new(), 1);
         assert_eq!(sum.parts_missing(), None, "it was counted, and is quiet");
-        let none = Missing::NotOffered("no probe");
+        let none = Missing::NotOffered(Reason::NeedsProbe);
         let mut blind = stretch(Vec::new(), 1);
         blind.ledger = Ledger::all_missing(none);
         blind
             .ledger
-            .set_estimated(Counter::DirtiedPages, 3, "vmstat");
+            .set_estimated(Counter::DirtiedPages, 3, Reason::ByVmstat);
         assert_eq!(blind.parts_missing(), Some(none), "an estimate is of all");
         sum.append(blind);
         assert_eq!(sum.parts_missing(), Some(none), "nor of a part of the time");

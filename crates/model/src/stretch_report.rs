@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use crate::findings::diagnose;
 use crate::measured::Measured;
+use crate::reason::Reason;
 use crate::report::{Report, Surroundings};
 use crate::stretch::Stretch;
 
@@ -41,15 +42,15 @@ fn surroundings(stretch: &Stretch) -> Surroundings {
         .filter(|group| group.system.memory_limit_reached.exact() > Some(0))
         .max_by_key(|group| group.system.file_refault_pages.exact());
     let limit = in_the_way.map(|group| &group.system);
-    let none = Measured::not_offered("no control group came up against a limit of its own");
+    let none = Measured::not_offered(Reason::NoLimitReached);
     Surroundings {
         memory_total_bytes: system.memory_total_bytes,
         memory_available_bytes: system.available_bytes,
         cgroup_limit_bytes: limit.map_or(none, |limit| limit.memory_limit_bytes),
-        cgroup_limit_path: in_the_way.map_or(
-            Measured::not_offered("no control group came up against a limit of its own"),
-            |group| group.path.clone().map(PathBuf::from),
-        ),
+        cgroup_limit_path: in_the_way
+            .map_or(Measured::not_offered(Reason::NoLimitReached), |group| {
+                group.path.clone().map(PathBuf::from)
+            }),
         cgroup_limit_reached: limit.map_or(none, |limit| limit.memory_limit_reached),
         // The amount that the kernel compares with its limits.
         dirty_bytes: system.dirty_bytes.plus(system.writeback_bytes),

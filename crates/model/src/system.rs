@@ -4,7 +4,8 @@
 //! increase in an interval, and the gauges at its end.
 
 use crate::kind::Kind;
-use crate::measured::{Count, Measured, Missing, NOT_HERE};
+use crate::measured::{Count, Measured, Missing, NOT_APPLICABLE};
+use crate::reason::Reason;
 use crate::seldom::Group;
 
 /// Rows: member, id, header, unit, kind, meaning. Times are in microseconds, as in the kernel.
@@ -46,7 +47,7 @@ macro_rules! numbers {
 
             /// The same with gauges marked as estimates, for this reason.
             #[must_use]
-            pub fn with_estimated_gauges(&self, how: &'static str) -> System {
+            pub fn with_estimated_gauges(&self, how: Reason) -> System {
                 System { $($name: match (Kind::$kind, self.$name) {
                     (Kind::Gauge, Measured::Exact(number)) => Measured::Estimated(number, how),
                     (_, number) => number,
@@ -155,7 +156,7 @@ pub(crate) use each_number;
 
 each_number!(numbers);
 
-static ABSENT: System = System::all_missing(NOT_HERE);
+static ABSENT: System = System::all_missing(NOT_APPLICABLE);
 
 impl Group for System {
     fn absent() -> &'static Self {
@@ -182,17 +183,17 @@ mod tests {
         let stretch = system(7).since(&system(4));
         assert_eq!(stretch.oom_kills, Measured::Exact(3), "three were added");
         assert_eq!(stretch.cached_bytes, Measured::Exact(7), "seven are there");
-        let old = stretch.with_estimated_gauges("old");
+        let old = stretch.with_estimated_gauges(Reason::ReadBefore);
         assert_eq!(old.oom_kills, stretch.oom_kills, "what was added was added");
         assert_eq!(
             old.cached_bytes,
-            Measured::Estimated(7, "old"),
+            Measured::Estimated(7, Reason::ReadBefore),
             "what is there may be another number by now"
         );
         let unknown = system(7).since(&System::default());
         assert_eq!(
             unknown.oom_kills.missing(),
-            Some(NOT_HERE),
+            Some(NOT_APPLICABLE),
             "since when is not known"
         );
     }

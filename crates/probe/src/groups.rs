@@ -1,7 +1,7 @@
 //! Groups of programs that a kernel may do without, and what is missing then.
 
 use cachewise_kstat::{Kernel, Mounts};
-use cachewise_model::Counter;
+use cachewise_model::{Counter, Reason};
 
 use crate::back_end::BackEnd;
 use crate::options::Options;
@@ -14,7 +14,7 @@ pub(crate) struct Group {
     /// Counters that mean nothing without it.
     pub(crate) counters: &'static [Counter],
     /// Shown to the user as the reason.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Reason,
     /// Only needed for files of this file system.
     file_system: Option<FileSystem>,
 }
@@ -171,7 +171,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: &[],
-        reason: "this kernel has no event for reads",
+        reason: Reason::NoReadEvent,
         file_system: None,
     },
     Group {
@@ -200,8 +200,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: FAULTS,
-        reason: "this kernel has no tracepoints for faults on mapped files (6.12), and lets no function be \
-                 hooked into; pages that faults bring in are in other_pages",
+        reason: Reason::NoFaultEvent,
         file_system: None,
     },
     Group {
@@ -230,7 +229,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: &[],
-        reason: "without the readahead tracepoints (6.18) reads of one file that io_uring has in flight together are estimates",
+        reason: Reason::NoReadaheadEvent,
         file_system: None,
     },
     Group {
@@ -252,7 +251,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: DIRECT,
-        reason: "this kernel refuses the iomap_dio tracepoints (6.6 and later), and kprobes",
+        reason: Reason::NoDirectIoEvent,
         file_system: None,
     },
     Group {
@@ -281,8 +280,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: DIRECT,
-        reason: "this kernel refuses the block_bio_queue tracepoint, or does not tell by it whose pages are \
-                 moved (6.5), and lets no function be hooked into",
+        reason: Reason::NoBlockEvent,
         file_system: None,
     },
     Group {
@@ -305,7 +303,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ),
         ],
         counters: &[],
-        reason: "without the io_uring tracepoint reads through io_uring are counted by batch",
+        reason: Reason::NoIoUringEvent,
         file_system: None,
     },
     Group {
@@ -318,7 +316,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ],
         )],
         counters: WRITES,
-        reason: "this kernel has no ext4 write tracepoints to attach to",
+        reason: Reason::NoExt4Event,
         file_system: Some(FileSystem {
             types: &["ext2", "ext3", "ext4"],
             magic: 0xEF53,
@@ -331,7 +329,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             &[("on_xfs_write", "xfs_file_buffered_write")],
         )],
         counters: WRITES,
-        reason: "this kernel has no xfs write tracepoint to attach to",
+        reason: Reason::NoXfsEvent,
         file_system: Some(FileSystem {
             types: &["xfs"],
             magic: 0x5846_5342,
@@ -347,7 +345,7 @@ pub(crate) const GROUPS: [Group; 9] = [
             ],
         )],
         counters: WRITES,
-        reason: "this kernel has no btrfs extent tracepoint to attach to",
+        reason: Reason::NoBtrfsEvent,
         file_system: Some(FileSystem {
             types: &["btrfs"],
             magic: 0x9123_683E,

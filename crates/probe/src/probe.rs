@@ -5,7 +5,7 @@ use std::io::Read;
 use std::mem::{offset_of, size_of};
 use std::time::Duration;
 
-use cachewise_model::{Counter, Ledger, Missing};
+use cachewise_model::{Counter, Ledger, Missing, Reason};
 use cachewise_units::Pages;
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, MapHandle, ProgramInput};
 
@@ -122,7 +122,11 @@ impl Probe {
     /// What this kernel did without, and what the ways that were found do not tell, as sentences for the user.
     #[must_use]
     pub fn notes(&self) -> Vec<&'static str> {
-        let missing = self.programs.missing.iter().map(|group| group.reason);
+        let missing = self
+            .programs
+            .missing
+            .iter()
+            .map(|group| group.reason.words());
         let chosen = self.programs.chosen.iter();
         missing
             .chain(chosen.filter_map(|chosen| chosen.means.note))
@@ -141,7 +145,7 @@ impl Probe {
                     .map(|chosen| chosen.means.back_end),
                 missing: missing
                     .filter(|missing| missing.name == group.name)
-                    .map(|group| group.reason)
+                    .map(|group| group.reason.words())
                     .next(),
             }
         })
@@ -172,7 +176,6 @@ impl Probe {
             }
         }
         if !self.per_file_evictions {
-            let reason = "pages leave the cache by file, not by process: ask with --file";
             for counter in [
                 Counter::EvictedReclaimPages,
                 Counter::EvictedOtherPages,
@@ -180,7 +183,7 @@ impl Probe {
             ] {
                 snapshot
                     .total
-                    .set_missing(counter, Missing::NotOffered(reason));
+                    .set_missing(counter, Missing::NotOffered(Reason::EvictionsByFile));
             }
         }
         Ok(snapshot)
@@ -220,9 +223,7 @@ impl Probe {
         // Only rows say it for the files watched; for the machine, vmstat does.
         total.set_missing(
             Counter::RefaultPages,
-            Missing::NotOffered(
-                "refaults are counted by file; see workingset_refault_file in vmstat",
-            ),
+            Missing::NotOffered(Reason::RefaultsByFile),
         );
         let mut lost = self.lost();
         if let Some(earlier) = &mut self.stretches {

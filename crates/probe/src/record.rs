@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cachewise_kstat::{Device, Kernel, Mounts};
-use cachewise_model::{Counter, Ledger};
+use cachewise_model::{Counter, Ledger, Reason};
 use cachewise_units::Bytes;
 use rustix::fs::FileType;
 
@@ -101,14 +101,6 @@ pub(crate) struct Booked {
     rangeless_reads: u64,
     rangeless_writes: u64,
 }
-
-/// Behind the numbers of requests of which others of the same kind hide what became of them.
-const HIDDEN: &str = "a request failed or ended short, and other calls of the same thread, which are not on files of the page \
-     cache, hide how many bytes it moved; or requests of io_uring in flight together hide which of them a page came in for";
-
-/// Behind the numbers of requests that the kernel reports without their range, or not at all.
-const RANGELESS: &str = "the kernel does not report the range of a request: libaio on blocks larger than a page, data in an inode, a copy \
-     that makes its own file longer, or writes by libaio, splice and copy_file_range on btrfs";
 
 const OF_RANGES_READ: [Counter; 3] = [
     Counter::ReadRequests,
@@ -208,12 +200,20 @@ impl Booked {
                 ledger.set_estimated(*counter, ledger[*counter], reason);
             }
         };
-        mark(self.unsure_reads, &OF_READS, HIDDEN);
-        mark(self.unsure_writes, &OF_WRITES, HIDDEN);
-        mark(self.rangeless_reads, &OF_RANGES_READ, RANGELESS);
-        mark(self.rangeless_reads, &OF_READS, RANGELESS);
-        mark(self.rangeless_writes, &OF_RANGES_WRITTEN, RANGELESS);
-        mark(self.rangeless_writes, &OF_WRITES, RANGELESS);
+        mark(self.unsure_reads, &OF_READS, Reason::SharedRequests);
+        mark(self.unsure_writes, &OF_WRITES, Reason::SharedRequests);
+        mark(
+            self.rangeless_reads,
+            &OF_RANGES_READ,
+            Reason::RangeNotReported,
+        );
+        mark(self.rangeless_reads, &OF_READS, Reason::RangeNotReported);
+        mark(
+            self.rangeless_writes,
+            &OF_RANGES_WRITTEN,
+            Reason::RangeNotReported,
+        );
+        mark(self.rangeless_writes, &OF_WRITES, Reason::RangeNotReported);
         ledger
     }
 }

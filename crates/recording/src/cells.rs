@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cachewise_model::{
     CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Ledger, Lost, Measured, Missing,
-    ProcessRow, Stretch, System,
+    ProcessRow, Reason, Stretch, System,
 };
 
 use crate::columns::TableLayout;
@@ -23,10 +23,7 @@ const UNSERVED: [Counter; 3] = [
     Counter::ReadUnservedBytes,
     Counter::WriteUnservedBytes,
 ];
-const SERVED_UNKNOWN: &str =
-    "the version of cachewise that made this recording counted failed and short requests as served";
-const OF_ANOTHER: Missing =
-    Missing::NotOffered("this recording does not have it: another version of cachewise made it");
+const OF_ANOTHER: Missing = Missing::NotOffered(Reason::OtherVersion);
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -46,7 +43,7 @@ impl<'a> RowOut<'a> {
 
     fn count(&mut self, count: Count) {
         let mut because =
-            |kind: u64, reason: &str| 1 + self.names.number(reason.as_bytes()) * 3 + kind;
+            |kind: u64, reason: Reason| 1 + self.names.number(reason.code().as_bytes()) * 3 + kind;
         let (value, quality) = match count {
             Measured::Exact(value) => (value, 0),
             Measured::Estimated(value, how) => (value, because(0, how)),
@@ -232,7 +229,7 @@ impl RowIn<'_> {
             let count = match self.count()? {
                 // Earlier versions took every requested byte for one that moved.
                 Measured::Missing(OF_ANOTHER) if UNSERVED.contains(counter) => {
-                    Measured::Estimated(0, SERVED_UNKNOWN)
+                    Measured::Estimated(0, Reason::UnservedNotCounted)
                 }
                 count => count,
             };
@@ -345,14 +342,10 @@ impl RowIn<'_> {
     }
 
     pub(crate) fn lost(mut self) -> Result<Lost, Malformed> {
-        let reason = |count: Count, names: &NamesIn| match count {
-            Measured::Exact(number) => names.reason(number),
-            _ => Err(Malformed("what was lost has no name")),
+        let Measured::Exact(name) = self.count()? else {
+            return Err(Malformed("what was lost has no name"));
         };
-        Ok(Lost {
-            id: reason(self.count()?, self.names)?,
-            count: self.number(),
-            meaning: reason(self.count()?, self.names)?,
-        })
+        // The meaning, in the last column, is for earlier versions.
+        Ok(Lost::new(&self.names.string(name)?, self.number()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Gap, GapKind, Measured};
+use cachewise_model::{Gap, GapKind, Measured, Reason};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::sample::Sample;
@@ -50,9 +50,9 @@ impl Gaps {
         }
         if before.is_none() && sample.after_loss {
             return Some(Gap {
-                begin: Measured::unknown(NOTHING_BEFORE),
+                begin: Measured::unknown(Reason::NothingBefore),
                 end: told(begin),
-                length: Measured::unknown(NOTHING_BEFORE),
+                length: Measured::unknown(Reason::NothingBefore),
                 kind: GapKind::Unreadable,
             });
         }
@@ -68,15 +68,12 @@ impl Gaps {
     pub fn after_last(&self) -> Option<Gap> {
         Some(Gap {
             begin: told(self.before?),
-            end: Measured::unknown(NOTHING_AFTER),
-            length: Measured::unknown(NOTHING_AFTER),
+            end: Measured::unknown(Reason::NothingAfter),
+            length: Measured::unknown(Reason::NothingAfter),
             kind: GapKind::Unreadable,
         })
     }
 }
-
-const NOTHING_BEFORE: &str = "nothing before it can be read";
-const NOTHING_AFTER: &str = "nothing after it can be read";
 
 fn told(time: Timestamp) -> Measured<String> {
     Measured::Exact(format!("{time:.3}"))

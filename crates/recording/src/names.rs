@@ -1,10 +1,10 @@
 //! Texts that stand in a recording once and are numbers from then on.
 //!
-//! Reasons are `&'static str` in the model. Those of a recording are made so on reading: there are a few
-//! dozen, and what claims to be more than [`MOST_REASONS`] gets one reason for all.
+//! Reasons stand there by their codes. Earlier versions wrote the words instead, and both are read.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::collections::HashMap;
+
+use cachewise_model::Reason;
 
 use crate::varint::{Input, Malformed, put};
 
@@ -15,10 +15,6 @@ pub(crate) const LONGEST: usize = 8 << 10;
 const MOST: usize = 1 << 20;
 /// Of all texts between two key frames.
 const MOST_BYTES: usize = 64 << 20;
-
-const MOST_REASONS: usize = 1024;
-const LONGEST_REASON: usize = 1024;
-const TOO_MANY: &str = "for a reason that was recorded and is one of too many";
 
 /// The writer's side.
 #[derive(Debug, Default)]
@@ -90,39 +86,18 @@ impl NamesIn {
         Ok(String::from_utf8_lossy(self.text(number)?).into_owned())
     }
 
-    pub(crate) fn reason(&self, number: u64) -> Result<&'static str, Malformed> {
-        Ok(reason(&String::from_utf8_lossy(self.text(number)?)))
+    /// A reason; [`Reason::OtherReason`] for the text of another version.
+    pub(crate) fn reason(&self, number: u64) -> Result<Reason, Malformed> {
+        let text = std::str::from_utf8(self.text(number)?);
+        Ok(text
+            .ok()
+            .and_then(Reason::find)
+            .unwrap_or(Reason::OtherReason))
     }
 
     pub(crate) fn clear(&mut self) {
         self.texts.clear();
         self.bytes = 0;
-    }
-}
-
-/// The same text for as long as the program runs.
-fn reason(text: &str) -> &'static str {
-    static KNOWN: LazyLock<Mutex<Reasons>> = LazyLock::new(Mutex::default);
-    KNOWN
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(text)
-}
-
-#[derive(Debug, Default)]
-struct Reasons(HashSet<&'static str>);
-
-impl Reasons {
-    fn get(&mut self, text: &str) -> &'static str {
-        match self.0.get(text) {
-            Some(reason) => reason,
-            None if self.0.len() >= MOST_REASONS || text.len() > LONGEST_REASON => TOO_MANY,
-            None => {
-                let reason: &'static str = Box::leak(text.into());
-                self.0.insert(reason);
-                reason
-            }
-        }
     }
 }
 
@@ -152,25 +127,29 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_the_same_and_bounded() {
-        let mut reasons = Reasons::default();
-        let first = reasons.get("permission");
-        assert!(
-            std::ptr::eq(first, reasons.get("permission")),
-            "one text, however often it is read"
-        );
-        for number in 0..MOST_REASONS {
-            reasons.get(&format!("made up {number}"));
+    fn reason_reads_codes_words_and_unknown_texts() {
+        let (mut names, mut back) = (NamesOut::default(), NamesIn::default());
+        for text in [
+            Reason::NeedsProbe.code(),
+            Reason::NeedsProbe.words(),
+            "of a later version",
+            "\u{e9}",
+        ] {
+            names.number(text.as_bytes());
         }
-        assert_eq!(
-            reasons.get("one more"),
-            TOO_MANY,
-            "a garbage file does not fill memory"
-        );
-        assert_eq!(
-            reasons.get("permission"),
-            "permission",
-            "what is known stays"
-        );
+        names.number(b"\xff");
+        let mut frame = Vec::new();
+        names.tell(&mut frame);
+        back.learn(&mut Input(&frame)).unwrap();
+        for (number, reason) in [
+            (0, Reason::NeedsProbe),
+            (1, Reason::NeedsProbe),
+            (2, Reason::OtherReason),
+            (3, Reason::OtherReason),
+            (4, Reason::OtherReason),
+        ] {
+            assert_eq!(back.reason(number), Ok(reason), "text {number}");
+        }
+        assert!(back.reason(5).is_err(), "a text that is not there");
     }
 }

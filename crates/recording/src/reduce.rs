@@ -4,12 +4,11 @@
 use std::cmp::Reverse;
 
 use cachewise_model::{
-    Count, Counter, Exit, FileRow, Ledger, Measured, Missing, ProcessRow, Stretch,
+    Count, Counter, Exit, FileRow, Ledger, Measured, Missing, ProcessRow, Reason, Stretch,
 };
 use cachewise_units::{Bytes, PageSize};
 
-const SUMMED_UP: &str = "all but the most active, summed up";
-const MANY: Missing = Missing::NotOffered(SUMMED_UP);
+const MANY: Missing = Missing::NotOffered(Reason::SummedUp);
 
 /// More control groups, or devices, are not kept by name; then the least active have no row.
 const MOST_GROUPS: usize = 1024;
@@ -126,7 +125,7 @@ fn no_process() -> ProcessRow {
         ppid: Measured::Missing(MANY),
         command: Measured::Missing(MANY),
         cgroup: Measured::Missing(MANY),
-        exit: Exit::Unknown(SUMMED_UP),
+        exit: Exit::Unknown(Reason::SummedUp),
         cpu_seconds: Measured::Exact(0.0),
         device_read_bytes: Measured::Exact(0),
         device_write_bytes: Measured::Exact(0),

@@ -1,6 +1,8 @@
 //! Minimum, maximum, mean and percentiles of each number of the machine.
 
-use cachewise_model::{Datum, FIELDS, Field, Figures, Kind, Measured, Missing, Row, Spread, Unit};
+use cachewise_model::{
+    Datum, FIELDS, Field, Figures, Kind, Measured, Missing, Reason, Row, Spread, Unit,
+};
 use hdrhistogram::Histogram;
 
 /// Percentiles are exact up to this number of samples. Beyond it they have three digits, and memory
@@ -8,7 +10,7 @@ use hdrhistogram::Histogram;
 const EXACT: usize = 100_000;
 
 /// The reason for a field that no sample has.
-const NEVER: Missing = Missing::NotOffered("no sample has it");
+const NEVER: Missing = Missing::NotOffered(Reason::NeverSampled);
 
 /// The numbers of many rows.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ struct Of {
     /// with a thousand reads weighs more than one with two.
     whole: Option<Box<Row>>,
     missing: Missing,
-    estimated: Option<&'static str>,
+    estimated: Option<Reason>,
 }
 
 impl Default for Spreads {
@@ -278,9 +280,10 @@ mod tests {
         };
         let mut spreads = Spreads::default();
         let mut blind = reads(8, 8);
-        blind
-            .ledger
-            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
+        blind.ledger.set_missing(
+            Counter::ReadRequestedPages,
+            Missing::Unknown(Reason::LostEvents),
+        );
         let mut total = reads(990, 0);
         for sample in [reads(990, 0), reads(10, 10), reads(0, 0), blind] {
             spreads.add(&sample);
@@ -317,12 +320,12 @@ mod tests {
     fn what_is_not_known_has_its_reason() {
         let mut spreads = Spreads::default();
         let mut blind = row(1, 1, 1);
-        blind.system.cached_bytes = Measured::unknown("permission");
+        blind.system.cached_bytes = Measured::unknown(Reason::NoPermission);
         spreads.add(&blind);
         let cached = spread(spreads.finish(&blind), "cached_bytes");
         assert_eq!(
             cached.figures.missing(),
-            Some(Missing::Unknown("permission")),
+            Some(Missing::Unknown(Reason::NoPermission)),
             "not zero"
         );
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cachewise_model::{
-    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Report, Row,
-    Stall, Stretch, Summary, Value, blind, field,
+    CgroupRow, DeviceRow, FileRow, Gap, Ledger, Lost, Measured, Missing, ProcessRow, Reason,
+    Report, Row, Stall, Stretch, Summary, Value, blind, field,
 };
 use cachewise_units::PageSize;
 use jiff::Timestamp;
@@ -257,7 +257,7 @@ impl Sums {
         let row = total.row();
         let stalls = STALLS.iter().zip(self.worst);
         let stalls = stalls.map(|((resource, kind, seconds, ratio), worst)| {
-            let none = Missing::NotOffered("no sample has it");
+            let none = Missing::NotOffered(Reason::NeverSampled);
             Stall {
                 resource,
                 kind,
@@ -306,7 +306,7 @@ impl Sums {
 
 /// A field of the machine as a plain number.
 fn known(id: &str, row: &Row) -> Measured<f64> {
-    let value = field(id).map_or(Value::not_offered("there is no such field"), |field| {
+    let value = field(id).map_or(Value::not_offered(Reason::NoSuchField), |field| {
         field.of(row)
     });
     value.map(|datum| number(&datum).unwrap_or(f64::NAN))

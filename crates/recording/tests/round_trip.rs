@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cachewise_model::{Counter, Measured, Missing};
+use cachewise_model::{Counter, Measured, Missing, Reason};
 use cachewise_recording::{History, Limits, Range, Reader, Sample, Writer};
 use proptest::prelude::*;
 use support::{limits, measured, numbers, record, second, session, stretch};
@@ -69,12 +69,12 @@ fn a_recording_of_the_first_version_is_read() {
     );
     assert_eq!(
         last.processes[0].cgroup.missing(),
-        Some(Missing::NotOffered("there is none")),
-        "its reasons"
+        Some(Missing::NotOffered(Reason::OtherReason)),
+        "its reasons, in words that this version does not have"
     );
     assert_eq!(
         last.processes[0].cpu_seconds,
-        Measured::Estimated(0.25, "sampled"),
+        Measured::Estimated(0.25, Reason::OtherReason),
         "its estimates"
     );
     assert!(last.system.cached_bytes.exact().is_some(), "its gauges");

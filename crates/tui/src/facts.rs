@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-use cachewise_model::{Field, Measured, Row, Stretch, Value, escaped, field};
+use cachewise_model::{Field, Measured, Reason, Row, Stretch, Value, escaped, field};
 use cachewise_units::Bytes;
 
 use crate::item::{self, Key};
@@ -68,7 +68,7 @@ pub fn facts(
             Some(Measured::Exact(line)) => {
                 facts.push(("command", escaped(OsStr::new(line)).into_owned()));
             }
-            Some(Measured::Missing(missing)) if missing.reason() != "asked for" => {
+            Some(Measured::Missing(missing)) if missing.reason() != Reason::AskedFor => {
                 facts.push((
                     "command",
                     format!("{} ({})", missing.mark(), missing.reason()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_model::{
-    FileRow, Labels, Ledger, Measured, Missing, ProcessRow, Residency, Row, Stretch,
+    FileRow, Labels, Ledger, Measured, Missing, ProcessRow, Reason, Residency, Row, Stretch,
 };
 
 use crate::machine::{FileName, ProcessName};
@@ -95,7 +95,7 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
     row.labels.unit = match process.cgroup.as_ref().known() {
         Some(group) => units
             .get(group.as_str())
-            .map_or(Measured::not_offered("the group is no unit's"), |unit| {
+            .map_or(Measured::not_offered(Reason::NoUnit), |unit| {
                 Measured::Exact((*unit).to_owned())
             }),
         None => Measured::Missing(process.cgroup.missing().unwrap_or(UNKNOWN)),
@@ -107,7 +107,7 @@ fn process(process: &ProcessRow, units: &HashMap<&str, &str>, stretch: &Stretch)
     }
 }
 
-const UNKNOWN: Missing = Missing::Unknown("not reported");
+const UNKNOWN: Missing = Missing::Unknown(Reason::NotReported);
 
 fn file(file: &FileRow, stretch: &Stretch) -> Item {
     Item {
@@ -226,9 +226,9 @@ fn unattributed(ledger: &Ledger, stretch: &Stretch) -> Item {
         key: Key::Unattributed,
         row: stretch.of_this(Row {
             labels: Labels {
-                pid: Measured::not_offered("no single process"),
+                pid: Measured::not_offered(Reason::NoSingleProcess),
                 command: Measured::Exact("(no single process)".into()),
-                unit: Measured::not_offered("no single process"),
+                unit: Measured::not_offered(Reason::NoSingleProcess),
                 ..Labels::default()
             },
             ledger: ledger.clone(),

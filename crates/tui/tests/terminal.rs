@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Measured, Residency, Stretch};
+use cachewise_model::{Measured, Reason, Residency, Stretch};
 use cachewise_tui::{Act, App, FileName, LiveOptions, Machine, ProcessName, Source, live};
 use libtest_mimic::{Arguments, Trial};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
@@ -72,7 +72,7 @@ fn program(part: &str) -> ExitCode {
             panic!("it was to panic")
         }
         fn command_line(&mut self, _: &ProcessName) -> Measured<String> {
-            Measured::unknown("not here")
+            Measured::unknown(Reason::NotReported)
         }
         fn act(&mut self, _: &Act, _: &AtomicBool) -> Result<String, String> {
             Ok("done".into())

@@ -193,6 +193,7 @@ fn seen_width(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::Reason;
     use cachewise_units::{Bytes, Pages, Ratio};
 
     use super::*;
@@ -220,13 +221,13 @@ mod tests {
                 "99.99%",
             ),
             (
-                Measured::Estimated(Datum::Count(1234), "guess"),
+                Measured::Estimated(Datum::Count(1234), Reason::ByVmstat),
                 "~1,234",
                 "~1234",
             ),
             (Measured::Exact(Datum::Count(0)), "0", "0"),
-            (Measured::unknown("permission"), "?", "?"),
-            (Measured::not_offered("no such thing"), "-", "-"),
+            (Measured::unknown(Reason::NoPermission), "?", "?"),
+            (Measured::not_offered(Reason::NotCounted), "-", "-"),
             (Measured::Exact(Datum::Id(1_234_567)), "1234567", "1234567"),
             (Measured::Exact(Datum::Seconds(1.5)), "1.500", "1.500"),
             (Measured::Exact(Datum::Latency(7.34e-7)), "734 ns", "734ns"),

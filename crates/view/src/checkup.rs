@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use cachewise_model::{
-    Check, Checkup, Datum, Kind, Measured, SCHEMA_VERSION, State, Unit, blind, escaped,
+    Check, Checkup, Datum, Kind, Measured, Reason, SCHEMA_VERSION, State, Unit, blind, escaped,
 };
 use serde_json::{Value as Json, json};
 
@@ -122,7 +122,11 @@ fn document(checkup: &Checkup) -> Json {
             .set("watched", Json::Null)
             .set("findings", Json::Null)
             .set("unchecked_rules", Json::Array(Vec::new()))
-            .set("reasons", json!({ "findings": "nothing was watched" }))
+            .reason(
+                "findings",
+                Reason::NothingWatched,
+                Reason::NothingWatched.words(),
+            )
             .finish();
     };
     let watched = Object::new()
@@ -229,7 +233,7 @@ fn openmetrics(checkup: &Checkup) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Missing};
+    use cachewise_model::{Counter, Missing, Reason};
 
     use super::*;
     use crate::report::sample;
@@ -315,9 +319,10 @@ mod tests {
         let mut unseen = checkup();
         if let Some(report) = &mut unseen.watched {
             report.findings.clear();
-            report
-                .totals
-                .set_missing(Counter::ReadRequestedPages, Missing::NotOffered("no probe"));
+            report.totals.set_missing(
+                Counter::ReadRequestedPages,
+                Missing::NotOffered(Reason::NeedsProbe),
+            );
         }
         let metrics = openmetrics(&unseen).unwrap();
         assert!(

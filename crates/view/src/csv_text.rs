@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cachewise_model::{Datum, Measured, Value};
+use cachewise_model::{Datum, Measured, Reason, Value};
 
 use crate::json::plain;
 
@@ -26,19 +26,57 @@ pub(crate) fn cell(value: &Value) -> String {
     value.as_ref().known().map(plain).unwrap_or_default()
 }
 
-/// Reasons for empty and estimated cells: `id: reason; id: estimated: how`.
-pub(crate) fn reasons<'a>(values: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
-    let reasons: Vec<String> = values
-        .filter_map(|(id, value)| match value {
-            Measured::Missing(missing) => Some(format!("{id}: {}", missing.reason())),
-            Measured::Estimated(_, how) => Some(format!("{id}: estimated: {how}")),
-            Measured::Exact(Datum::Path(path)) if path.to_str().is_none() => {
-                Some(format!("{id}: escaped"))
+/// The last columns: reasons for empty and estimated cells, in words and by their codes.
+pub(crate) const REASONS: [&str; 2] = ["reasons", "reason_codes"];
+
+/// The cells of these columns: `id: reason; id: estimated: how`, and the same with codes.
+pub(crate) struct Reasons([String; 2]);
+
+impl Reasons {
+    pub(crate) fn of<'a>(values: impl Iterator<Item = (&'a str, &'a Value)>) -> Self {
+        let mut reasons = Reasons([String::new(), String::new()]);
+        for (id, value) in values {
+            match value {
+                Measured::Missing(missing) => reasons.missing(id, missing.reason()),
+                Measured::Estimated(_, how) => reasons.add(
+                    &format!("{id}: estimated: {how}"),
+                    &format!("{id}: estimated: {}", how.code()),
+                ),
+                Measured::Exact(Datum::Path(path)) if path.to_str().is_none() => {
+                    let escaped = format!("{id}: escaped");
+                    reasons.add(&escaped, &escaped);
+                }
+                Measured::Exact(_) => {}
             }
-            Measured::Exact(_) => None,
-        })
-        .collect();
-    reasons.join("; ")
+        }
+        reasons
+    }
+
+    pub(crate) fn of_missing<'a>(missing: impl Iterator<Item = (&'a str, Reason)>) -> Self {
+        let mut reasons = Reasons([String::new(), String::new()]);
+        missing.for_each(|(id, reason)| reasons.missing(id, reason));
+        reasons
+    }
+
+    fn missing(&mut self, id: &str, reason: Reason) {
+        self.add(
+            &format!("{id}: {reason}"),
+            &format!("{id}: {}", reason.code()),
+        );
+    }
+
+    pub(crate) fn add(&mut self, words: &str, code: &str) {
+        for (cell, text) in self.0.iter_mut().zip([words, code]) {
+            if !cell.is_empty() && !text.is_empty() {
+                cell.push_str("; ");
+            }
+            cell.push_str(text);
+        }
+    }
+
+    pub(crate) fn cells(self) -> [String; 2] {
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -72,8 +110,8 @@ mod tests {
             "bytes that are not UTF-8 are escaped"
         );
         assert_eq!(
-            reasons([("path", &path)].into_iter()),
-            "path: escaped",
+            Reasons::of([("path", &path)].into_iter()).cells(),
+            ["path: escaped", "path: escaped"],
             "with the reason"
         );
     }

@@ -1,10 +1,12 @@
 //! Values as JSON, with the reasons for missing ones.
 //!
-//! A missing value is `null`, and `reasons` has its id with the reason. An estimated value is a
-//! number; `estimated` has its id, and `reasons` the method. A name that is not UTF-8 is escaped,
-//! and `escaped` has its id.
+//! A missing value is `null`, and `reason_codes` has its id with the reason's code. An estimated
+//! value is a number; `estimated` has its id, and `reason_codes` the method. `reasons` has the same in
+//! words. A name that is not UTF-8 is escaped, and `escaped` has its id.
 
-use cachewise_model::{Datum, FIELDS, Field, Measured, NOT_HERE, Row, Value, escaped};
+use cachewise_model::{
+    Datum, FIELDS, Field, Measured, NOT_APPLICABLE, Reason, Row, Value, escaped,
+};
 use serde_json::{Map, Value as Json};
 
 /// A JSON object of values in insertion order.
@@ -12,6 +14,7 @@ use serde_json::{Map, Value as Json};
 pub(crate) struct Object {
     members: Map<String, Json>,
     reasons: Map<String, Json>,
+    codes: Map<String, Json>,
     estimated: Vec<Json>,
     escaped: Vec<Json>,
 }
@@ -33,11 +36,12 @@ impl Object {
             Measured::Exact(datum) => number_or_name(datum),
             Measured::Estimated(datum, how) => {
                 self.estimated.push(id.into());
-                self.reasons.insert(id.to_owned(), (*how).into());
+                self = self.reason(id, *how, how.words());
                 number_or_name(datum)
             }
             Measured::Missing(missing) => {
-                self.reasons.insert(id.to_owned(), missing.reason().into());
+                let reason = missing.reason();
+                self = self.reason(id, reason, reason.words());
                 Json::Null
             }
         };
@@ -50,10 +54,17 @@ impl Object {
         self
     }
 
-    /// Adds a reason that no member has.
-    pub(crate) fn reason(mut self, id: &str, reason: String) -> Self {
-        self.reasons.insert(id.to_owned(), reason.into());
+    /// Adds the reason for a member, with these words.
+    pub(crate) fn reason(mut self, id: &str, reason: Reason, words: impl Into<Json>) -> Self {
+        self.reasons.insert(id.to_owned(), words.into());
+        self.codes.insert(id.to_owned(), reason.code().into());
         self
+    }
+
+    /// Adds a reason as members of its own: its words under this name, and its code.
+    pub(crate) fn because(self, name: &str, reason: Option<Reason>) -> Self {
+        self.set(name, reason.map(Reason::words))
+            .set(&format!("{name}_code"), reason.map(Reason::code))
     }
 
     /// Adds these columns of a row.
@@ -68,15 +79,20 @@ impl Object {
         FIELDS
             .iter()
             .fold(self, |object, field| match field.of(row) {
-                Measured::Missing(NOT_HERE) => object,
+                Measured::Missing(NOT_APPLICABLE) => object,
                 value => object.value(field.id, &value),
             })
     }
 
     /// Adds the members of another object, and merges its reasons.
     pub(crate) fn merge(mut self, mut members: Map<String, Json>) -> Self {
-        if let Some(Json::Object(reasons)) = members.remove("reasons") {
-            self.reasons.extend(reasons);
+        for (name, all) in [
+            ("reasons", &mut self.reasons),
+            ("reason_codes", &mut self.codes),
+        ] {
+            if let Some(Json::Object(of_members)) = members.remove(name) {
+                all.extend(of_members);
+            }
         }
         self.members.extend(members);
         self
@@ -95,6 +111,8 @@ impl Object {
         if !self.reasons.is_empty() {
             self.members
                 .insert("reasons".to_owned(), self.reasons.into());
+            self.members
+                .insert("reason_codes".to_owned(), self.codes.into());
         }
         Json::Object(self.members)
     }
@@ -168,9 +186,9 @@ mod tests {
             .value("exact_bytes", &Measured::Exact(Datum::Bytes(Bytes(4096))))
             .value(
                 "guessed",
-                &Measured::Estimated(Datum::Count(3), "from vmstat"),
+                &Measured::Estimated(Datum::Count(3), Reason::ByVmstat),
             )
-            .value("hidden", &Measured::unknown("permission"))
+            .value("hidden", &Measured::unknown(Reason::LostEvents))
             .value(
                 "half_ratio",
                 &Value::ratio(Measured::Exact(Ratio::of(1, 2).unwrap())),
@@ -182,7 +200,8 @@ mod tests {
             r#"{"exact_bytes":4096,"guessed":3,"hidden":null,"half_ratio":0.5,"path":"/tmp/\\xff","#
                 .to_owned()
                 + r#""estimated":["guessed"],"escaped":["path"],"#
-                + r#""reasons":{"guessed":"from vmstat","hidden":"permission"}}"#,
+                + r#""reasons":{"guessed":"the machine's vmstat","hidden":"events were lost"},"#
+                + r#""reason_codes":{"guessed":"by_vmstat","hidden":"lost_events"}}"#,
             "numbers, null with a reason, and the lists at the end"
         );
     }
@@ -231,6 +250,10 @@ mod tests {
         assert_eq!(
             object["reasons"]["reuse_ratio"], "nothing was asked for",
             "with the reason"
+        );
+        assert_eq!(
+            object["reason_codes"]["reuse_ratio"], "nothing_requested",
+            "for programs"
         );
     }
 }

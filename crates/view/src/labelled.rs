@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use cachewise_model::{Field, Kind, Lost, Missing, Row};
+use cachewise_model::{Field, Kind, Lost, Missing, Reason, Row};
 use cachewise_units::PageSize;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -69,7 +69,7 @@ impl Collector for Owned {
             columns: &self.columns,
         };
         let mut named: Vec<&str> = Vec::new();
-        let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut left_out: BTreeMap<Reason, u64> = BTreeMap::new();
         for field in families
             .columns
             .iter()
@@ -133,7 +133,7 @@ impl Families<'_> {
 /// Number of columns without a value, for each reason: it distinguishes them from columns that do
 /// not exist.
 fn write_left_out(
-    reasons: &BTreeMap<&str, u64>,
+    reasons: &BTreeMap<Reason, u64>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     if reasons.is_empty() {
@@ -142,7 +142,10 @@ fn write_left_out(
     let help = "Metrics left out because their values are unknown, by reason.";
     let mut family = encoder.encode_descriptor("left_out", help, None, MetricType::Gauge)?;
     for (reason, count) in reasons {
-        let labels = vec![("reason", (*reason).to_owned())];
+        let labels = vec![
+            ("reason", reason.words().to_owned()),
+            ("reason_code", reason.code().to_owned()),
+        ];
         let encoder = family.encode_family(&labels)?;
         ConstGauge::new(*count).encode(encoder)?;
     }
@@ -162,7 +165,7 @@ fn with_metric<T>(number: &Number, then: impl FnOnce(&dyn EncodeMetric) -> T) ->
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Missing, field};
+    use cachewise_model::{Counter, Missing, Reason, field};
 
     use super::*;
 
@@ -174,9 +177,10 @@ mod tests {
             row
         };
         let mut blind = row(1);
-        blind
-            .ledger
-            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
+        blind.ledger.set_missing(
+            Counter::ReadRequestedPages,
+            Missing::Unknown(Reason::LostEvents),
+        );
         let rows = [
             (vec![("command", "a\"b\\\n".to_owned())], row(4)),
             (vec![("command", "dd".to_owned())], row(5)),
@@ -203,7 +207,7 @@ cachewise_read_requested_pages_total{command=\"dd\"} 5
         let expected = "\
 # HELP cachewise_left_out Metrics left out because their values are unknown, by reason.
 # TYPE cachewise_left_out gauge
-cachewise_left_out{reason=\"lost\"} 1
+cachewise_left_out{reason=\"events were lost\",reason_code=\"lost_events\"} 1
 # EOF
 ";
         let lost = [Lost::new("rows", 7)];

@@ -201,7 +201,7 @@ impl Collector for Exposition {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, FIELDS, Missing, field};
+    use cachewise_model::{Counter, FIELDS, Missing, Reason, field};
 
     use super::*;
 
@@ -219,7 +219,7 @@ mod tests {
         let mut exposition = Exposition::new();
         let mut row = row();
         row.ledger
-            .set_estimated(Counter::ReadRequestedBytes, 4096, "from /proc/PID/io");
+            .set_estimated(Counter::ReadRequestedBytes, 4096, Reason::OwnReadCalls);
         for id in [
             "read_requested_pages",
             "read_requests",
@@ -245,7 +245,7 @@ cachewise_cached_bytes 1073741824
 # TYPE cachewise_reuse_ratio gauge
 # UNIT cachewise_reuse_ratio ratio
 cachewise_reuse_ratio 1.0
-# HELP cachewise_read_bytes Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve) (estimated: from /proc/PID/io).
+# HELP cachewise_read_bytes Bytes that reads moved through the page cache: requested minus unserved; unknown for the kernel's own reads (execve) (estimated: read calls of the process itself, pipes and sockets included).
 # TYPE cachewise_read_bytes counter
 # UNIT cachewise_read_bytes bytes
 cachewise_read_bytes_total 4096
@@ -262,8 +262,10 @@ cachewise_read_bytes_total 4096
     fn missing_values_names_and_duplicates_are_absent() {
         let mut exposition = Exposition::new();
         let mut row = row();
-        row.ledger
-            .set_missing(Counter::ReadRequestedPages, Missing::Unknown("lost"));
+        row.ledger.set_missing(
+            Counter::ReadRequestedPages,
+            Missing::Unknown(Reason::LostEvents),
+        );
         row.labels.path = Measured::Exact("/etc/passwd".into());
         row.labels.pid = Measured::Exact(7);
         for id in [

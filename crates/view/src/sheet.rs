@@ -5,11 +5,12 @@
 
 use std::io;
 
-use cachewise_model::{Missing, escaped};
-use serde_json::{Map, Value as Json};
+use cachewise_model::{Missing, Reason, escaped};
+use serde_json::Value as Json;
 
 use crate::cell::Side;
-use crate::csv_text;
+use crate::csv_text::{self, Reasons};
+use crate::json::Object;
 use crate::report::grid::Grid;
 use crate::style::Style;
 
@@ -49,7 +50,7 @@ impl SheetColumn {
 pub struct SheetCell {
     text: String,
     json: Json,
-    reason: Option<String>,
+    reason: Option<Reason>,
 }
 
 impl SheetCell {
@@ -80,7 +81,7 @@ impl SheetCell {
         SheetCell {
             text: missing.mark().to_owned(),
             json: Json::Null,
-            reason: Some(missing.reason().to_owned()),
+            reason: Some(missing.reason()),
         }
     }
 
@@ -150,24 +151,21 @@ impl Sheet {
         grid.text(style)
     }
 
-    /// A header and a line per row; the last column has the reasons for empty cells.
+    /// A header and a line per row; the last columns have the reasons for empty cells.
     ///
     /// # Errors
     /// The library cannot write its input.
     pub fn csv(&self) -> io::Result<String> {
         let ids = self.columns.iter().map(|column| column.id);
-        let mut text = csv_text::line(ids.chain(["reasons"]).map(str::to_owned))?;
+        let mut text = csv_text::line(ids.chain(csv_text::REASONS).map(str::to_owned))?;
         for row in &self.rows {
             let cells = row.iter().map(|cell| match &cell.json {
                 Json::Null => String::new(),
                 Json::String(text) => text.clone(),
                 other => other.to_string(),
             });
-            let reasons: Vec<String> = self
-                .reasons(row)
-                .map(|(id, reason)| format!("{id}: {reason}"))
-                .collect();
-            text += &csv_text::line(cells.chain([reasons.join("; ")]))?;
+            let reasons = Reasons::of_missing(self.reasons(row)).cells();
+            text += &csv_text::line(cells.chain(reasons))?;
         }
         Ok(text)
     }
@@ -177,28 +175,21 @@ impl Sheet {
     pub fn json(&self) -> Json {
         let rows = self.rows.iter().map(|row| {
             let cells = self.columns.iter().zip(row);
-            let mut object: Map<String, Json> = cells
-                .map(|(column, cell)| (column.id.to_owned(), cell.json.clone()))
-                .collect();
-            let reasons: Map<String, Json> = self
-                .reasons(row)
-                .map(|(id, reason)| (id.to_owned(), reason.into()))
-                .collect();
-            if !reasons.is_empty() {
-                object.insert("reasons".into(), reasons.into());
-            }
-            Json::Object(object)
+            let object = cells.fold(Object::new(), |object, (column, cell)| {
+                object.set(column.id, cell.json.clone())
+            });
+            self.reasons(row)
+                .fold(object, |object, (id, reason)| {
+                    object.reason(id, reason, reason.words())
+                })
+                .finish()
         });
         rows.collect()
     }
 
-    fn reasons<'a>(
-        &self,
-        row: &'a [SheetCell],
-    ) -> impl Iterator<Item = (&'static str, &'a str)> + use<'a> {
-        let columns = self.columns;
-        let cells = columns.iter().zip(row);
-        cells.filter_map(|(column, cell)| Some((column.id, cell.reason.as_deref()?)))
+    fn reasons(&self, row: &[SheetCell]) -> impl Iterator<Item = (&'static str, Reason)> {
+        let cells = self.columns.iter().zip(row);
+        cells.filter_map(|(column, cell)| Some((column.id, cell.reason?)))
     }
 }
 
@@ -221,7 +212,7 @@ mod tests {
         ]);
         sheet.rows.push(vec![
             SheetCell::text("L2"),
-            SheetCell::missing(Missing::Unknown("not told")),
+            SheetCell::missing(Missing::Unknown(Reason::NotReported)),
             SheetCell::text("0,2"),
         ]);
         sheet
@@ -243,11 +234,21 @@ mod tests {
         assert!(json[0].get("reasons").is_none(), "nothing to explain");
         assert!(json[1]["size_bytes"].is_null(), "not known is null");
         assert_eq!(
-            json[1]["reasons"]["size_bytes"], "not told",
+            json[1]["reasons"]["size_bytes"], "not reported",
             "with the reason"
         );
+        assert_eq!(
+            json[1]["reason_codes"]["size_bytes"], "not_reported",
+            "and its code"
+        );
         let csv = sheet().csv().unwrap();
-        assert!(csv.starts_with("name,size_bytes,cpus,reasons\n"), "{csv}");
-        assert!(csv.ends_with("L2,,\"0,2\",size_bytes: not told\n"), "{csv}");
+        assert!(
+            csv.starts_with("name,size_bytes,cpus,reasons,reason_codes\n"),
+            "{csv}"
+        );
+        assert!(
+            csv.ends_with("L2,,\"0,2\",size_bytes: not reported,size_bytes: not_reported\n"),
+            "{csv}"
+        );
     }
 }

@@ -119,7 +119,7 @@ function findings(list, reason) {
     const evidence = document.createElement("ul");
     evidence.className = "evidence";
     for (const [name, value] of Object.entries(finding.figures)) {
-      if (["reasons", "estimated", "escaped"].includes(name)) continue;
+      if (["reasons", "reason_codes", "estimated", "escaped"].includes(name)) continue;
       const unit = ["pages", "bytes", "seconds", "ratio"].find((unit) => name.endsWith(`_${unit}`)) ?? "count";
       const figure = document.createElement("li");
       const number = document.createElement("b");

@@ -43,7 +43,8 @@ export function cell(row, column) {
   const value = row[column.id];
   const reason = row.reasons?.[column.id];
   if (value === null || value === undefined) {
-    return { text: reason && reason !== "nothing was asked for" && column.unit !== "ratio" ? "?" : "-", title: reason };
+    const code = row.reason_codes?.[column.id];
+    return { text: code && code !== "nothing_requested" && column.unit !== "ratio" ? "?" : "-", title: reason };
   }
   const estimated = row.estimated?.includes(column.id) ? "~" : "";
   const number = measure(row, column);

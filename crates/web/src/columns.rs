@@ -155,7 +155,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Measured};
+    use cachewise_model::{Counter, Measured, Reason};
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
                 Some(pages) => row.ledger.set(Counter::ReadRequestedPages, pages),
                 None => row.ledger.set_missing(
                     Counter::ReadRequestedPages,
-                    cachewise_model::Missing::Unknown("lost"),
+                    cachewise_model::Missing::Unknown(Reason::LostEvents),
                 ),
             }
             row.labels.pid = Measured::Exact(pages.unwrap_or(99) as u32);

@@ -55,6 +55,7 @@ pub(crate) fn event(
 ) -> String {
     let mut rest = json!({
         "reasons": {},
+        "reason_codes": {},
         "exactness": { "id": exactness.id(), "text": exactness.text() },
         "lost": lost_json(lost),
     });
@@ -63,15 +64,16 @@ pub(crate) fn event(
             Ok(of) => rest[table.id] = rows(table, of),
             Err(missing) => {
                 rest[table.id] = Json::Null;
-                rest["reasons"][table.id] = missing.reason().into();
+                rest["reasons"][table.id] = missing.reason().words().into();
+                rest["reason_codes"][table.id] = missing.reason().code().into();
             }
         }
     }
     for (name, member) in findings.members() {
         match member {
-            Json::Object(reasons) if name == "reasons" => {
+            Json::Object(reasons) if rest[&name].is_object() => {
                 for (of, reason) in reasons {
-                    rest["reasons"][of] = reason;
+                    rest[&name][of] = reason;
                 }
             }
             member => rest[name] = member,

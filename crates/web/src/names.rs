@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use cachewise_model::{Measured, Missing, Stretch};
+use cachewise_model::{Measured, Missing, Reason, Stretch};
 
 /// Why a file has no name here.
-pub(crate) const NOT_TOLD: Missing =
-    Missing::Unknown("file names are told under the allowed roots only (--root)");
+pub(crate) const NOT_TOLD: Missing = Missing::Unknown(Reason::OutsideRoots);
 
 /// The file names that answers may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]

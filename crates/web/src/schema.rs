@@ -81,6 +81,7 @@ pub fn openapi() -> Json {
                             "description": "Kernel memory of the maps and programs that count; storage for each task that uses files is not in it",
                         },
                         "reasons": reasons(),
+                        "reason_codes": reason_codes(),
                     },
                 },
                 "lost": array("Lost"),
@@ -170,8 +171,8 @@ pub fn openapi() -> Json {
         "openapi": "3.1.0",
         "info": {
             "title": "cachewise",
-            "description": "How a machine uses its page cache. Numbers that are not known are null, and `reasons` says why; \
-                estimates are listed in `estimated`. Counters are those of the time that the row is about.",
+            "description": "How a machine uses its page cache. Numbers that are not known are null, and `reason_codes` and `reasons` \
+                say why; estimates are listed in `estimated`. Counters are those of the time that the row is about.",
             "version": format!("v1, schema {SCHEMA_VERSION}"),
             "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
         },
@@ -203,6 +204,7 @@ fn schemas() -> Json {
     row.insert("estimated".into(), names.clone());
     row.insert("escaped".into(), names);
     row.insert("reasons".into(), reasons());
+    row.insert("reason_codes".into(), reason_codes());
     json!({
         "Row": {
             "type": "object",
@@ -281,6 +283,7 @@ fn document(members: Json) -> Json {
         .map(|members| members.keys().cloned().collect())
         .unwrap_or_default();
     properties["reasons"] = reasons();
+    properties["reason_codes"] = reason_codes();
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
@@ -325,9 +328,18 @@ fn or_null(mut schema: Json) -> Json {
     schema
 }
 
-/// Why members are null.
+/// Why members are null, in words.
 fn reasons() -> Json {
     json!({ "type": "object", "additionalProperties": { "type": "string" } })
+}
+
+/// Why members are null, for programs.
+fn reason_codes() -> Json {
+    json!({
+        "type": "object",
+        "description": "Codes of docs/reasons.md; `reasons` has the same in words",
+        "additionalProperties": { "type": "string", "pattern": "^[a-z0-9_]+$" },
+    })
 }
 
 fn text(what: &str) -> Json {

@@ -1,5 +1,6 @@
 //! Files of paths and trees, worked on by several threads: what is done takes longer than finding them.
 
+use cachewise_model::Reason;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -44,7 +45,7 @@ pub enum Done<T> {
     /// A file of FUSE, which was not opened.
     NotOpened(PathBuf, Inode),
     /// A file of FUSE that was worked on, and what was resident before it was opened for that.
-    Opened(T, Result<Counts, &'static str>),
+    Opened(T, Result<Counts, Reason>),
     /// It could not be, for this reason.
     Failed(String),
     /// It was gone when its turn came.
@@ -168,10 +169,7 @@ pub fn each_file<T: Send>(
 }
 
 /// Opens a file of FUSE, which may drop its pages: how many there are is counted before.
-fn open_fuse(
-    path: &Path,
-    not_opened: &NotOpened,
-) -> Result<(File, Result<Counts, &'static str>), Error> {
+fn open_fuse(path: &Path, not_opened: &NotOpened) -> Result<(File, Result<Counts, Reason>), Error> {
     let before = not_opened.counts(&Inode::at(path)?);
     Ok((open_to_act(path)?, before))
 }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use cachewise_kstat::{Device, DiskStat, Kernel};
-use cachewise_model::{Count, DeviceRow, FileRow, Ledger, Measured, Missing};
+use cachewise_model::{Count, DeviceRow, FileRow, Ledger, Measured, Missing, Reason};
 
-const NO_DEVICE: Missing = Missing::NotOffered("the file system has no block device");
-const NOT_READ: Missing = Missing::Unknown("/proc/diskstats cannot be read");
-const NO_FILES: Missing = Missing::NotOffered("no file on it was used");
+const NO_DEVICE: Missing = Missing::NotOffered(Reason::NoBlockDevice);
+const NOT_READ: Missing = Missing::Unknown(Reason::DiskstatsNotRead);
+const NO_FILES: Missing = Missing::NotOffered(Reason::NoFilesUsed);
 
 /// Device counters up to the last interval.
 pub struct Devices {

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use cachewise_kstat::{CgroupFiles, CgroupMemory, Descriptors, Hierarchy, Kernel, Resource};
-use cachewise_model::{CgroupRow, Count, Ledger, Measured, Missing, System};
+use cachewise_model::{CgroupRow, Count, Ledger, Measured, Missing, Reason, System};
 use cachewise_units::{Bytes, Pages};
 use rustix::process::{self, getrlimit};
 
@@ -33,12 +33,11 @@ const IDLE_ROWS: usize = 1000;
 /// Maximum open files of groups; fewer where the limit on open files is low.
 const OPEN_FILES: u64 = 1024;
 
-const NOT_TOLD: Missing = Missing::NotOffered("this version of control groups does not report it");
-const OF_VERSION_2: Missing = Missing::NotOffered("only groups of version 2 report pressure");
-const GONE: Missing = Missing::Unknown("the group is gone");
-const UNREADABLE: Missing = Missing::Unknown("the group's files could not be read");
-const READ_BEFORE: &str = "read up to half a minute ago; the group has been idle since";
-const OF_THE_MACHINE: Missing = Missing::NotOffered("reported for the whole machine only");
+const NOT_TOLD: Missing = Missing::NotOffered(Reason::NotInThisVersion);
+const OF_VERSION_2: Missing = Missing::NotOffered(Reason::NeedsVersion2);
+const GONE: Missing = Missing::Unknown(Reason::GroupGone);
+const UNREADABLE: Missing = Missing::Unknown(Reason::GroupNotRead);
+const OF_THE_MACHINE: Missing = Missing::NotOffered(Reason::ReportedForMachine);
 
 /// The groups of the hierarchy that accounts the page cache.
 pub struct Groups {
@@ -177,7 +176,7 @@ impl Groups {
                 }
             } else {
                 let nothing = group.last.since(&group.last);
-                nothing.with_estimated_gauges(READ_BEFORE)
+                nothing.with_estimated_gauges(Reason::ReadBefore)
             };
             let used = group.used;
             let memory = used.map_or(0, |used| used.0);
@@ -299,7 +298,7 @@ fn row(name: Option<&String>, ledger: Ledger, system: System) -> CgroupRow {
         }),
         unit: match name.map(|name| unit::of(name)) {
             None => Measured::Missing(GONE),
-            Some(None) => Measured::not_offered("the group is no unit's"),
+            Some(None) => Measured::not_offered(Reason::NoUnit),
             Some(Some(unit)) => Measured::Exact(unit.to_owned()),
         },
         ledger: of_tasks(ledger),
@@ -314,10 +313,11 @@ fn system(memory: &CgroupMemory) -> System {
     let pages = |number: Option<Pages>| count(number.map(|pages| pages.0));
     System {
         memory_used_bytes: bytes(memory.used),
-        memory_limit_bytes: memory.limit.map_or(
-            Measured::not_offered("the group has no limit of its own"),
-            |limit| Measured::Exact(limit.0),
-        ),
+        memory_limit_bytes: memory
+            .limit
+            .map_or(Measured::not_offered(Reason::NoOwnLimit), |limit| {
+                Measured::Exact(limit.0)
+            }),
         memory_limit_reached: count(memory.limit_reached),
         cached_bytes: bytes(memory.file),
         anon_bytes: bytes(memory.anon),

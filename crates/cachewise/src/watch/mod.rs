@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::{Kernel, VmStat};
-use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Stretch, System, Use};
+use cachewise_model::{Backend, Counter, Ledger, Measured, Missing, Reason, Stretch, System, Use};
 use cachewise_probe::{Detail, FileId, Options, Probe, ProcessId, Scope, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -29,10 +29,9 @@ pub mod unit;
 /// Files grow: the size of the most used ones is read each time.
 const SIZES_OF: (Look, usize) = (Look::Size, 200);
 
-const BY_VMSTAT: &str = "the machine's vmstat";
-const NEEDS_PROBE: Missing = Missing::NotOffered("only the probe can count it");
-const NEEDS_PROBE_FOR_FILES: Missing = Missing::NotOffered("only the probe knows the used files");
-const OF_THE_MACHINE: Missing = Missing::NotOffered("counted for the whole machine only");
+const NEEDS_PROBE: Missing = Missing::NotOffered(Reason::NeedsProbe);
+const NEEDS_PROBE_FOR_FILES: Missing = Missing::NotOffered(Reason::NeedsProbeForFiles);
+const OF_THE_MACHINE: Missing = Missing::NotOffered(Reason::CountedForMachine);
 
 /// Watches the machine, or a part of it, until dropped.
 pub struct Watch {
@@ -128,7 +127,7 @@ impl Watch {
         let device = |of: fn(&VmStat) -> Option<u64>| match (of(&now.vmstat), of(&then.vmstat)) {
             (Some(now), Some(then)) if self.is_whole => Measured::Exact(now.saturating_sub(then)),
             (Some(_), Some(_)) => Measured::Missing(OF_THE_MACHINE),
-            _ => Measured::not_offered("this kernel does not count it"),
+            _ => Measured::not_offered(Reason::NotCounted),
         };
         let mut stretch = Stretch {
             time,
@@ -158,7 +157,7 @@ impl Watch {
                 if let Some(pages) = refaults.filter(|_| self.is_whole && self.parts.is_none()) {
                     stretch
                         .ledger
-                        .set_estimated(Counter::RefaultPages, pages, BY_VMSTAT);
+                        .set_estimated(Counter::RefaultPages, pages, Reason::ByVmstat);
                 }
             }
             None => stretch.ledger = estimates(&now.vmstat, &then.vmstat),
@@ -203,7 +202,7 @@ fn estimates(now: &VmStat, then: &VmStat) -> Ledger {
     };
     for ((counter, now), (_, then)) in counted(now).into_iter().zip(counted(then)) {
         if let (Some(now), Some(then)) = (now, then) {
-            ledger.set_estimated(counter, now.0.saturating_sub(then.0), BY_VMSTAT);
+            ledger.set_estimated(counter, now.0.saturating_sub(then.0), Reason::ByVmstat);
         }
     }
     ledger

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cachewise_kstat::{Device, Kernel};
-use cachewise_model::{Counter, Ledger, Measured, Missing, Stretch};
+use cachewise_model::{Counter, Ledger, Measured, Missing, Reason, Stretch};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Scope};
 
 use super::Watch;
@@ -250,7 +250,7 @@ fn per_process_counts_match_ground_truth() {
             let row = sum.processes.iter().find(|row| row.pid == pid).unwrap();
             assert_eq!(
                 row.ledger.evicted_pages().missing().map(Missing::reason),
-                Some("evictions are counted by file, not by process or control group"),
+                Some(Reason::EvictionsNotAttributed),
                 "a process has no number of evictions, rather than 0"
             );
             assert_eq!(row.command, Measured::Exact("dd".into()), "by name");
@@ -353,7 +353,7 @@ fn recreated_group_starts_at_zero() {
     for _ in 0..3 {
         assert_eq!(
             used().missing().map(Missing::reason),
-            Some("the group is gone"),
+            Some(Reason::GroupGone),
             "counts of the new group are not those of the old one"
         );
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use cachewise_model::Reason;
 use serde_json::Value;
 
 use crate::support::*;
@@ -113,6 +114,11 @@ fn says_why(object: &Value) {
             assert!(
                 object["reasons"][id].is_string(),
                 "{id} is missing for a reason: {object}"
+            );
+            let code = object["reason_codes"][id].as_str();
+            assert!(
+                code.is_some_and(|code| Reason::ALL.iter().any(|reason| reason.code() == code)),
+                "{id} has the code of a reason: {object}"
             );
         }
     }

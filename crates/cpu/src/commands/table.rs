@@ -10,7 +10,7 @@ use cachewise_cpu::measure::order::Order;
 use cachewise_cpu::measure::sweep::Curve;
 use cachewise_cpu::measure::tlb::TlbStep;
 use cachewise_cpu::{Hierarchy, LatencySource, Level, TableOptions, Topology};
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_units::{Bytes, escaped};
 use cachewise_view::{
     Format, PlotLine, PlotMark, Sheet, SheetCell, SheetColumn, Style, latency_svg, latency_text,
@@ -136,11 +136,11 @@ pub const COLUMNS: [SheetColumn; 22] = [
     ),
 ];
 
-const NOT_TOLD: Missing = Missing::NotOffered("sysfs tells of no such cache");
-const NOT_FOUND: Missing = Missing::Unknown("the curve has no such level");
-const NOT_REACHED: Missing = Missing::Unknown("nothing so large was measured");
-const NO_END: Missing = Missing::NotOffered("memory has no next level");
-const NOT_OF_THIS: Missing = Missing::NotOffered("not of this kind of row");
+const NOT_TOLD: Missing = Missing::NotOffered(Reason::NoSuchCache);
+const NOT_FOUND: Missing = Missing::Unknown(Reason::NoSuchLevel);
+const NOT_REACHED: Missing = Missing::Unknown(Reason::NotReached);
+const NO_END: Missing = Missing::NotOffered(Reason::NoNextLevel);
+const NOT_OF_THIS: Missing = Missing::NotOffered(Reason::NotOfThisRow);
 
 /// Measures and shows it.
 pub fn table(arguments: &CpuTable) -> Result<ExitCode> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use cachewise_cpu::{Cache, CpuList, Topology, TopologyPart, Tree};
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
 
@@ -38,7 +38,7 @@ pub const COLUMNS: [SheetColumn; 10] = [
     SheetColumn::new("cores", "", true, "How many cores that are"),
 ];
 
-const NOT_TOLD: Missing = Missing::Unknown("sysfs does not tell it here");
+const NOT_TOLD: Missing = Missing::Unknown(Reason::NotInSysfs);
 
 /// Shows it.
 pub fn topology(arguments: &CpuTopology) -> Result<ExitCode> {

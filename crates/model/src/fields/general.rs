@@ -6,7 +6,7 @@
 use crate::counter::Counter;
 use crate::field::{Field, fields};
 use crate::kind::Kind;
-use crate::measured::NOT_HERE;
+use crate::measured::NOT_APPLICABLE;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
@@ -100,7 +100,7 @@ pub(crate) const DERIVED_FIELDS: [Field; 12] = fields! {
 pub(crate) const GAUGE_FIELDS: [Field; 8] = fields! {
     "elapsed_seconds", "ELAPSED", [], Seconds, Gauge,
         |row| match row.elapsed.as_secs_f64() {
-            0.0 => Value::Missing(NOT_HERE),
+            0.0 => Value::Missing(NOT_APPLICABLE),
             seconds => Value::Exact(Datum::Seconds(seconds)),
         },
         "How long the row's stretch of time was";

@@ -2,7 +2,8 @@
 
 use crate::field::{Field, fields};
 use crate::kind::Kind;
-use crate::measured::{Count, Measured, NOT_HERE};
+use crate::measured::{Count, Measured, NOT_APPLICABLE};
+use crate::reason::Reason;
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
 
@@ -15,7 +16,7 @@ fn factor(part: Count, whole: Count) -> Value {
         Measured::Exact(Some(factor)) => Measured::Exact(Datum::Factor(factor)),
         Measured::Estimated(Some(factor), how) => Measured::Estimated(Datum::Factor(factor), how),
         Measured::Exact(None) | Measured::Estimated(None, _) => {
-            Measured::not_offered("nothing was asked for")
+            Measured::not_offered(Reason::NothingRequested)
         }
         Measured::Missing(missing) => Measured::Missing(missing),
     }
@@ -25,7 +26,7 @@ fn factor(part: Count, whole: Count) -> Value {
 fn per_second(bytes: Count, elapsed: std::time::Duration) -> Value {
     let seconds = elapsed.as_secs_f64();
     if seconds == 0.0 {
-        return Measured::Missing(bytes.missing().unwrap_or(NOT_HERE));
+        return Measured::Missing(bytes.missing().unwrap_or(NOT_APPLICABLE));
     }
     bytes
         .map(|bytes| (bytes as f64 / seconds).round() as u64)
@@ -148,10 +149,10 @@ mod tests {
             none.missing().is_some(),
             "what nobody asked for has no factor"
         );
-        let unknown = factor(Measured::unknown("lost"), Measured::Exact(10));
+        let unknown = factor(Measured::unknown(Reason::LostEvents), Measured::Exact(10));
         assert_eq!(
             unknown.missing().map(crate::Missing::reason),
-            Some("lost"),
+            Some(Reason::LostEvents),
             "the reason is handed on"
         );
     }

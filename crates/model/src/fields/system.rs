@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::field::{Field, fields};
 use crate::kind::Kind;
-use crate::measured::{Count, Measured, NOT_HERE};
+use crate::measured::{Count, Measured, NOT_APPLICABLE};
 use crate::system::{System, each_number};
 use crate::unit::Unit;
 use crate::value::{Datum, Value};
@@ -40,7 +40,7 @@ fn value(unit: Unit, number: Count) -> Value {
 fn share(stall: Count, elapsed: Duration) -> Value {
     let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     if elapsed == 0 {
-        return Measured::Missing(stall.missing().unwrap_or(NOT_HERE));
+        return Measured::Missing(stall.missing().unwrap_or(NOT_APPLICABLE));
     }
     stall
         .map(|stall| stall.min(elapsed))
@@ -81,7 +81,11 @@ mod tests {
             ..Row::default()
         };
         let share = |row: &Row| field("psi_io_some_ratio").unwrap().of(row);
-        assert_eq!(share(&row).missing(), Some(NOT_HERE), "none is not 0 %");
+        assert_eq!(
+            share(&row).missing(),
+            Some(NOT_APPLICABLE),
+            "none is not 0 %"
+        );
         row.system.psi_io_some_seconds = Measured::Exact(500_000);
         assert_eq!(
             share(&row).known(),

@@ -127,6 +127,7 @@ fn next_step(report: &Report, pages: u64, largest: &FileRow, files: usize) -> St
 mod tests {
     use super::*;
     use crate::findings::sample::with_file;
+    use crate::reason::Reason;
 
     const PAGES: u64 = 131_072;
 
@@ -190,14 +191,13 @@ mod tests {
     #[test]
     fn calculated_residency_is_accepted() {
         let mut report = read(512, PAGES - 512);
-        report.files[0].resident_before_pages =
-            Measured::Estimated(0, "after - inserted + evicted");
+        report.files[0].resident_before_pages = Measured::Estimated(0, Reason::SizeSeenLast);
         assert_eq!(
             check(&report).len(),
             1,
             "it only serves to leave out warm files"
         );
-        report.files[0].resident_before_pages = Measured::Estimated(PAGES, "calculated");
+        report.files[0].resident_before_pages = Measured::Estimated(PAGES, Reason::SizeSeenLast);
         assert_eq!(check(&report), [], "and this one was warm");
     }
 

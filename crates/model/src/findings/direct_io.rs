@@ -101,6 +101,7 @@ fn of_totals(report: &Report) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::findings::sample;
+    use crate::reason::Reason;
 
     fn direct(size: u64, read: u64) -> Report {
         let mut report = sample::report();
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn unknown_size_makes_no_claim_about_repetition() {
-        for size in [Measured::unknown("gone"), Measured::Exact(0)] {
+        for size in [Measured::unknown(Reason::FileGone), Measured::Exact(0)] {
             let mut report = direct(32 << 20, 320 << 20);
             report.files[0].size_bytes = size;
             let findings = check(&report);

@@ -59,6 +59,7 @@ mod tests {
     use super::*;
     use crate::findings::sample::with_file;
     use crate::measured::Measured;
+    use crate::reason::Reason;
 
     fn run(dirtied_pages: u64, dirty: Count) -> Report {
         let mut report = with_file(1 << 30, &[(Counter::DirtiedPages, dirtied_pages)]);
@@ -97,12 +98,12 @@ mod tests {
             "writers run freely"
         );
         assert_eq!(
-            check(&run(250_000, Measured::unknown("no vmstat"))),
+            check(&run(250_000, Measured::unknown(Reason::NotCounted))),
             [],
             "nobody looked"
         );
         let mut report = run(250_000, Measured::Exact(900 << 20));
-        report.surroundings.dirty_limit_bytes = Measured::not_offered("old kernel");
+        report.surroundings.dirty_limit_bytes = Measured::not_offered(Reason::NotCounted);
         assert_eq!(check(&report), [], "no limit, no closeness to it");
     }
 }

@@ -86,6 +86,7 @@ mod tests {
     use super::*;
     use crate::findings::sample;
     use crate::measured::Measured;
+    use crate::reason::Reason;
 
     fn machine(refaults: u64, reached: u64, used: u64) -> Report {
         let mut report = sample::report();
@@ -122,7 +123,7 @@ mod tests {
             "it was filled up once"
         );
         let mut report = machine(50_000, 500, 64 << 20);
-        report.cgroups[0].system.memory_limit_bytes = Measured::not_offered("no limit");
+        report.cgroups[0].system.memory_limit_bytes = Measured::not_offered(Reason::NoOwnLimit);
         assert_eq!(check(&report), [], "no limit, nothing at it");
     }
 

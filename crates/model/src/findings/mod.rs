@@ -15,6 +15,7 @@ use std::fmt;
 use crate::counter::Counter;
 use crate::finding::Finding;
 use crate::measured::Measured;
+use crate::reason::Reason;
 use crate::report::Report;
 
 mod cold_metadata;
@@ -144,7 +145,7 @@ pub struct Blind {
     /// Their names.
     pub rules: Vec<&'static str>,
     /// The reason.
-    pub reason: &'static str,
+    pub reason: Reason,
 }
 
 impl fmt::Display for Blind {
@@ -159,7 +160,7 @@ impl fmt::Display for Blind {
 pub fn blind(report: &Report) -> Option<Blind> {
     let why = |counter: &Counter| match report.totals.get(*counter) {
         Measured::Exact(_) => None,
-        Measured::Estimated(..) => Some("estimates prove nothing"),
+        Measured::Estimated(..) => Some(Reason::OnlyEstimated),
         Measured::Missing(missing) => Some(missing.reason()),
     };
     let mut blind = RULES
@@ -235,12 +236,12 @@ mod tests {
         let mut estimated = report;
         let blindfold = |ledger: &mut crate::Ledger| {
             for counter in Counter::ALL {
-                ledger.set_missing(*counter, Missing::NotOffered("no BPF"));
+                ledger.set_missing(*counter, Missing::NotOffered(Reason::NeedsProbe));
             }
         };
         let guess = |ledger: &mut crate::Ledger| {
             for counter in Counter::ALL {
-                ledger.set_estimated(*counter, ledger[*counter], "a guess");
+                ledger.set_estimated(*counter, ledger[*counter], Reason::ByVmstat);
             }
         };
         blindfold(&mut blind.totals);
@@ -253,11 +254,11 @@ mod tests {
             .files
             .iter_mut()
             .for_each(|file| guess(&mut file.ledger));
-        let nothing = System::all_missing(Missing::NotOffered("not read"));
+        let nothing = System::all_missing(Missing::NotOffered(Reason::NotMeasured));
         let guessed = |system: &System| {
             let numbers = system.numbers();
             System::from_numbers(numbers.map(|number| match number.exact() {
-                Some(number) => Measured::Estimated(number, "a guess"),
+                Some(number) => Measured::Estimated(number, Reason::ByVmstat),
                 None => number,
             }))
         };
@@ -287,7 +288,7 @@ mod tests {
             let mut report = whole.clone();
             let missing = |ledger: &mut Ledger| {
                 for counter in counters {
-                    ledger.set_missing(*counter, Missing::NotOffered("no BPF"));
+                    ledger.set_missing(*counter, Missing::NotOffered(Reason::NeedsProbe));
                 }
             };
             missing(&mut report.totals);
@@ -319,7 +320,7 @@ mod tests {
         let blind = blind(&report).expect("most rules need counters");
         assert_eq!(
             blind.to_string(),
-            "11 of 13 rules could not look: no BPF",
+            "11 of 13 rules could not look: only the probe can count it",
             "one sentence for people"
         );
         for rule in RULES {

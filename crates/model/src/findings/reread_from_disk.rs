@@ -94,6 +94,7 @@ fn next_step(reclaimed: Count, dropped: Count) -> &'static str {
 mod tests {
     use super::*;
     use crate::findings::sample::with_file;
+    use crate::reason::Reason;
 
     const SIZE: u64 = 64 << 20;
     const PAGES: u64 = SIZE >> 12;
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn unknown_size_is_ignored() {
         let mut report = run(5 * PAGES, 4 * PAGES, 0);
-        report.files[0].size_bytes = Measured::unknown("gone");
+        report.files[0].size_bytes = Measured::unknown(Reason::FileGone);
         assert_eq!(check(&report), [], "five times of what?");
         report.files[0].size_bytes = Measured::Exact(0);
         assert_eq!(

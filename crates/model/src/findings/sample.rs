@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::ledger::Ledger;
 use crate::measured::{Measured, Missing};
 use crate::parts::{CgroupRow, FileRow, ProcessRow};
+use crate::reason::Reason;
 use crate::report::Report;
 use crate::system::System;
 
@@ -25,9 +26,9 @@ pub(crate) fn report() -> Report {
     let around = &mut report.surroundings;
     around.memory_total_bytes = Measured::Exact(8 << 30);
     around.memory_available_bytes = Measured::Exact(4 << 30);
-    around.cgroup_limit_bytes = Measured::not_offered("no limit");
-    around.cgroup_limit_path = Measured::not_offered("no limit");
-    around.cgroup_limit_reached = Measured::not_offered("no limit");
+    around.cgroup_limit_bytes = Measured::not_offered(Reason::NoOwnLimit);
+    around.cgroup_limit_path = Measured::not_offered(Reason::NoOwnLimit);
+    around.cgroup_limit_reached = Measured::not_offered(Reason::NoOwnLimit);
     around.dirty_bytes = Measured::Exact(0);
     around.dirty_limit_bytes = Measured::Exact(1 << 30);
     around.dirty_background_bytes = Measured::Exact(512 << 20);
@@ -52,10 +53,10 @@ pub(crate) fn file(path: &str, size: u64) -> FileRow {
 
 /// A control group of 64 MiB that is full, with this many refaults.
 pub(crate) fn group(name: &str, refaults: u64) -> CgroupRow {
-    let unknown = System::all_missing(Missing::NotOffered("not in the sample"));
+    let unknown = System::all_missing(Missing::NotOffered(Reason::NotMeasured));
     CgroupRow {
         path: Measured::Exact(name.to_owned()),
-        unit: Measured::not_offered("no unit's"),
+        unit: Measured::not_offered(Reason::NoUnit),
         ledger: Ledger::default(),
         system: System {
             memory_used_bytes: Measured::Exact(64 << 20),

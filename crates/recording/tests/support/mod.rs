@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use cachewise_model::{
     Backend, CgroupRow, Count, Counter, DeviceRow, Exit, FileRow, Ledger, Lost, Measured, Missing,
-    ProcessRow, Stretch, System,
+    ProcessRow, Reason, Stretch, System,
 };
 use cachewise_recording::{Limits, Problem, Reader, Sample, Session, Writer};
 use cachewise_units::Bytes;
 use proptest::prelude::*;
 
-const REASONS: [&str; 3] = ["permission", "this kernel does not count it", "from vmstat"];
+const REASONS: [Reason; 3] = [Reason::NoPermission, Reason::NotCounted, Reason::ByVmstat];
 
 pub fn measured<T: std::fmt::Debug + Clone>(
     value: impl Strategy<Value = T>,
@@ -66,7 +66,7 @@ fn exit() -> impl Strategy<Value = Exit> {
         Just(Exit::Running),
         any::<i16>().prop_map(|code| Exit::Code(code.into())),
         (0..64).prop_map(Exit::Signal),
-        Just(Exit::Unknown("its end was not seen")),
+        Just(Exit::Unknown(Reason::EndNotRecorded)),
     ]
 }
 
@@ -157,11 +157,7 @@ pub fn stretch() -> impl Strategy<Value = Stretch> {
         |((time, elapsed, ledger, system), read, written, parts)| {
             let time = jiff::Timestamp::from_millisecond(time).expect("it is in this millennium");
             let (processes, files, cgroups, devices, lost) = parts;
-            let lost = lost.into_iter().map(|count| Lost {
-                id: "rows",
-                count,
-                meaning: "summed up",
-            });
+            let lost = lost.into_iter().map(|count| Lost::new("rows", count));
             Stretch {
                 time: format!("{time:.3}"),
                 elapsed: Duration::from_nanos(elapsed),
@@ -208,11 +204,11 @@ pub fn second(number: u64) -> Sample {
         started: Measured::Exact(70),
         ppid: Measured::Exact(1),
         command: Measured::Exact("dd".into()),
-        cgroup: Measured::Missing(Missing::NotOffered("there is none")),
+        cgroup: Measured::Missing(Missing::NotOffered(Reason::NoUnit)),
         exit: Exit::Running,
-        cpu_seconds: Measured::Estimated(0.25, "sampled"),
+        cpu_seconds: Measured::Estimated(0.25, Reason::SampledAtTick),
         device_read_bytes: Measured::Exact(4096 * number),
-        device_write_bytes: Measured::unknown("not read"),
+        device_write_bytes: Measured::unknown(Reason::NotMeasured),
         ledger: Ledger::default(),
     };
     process.ledger.set(Counter::ReadRequestedPages, number);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_tier::{BlockCache, Error, File, Origin, Settings, Table, Totals, Tree, WarmFrom};
 use cachewise_units::{ByteRange, Bytes};
 use cachewise_view::{Format, Sheet, SheetCell, SheetColumn};
@@ -51,7 +51,7 @@ pub const COLUMNS: [SheetColumn; 6] = [
     SheetColumn::new("elapsed_seconds", "SECONDS", true, "How long it took"),
 ];
 
-const NOT_COMPARED: Missing = Missing::NotOffered("only verify compares");
+const NOT_COMPARED: Missing = Missing::NotOffered(Reason::VerifyCompares);
 
 /// How often Ctrl-C is looked for.
 const LOOK: Duration = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_tier::mount::{MountReport, REPORT};
 use cachewise_tier::{BreakerState, Latency, Table, Totals};
 use cachewise_units::{Bytes, escaped, shell_quoted};
@@ -100,13 +100,11 @@ pub const COLUMNS: [SheetColumn; 19] = [
 /// How many columns only nodes have.
 const OF_NODES: usize = 6;
 
-const NO_BLOCKS: Missing = Missing::NotOffered(
-    "an operation is answered with blocks of tiers, which have rows of their own",
-);
-const NOT_A_NODE: Missing = Missing::NotOffered("only nodes of the engine have it");
-const NOT_A_TIER: Missing = Missing::NotOffered("only tiers have it");
-const NOT_AN_OPERATION: Missing = Missing::NotOffered("only operations have it");
-const NEVER_ASKED: Missing = Missing::NotOffered("it was not asked, or never answered");
+const NO_BLOCKS: Missing = Missing::NotOffered(Reason::BlocksOfTiers);
+const NOT_A_NODE: Missing = Missing::NotOffered(Reason::NodesOnly);
+const NOT_A_TIER: Missing = Missing::NotOffered(Reason::TiersOnly);
+const NOT_AN_OPERATION: Missing = Missing::NotOffered(Reason::OperationsOnly);
+const NEVER_ASKED: Missing = Missing::NotOffered(Reason::NeverAnswered);
 
 /// Shows it.
 pub fn stat(arguments: &Arguments) -> Result<ExitCode> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_tier::Totals;
 use cachewise_units::Bytes;
 use cachewise_view::{Sheet, SheetCell, SheetColumn};
@@ -51,8 +51,8 @@ const fn column(id: &'static str, help: &'static str) -> SheetColumn {
     SheetColumn::new(id, "", true, help)
 }
 
-const NEVER: Missing = Missing::NotOffered("no second node is asked");
-const NO_ENGINE: Missing = Missing::NotOffered("there is no engine");
+const NEVER: Missing = Missing::NotOffered(Reason::NoHedging);
+const NO_ENGINE: Missing = Missing::NotOffered(Reason::NoEngine);
 
 /// Returns the one row.
 pub fn sheet(totals: &Totals) -> Sheet {

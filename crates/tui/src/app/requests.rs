@@ -1,6 +1,6 @@
 //! Requests to the outside: operations on the cache after confirmation, and command lines.
 
-use cachewise_model::Measured;
+use cachewise_model::{Measured, Reason};
 use cachewise_units::Bytes;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -98,7 +98,7 @@ impl App {
         }
         for name in &unknown {
             // Requested once, whatever the answer.
-            let waiting = Measured::unknown("asked for");
+            let waiting = Measured::unknown(Reason::AskedFor);
             self.command_lines.insert(*name, waiting);
         }
         self.requests.push(Request::CommandLines(unknown));

@@ -1,6 +1,6 @@
 //! The machine's numbers, and their history.
 
-use cachewise_model::{Count, Exactness, Measured, Value, field};
+use cachewise_model::{Count, Exactness, Measured, Reason, Value, field};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -113,7 +113,7 @@ fn gauges(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let row = stretch.row();
     let size = |count: Count| shown(count.map(|size| bytes(size as f64)));
     let part = |id: &str| {
-        let value = field(id).map_or(Value::unknown("no such field"), |field| field.of(&row));
+        let value = field(id).map_or(Value::unknown(Reason::NoSuchField), |field| field.of(&row));
         shown(value.map(|datum| match datum {
             cachewise_model::Datum::Ratio(part) => ratio(part),
             _ => "?".into(),

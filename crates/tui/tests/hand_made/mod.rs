@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Stretch,
-    System, Use,
+    Backend, CgroupRow, Counter, DeviceRow, Exit, FileRow, Ledger, Measured, ProcessRow, Reason,
+    Stretch, System, Use,
 };
 use cachewise_tui::{Answer, App, Recorded, Request, Scene, Setup, TerminalStyle, ViewKind};
 use cachewise_units::PageSize;
@@ -58,8 +58,8 @@ pub fn recorded(top: u64) -> Setup {
 /// The row of all processes without a row of their own.
 pub fn process_without_a_name() -> ProcessRow {
     ProcessRow {
-        command: Measured::not_offered("summed up"),
-        cgroup: Measured::not_offered("summed up"),
+        command: Measured::not_offered(Reason::SummedUp),
+        cgroup: Measured::not_offered(Reason::SummedUp),
         ..process(0, 0, "", "", reads(100, 10))
     }
 }
@@ -99,8 +99,8 @@ pub fn file(path: &str, inode: u64, size: u64, ledger: Ledger) -> FileRow {
         device: "254:1".into(),
         inode,
         size_bytes: Measured::Exact(size),
-        resident_before_pages: Measured::unknown("not asked"),
-        resident_after_pages: Measured::unknown("not asked"),
+        resident_before_pages: Measured::unknown(Reason::NotAskedEachTime),
+        resident_after_pages: Measured::unknown(Reason::NotAskedEachTime),
         direct: false,
         ledger,
     }
@@ -174,7 +174,7 @@ pub fn busy(seconds: u64) -> Stretch {
     stretch.cgroups = vec![
         CgroupRow {
             path: Measured::Exact("/".into()),
-            unit: Measured::not_offered("no unit's"),
+            unit: Measured::not_offered(Reason::NoUnit),
             ledger: Ledger::default(),
             system: system.clone(),
         },

@@ -1,6 +1,6 @@
 //! Panes over a view: details, help, findings.
 
-use cachewise_model::{Ledger, Measured, Missing, Residency};
+use cachewise_model::{Ledger, Measured, Missing, Reason, Residency};
 use cachewise_tui::{Answer, BINDINGS, Request, Scene};
 use ratatui::crossterm::event::KeyCode;
 
@@ -122,7 +122,7 @@ fn findings_show_figures_and_next_step() {
     assert!(view.shows("no findings"), "or nothing: {view}");
     let mut view = View::new(100, 30);
     let mut blind = quiet();
-    blind.ledger = Ledger::all_missing(Missing::NotOffered("no probe"));
+    blind.ledger = Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
     view.feed(blind);
     assert!(
         view.shows("max ?") && !view.shows("max 0"),
@@ -130,7 +130,8 @@ fn findings_show_figures_and_next_step() {
     );
     view.key('f');
     assert!(
-        view.shows("11 of 13 rules could not look: no probe") && !view.shows("nothing that"),
+        view.shows("11 of 13 rules could not look: only the probe can count it")
+            && !view.shows("nothing that"),
         "rules without input exclude no cause: {view}"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Counter, Measured, Missing};
+use cachewise_model::{Counter, Measured, Missing, Reason};
 use cachewise_tui::{Answer, Request};
 use ratatui::crossterm::event::KeyCode;
 
@@ -192,10 +192,10 @@ fn unknown_values_are_not_shown_as_zero() {
     let mut stretch = busy(1);
     stretch.processes[1].ledger.set_missing(
         cachewise_model::Counter::ReadMissedPages,
-        Missing::Unknown("lost"),
+        Missing::Unknown(Reason::LostEvents),
     );
-    stretch.system.cached_bytes = Measured::unknown("no permission");
-    stretch.system.psi_io_some_seconds = Measured::not_offered("no PSI");
+    stretch.system.cached_bytes = Measured::unknown(Reason::NoPermission);
+    stretch.system.psi_io_some_seconds = Measured::not_offered(Reason::NoPressure);
     view.feed(stretch);
     assert!(
         view.shows("Cached ?") && view.shows("PSI io -"),

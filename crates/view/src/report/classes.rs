@@ -255,6 +255,8 @@ fn matters(counts: &[Count]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::{Missing, Reason};
+
     use super::super::sample;
     use super::*;
     use crate::cell::width;
@@ -344,7 +346,7 @@ mod tests {
         let mut report = sample::cold();
         report.backend.exact = false;
         report.totals =
-            cachewise_model::Ledger::all_missing(cachewise_model::Missing::NotOffered("no probe"));
+            cachewise_model::Ledger::all_missing(Missing::NotOffered(Reason::NeedsProbe));
         for counter in [
             Counter::ReadRequests,
             Counter::ReadRequestedBytes,
@@ -353,7 +355,7 @@ mod tests {
         ] {
             report
                 .totals
-                .set_estimated(counter, 1 << 10, "from /proc/PID/io");
+                .set_estimated(counter, 1 << 10, Reason::OwnReadCalls);
         }
         let text = text(&report, Style::plain(80));
         assert!(
@@ -376,11 +378,11 @@ mod tests {
         let mut report = sample::cold();
         report.totals.set_missing(
             Counter::ReadMissedPages,
-            cachewise_model::Missing::Unknown("lost"),
+            Missing::Unknown(Reason::LostEvents),
         );
         report.totals.set_missing(
             Counter::FaultRequests,
-            cachewise_model::Missing::NotOffered("no probe"),
+            Missing::NotOffered(Reason::NeedsProbe),
         );
         let text = text(&report, Style::plain(80));
         let missed = text

@@ -152,7 +152,7 @@ pub(crate) fn notes(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Measured, blind};
+    use cachewise_model::{Counter, Measured, Reason, blind};
 
     use super::super::sample;
     use super::*;
@@ -183,7 +183,7 @@ mod tests {
         );
         report
             .totals
-            .set_estimated(Counter::ReadRequestedPages, 7, "a guess");
+            .set_estimated(Counter::ReadRequestedPages, 7, Reason::ByVmstat);
         assert_eq!(
             told(&report),
             "findings: ? (3 of 13 rules could not look: estimates prove nothing)\n",
@@ -217,12 +217,15 @@ mod tests {
             "{text}"
         );
         let misses = Counter::ReadMissedPages;
-        report
-            .totals
-            .set_missing(misses, cachewise_model::Missing::NotOffered("no BPF"));
+        report.totals.set_missing(
+            misses,
+            cachewise_model::Missing::NotOffered(Reason::NeedsProbe),
+        );
         let text = checks(&report, PLAIN);
         assert!(
-            text.contains("not checked (no BPF): 130,560 hits + - misses = 131,073"),
+            text.contains(
+                "not checked (only the probe can count it): 130,560 hits + - misses = 131,073"
+            ),
             "{text}"
         );
     }
@@ -259,7 +262,7 @@ mod tests {
             ),
             (
                 "cgroup_limit_bytes",
-                Measured::not_offered("none"),
+                Measured::not_offered(Reason::NoOwnLimit),
                 "cgroup limit bytes -",
             ),
         ] {

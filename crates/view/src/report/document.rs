@@ -1,8 +1,8 @@
 //! A report as one complete JSON document.
 
 use cachewise_model::{
-    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Report, Row, Side, Unit,
-    Value, Verdict, blind, laws,
+    Backend, Blind, Datum, Exactness, Exit, Finding, Law, Lost, Measured, Reason, Report, Row,
+    Side, Unit, Value, Verdict, blind, laws,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -80,14 +80,15 @@ fn exit(exit: Exit) -> Json {
     let (code, signal, reason) = match exit {
         Exit::Code(code) => (Some(code), None, None),
         Exit::Signal(number) => (None, Some(number), None),
-        Exit::Running => (None, None, Some("still running")),
+        Exit::Running => (None, None, Some(Reason::StillRuns)),
         Exit::Unknown(reason) => (None, None, Some(reason)),
     };
     json!({
         "code": code,
         "signal": signal,
         "signal_name": exit.signal_name(),
-        "reason": reason,
+        "reason": reason.map(Reason::words),
+        "reason_code": reason.map(Reason::code),
     })
 }
 
@@ -140,7 +141,7 @@ fn law(law: &Law) -> Json {
         },
         "status": status,
         "holds": holds,
-        "reason": reason,
+        "reason": reason.map(Reason::words),
         "reason_code": law.reason_code(),
     })
 }
@@ -160,6 +161,8 @@ pub fn findings_json(findings: &[Finding], blind: Option<&Blind>) -> Map<String,
     if let Some(blind) = blind {
         let reasons = json!({ "findings": blind.to_string() });
         members.insert("reasons".into(), reasons);
+        let codes = json!({ "findings": blind.reason.code() });
+        members.insert("reason_codes".into(), codes);
     }
     members
 }
@@ -188,7 +191,7 @@ fn finding_json(finding: &Finding) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Missing};
+    use cachewise_model::{Counter, Missing, Reason};
 
     use super::super::sample;
     use super::*;
@@ -200,9 +203,10 @@ mod tests {
         let seeing = members(&report);
         assert_eq!(seeing["unchecked_rules"], json!([]), "all rules looked");
         assert!(!seeing.contains_key("reasons"), "nothing to explain");
-        report
-            .totals
-            .set_missing(Counter::DirectReadBytes, Missing::Unknown("refused"));
+        report.totals.set_missing(
+            Counter::DirectReadBytes,
+            Missing::Unknown(Reason::NeedsProbe),
+        );
         let partly = members(&report);
         assert_eq!(partly["findings"][0]["id"], "cold_start", "the finding");
         assert_eq!(
@@ -214,7 +218,8 @@ mod tests {
         let none = members(&report);
         assert!(none["findings"].is_null(), "not known is not none");
         assert_eq!(
-            none["reasons"]["findings"], "1 of 13 rules could not look: refused",
+            none["reasons"]["findings"],
+            "1 of 13 rules could not look: only the probe can count it",
             "and why"
         );
     }
@@ -222,7 +227,7 @@ mod tests {
     #[test]
     fn json_is_complete_and_parses() {
         let mut report = sample::cold();
-        report.device_write_bytes = Measured::unknown("permission");
+        report.device_write_bytes = Measured::unknown(Reason::NoPermission);
         let text = crate::json::to_text(&json(&report), true);
         let back: Json = serde_json::from_str(&text).unwrap();
         let members: Vec<&str> = back
@@ -252,7 +257,8 @@ mod tests {
             "unknown is null"
         );
         assert_eq!(
-            back["totals"]["reasons"]["device_write_bytes"], "permission",
+            back["totals"]["reasons"]["device_write_bytes"],
+            "the kernel tells only who owns the file or may write it",
             "with the reason beside it"
         );
         assert_eq!(back["files"][0]["path"], "/data/file", "the files");

@@ -3,15 +3,16 @@
 use std::io;
 
 use cachewise_model::{
-    FIELDS, Field, FileRow, Kind, Ledger, Measured, NOT_HERE, Report, Row, Unit, Value,
+    FIELDS, Field, FileRow, Kind, Ledger, Measured, NOT_APPLICABLE, Reason, Report, Row, Unit,
+    Value,
 };
 
 use super::lost_text;
-use crate::csv_text;
+use crate::csv_text::{self, Reasons};
 use crate::metrics::Exposition;
 
 /// The value of a field that this kind of row does not have.
-const MISPLACED: Value = Measured::Missing(NOT_HERE);
+const MISPLACED: Value = Measured::Missing(NOT_APPLICABLE);
 
 /// A row per file.
 pub(super) fn csv(report: &Report) -> io::Result<String> {
@@ -19,8 +20,9 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
         .iter()
         .filter(|field| field.of(&any_file()) != MISPLACED)
         .collect();
-    let flags = ["deleted", "direct", "reasons"].map(str::to_owned);
-    let mut text = csv_text::line(fields.iter().map(|field| field.id.to_owned()).chain(flags))?;
+    let flags = ["deleted", "direct"].into_iter().chain(csv_text::REASONS);
+    let ids = fields.iter().map(|field| field.id);
+    let mut text = csv_text::line(ids.chain(flags).map(str::to_owned))?;
     for file in &report.files {
         let row = report.of_this(file.row());
         let values: Vec<(&str, Value)> = fields
@@ -28,14 +30,13 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
             .map(|field| (field.id, field.of(&row)))
             .collect();
         let cells = values.iter().map(|(_, value)| csv_text::cell(value));
-        let mut reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+        let mut reasons = Reasons::of(values.iter().map(|(id, value)| (*id, value)));
         // The sums of the whole run: no row is about all files.
         for lost in report.lost.iter().filter(|lost| lost.count > 0) {
-            let mark = if reasons.is_empty() { "" } else { "; " };
-            reasons += &format!("{mark}{}", lost_text(lost));
+            reasons.add(&lost_text(lost), "");
         }
-        let flags = [file.deleted.to_string(), file.direct.to_string(), reasons];
-        text += &csv_text::line(cells.chain(flags))?;
+        let flags = [file.deleted.to_string(), file.direct.to_string()];
+        text += &csv_text::line(cells.chain(flags).chain(reasons.cells()))?;
     }
     Ok(text)
 }
@@ -43,14 +44,14 @@ pub(super) fn csv(report: &Report) -> io::Result<String> {
 /// A row of a file with unknown values, for the fields of files in a report without any.
 fn any_file() -> Row {
     FileRow {
-        path: Measured::unknown(""),
+        path: Measured::unknown(Reason::NotMeasured),
         deleted: false,
-        filesystem: Measured::unknown(""),
+        filesystem: Measured::unknown(Reason::NotMeasured),
         device: String::new(),
         inode: 0,
-        size_bytes: Measured::unknown(""),
-        resident_before_pages: Measured::unknown(""),
-        resident_after_pages: Measured::unknown(""),
+        size_bytes: Measured::unknown(Reason::NotMeasured),
+        resident_before_pages: Measured::unknown(Reason::NotMeasured),
+        resident_after_pages: Measured::unknown(Reason::NotMeasured),
         ledger: Ledger::default(),
         direct: false,
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cachewise_model::{Law, LawScope, Report, Verdict, escaped};
+use cachewise_model::{Law, LawScope, Reason, Report, Verdict, escaped};
 
 use super::ReportOptions;
 use super::closing::equation;
@@ -17,7 +17,7 @@ pub(super) fn text(report: &Report, options: ReportOptions) -> String {
         let of_kind = |law: &&Law| (law.id, law.scope) == (id, scope);
         let mut sound = 0;
         let mut violated = 0;
-        let mut unchecked: Vec<(&str, u64)> = Vec::new();
+        let mut unchecked: Vec<(Reason, u64)> = Vec::new();
         for law in report.row_laws.iter().filter(of_kind) {
             let broken = style.yellow(&style.bold("DOES NOT ADD UP:"));
             let verb = match law.verdict() {
@@ -92,7 +92,7 @@ fn rows_of(scope: LawScope) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, FileUse, Measured, Unchecked, mark_residency, residency_law};
+    use cachewise_model::{Counter, FileUse, Measured, Reason, mark_residency, residency_law};
 
     use super::super::sample;
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
     };
 
     /// A report with the law of residency of its one file.
-    fn report(resident_after: u64, unchecked: Option<Unchecked>) -> Report {
+    fn report(resident_after: u64, unchecked: Option<Reason>) -> Report {
         let mut report = sample::cold();
         let file = &mut report.files[0];
         file.resident_before_pages = Measured::Exact(0);
@@ -129,7 +129,7 @@ mod tests {
              inserted and evicted pages against residency, files: 1 checked, 0 violated\n"
         );
         assert_eq!(
-            written(&report(131_072, Some(Unchecked::Running))),
+            written(&report(131_072, Some(Reason::UserStillRuns))),
             "inserted and evicted pages against residency, files: 0 checked, 0 violated, \
              1 not checked (a process that used it still runs)\n"
         );

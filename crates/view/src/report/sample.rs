@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Report, System,
-    diagnose,
+    Backend, CgroupRow, Counter, Exit, FileRow, Ledger, Lost, Measured, ProcessRow, Reason, Report,
+    System, diagnose,
 };
 use cachewise_units::PageSize;
 
@@ -72,7 +72,7 @@ pub(crate) fn cold() -> Report {
     });
     report.cgroups.push(CgroupRow {
         path: Measured::Exact("/user.slice".into()),
-        unit: Measured::not_offered("the group is no unit's"),
+        unit: Measured::not_offered(Reason::NoUnit),
         system: System::default(),
         ledger: ledger.clone(),
     });

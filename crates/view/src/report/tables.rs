@@ -113,7 +113,7 @@ fn file_name(file: &FileRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Ledger, System};
+    use cachewise_model::{Counter, Ledger, Reason, System};
 
     use super::super::sample;
     use super::*;
@@ -152,14 +152,14 @@ mod tests {
             device_read_bytes: read,
             device_write_bytes: Measured::Exact(0),
         };
-        let none = Measured::not_offered("no device");
+        let none = Measured::not_offered(Reason::NoBlockDevice);
         let rows = [
             device(
                 "254:0",
                 Measured::Exact("/dev/vda".into()),
                 Measured::Exact(3 << 30),
             ),
-            device("0:31", Measured::not_offered("no device"), none),
+            device("0:31", Measured::not_offered(Reason::NoBlockDevice), none),
         ];
         let text = devices(&rows, &sample::cold(), options(100, 10));
         let lines: Vec<Vec<&str>> = text
@@ -179,7 +179,7 @@ mod tests {
     fn names_are_shortened_marked_and_escaped() {
         let mut report = sample::cold();
         let mut nameless = report.files[0].clone();
-        nameless.path = Measured::unknown("lost");
+        nameless.path = Measured::unknown(Reason::LostEvents);
         let mut deleted = report.files[0].clone();
         deleted.path = Measured::Exact("/tmp/\u{1b}[2Jx".into());
         deleted.deleted = true;
@@ -283,11 +283,11 @@ mod tests {
     fn overflow_row_has_a_name() {
         let mut report = sample::cold();
         let mut rest = report.files[0].clone();
-        rest.path = Measured::unknown("no room");
+        rest.path = Measured::unknown(Reason::SumOfOthers);
         (rest.device, rest.inode) = ("0:0".into(), 0);
         report.files.push(rest);
         let mut rest = report.processes[0].clone();
-        (rest.pid, rest.command) = (0, Measured::unknown("no room"));
+        (rest.pid, rest.command) = (0, Measured::unknown(Reason::SumOfOthers));
         report.processes.push(rest);
         for (text, title) in [
             (files(&report, Place::Run, options(120, 10)), "files"),

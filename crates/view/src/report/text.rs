@@ -83,6 +83,8 @@ fn exit(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::Reason;
+
     use super::super::sample;
     use super::*;
     use crate::style::Style;
@@ -137,8 +139,8 @@ mod tests {
             (Exit::Signal(9), "killed by SIGKILL (9)"),
             (Exit::Running, "still running"),
             (
-                Exit::Unknown("its end was not seen"),
-                "exit ? (its end was not seen)",
+                Exit::Unknown(Reason::EndNotRecorded),
+                "exit ? (its end was not recorded)",
             ),
         ] {
             report.exit = end;

@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(empty(Format::JsonLines), "", "no lines");
         assert_eq!(
             empty(Format::Csv),
-            "read_requested_pages,reuse_ratio,reasons\n",
+            "read_requested_pages,reuse_ratio,reasons,reason_codes\n",
             "the header alone"
         );
         assert!(

@@ -4,11 +4,11 @@
 
 use std::io;
 
-use cachewise_model::{Field, Lost, Row, SCHEMA_VERSION, Value};
+use cachewise_model::{Field, Lost, Reason, Row, SCHEMA_VERSION, Value};
 use serde_json::Value as Json;
 
 use super::options::RowOptions;
-use crate::csv_text;
+use crate::csv_text::{self, Reasons};
 use crate::json::Object;
 use crate::report::lost_json;
 
@@ -42,7 +42,7 @@ fn loss(row: &Row, columns: &[&Field]) -> Option<String> {
 
 fn with_loss(object: Object, row: &Row, columns: &[&Field]) -> Object {
     match loss(row, columns) {
-        Some(loss) => object.reason(LOST, loss),
+        Some(loss) => object.reason(LOST, Reason::LostEvents, loss),
         None => object,
     }
 }
@@ -98,13 +98,13 @@ pub(super) fn json_line(row: &Row, columns: &[&Field], options: &RowOptions) -> 
     format!("{}\n", with_loss(object, row, columns).finish())
 }
 
-/// The header of a CSV: the ids, and a column for reasons.
+/// The header of a CSV: the ids, and the columns for reasons.
 pub(super) fn csv_header(columns: &[&Field]) -> io::Result<String> {
     csv_text::line(
         columns
             .iter()
             .map(|field| field.id.to_owned())
-            .chain(["reasons".to_owned()]),
+            .chain(csv_text::REASONS.map(str::to_owned)),
     )
 }
 
@@ -115,12 +115,12 @@ pub(super) fn csv_row(written: usize, row: &Row, columns: &[&Field]) -> io::Resu
         .map(|field| (field.id, field.of(row)))
         .collect();
     let cells = values.iter().map(|(_, value)| csv_text::cell(value));
-    let mut reasons = csv_text::reasons(values.iter().map(|(id, value)| (*id, value)));
+    let mut reasons = Reasons::of(values.iter().map(|(id, value)| (*id, value)));
     if let Some(loss) = loss(row, columns) {
-        let mark = if reasons.is_empty() { "" } else { "; " };
-        reasons += &format!("{mark}{LOST}: {loss}");
+        let code = Reason::LostEvents.code();
+        reasons.add(&format!("{LOST}: {loss}"), &format!("{LOST}: {code}"));
     }
-    let line = csv_text::line(cells.chain([reasons]))?;
+    let line = csv_text::line(cells.chain(reasons.cells()))?;
     Ok(if written == 0 {
         csv_header(columns)? + &line
     } else {
@@ -138,10 +138,12 @@ mod tests {
 
     fn blind() -> Row {
         let mut row = row(7, 0);
+        row.ledger.set_missing(
+            Counter::ReadMissedPages,
+            Missing::NotOffered(Reason::NeedsProbe),
+        );
         row.ledger
-            .set_missing(Counter::ReadMissedPages, Missing::NotOffered("no probe"));
-        row.ledger
-            .set_estimated(Counter::ReadRequestedPages, 7, "from vmstat");
+            .set_estimated(Counter::ReadRequestedPages, 7, Reason::ByVmstat);
         row
     }
 
@@ -157,7 +159,7 @@ mod tests {
         );
         let expected = r#"{"schema_version":1,"timestamp":"2026-01-02T03:04:05Z","hostname":"box","page_size_bytes":4096,"rows":[
 {"time":"2026-01-02T03:04:06Z","read_requested_pages":4,"read_missed_pages":1},
-{"time":"2026-01-02T03:04:06Z","read_requested_pages":7,"read_missed_pages":null,"estimated":["read_requested_pages"],"reasons":{"read_requested_pages":"from vmstat","read_missed_pages":"no probe"}}
+{"time":"2026-01-02T03:04:06Z","read_requested_pages":7,"read_missed_pages":null,"estimated":["read_requested_pages"],"reasons":{"read_requested_pages":"the machine's vmstat","read_missed_pages":"only the probe can count it"},"reason_codes":{"read_requested_pages":"by_vmstat","read_missed_pages":"needs_probe"}}
 ],
 "total":{"time":"2026-01-02T03:04:06Z","read_requested_pages":11,"read_missed_pages":1}}
 "#;
@@ -169,7 +171,7 @@ mod tests {
             "it parses back"
         );
         assert_eq!(
-            back["rows"][1]["reasons"]["read_missed_pages"], "no probe",
+            back["rows"][1]["reasons"]["read_missed_pages"], "only the probe can count it",
             "with its reason"
         );
     }
@@ -192,7 +194,9 @@ mod tests {
         let csv = of(Format::Csv, "REQUESTED");
         assert_eq!(
             csv,
-            format!("read_requested_pages,reasons\n4,\"lost_events: {loss}\"\n5,\n"),
+            format!(
+                "read_requested_pages,reasons,reason_codes\n4,\"lost_events: {loss}\",lost_events: lost_events\n5,,\n"
+            ),
             "the row that lost something"
         );
         for format in [Format::Json, Format::JsonLines] {
@@ -202,7 +206,7 @@ mod tests {
         }
         let csv = of(Format::Csv, "REQUESTED,LOST");
         assert!(
-            csv.contains("\n4,7,\n"),
+            csv.contains("\n4,7,,\n"),
             "a column of its own says it: {csv}"
         );
     }
@@ -239,9 +243,9 @@ mod tests {
             options(),
         );
         let expected = "\
-read_requested_pages,read_missed_pages,path,reasons
-4,1,,path: not part of this kind of row
-7,,\"/tmp/a,\"\"b\"\".txt\",read_requested_pages: estimated: from vmstat; read_missed_pages: no probe
+read_requested_pages,read_missed_pages,path,reasons,reason_codes
+4,1,,path: not part of this kind of row,path: not_applicable
+7,,\"/tmp/a,\"\"b\"\".txt\",read_requested_pages: estimated: the machine's vmstat; read_missed_pages: only the probe can count it,read_requested_pages: estimated: by_vmstat; read_missed_pages: needs_probe
 ";
         assert_eq!(text, expected, "integers, nothing for missing, and why");
     }

@@ -291,7 +291,7 @@ fn usual_width(field: &Field) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, Missing};
+    use cachewise_model::{Counter, Missing, Reason};
 
     use super::super::tests::{options, row, written};
     use super::*;
@@ -302,13 +302,14 @@ mod tests {
     #[test]
     fn rows_align_with_header() {
         let mut blind = row(100, 0);
-        blind
-            .ledger
-            .set_missing(Counter::ReadMissedPages, Missing::Unknown("lost"));
+        blind.ledger.set_missing(
+            Counter::ReadMissedPages,
+            Missing::Unknown(Reason::LostEvents),
+        );
         blind.ledger.derive_hits();
         blind
             .ledger
-            .set_estimated(Counter::ReadRequestedPages, 100, "a guess");
+            .set_estimated(Counter::ReadRequestedPages, 100, Reason::ByVmstat);
         let rows = [row(131_072, 512), row(0, 0), blind];
         let expected = "\
 TIME      REQUESTED    MISSED      HITS   REUSE%  PAGE-CACHE

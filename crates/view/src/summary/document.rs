@@ -23,7 +23,7 @@ pub(super) fn json(summary: &Summary, options: &SummaryOptions) -> Json {
             .set("end", gap.end.clone().known())
             .set("length_seconds", length.known());
         match length.missing() {
-            Some(missing) => object.set("reason", missing.reason()).finish(),
+            Some(missing) => object.because("reason", Some(missing.reason())).finish(),
             None => object.finish(),
         }
     });
@@ -87,10 +87,10 @@ fn spread(spread: &Spread) -> Json {
         .set("max", figures(|figures| figures.max))
         .value("total", &spread.total);
     if let Some(missing) = spread.figures.missing() {
-        object = object.set("reason", missing.reason());
+        object = object.because("reason", Some(missing.reason()));
     }
     if let Some(how) = spread.figures.estimate() {
-        object = object.set("estimate", how);
+        object = object.because("estimate", Some(how));
     }
     object.finish()
 }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use cachewise_model::{Figures, Kind, NOT_HERE, Summary, Unit, Value};
+use cachewise_model::{Figures, Kind, NOT_APPLICABLE, Summary, Unit, Value};
 
 use super::options::{SummaryOptions, is_wanted};
-use crate::csv_text;
+use crate::csv_text::{self, Reasons};
 use crate::metrics::Exposition;
 
 pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<String> {
@@ -22,9 +22,9 @@ pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<Str
         "p99",
         "max",
         "total",
-        "reasons",
     ];
-    let mut text = csv_text::line(header.map(str::to_owned).into_iter())?;
+    let header = header.into_iter().chain(csv_text::REASONS);
+    let mut text = csv_text::line(header.map(str::to_owned))?;
     for spread in (summary.spreads.iter()).filter(|spread| is_wanted(spread.field, options)) {
         let figures = spread.figures;
         let figure = |of: fn(&Figures) -> f64| {
@@ -50,9 +50,9 @@ pub(super) fn csv(summary: &Summary, options: &SummaryOptions) -> io::Result<Str
             figure(|figures| figures.p99),
             figure(|figures| figures.max),
             csv_text::cell(&spread.total),
-            csv_text::reasons(reasons.into_iter()),
         ];
-        text += &csv_text::line(cells.into_iter())?;
+        let reasons = Reasons::of(reasons.into_iter()).cells();
+        text += &csv_text::line(cells.into_iter().chain(reasons))?;
     }
     Ok(text)
 }
@@ -65,7 +65,7 @@ pub(super) fn openmetrics(summary: &Summary, options: &SummaryOptions) -> io::Re
     for field in (summary.spreads.iter().map(|spread| spread.field))
         .filter(|field| field.unit != Unit::Ratio && is_wanted(field, options))
     {
-        if field.of(&row) != Value::Missing(NOT_HERE) {
+        if field.of(&row) != Value::Missing(NOT_APPLICABLE) {
             exposition.field(&row, field);
         }
     }
@@ -88,7 +88,7 @@ mod tests {
             .find(|line| line.starts_with("read_requested_pages,"))
             .unwrap();
         assert_eq!(
-            line, "read_requested_pages,counter,pages,true,2,100,150,100,200,200,200,300,",
+            line, "read_requested_pages,counter,pages,true,2,100,150,100,200,200,200,300,,",
             "figures a second, and the sum"
         );
         assert!(

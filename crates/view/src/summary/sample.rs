@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use cachewise_model::{
-    Backend, Counter, Exit, Figures, Gap, GapKind, Ledger, Measured, Missing, ProcessRow, Spread,
-    Stall, Stretch, Summary, System, field,
+    Backend, Counter, Exit, Figures, Gap, GapKind, Ledger, Measured, Missing, ProcessRow, Reason,
+    Spread, Stall, Stretch, Summary, System, field,
 };
 use cachewise_units::PageSize;
 
@@ -12,7 +12,7 @@ pub(crate) fn night() -> Summary {
     let mut ledger = Ledger::default();
     ledger.set(Counter::ReadRequestedPages, 300);
     ledger.derive_hits();
-    let others = Missing::NotOffered("summed up");
+    let others = Missing::NotOffered(Reason::SummedUp);
     let process = |pid: u32, pages| {
         let mut ledger = Ledger::default();
         ledger.set(Counter::ReadRequestedPages, pages);
@@ -40,7 +40,7 @@ pub(crate) fn night() -> Summary {
         ledger,
         system: System {
             cached_bytes: Measured::Exact(1 << 20),
-            free_bytes: Measured::unknown("permission"),
+            free_bytes: Measured::unknown(Reason::NoPermission),
             psi_io_some_seconds: Measured::Exact(500_000),
             ..System::default()
         },
@@ -103,7 +103,7 @@ pub(crate) fn night() -> Summary {
                 Measured::Exact(figures(100.0, 200.0)),
             ),
             spread("cached_bytes", Measured::Exact(figures(cached, cached))),
-            spread("free_bytes", Measured::unknown("permission")),
+            spread("free_bytes", Measured::unknown(Reason::NoPermission)),
         ],
         stalls: vec![stall("io", "some", 0.5), stall("io", "full", 0.0)],
         gaps: vec![Gap {

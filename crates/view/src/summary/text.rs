@@ -207,7 +207,7 @@ fn stalls(summary: &Summary, options: &SummaryOptions) -> String {
             .stalls
             .first()
             .and_then(|stall| stall.seconds.missing());
-        let why = why.map_or("not recorded", cachewise_model::Missing::reason);
+        let why = why.map_or("not recorded", |missing| missing.reason().words());
         return format!("{title}: -, {why}\n");
     }
     let mut grid = Grid::default();
@@ -300,7 +300,7 @@ fn closing(summary: &Summary, options: &SummaryOptions) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::Blind;
+    use cachewise_model::{Blind, Reason};
 
     use super::super::sample;
     use super::*;
@@ -359,7 +359,7 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
         );
         night.blind = Some(Blind {
             rules: vec!["direct_io"],
-            reason: "refused",
+            reason: Reason::NeedsProbe,
         });
         assert!(
             summary(&night, &options(100)).contains("findings: ? (1 of 13 rules could not look"),
@@ -403,11 +403,11 @@ some io    0.500  25.00 %  50.00 %  2026-01-02T03:00:01.000Z
     fn missing_psi_is_reported() {
         let mut night = sample::night();
         for stall in &mut night.stalls {
-            stall.seconds = Measured::not_offered("this kernel has none");
+            stall.seconds = Measured::not_offered(Reason::NoPressure);
         }
         let text = stalls(&night, &options(80));
         assert_eq!(
-            text, "time lost to waiting (PSI): -, this kernel has none\n",
+            text, "time lost to waiting (PSI): -, this kernel has no pressure stall information\n",
             "not zero"
         );
     }

@@ -82,7 +82,8 @@ async fn rows(site: Site, asked: QueryResult<RowsQuery>, table: &'static Table) 
         Err(missing) => {
             for id in ["count", table.id] {
                 json[id] = Json::Null;
-                json["reasons"][id] = missing.reason().into();
+                json["reasons"][id] = missing.reason().words().into();
+                json["reason_codes"][id] = missing.reason().code().into();
             }
         }
     }

@@ -72,7 +72,7 @@ pub(super) async fn page(
         let rows = match &gathered {
             Ok((stretch, ..)) => table
                 .rows_of(stretch)
-                .map_err(|missing| missing.reason().to_owned()),
+                .map_err(|missing| missing.reason().to_string()),
             Err(error) => Err(error.clone()),
         };
         values.push((table.id, filled(table, rows, machine.page_size)));
@@ -211,7 +211,7 @@ fn filled(table: &Table, rows: Result<Vec<Row>, String>, page_size: PageSize) ->
                     .map(|missing| missing.reason())
                     .or(value.estimate());
                 let title = why
-                    .map(|why| format!(" title=\"{}\"", escape(why)))
+                    .map(|why| format!(" title=\"{}\"", escape(why.words())))
                     .unwrap_or_default();
                 let cell = shown(&value, field.kind, row.elapsed.as_secs_f64(), page_size);
                 let class = if name { "name" } else { "number" };

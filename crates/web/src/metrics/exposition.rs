@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use cachewise_model::{Datum, Kind, Unit, Value};
+use cachewise_model::{Datum, Kind, Reason, Unit, Value};
 use prometheus_client::collector::Collector as Collects;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -92,7 +92,7 @@ impl Exposition {
     pub(crate) fn add(
         &mut self,
         family: &Family,
-        estimated: Option<&str>,
+        estimated: Option<Reason>,
         series: Vec<(Labels, Number)>,
     ) {
         if series.is_empty() {
@@ -216,7 +216,7 @@ mod tests {
         let mut exposition = Exposition::default();
         exposition.add(
             family("page_cache_hits"),
-            Some("by \"vmstat\""),
+            Some(Reason::ByVmstat),
             vec![(Vec::new(), Number::Whole(7))],
         );
         exposition.add(
@@ -240,8 +240,13 @@ mod tests {
     }
 
     #[test]
+    fn help_has_neither_quotes_nor_line_feeds() {
+        assert_eq!(escaped("by \"vmstat\"\\\n"), r"by 'vmstat'\\\n");
+    }
+
+    #[test]
     fn openmetrics_line_by_line() {
-        let expected = r#"# HELP cachewise_page_cache_hits Requested pages that were in the page cache when the read reached them (estimated: by 'vmstat').
+        let expected = r#"# HELP cachewise_page_cache_hits Requested pages that were in the page cache when the read reached them (estimated: the machine's vmstat).
 # TYPE cachewise_page_cache_hits counter
 cachewise_page_cache_hits_total 7
 # HELP cachewise_pressure_waiting_seconds Time in which some task waited for the resource (PSI, some).

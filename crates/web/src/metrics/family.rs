@@ -60,7 +60,9 @@ impl Family {
         match (self.label, self.series) {
             (None, _) => String::new(),
             (Some("version"), _) => "`version`, `kernel`, `backend`".into(),
-            (Some(_), _) if self.name == "collector_left_out" => "`collector`, `reason`".into(),
+            (Some(_), _) if self.name == "collector_left_out" => {
+                "`collector`, `reason`, `reason_code`".into()
+            }
             (Some(label), Series::Fields(series)) => {
                 let values: Vec<&str> = series.iter().map(|(value, _)| *value).collect();
                 format!("`{label}`: {}", values.join(", "))

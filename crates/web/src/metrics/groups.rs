@@ -131,7 +131,7 @@ mod tests {
         ledger.set(Counter::ReadRequestedPages, pages);
         CgroupRow {
             path: Measured::Exact(name.into()),
-            unit: Measured::unknown("none"),
+            unit: Measured::unknown(cachewise_model::Reason::NoUnit),
             ledger,
             system: System::default(),
         }

@@ -176,7 +176,8 @@ fn about(exposition: &mut Exposition, sums: Sums) {
                     .map(|((collector, reason), count)| {
                         let labels = vec![
                             ("collector", (*collector).to_owned()),
-                            ("reason", (*reason).to_owned()),
+                            ("reason", reason.words().to_owned()),
+                            ("reason_code", reason.code().to_owned()),
                         ];
                         (labels, Number::Whole(*count))
                     })

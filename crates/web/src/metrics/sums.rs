@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cachewise_model::{Ledger, Lost, Measured, Missing, Row, Stretch};
+use cachewise_model::{Ledger, Lost, Measured, Missing, Reason, Row, Stretch};
 
 use super::collector::Collector;
 use super::exposition::Labels;
@@ -23,7 +23,7 @@ pub(super) struct CollectorRuns(pub(super) Vec<(&'static str, bool, Duration)>);
 
 /// Series left out because their values are unknown, by collector and reason.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut(pub(super) BTreeMap<(&'static str, &'static str), u64>);
+pub(super) struct LeftOut(pub(super) BTreeMap<(&'static str, Reason), u64>);
 
 impl LeftOut {
     pub(super) fn add(&mut self, collector: Collector, missing: Missing) {

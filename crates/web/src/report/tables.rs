@@ -216,7 +216,7 @@ fn value(value: &Value) -> String {
     match value {
         Measured::Missing(missing) => format!(
             "<span class=\"missing\" title=\"{}\">{}</span>",
-            text(missing.reason()),
+            text(missing.reason().words()),
             missing.mark()
         ),
         value => text(&cell(value)).into_owned(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cachewise_model::{Backend, Counter, Measured, Row, Stretch, Summary, System, field};
+use cachewise_model::{Backend, Counter, Measured, Reason, Row, Stretch, Summary, System, field};
 use cachewise_units::PageSize;
 
 use super::*;
@@ -103,11 +103,11 @@ fn findings_have_figures_and_a_next_step() {
     let mut summary = summary("box");
     summary.blind = Some(cachewise_model::Blind {
         rules: vec!["direct_io"],
-        reason: "<refused>",
+        reason: Reason::NeedsProbe,
     });
     let none = page_of(&summary, &[]);
     assert!(
-        none.contains("1 of 13 rules could not look: &lt;refused&gt;"),
+        none.contains("1 of 13 rules could not look: only the probe can count it"),
         "without exact numbers nothing found means nothing"
     );
     summary.blind = None;

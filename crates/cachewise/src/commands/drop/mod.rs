@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cachewise_kstat::Kernel;
-use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, System};
+use cachewise_model::{Labels, Ledger, Measured, NOT_APPLICABLE, Row, System};
 use cachewise_units::Bytes;
 use cachewise_view::RowWriter;
 
@@ -123,7 +123,7 @@ fn row(note: &str, system: System) -> Row {
             note: Measured::Exact(note.into()),
             ..Labels::default()
         },
-        ledger: Ledger::all_missing(NOT_HERE),
+        ledger: Ledger::all_missing(NOT_APPLICABLE),
         system: system.into(),
         ..Row::default()
     }
@@ -266,6 +266,8 @@ fn synced(sender: &Sender<Event>) {
 
 #[cfg(test)]
 mod tests {
+    use cachewise_model::Reason;
+
     use super::*;
 
     fn system(slab: Measured<u64>) -> System {
@@ -279,7 +281,7 @@ mod tests {
 
     #[test]
     fn drop_shows_unreported_slab_as_unknown() {
-        let untold = system(Measured::not_offered("this kernel does not tell it apart"));
+        let untold = system(Measured::not_offered(Reason::NotToldApart));
         assert_eq!(
             What::of(1, true).of_machine(&untold),
             Some(Bytes(6 << 20)),

@@ -7,14 +7,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use cachewise_residency::{
-    Error, EvictOptions, Inode, Stayed, Unknown, evict as put_out, would_evict,
-};
+use cachewise_residency::{Error, EvictOptions, Inode, Stayed, evict as put_out, would_evict};
 use cachewise_units::{ByteRange, Pages};
 
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::{number, status};
-use crate::commands::files::{Answer, Found};
+use crate::commands::files::{Answer, Found, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Evict;
@@ -132,13 +130,13 @@ fn one(
                 evicted
                     .before
                     .map(|counts| counts.cached.0)
-                    .map_err(Unknown::reason),
+                    .map_err(unknown_reason),
             ),
             note: stayed.and_then(|stayed| why(stayed, options.sync)),
             ..Found::new(
                 path.to_owned(),
                 inode.size.0,
-                evicted.after.map_err(Unknown::reason),
+                evicted.after.map_err(unknown_reason),
             )
         },
     })
@@ -166,7 +164,7 @@ fn would(
     if let Some(why) = would.stays.and_then(|stays| why(&stays, options.sync)) {
         notes.push(format!("would stay: {why}"));
     }
-    let counts = would.before.map_err(Unknown::reason);
+    let counts = would.before.map_err(unknown_reason);
     Ok(Done {
         is_in_use: false,
         found: Found {

@@ -1,6 +1,7 @@
 //! `--all` and `--evicted`: every file of the machine, by the census in the kernel, or by a walk where that
 //! cannot be had.
 
+use cachewise_model::Reason;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -18,10 +19,6 @@ use super::show::{Listing, Show};
 use super::walk;
 use crate::machine;
 
-/// What a walk that stands in for the census does not meet.
-const BY_A_WALK: &str = "by a walk of what is mounted here: without deleted files, shared memory, block devices and \
-     other mount namespaces";
-
 /// Takes the census and shows it.
 pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answer> {
     let mut census = match Census::open() {
@@ -35,10 +32,10 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
         Err(error) => {
             show.note(&format!(
                 "note: this is {}, because {}",
-                BY_A_WALK.trim_start_matches("by "),
+                Reason::ByWalk.words().trim_start_matches("by "),
                 machine::why_no_probe(error)
             ));
-            return walk::walked(arguments, &[PathBuf::from("/")], show, Some(BY_A_WALK));
+            return walk::walked(arguments, &[PathBuf::from("/")], show, Some(Reason::ByWalk));
         }
     };
     let mounts = kernel.mounts(None).context("cannot read what is mounted")?;
@@ -87,8 +84,6 @@ pub fn show(arguments: &Files, kernel: &Kernel, show: &mut Show) -> Result<Answe
     Ok(answer)
 }
 
-const UNREACHABLE: &str = "no path leads to the file from here, so it cannot be asked";
-
 /// Each file.
 fn listed<'a>(
     arguments: &Files,
@@ -102,7 +97,7 @@ fn listed<'a>(
         }
         let counts = if arguments.evicted {
             // How many pages it had is not in the inode.
-            seen.remembered(inode).ok_or(UNREACHABLE)
+            seen.remembered(inode).ok_or(Reason::NoPathLeads)
         } else {
             Ok(counts(inode))
         };
@@ -179,10 +174,7 @@ fn counts(inode: &CachedInode) -> Counts {
 
 /// Size and pages as sums have them: of a block device only what is resident, for a disk is no file that could be
 /// in memory as a whole, and what is on it is counted already.
-fn in_sums(
-    inode: &CachedInode,
-    counts: Result<Counts, &'static str>,
-) -> (u64, Result<Counts, &'static str>) {
+fn in_sums(inode: &CachedInode, counts: Result<Counts, Reason>) -> (u64, Result<Counts, Reason>) {
     match inode.is_block_device() {
         false => (inode.size.0, counts),
         true => {
@@ -244,7 +236,7 @@ impl Seen<'_> {
         }
     }
 
-    fn found(&self, inode: &CachedInode, counts: Result<Counts, &'static str>) -> Found {
+    fn found(&self, inode: &CachedInode, counts: Result<Counts, Reason>) -> Found {
         let shown = self.shown(inode);
         let notes = [
             inode.deleted.then_some("deleted"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cachewise_model::Measured;
+use cachewise_model::{Measured, Reason};
 use cachewise_residency::Counts;
 
 use super::notes::Notes;
@@ -23,7 +23,7 @@ pub struct Answer {
     /// What was done to them came to this; `None` where they were only looked at.
     pub change: Option<Change>,
     /// Why there are more files than these.
-    pub partial: Option<&'static str>,
+    pub partial: Option<Reason>,
 }
 
 impl Answer {
@@ -49,7 +49,7 @@ pub struct Change {
 
 impl Change {
     /// Takes in a file.
-    pub fn add(&mut self, before: Result<u64, &'static str>, after: Result<u64, &'static str>) {
+    pub fn add(&mut self, before: Result<u64, Reason>, after: Result<u64, Reason>) {
         self.before.add(before);
         self.after.add(after);
         if let (Ok(before), Ok(after)) = (before, after) {
@@ -63,11 +63,11 @@ impl Change {
 pub struct Sum {
     pub pages: u64,
     /// Why the first of the others is not.
-    unknown: Option<&'static str>,
+    unknown: Option<Reason>,
 }
 
 impl Sum {
-    fn add(&mut self, pages: Result<u64, &'static str>) {
+    fn add(&mut self, pages: Result<u64, Reason>) {
         match pages {
             Ok(pages) => self.pages += pages,
             Err(reason) => {
@@ -117,7 +117,7 @@ impl Counting {
     }
 
     /// Counts a file.
-    pub fn add(&mut self, size: u64, counts: Result<Counts, &'static str>) {
+    pub fn add(&mut self, size: u64, counts: Result<Counts, Reason>) {
         self.answer.files += 1;
         // Sparse files may have 8 EiB each.
         self.answer.size = self.answer.size.saturating_add(size);
@@ -125,7 +125,7 @@ impl Counting {
             Ok(counts) => self.answer.counts += counts,
             Err(reason) => {
                 self.answer.unknown += 1;
-                *self.reasons.entry(reason).or_default() += 1;
+                *self.reasons.entry(reason.words()).or_default() += 1;
             }
         }
         if let Some(meter) = &self.meter {
@@ -202,8 +202,8 @@ impl Counting {
 mod tests {
     use super::*;
 
-    type Told = Result<u64, &'static str>;
-    const HIDDEN: &str = "not told";
+    type Told = Result<u64, Reason>;
+    const HIDDEN: Reason = Reason::NotReported;
 
     #[test]
     fn a_sum_says_what_it_is_of() {

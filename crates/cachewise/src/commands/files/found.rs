@@ -3,13 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use cachewise_model::{Labels, Measured, Missing, Residency, Row, Subject};
+use cachewise_model::{Labels, Measured, Missing, Reason, Residency, Row, Subject};
 use cachewise_residency::{Counts, Inode, map, open, query};
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, PageRange, Pages, Ratio};
 
-const NOT_ASKED: Missing =
-    Missing::NotOffered("only cachestat(2) tells it, and it was not asked or knows nothing here");
+const NOT_ASKED: Missing = Missing::NotOffered(Reason::StatesNotAsked);
 
 /// Where files are shown that are memory and never had a path: memfd, shared memory.
 pub const MEMORY: &str = "[memory]";
@@ -24,9 +23,9 @@ pub struct Found {
     pub identity: Option<Identity>,
     pub size: u64,
     /// Or why nobody can know.
-    pub counts: Result<Counts, &'static str>,
+    pub counts: Result<Counts, Reason>,
     /// Pages that were resident before something was done to it.
-    pub before: Option<Result<u64, &'static str>>,
+    pub before: Option<Result<u64, Reason>>,
     pub filesystem: Option<String>,
     pub note: Option<String>,
     /// The note in a few words, for tables, where it is long.
@@ -57,7 +56,7 @@ impl From<&Inode> for Identity {
 
 impl Found {
     /// A file of this size.
-    pub fn new(path: PathBuf, size: u64, counts: Result<Counts, &'static str>) -> Found {
+    pub fn new(path: PathBuf, size: u64, counts: Result<Counts, Reason>) -> Found {
         Found {
             path,
             link: None,
@@ -95,9 +94,9 @@ impl Found {
     pub fn row(&self) -> Row {
         let text = |text: &Option<String>| match text {
             Some(text) => Measured::Exact(text.clone()),
-            None => Measured::not_offered("nothing to note"),
+            None => Measured::not_offered(Reason::NothingToNote),
         };
-        const NOT_LOOKED: Missing = Missing::NotOffered("a walk does not look at it");
+        const NOT_LOOKED: Missing = Missing::NotOffered(Reason::NotLookedAt);
         let identity = self
             .identity
             .map_or(Measured::Missing(NOT_LOOKED), Measured::Exact);
@@ -114,10 +113,10 @@ impl Found {
             links: identity.map(|identity| identity.links),
             filesystem: match &self.filesystem {
                 Some(name) => Measured::Exact(name.clone()),
-                None => Measured::not_offered("named for the whole machine only"),
+                None => Measured::not_offered(Reason::WholeMachineOnly),
             },
             note: match (&self.counts, &self.note) {
-                (Err(reason), None) => Measured::Exact((*reason).to_owned()),
+                (Err(reason), None) => Measured::Exact(reason.to_string()),
                 _ => text(&self.note),
             },
             ..row.labels
@@ -127,7 +126,7 @@ impl Found {
             ..row.subject
         };
         if let Some(before) = self.before {
-            let pages = |pages: Result<u64, &'static str>| match pages {
+            let pages = |pages: Result<u64, Reason>| match pages {
                 Ok(pages) => Measured::Exact(pages),
                 Err(reason) => Measured::Missing(Missing::Unknown(reason)),
             };
@@ -153,11 +152,11 @@ pub fn told_by(path: &Path, identity: &Identity, is_device: bool) -> Option<Coun
 }
 
 /// Numbers as a row has them.
-pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
+pub fn residency(counts: &Result<Counts, Reason>) -> Residency {
     let counts = match counts {
         Ok(counts) => counts,
         Err(reason) => {
-            let unknown = Measured::Missing(Missing::Unknown(reason));
+            let unknown = Measured::Missing(Missing::Unknown(*reason));
             return Residency {
                 files: Measured::Exact(1),
                 unknown_files: Measured::Exact(1),
@@ -168,7 +167,7 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
                 writeback_pages: unknown,
                 evicted_pages: unknown,
                 recently_evicted_pages: unknown,
-                histogram: Measured::Missing(Missing::Unknown(reason)),
+                histogram: Measured::Missing(Missing::Unknown(*reason)),
                 ..Residency::default()
             };
         }
@@ -194,16 +193,13 @@ pub fn residency(counts: &Result<Counts, &'static str>) -> Residency {
 /// Numbers of many files, of which so many are unknown and not in the counts: then the rest is no more than
 /// an estimate, and no part of anything.
 pub fn sum(files: u64, unknown: u64, counts: &Counts) -> Residency {
-    const NONE_KNOWN: &str = "residency is known of none of the files that have pages";
-    const SOME_KNOWN: &str = "of those files alone whose residency is known";
-    const NO_WHOLE: &str = "residency is not known of all files";
     let mut sum = match unknown {
         0 => residency(&Ok(*counts)),
         // Next to what is not known, a sum of 0 would read as none.
-        _ if unknown == files || counts.cached == Pages::ZERO => residency(&Err(NONE_KNOWN)),
+        _ if unknown == files || counts.cached == Pages::ZERO => residency(&Err(Reason::NoneKnown)),
         _ => Residency {
-            file_pages: Measured::unknown(NO_WHOLE),
-            ..residency(&Ok(*counts)).estimated(SOME_KNOWN)
+            file_pages: Measured::unknown(Reason::NotAllKnown),
+            ..residency(&Ok(*counts)).estimated(Reason::SomeKnown)
         },
     };
     sum.files = Measured::Exact(files);

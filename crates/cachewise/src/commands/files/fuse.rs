@@ -1,5 +1,6 @@
 //! Files of FUSE, which are not opened to be looked at: their pages by a census, which opens none.
 
+use cachewise_model::Reason;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -27,16 +28,13 @@ impl NotOpened {
     ///
     /// An inode that is not in a complete census has no pages. Pages that a server keeps in a file below (passthrough) are
     /// those of that file.
-    pub fn counts(&self, inode: &Inode) -> Result<Counts, &'static str> {
-        const TWICE: &str = "two files of this FUSE mount have one inode number";
-        const PARTIAL: &str =
-            "a file of FUSE is not opened to be looked at, and the census was not complete";
+    pub fn counts(&self, inode: &Inode) -> Result<Counts, Reason> {
         let taken = self.0.get_or_init(Taken::now).as_ref();
-        let taken = taken.ok_or(Unknown::FuseNotOpened.reason())?;
+        let taken = taken.ok_or(Reason::FuseNotOpened)?;
         let cached = match taken.pages.get(&(inode.device, inode.number)) {
-            Some(pages) => pages.ok_or(TWICE)?,
+            Some(pages) => pages.ok_or(Reason::FuseInodeTwice)?,
             None if taken.is_complete => Pages::ZERO,
-            None => return Err(PARTIAL),
+            None => return Err(Reason::FuseCensusPartial),
         };
         Ok(Counts {
             total: inode.size.pages_ceil(page_size()).max(cached),

@@ -19,6 +19,7 @@ mod plan;
 mod process;
 mod show;
 mod tree;
+mod unknown;
 mod walk;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ pub use notes::Notes;
 pub use order::Order;
 pub use plan::{plan, skipped};
 pub use show::{Plan, Show};
+pub use unknown::unknown_reason;
 
 /// Shows them once, or again and again.
 pub fn files(arguments: &Files) -> Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! Which files are shown, and in which order.
 
+use cachewise_model::Reason;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ fn text(path: &Path) -> &OsStr {
 
 impl Order {
     /// How far in front a file of this size and with these counts stands, paths aside; `None` is last.
-    pub fn rank(self, size: u64, counts: &Result<Counts, &'static str>) -> Option<u128> {
+    pub fn rank(self, size: u64, counts: &Result<Counts, Reason>) -> Option<u128> {
         let counts = counts.ok();
         let states = || counts?.states;
         let rank = match self.key {
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    fn counts(cached: u64) -> Result<Counts, &'static str> {
+    fn counts(cached: u64) -> Result<Counts, Reason> {
         Ok(Counts {
             total: Pages(10),
             cached: Pages(cached),
@@ -137,7 +138,7 @@ mod tests {
     fn shown(
         order: Order,
         most: Option<usize>,
-        files: &[(&str, Result<Counts, &'static str>)],
+        files: &[(&str, Result<Counts, Reason>)],
     ) -> Vec<String> {
         let mut first = First::new(order, most);
         for (path, counts) in files {
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_comes_last() {
-        let files = [("a", Err("nobody knows")), ("b", counts(0))];
+        let files = [("a", Err(Reason::NotReported)), ("b", counts(0))];
         for reverse in [false, true] {
             let order = Order {
                 reverse,

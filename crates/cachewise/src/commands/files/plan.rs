@@ -1,5 +1,6 @@
 //! Walks by the options of the command line: which files, their counts, and those that were left out.
 
+use cachewise_model::Reason;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -8,6 +9,7 @@ use cachewise_sys::ErrorKind;
 
 use super::counting::Counting;
 use super::fuse::NotOpened;
+use super::unknown::unknown_reason;
 use crate::options::Select;
 
 /// Plans the walk over these roots by the options of the command line.
@@ -27,13 +29,13 @@ pub fn plan<P: AsRef<Path>>(select: &Select, roots: &[P]) -> Result<Walk> {
 }
 
 /// The counts that a walk found, or those of the census for a file that the walk did not open.
-pub fn counts_of(entry: &WalkedFile<'_>, not_opened: &NotOpened) -> Result<Counts, &'static str> {
+pub fn counts_of(entry: &WalkedFile<'_>, not_opened: &NotOpened) -> Result<Counts, Reason> {
     match entry.counts {
         Err(Unknown::FuseNotOpened) => match Inode::at(&entry.path()) {
             Ok(inode) => not_opened.counts(&inode),
-            Err(_) => Err(Unknown::FuseNotOpened.reason()),
+            Err(_) => Err(Reason::FuseNotOpened),
         },
-        counts => counts.map_err(Unknown::reason),
+        counts => counts.map_err(unknown_reason),
     }
 }
 

@@ -16,6 +16,7 @@ use super::counting::Answer;
 use super::found::{Found, Identity, MEMORY};
 use super::fuse::{NotOpened, is_not_opened};
 use super::show::{Listing, Show};
+use super::unknown::unknown_reason;
 use crate::machine;
 
 /// Shows each file once, however many descriptors and mappings it has.
@@ -90,7 +91,7 @@ fn held(
         Some(Ok(counts)) => Ok(counts),
         Some(Err(error)) => match error.unknown() {
             Some(cachewise_residency::Unknown::MadeUp) => return Ok(()),
-            Some(why) => Err(why.reason()),
+            Some(why) => Err(unknown_reason(why)),
             None => {
                 listing.failed(&format!("{}: {error}", escaped(&file.path)));
                 return Ok(());

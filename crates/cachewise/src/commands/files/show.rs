@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cachewise_model::{Field, Labels, Measured, Row, Subject};
+use cachewise_model::{Field, Labels, Measured, Reason, Row, Subject};
 use cachewise_residency::{Counts, Inode, map};
 use cachewise_units::ByteRange;
 use cachewise_view::{Format, RowOptions, RowWriter};
@@ -16,7 +16,7 @@ use super::found::{Found, Identity, residency, strip, sum};
 use super::fuse::is_not_opened;
 use super::notes::Notes;
 use super::order::{First, Order};
-use crate::interrupt::{PARTIAL, Stop};
+use crate::interrupt::Stop;
 use crate::machine;
 use crate::options::Output;
 use cachewise_cli::output::{self, Sink, tell};
@@ -255,7 +255,7 @@ impl Listing<'_> {
     pub fn file(
         &mut self,
         size: u64,
-        counts: Result<Counts, &'static str>,
+        counts: Result<Counts, Reason>,
         make: impl FnOnce() -> Found,
     ) -> Result<()> {
         self.counting.add(size, counts);
@@ -266,7 +266,7 @@ impl Listing<'_> {
     pub fn again(
         &mut self,
         size: u64,
-        counts: Result<Counts, &'static str>,
+        counts: Result<Counts, Reason>,
         make: impl FnOnce() -> Found,
     ) -> Result<()> {
         if self.show.plan.only_cached && !counts.is_ok_and(|counts| counts.cached.0 > 0) {
@@ -346,7 +346,7 @@ impl Listing<'_> {
     pub fn finish(mut self) -> Result<Answer> {
         self.counting.all_came();
         if self.show.stop.is_asked() {
-            self.counting.answer.partial = Some(PARTIAL);
+            self.counting.answer.partial = Some(Reason::Interrupted);
         }
         let mut hidden = self.hidden.unwrap_or((0, ("file is", "files are")));
         if let Some(first) = self.first.take().filter(|_| self.hidden.is_none()) {

@@ -1,5 +1,6 @@
 //! Files by their paths, and what is under directories.
 
+use cachewise_model::Reason;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -15,6 +16,7 @@ use super::found::{Found, Identity};
 use super::fuse::{NotOpened, is_not_opened};
 use super::plan::{counts_of, plan, skipped};
 use super::show::{Listing, Show};
+use super::unknown::unknown_reason;
 use super::{ncdu, tree};
 
 /// Shows files, or sums of directories.
@@ -40,7 +42,7 @@ pub fn walked(
     arguments: &Files,
     roots: &[PathBuf],
     show: &mut Show,
-    partial: Option<&'static str>,
+    partial: Option<Reason>,
 ) -> Result<Answer> {
     let walk = show.stop().ends(plan(&arguments.select, roots)?);
     if arguments.ncdu {
@@ -99,7 +101,7 @@ fn named(
         Ok(counts) => Ok(counts),
         Err(error) => match error.unknown() {
             Some(Unknown::FuseNotOpened) => not_opened.counts(&inode),
-            Some(why) => Err(why.reason()),
+            Some(why) => Err(unknown_reason(why)),
             None => {
                 listing.failed(&error.with_path(path).to_string());
                 return Ok(());

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use cachewise_residency::{
-    Counts, Error, Inode, Lock as Locked, LockOptions, MemlockLimit, Pick, Unknown, Watch,
-    lock as pin, may_lock, would_warm,
+    Counts, Error, Inode, Lock as Locked, LockOptions, MemlockLimit, Pick, Watch, lock as pin,
+    may_lock, would_warm,
 };
 use cachewise_sys::page_size;
 use cachewise_units::{ByteRange, Pages, escaped};
@@ -20,7 +20,7 @@ use cachewise_units::{ByteRange, Pages, escaped};
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::{self, Purpose, each_file};
 use crate::acting::{moving, number, status};
-use crate::commands::files::Found;
+use crate::commands::files::{Found, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Lock;
@@ -231,7 +231,7 @@ fn one(
     };
     Ok(Done {
         found: Found {
-            before: Some(lock.before().map(|pages| pages.0).map_err(Unknown::reason)),
+            before: Some(lock.before().map(|pages| pages.0).map_err(unknown_reason)),
             note: Some(format!("{} locked", number(locked.0, "page"))),
             ..Found::new(path.to_owned(), inode.size.0, Ok(counts))
         },
@@ -251,14 +251,11 @@ fn refused(
     limit: MemlockLimit,
 ) -> Result<Done, Error> {
     let missing = would_warm(file, &[range])?;
-    let counts = missing
-        .before
-        .map_err(Unknown::reason)
-        .map(|before| Counts {
-            total: missing.pages,
-            cached: before,
-            states: None,
-        });
+    let counts = missing.before.map_err(unknown_reason).map(|before| Counts {
+        total: missing.pages,
+        cached: before,
+        states: None,
+    });
     Ok(Done {
         found: Found {
             before: Some(counts.map(|counts| counts.cached.0)),
@@ -286,14 +283,11 @@ fn would(
         Pick::All => missing.pages,
         Pick::Resident => missing.before?,
     };
-    let counts = missing
-        .before
-        .map_err(Unknown::reason)
-        .map(|before| Counts {
-            total: missing.pages,
-            cached: before,
-            states: None,
-        });
+    let counts = missing.before.map_err(unknown_reason).map(|before| Counts {
+        total: missing.pages,
+        cached: before,
+        states: None,
+    });
     Ok(Done {
         found: Found {
             before: Some(counts.map(|counts| counts.cached.0)),

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use cachewise_model::{Measured, Row};
+use cachewise_model::{Measured, Reason, Row};
 use cachewise_residency::order::{History, Plan, PlanStep, RangeClass, Survey, plan, survey_until};
 use cachewise_residency::{Error, WalkItem};
 use cachewise_units::{ByteRange, Bytes, escaped};
@@ -168,7 +168,7 @@ fn write_rows(
                 row.subject.file_size_bytes = Measured::Exact(state.size.0);
                 row.residency.resident_bytes = match state.resident_in(ByteRange::starting_at(0)) {
                     Some(bytes) => Measured::Exact(bytes.0),
-                    None => Measured::unknown("nobody can say what is resident"),
+                    None => Measured::unknown(Reason::NobodyKnows),
                 };
                 writer.write(&row)?;
             }

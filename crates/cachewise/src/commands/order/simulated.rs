@@ -1,7 +1,7 @@
 //! `order --simulate`: what orders would cost with so much memory, without reading anything.
 
 use anyhow::{Context, Result};
-use cachewise_model::{Labels, Ledger, Measured, NOT_HERE, Row, Subject};
+use cachewise_model::{Labels, Ledger, Measured, NOT_APPLICABLE, Row, Subject};
 use cachewise_residency::order::{Keep, Mode, PlanOptions, SimulatedOrder, Survey, simulate};
 use cachewise_units::Bytes;
 
@@ -59,7 +59,7 @@ fn row(strategy: &str, read: Bytes) -> Row {
             note: Measured::Exact(strategy.to_owned()),
             ..Labels::default()
         },
-        ledger: Ledger::all_missing(NOT_HERE),
+        ledger: Ledger::all_missing(NOT_APPLICABLE),
         subject: Subject {
             device_read_bytes: Measured::Exact(read.0),
             ..Subject::default()

@@ -65,7 +65,7 @@ impl Points {
 
 #[cfg(test)]
 mod tests {
-    use cachewise_model::{Counter, GapKind, Measured};
+    use cachewise_model::{Counter, GapKind, Measured, Reason};
 
     use super::*;
 
@@ -75,9 +75,9 @@ mod tests {
         let mut stretch = cachewise_recording::example();
         stretch.ledger.set(Counter::ReadRequestedPages, 3);
         let gap = Gap {
-            begin: Measured::unknown("made up"),
-            end: Measured::unknown("made up"),
-            length: Measured::unknown("made up"),
+            begin: Measured::unknown(Reason::NothingBefore),
+            end: Measured::unknown(Reason::NothingBefore),
+            length: Measured::unknown(Reason::NothingBefore),
             kind: GapKind::NotRecorded,
         };
         for number in 0..50_000_u64 {

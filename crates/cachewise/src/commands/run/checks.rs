@@ -11,7 +11,7 @@ use std::path::Path;
 
 use cachewise_kstat::{Device, Kernel};
 use cachewise_model::{
-    Count, Counter, DeviceUse, FileUse, Law, Ledger, Lost, Measured, Report, Unchecked, Verdict,
+    Count, Counter, DeviceUse, FileUse, Law, Ledger, Lost, Measured, Reason, Report, Verdict,
     device_laws, group_residency_law, mark_device, mark_residency, residency_law,
 };
 use cachewise_probe::{FileId, FileKind, ProcessId, Snapshot};
@@ -144,11 +144,11 @@ fn files(report: &mut Report, counted: &Counted) -> u64 {
                     && outside_pages == 0
                     && users.is_none_or(|users| users.len() == 1),
                 unchecked: if is_lossy {
-                    Some(Unchecked::Lost)
+                    Some(Reason::LostEvents)
                 } else if users.is_some_and(|users| !users.is_disjoint(&running)) {
-                    Some(Unchecked::Running)
+                    Some(Reason::UserStillRuns)
                 } else if !is_settled {
-                    Some(Unchecked::Busy)
+                    Some(Reason::UsedMeanwhile)
                 } else {
                     None
                 },
@@ -170,16 +170,16 @@ fn processes(report: &mut Report, counted: &Counted, before: &Before, kernel: &K
     let on_device = fetched_from_devices(report, counted, before);
     let running = is_running(first);
     let of_all = if !first.lost.is_nothing() {
-        Some(Unchecked::Lost)
+        Some(Reason::LostEvents)
     } else {
         None
     };
     let most_of_all = if report.followed.is_some() {
-        Some(Unchecked::Followed)
+        Some(Reason::Followed)
     } else if before.swapped_in.is_none() || before.swapped_in != swapped_in(kernel) {
-        Some(Unchecked::Swap)
+        Some(Reason::Swap)
     } else if !only_pages_are_read(kernel) {
-        Some(Unchecked::OwnBuffers)
+        Some(Reason::OwnBuffers)
     } else {
         None
     };
@@ -189,16 +189,16 @@ fn processes(report: &mut Report, counted: &Counted, before: &Before, kernel: &K
         if fetched == Some(0) && row.device_read_bytes.known() == Some(0) {
             continue;
         }
-        let of_this = of_all.or(running.contains(id).then_some(Unchecked::Running));
+        let of_this = of_all.or(running.contains(id).then_some(Reason::UserStillRuns));
         let bytes = on_device.get(id).copied().unwrap_or(Measured::Exact(0));
         let has_failed = row.ledger[Counter::DirectReadFailedRequests] > 0;
         let used = DeviceUse {
             on_device_bytes: bytes,
             unchecked_least: of_this
-                .or((bytes == Measured::Exact(0)).then_some(Unchecked::NotOnDevice)),
+                .or((bytes == Measured::Exact(0)).then_some(Reason::NotOnDevice)),
             unchecked_most: of_this
                 .or(most_of_all)
-                .or(has_failed.then_some(Unchecked::Failed)),
+                .or(has_failed.then_some(Reason::FailedRequests)),
         };
         let laws = device_laws(row, page, used);
         if laws.iter().any(|law| law.verdict() == Verdict::Broken) {

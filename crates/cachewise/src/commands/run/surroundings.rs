@@ -1,16 +1,14 @@
 //! The machine around a run, at its end: memory, what is dirty, and the limit that holds for the run.
 
 use cachewise_kstat::{Error, ErrorKind, Kernel, MemoryLimit};
-use cachewise_model::{Measured, Missing, Report, Surroundings};
+use cachewise_model::{Measured, Missing, Reason, Report, Surroundings};
 
 use cachewise_cli::child::Course;
 
-const NO_LIMIT: Missing =
-    Missing::NotOffered("neither the control group nor one above it has a memory limit");
-const NO_HIERARCHY: Missing =
-    Missing::NotOffered("no control groups that account memory are mounted");
-const GONE: Missing = Missing::Unknown("the control group is gone, or not seen from here");
-const UNREADABLE: Missing = Missing::Unknown("the control group's limit cannot be read");
+const NO_LIMIT: Missing = Missing::NotOffered(Reason::NoMemoryLimit);
+const NO_HIERARCHY: Missing = Missing::NotOffered(Reason::NoMemoryController);
+const GONE: Missing = Missing::Unknown(Reason::GroupNotSeen);
+const UNREADABLE: Missing = Missing::Unknown(Reason::LimitNotRead);
 
 /// Looks at the machine; the report has its rows already.
 pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
@@ -34,10 +32,9 @@ pub fn of(report: &Report, course: &Course, kernel: &Kernel) -> Surroundings {
         Ok(limit) => {
             surroundings.cgroup_limit_bytes = Measured::Exact(limit.bytes.0);
             surroundings.cgroup_limit_path = Measured::Exact(limit.path);
-            surroundings.cgroup_limit_reached = limit.reached.map_or(
-                Measured::not_offered("this kernel does not count it"),
-                Measured::Exact,
-            );
+            surroundings.cgroup_limit_reached = limit
+                .reached
+                .map_or(Measured::not_offered(Reason::NotCounted), Measured::Exact);
         }
         Err(missing) => {
             surroundings.cgroup_limit_bytes = Measured::Missing(missing);

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
+use cachewise_model::Reason;
 use cachewise_residency::snapshot::{
     Fate, FileDiff, FileOutcome, Reader, RestoreOptions, Skip, Skipped, SnapshotEntry,
     SnapshotError, Writer, diff, diff_now, restore,
@@ -22,7 +23,7 @@ use crate::acting::listed::{nothing, plan};
 use crate::acting::pool::{Done, Purpose, each_file, threads};
 use crate::acting::{moving, number, status};
 use crate::columns::fields;
-use crate::commands::files::{Found, Show};
+use crate::commands::files::{Found, Show, unknown_reason};
 use crate::interrupt::{Interrupt, Stop};
 use crate::options::{Output, Select};
 use crate::progress::Meter;
@@ -438,7 +439,6 @@ fn compare(
 }
 
 fn found(difference: FileDiff) -> Found {
-    const NOT_LOOKED_AT: &str = "it cannot be looked at";
     let mut notes = Vec::new();
     let mut counts = Ok(Counts {
         total: difference.after,
@@ -452,7 +452,7 @@ fn found(difference: FileDiff) -> Found {
         Fate::Renamed(path) => notes.push(format!("renamed to {}", escaped(path))),
         Fate::Unknown(error) => {
             let why = error.unknown();
-            counts = Err(why.map_or(NOT_LOOKED_AT, Unknown::reason));
+            counts = Err(why.map_or(Reason::CannotBeLookedAt, unknown_reason));
             if why.is_none() {
                 notes.push(error.to_string());
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cachewise_kstat::Kernel;
-use cachewise_model::{Measured, Missing, Residency};
+use cachewise_model::{Measured, Missing, Reason, Residency};
 use cachewise_residency::{
     Error, EvictOptions, Inode, WarmOptions, WarmShortfall, Watch, evict, open, open_to_act, query,
     warm,
@@ -17,7 +17,7 @@ use cachewise_tui::{Act, FileName, Machine, ProcessName, Verb};
 use cachewise_units::{ByteRange, Bytes, Pages};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::commands::files::Found;
+use crate::commands::files::{Found, unknown_reason};
 
 const ANOTHER: &str = "another file has replaced it";
 
@@ -74,15 +74,13 @@ impl Machine for Actions {
             }
         };
         let Ok((file, inode)) = open_it(name, open) else {
-            return missing(
-                "it cannot be opened, is on FUSE (see `cachewise files`), or another file has replaced it",
-            );
+            return missing(Reason::CannotOpen);
         };
         let counts = match query(&file, ByteRange::starting_at(0)) {
             Ok(counts) => Ok(counts),
             Err(error) => match error.unknown() {
-                Some(why) => Err(why.reason()),
-                None => return missing("its residency cannot be read"),
+                Some(why) => Err(unknown_reason(why)),
+                None => return missing(Reason::ResidencyNotRead),
             },
         };
         Found::new(name.path.clone(), inode.size.0, counts)
@@ -92,10 +90,10 @@ impl Machine for Actions {
 
     fn command_line(&mut self, process: &ProcessName) -> Measured<String> {
         if !self.is_it(process) {
-            return Measured::unknown("it has ended");
+            return Measured::unknown(Reason::HasEnded);
         }
         match self.kernel.process_arguments(process.pid) {
-            Ok(words) if words.is_empty() => Measured::not_offered("it has none"),
+            Ok(words) if words.is_empty() => Measured::not_offered(Reason::NoCommandLine),
             Ok(words) => {
                 let quoted = words
                     .iter()
@@ -105,7 +103,7 @@ impl Machine for Actions {
                     });
                 Measured::Exact(quoted.collect::<Vec<_>>().join(" "))
             }
-            Err(_) => Measured::unknown("it cannot be read"),
+            Err(_) => Measured::unknown(Reason::CommandLineNotRead),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 
-use cachewise_model::{Measured, Row, escaped};
+use cachewise_model::{Measured, Reason, Row, escaped};
 use cachewise_tui::ViewKind;
 use cachewise_view::Labels;
 
@@ -35,7 +35,7 @@ pub fn grouped(kind: ViewKind, rows: Vec<Row>, most: usize) -> Vec<(Labels, Row)
     groups
 }
 
-const NONE: Measured<String> = Measured::not_offered("none in particular");
+const NONE: Measured<String> = Measured::not_offered(Reason::NoneInParticular);
 
 fn label(kind: ViewKind) -> &'static str {
     match kind {

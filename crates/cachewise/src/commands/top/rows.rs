@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use cachewise_model::{
-    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Row,
+    CgroupRow, DeviceRow, Exit, Field, FileRow, Ledger, Measured, Missing, ProcessRow, Reason, Row,
     Stretch, System, Unit, field,
 };
 use cachewise_tui::ViewKind;
@@ -11,7 +11,7 @@ use super::arguments::Top;
 
 /// A row of this kind without measurements, for its fields.
 pub fn kind_of_row(kind: ViewKind) -> Row {
-    unmeasured(kind, Missing::Unknown("not measured yet"))
+    unmeasured(kind, Missing::Unknown(Reason::NotMeasuredYet))
 }
 
 /// The row that stands for an unknown number of rows: only its time is known.

@@ -16,7 +16,7 @@ use cachewise_units::{ByteRange, Bytes, Pages};
 use crate::acting::listed::{Job, each_listed, open};
 use crate::acting::pool::threads;
 use crate::acting::{moving, number, status};
-use crate::commands::files::Found;
+use crate::commands::files::{Found, unknown_reason};
 use crate::interrupt::Interrupt;
 use crate::progress::Meter;
 use arguments::Warm;
@@ -118,7 +118,7 @@ fn one(
     options: &WarmOptions<'_>,
 ) -> Result<Warmed, Error> {
     let warmed = bring_in(file, &[range], options)?;
-    let counts = warmed.after.map_err(Unknown::reason).map(|after| Counts {
+    let counts = warmed.after.map_err(unknown_reason).map(|after| Counts {
         total: warmed.pages,
         cached: after,
         states: None,
@@ -132,7 +132,7 @@ fn one(
     Ok(Warmed {
         found: Found {
             brief: warmed.short.as_ref().map(WarmShortfall::brief),
-            before: Some(warmed.before.map(|pages| pages.0).map_err(Unknown::reason)),
+            before: Some(warmed.before.map(|pages| pages.0).map_err(unknown_reason)),
             note,
             ..Found::new(path.to_owned(), inode.size.0, counts)
         },
@@ -149,7 +149,7 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
     let (read, asked) = apart(missing.read, missing.before);
     Ok(Warmed {
         found: Found {
-            before: Some(missing.before.map(|pages| pages.0).map_err(Unknown::reason)),
+            before: Some(missing.before.map(|pages| pages.0).map_err(unknown_reason)),
             note: (pages > Pages::ZERO).then(|| match missing.before {
                 Ok(_) => format!("{} would be read", number(pages.0, "page")),
                 Err(_) => format!("{} would be asked for", number(pages.0, "page")),
@@ -157,14 +157,11 @@ fn would(path: &Path, file: &File, inode: &Inode, range: ByteRange) -> Result<Wa
             ..Found::new(
                 path.to_owned(),
                 inode.size.0,
-                missing
-                    .before
-                    .map_err(Unknown::reason)
-                    .map(|before| Counts {
-                        total: missing.pages,
-                        cached: before,
-                        states: None,
-                    }),
+                missing.before.map_err(unknown_reason).map(|before| Counts {
+                    total: missing.pages,
+                    cached: before,
+                    states: None,
+                }),
             )
         },
         read,

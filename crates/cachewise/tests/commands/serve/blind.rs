@@ -26,8 +26,9 @@ pub fn metrics() {
         let series = format!("cachewise_collector_success{{collector=\"{name}\"}}");
         assert_eq!(value_of(&text, &series), Some(value), "{name}: {text}");
     }
-    let why =
-        format!("cachewise_collector_left_out{{collector=\"page_cache\",reason=\"{COUNTED}\"}}");
+    let why = format!(
+        "cachewise_collector_left_out{{collector=\"page_cache\",reason=\"{COUNTED}\",reason_code=\"needs_probe\"}}"
+    );
     assert!(
         value_of(&text, &why).is_some_and(|count| count > 0.0),
         "why, and how many: {text}"
@@ -54,6 +55,7 @@ pub fn lists() {
         for id in [name, "count"] {
             assert!(document[id].is_null(), "{id} is not known: {document}");
             assert_eq!(document["reasons"][id], COUNTED, "and why: {document}");
+            assert_eq!(document["reason_codes"][id], "needs_probe", "{document}");
         }
     }
     for name in ["cgroups", "devices"] {

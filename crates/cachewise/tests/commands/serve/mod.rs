@@ -29,6 +29,7 @@ use crate::support::{Trial, trials};
 pub fn trials() -> Vec<Trial> {
     trials![
         plain written::metrics,
+        plain written::reasons,
         plain written::openapi,
         plain written::dashboards,
         plain written::rules,

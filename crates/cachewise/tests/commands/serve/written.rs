@@ -2,16 +2,17 @@
 //! generated parts are written anew.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use cachewise_model::Reason;
 use cachewise_web::{FAMILIES, markdown};
 use serde_json::Value;
 
 use super::counted::has;
 
-const BEGIN: &str = "<!-- the table: made by the test `written::metrics` -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
 fn root() -> PathBuf {
@@ -35,15 +36,28 @@ fn compare(path: &str, is: &str, wanted: &str) {
     );
 }
 
-pub fn metrics() {
-    let path = "docs/metrics.md";
+/// Compares the table of a page, which the test of this name makes.
+fn compare_table(path: &str, test: &str, table: &str) {
     let text = fs::read_to_string(root().join(path)).expect("the page is there");
+    let begin = format!("<!-- the table: made by the test `written::{test}` -->\n");
     let (before, rest) = text
-        .split_once(BEGIN)
+        .split_once(&begin)
         .expect("it has a place for the table");
     let (_, after) = rest.split_once(END).expect("with an end");
-    let wanted = format!("{before}{BEGIN}\n{}{END}{after}", markdown());
+    let wanted = format!("{before}{begin}\n{table}{END}{after}");
     compare(path, &text, &wanted);
+}
+
+pub fn metrics() {
+    compare_table("docs/metrics.md", "metrics", &markdown());
+}
+
+pub fn reasons() {
+    let mut table = String::from("| code | meaning |\n|---|---|\n");
+    for reason in Reason::ALL {
+        let _ = writeln!(table, "| `{}` | {} |", reason.code(), reason.help());
+    }
+    compare_table("docs/reasons.md", "reasons", &(table + "\n"));
 }
 
 pub fn openapi() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cachewise_cpu::program::sampling::{Samples, Tally, Unit};
 use cachewise_cpu::program::{CostLocation, Rate};
-use cachewise_model::{Exit, Missing};
+use cachewise_model::{Exit, Missing, Reason};
 use cachewise_units::{Bytes, Ratio};
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
@@ -84,10 +84,10 @@ const TIMED: [SheetColumn; 7] = sampled(SheetColumn::new(
     "The CPU's time: samples times the period",
 ));
 
-const NO_COUNT: Missing = Missing::NotOffered("see the notes");
-const NO_DEBUG: Missing = Missing::Unknown("no debug information");
-const NO_SYMBOL: Missing = Missing::Unknown("no symbol");
-const NO_ACCESS: Missing = Missing::NotOffered("there were none");
+const NO_COUNT: Missing = Missing::NotOffered(Reason::SeeNotes);
+const NO_DEBUG: Missing = Missing::Unknown(Reason::NoDebugInformation);
+const NO_SYMBOL: Missing = Missing::Unknown(Reason::NoSymbol);
+const NO_ACCESS: Missing = Missing::NotOffered(Reason::NoAccesses);
 
 fn ratio(part: u64, whole: u64) -> SheetCell {
     SheetCell::or_missing(Ratio::of(part, whole), NO_ACCESS, |ratio| {

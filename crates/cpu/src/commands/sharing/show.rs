@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cachewise_cpu::measure::estimate::Estimate;
 use cachewise_cpu::sharing::{Answer, Arm, Cpus, Heap, PADDED_HEAP, Proof, costs, verdict};
-use cachewise_model::Missing;
+use cachewise_model::{Missing, Reason};
 use cachewise_units::escaped;
 use cachewise_view::{Sheet, SheetCell, SheetColumn, Style};
 use serde_json::{Map, Value as Json, json};
@@ -111,8 +111,8 @@ const TOUCHES: [SheetColumn; 8] = [
     SheetColumn::new("by", "SEEN BY", false, "The proof that saw it"),
 ];
 
-const NO_RATIO: Missing = Missing::NotOffered("nothing was compared");
-const NO_NAME: Missing = Missing::Unknown("it ended before it was asked");
+const NO_RATIO: Missing = Missing::NotOffered(Reason::NothingCompared);
+const NO_NAME: Missing = Missing::Unknown(Reason::EndedUnnamed);
 
 /// A row for each proof.
 pub fn proofs(sharing: &Sharing) -> Sheet {

@@ -10,10 +10,7 @@ use std::time::Duration;
 
 use cachewise_cli::child::Course;
 use cachewise_kstat::Kernel;
-use cachewise_model::{
-    CONTRADICTION, Counter, Exactness, Exit, NOT_FROM_DEVICE, NOT_RESIDENT, Report, Unchecked,
-    Verdict, laws,
-};
+use cachewise_model::{Counter, Exactness, Exit, Reason, Report, Verdict, laws};
 use cachewise_probe::{Detail, ErrorKind, Options, Probe, Row, Scope, Snapshot};
 use cachewise_units::Bytes;
 use cachewise_view::{Format, ReportOptions, write_report};
@@ -184,7 +181,7 @@ fn lost_events_leave_the_laws_unchecked_and_the_report_incomplete() {
     else {
         return;
     };
-    let lost = Verdict::Unknown(Unchecked::Lost.text());
+    let lost = Verdict::Unknown(Reason::LostEvents);
     assert_eq!(verdict(&report, "residency", &path), lost);
     for id in ["device_bytes_least", "device_bytes_most"] {
         assert_eq!(verdict(&report, id, &process), lost, "{id}");
@@ -205,7 +202,7 @@ fn a_file_that_changes_while_it_is_counted_is_not_checked() {
     };
     assert_eq!(
         verdict(&report, "residency", &path),
-        Verdict::Unknown(Unchecked::Busy.text()),
+        Verdict::Unknown(Reason::UsedMeanwhile),
         "another page came between the two snapshots"
     );
 }
@@ -222,7 +219,7 @@ fn wrong_inserts_violate_residency_and_are_marked() {
         };
         // Pages that contradict the requests are marked before, and marked numbers prove nothing.
         let expected = match counter {
-            Counter::ReadMissedPages => Verdict::Unknown(CONTRADICTION),
+            Counter::ReadMissedPages => Verdict::Unknown(Reason::RequestsContradict),
             _ => Verdict::Broken,
         };
         assert_eq!(verdict(&report, "residency", &path), expected);
@@ -239,7 +236,11 @@ fn wrong_inserts_violate_residency_and_are_marked() {
         // Counters of reads can violate their own law as well, whose mark came first.
         let how = row.ledger.get(counter).estimate();
         assert!(
-            [Some(NOT_RESIDENT), Some(CONTRADICTION)].contains(&how),
+            [
+                Some(Reason::ResidencyContradicts),
+                Some(Reason::RequestsContradict)
+            ]
+            .contains(&how),
             "{how:?}"
         );
         assert!(table(&report).contains(&path));
@@ -290,12 +291,12 @@ fn wrong_bytes_of_a_device_violate_its_bounds_and_are_marked() {
             Verdict::Unknown(reason) => println!("skipped: {id} of a real interval: {reason}"),
             Verdict::Broken => {
                 let row = report.processes.iter().find(|row| {
-                    row.device_read_bytes.estimate() == Some(NOT_FROM_DEVICE)
+                    row.device_read_bytes.estimate() == Some(Reason::DeviceContradicts)
                         && process == format!("cat ({})", row.pid)
                 });
                 let row = row.expect("the row is marked");
                 let missed = row.ledger.get(Counter::ReadMissedPages);
-                assert_eq!(missed.estimate(), Some(NOT_FROM_DEVICE));
+                assert_eq!(missed.estimate(), Some(Reason::DeviceContradicts));
                 assert!(table(&report).contains(&process));
                 assert_not_exact(&report);
             }
@@ -328,7 +329,10 @@ fn wrong_counts_of_reads_violate_the_law_of_requests() {
                     .is_some_and(|of| of.as_os_str() == path.as_str())
             })
             .unwrap();
-        assert_eq!(row.ledger.get(counter).estimate(), Some(CONTRADICTION));
+        assert_eq!(
+            row.ledger.get(counter).estimate(),
+            Some(Reason::RequestsContradict)
+        );
         assert_not_exact(&report);
     }
 }
