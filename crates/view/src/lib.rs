@@ -25,7 +25,7 @@
 //! let mut writer = RowWriter::new(Vec::new(), Format::Csv, &columns, options);
 //! writer.write(&row)?;
 //! let text = String::from_utf8(writer.finish(None)?).expect("CSV of numbers is text");
-//! assert_eq!(text, "read_requested_pages,read_missed_pages,read_hit_pages,reasons\n131072,512,130560,\n");
+//! assert_eq!(text, "read_requested_pages,read_missed_pages,read_hit_pages,reasons,reason_codes\n131072,512,130560,,\n");
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
