@@ -184,7 +184,7 @@ fn help() {
     }
 }
 
-/// Runs `get` of 40 MB with so many KiB of addresses.
+/// Runs `get` of 40 MB with a limit of addresses, in KiB.
 fn get_within(addresses: u64, memory: &str, origin: &Path) -> Ended {
     let get = cachewise(["get", "--memory", memory]);
     let mut shell = Command::new("sh");
