@@ -36,7 +36,7 @@ test-kernels: ## the ground truth and the release binary on Debian's 6.1 and 6.1
 	@scripts/setup kernels
 	@scripts/test-kernels --all
 
-lint: ## formatting, clippy, documentation, shell scripts, prose and licences; warnings are errors
+lint: ## formatting, clippy, documentation, shell scripts, prose, licences and packages; warnings are errors
 	@scripts/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -45,6 +45,7 @@ lint: ## formatting, clippy, documentation, shell scripts, prose and licences; w
 	@scripts/lint-shell
 	@scripts/lint-prose
 	@scripts/lint-dependencies
+	@scripts/lint-publish
 
 bench: ## what the probe costs a program, how long a census and a start take
 	@scripts/setup run

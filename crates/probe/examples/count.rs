@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use cachewise_model::Counter;
-use cachewise_probe::{Detail, Options, Probe, Scope};
+use cachewise_probe::{Counter, Detail, Options, Probe, Scope};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args_os().skip(1);

@@ -29,9 +29,9 @@ impl Bare {
     /// # Errors
     /// [`Error::Refused`] as for [`Probe::attach`](crate::Probe::attach).
     pub fn attach() -> Result<Bare, Error> {
-        let refused = |source| Error::Refused {
+        let refused = |source: libbpf_rs::Error| Error::Refused {
             operation: "attach empty programs".into(),
-            source,
+            source: source.into(),
         };
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let skeleton = skeleton::EmptySkelBuilder::default()

@@ -136,7 +136,7 @@ impl Census {
         let skeleton =
             quietly(|| builder.open(place)?.load()).map_err(|source| Error::Refused {
                 operation: "load the programs of the census".into(),
-                source,
+                source: source.into(),
             })?;
         drop(types); // libbpf has read it
         let ring = MapHandle::try_from(&skeleton.maps.ring).map_err(ring_error)?;
@@ -276,7 +276,10 @@ impl Census {
 fn run(program: &ProgramMut<'_>, operation: &'static str) -> Result<u32, Error> {
     match program.test_run(ProgramInput::default()) {
         Ok(output) => Ok(output.return_value),
-        Err(source) => Err(Error::Run { operation, source }),
+        Err(source) => Err(Error::Run {
+            operation,
+            source: source.into(),
+        }),
     }
 }
 
@@ -294,7 +297,7 @@ fn receive<'r, F: FnMut(CachedInode)>(
 fn ring_error(source: libbpf_rs::Error) -> Error {
     Error::Map {
         operation: "read the records of the census",
-        source,
+        source: source.into(),
     }
 }
 

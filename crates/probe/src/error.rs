@@ -13,6 +13,11 @@ pub enum ErrorKind {
     Other,
 }
 
+/// The error of libbpf, with its own account of the cause.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct BpfError(#[from] pub(crate) libbpf_rs::Error);
+
 /// Why a probe could not be had or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,7 +28,7 @@ pub enum Error {
         /// What was tried.
         operation: String,
         /// libbpf's own account of it.
-        source: libbpf_rs::Error,
+        source: BpfError,
     },
     /// No way to count reads.
     #[error(
@@ -48,7 +53,7 @@ pub enum Error {
         /// What was tried.
         operation: &'static str,
         /// libbpf's own account of it.
-        source: libbpf_rs::Error,
+        source: BpfError,
     },
     /// A loaded program could not be run.
     #[error("cannot run the program that is to {operation}")]
@@ -56,7 +61,7 @@ pub enum Error {
         /// What it was to do.
         operation: &'static str,
         /// libbpf's own account of it.
-        source: libbpf_rs::Error,
+        source: BpfError,
     },
     /// A walk over the kernel's inodes made no progress.
     #[error("the census makes no progress: the ring of its records is full and empty at once")]
@@ -98,7 +103,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Refused { source, .. } => match source.kind() {
+            Error::Refused { source, .. } => match source.0.kind() {
                 libbpf_rs::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 libbpf_rs::ErrorKind::NotFound
                 | libbpf_rs::ErrorKind::InvalidInput
@@ -124,7 +129,7 @@ impl Error {
         match self {
             Error::Refused { source, .. }
             | Error::Map { source, .. }
-            | Error::Run { source, .. } => source.kind() == libbpf_rs::ErrorKind::Unsupported,
+            | Error::Run { source, .. } => source.0.kind() == libbpf_rs::ErrorKind::Unsupported,
             _ => false,
         }
     }

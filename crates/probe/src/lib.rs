@@ -9,12 +9,12 @@
 //! changes nothing that it watches, and it leaves nothing behind: its programs go with the process.
 //!
 //! ```no_run
-//! use cachewise_probe::{Detail, Options, Probe, Scope};
+//! use cachewise_probe::{Counter, Detail, Options, Probe, Scope};
 //!
 //! let mut probe = Probe::attach(&Options::new(Scope::Children, Detail::Rows))?;
 //! std::process::Command::new("true").status()?;
 //! let snapshot = probe.snapshot()?;
-//! println!("{} pages asked for", snapshot.total[cachewise_model::Counter::ReadRequestedPages]);
+//! println!("{} pages asked for", snapshot.total[Counter::ReadRequestedPages]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -66,9 +66,13 @@ mod stretches;
 mod table;
 mod trial;
 
+pub use cachewise_kstat::{Device, Error as KernelError, Kernel, Mounts};
+pub use cachewise_model::{Counter, Ledger};
+pub use cachewise_units::{Bytes, Pages};
+
 pub use back_end::BackEnd;
 pub use census::Census;
-pub use error::{Error, ErrorKind};
+pub use error::{BpfError, Error, ErrorKind};
 pub use options::{Detail, Options, Scope};
 pub use probe::{Part, Probe};
 pub use snapshot::{FileId, FileInfo, FileKind, Lost, ProcessId, ProcessInfo, Row, Snapshot};

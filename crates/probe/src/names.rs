@@ -399,7 +399,7 @@ impl Shared {
 fn map_error(source: libbpf_rs::Error) -> Error {
     Error::Map {
         operation: "read the files' names",
-        source,
+        source: source.into(),
     }
 }
 

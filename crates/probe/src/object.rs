@@ -232,16 +232,16 @@ impl Programs {
                 .test_run(ProgramInput::default())
                 .map_err(|source| Error::Map {
                     operation: "tell the probe whose it is",
-                    source,
+                    source: source.into(),
                 })?;
         }
         Ok(())
     }
 
     fn fill_maps(&self, options: &Options) -> Result<(), Error> {
-        let map_error = |source| Error::Map {
+        let map_error = |source: libbpf_rs::Error| Error::Map {
             operation: "prepare the probe's maps",
-            source,
+            source: source.into(),
         };
         if options.detail == Detail::Rows {
             self.make_overflow_rows()?;
@@ -280,7 +280,7 @@ impl Programs {
                 Err(source) if source.kind() != libbpf_rs::ErrorKind::AlreadyExists => {
                     return Err(Error::Map {
                         operation: "prepare the probe's maps",
-                        source,
+                        source: source.into(),
                     });
                 }
                 _ => {}
@@ -320,7 +320,7 @@ impl Programs {
             let link = |attached: libbpf_rs::Result<Link>| {
                 attached.map_err(|source| Error::Refused {
                     operation: format!("attach the program {name}"),
-                    source,
+                    source: source.into(),
                 })
             };
             let Some(chosen) = self.chosen.iter().find(|chosen| chosen.means.has(&name)) else {
@@ -389,7 +389,7 @@ fn refused(operation: &str) -> impl Fn(libbpf_rs::Error) -> Error {
     let operation = operation.to_owned();
     move |source| Error::Refused {
         operation: operation.clone(),
-        source,
+        source: source.into(),
     }
 }
 
@@ -515,7 +515,7 @@ fn configure(
     };
     sized.map_err(|source| Error::Map {
         operation: "size the probe's tables",
-        source,
+        source: source.into(),
     })?;
     let Some(data) = open.maps.rodata_data.as_deref_mut() else {
         return Err(Error::Shape {

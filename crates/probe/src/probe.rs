@@ -83,7 +83,7 @@ impl Probe {
                     MapHandle::try_from(&programs.skeleton().maps.records).map_err(|source| {
                         Error::Map {
                             operation: "open the ring of files' names",
-                            source,
+                            source: source.into(),
                         }
                     })?;
                 Some(Names::collect(ring)?)
@@ -198,7 +198,7 @@ impl Probe {
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::Map {
                 operation: "read the sums",
-                source,
+                source: source.into(),
             })?
             .unwrap_or_default();
         let mut sum = Booked::default();
@@ -354,9 +354,9 @@ impl Probe {
 
     /// Walks over all tasks: to follow a process and those under it, or (0) to settle the accounts.
     fn walk(&mut self, root: u32) -> Result<(), Error> {
-        let map_error = |source| Error::Map {
+        let map_error = |source: libbpf_rs::Error| Error::Map {
             operation: "walk over the tasks",
-            source,
+            source: source.into(),
         };
         let skeleton = self.programs.skeleton_mut();
         if let Some(bss) = skeleton.maps.bss_data.as_deref_mut() {
@@ -378,9 +378,9 @@ impl Probe {
     /// Has each CPU book what it holds back; returns how many never came to it.
     fn flush(&self) -> Result<u64, Error> {
         let flush = &self.programs.skeleton().progs.flush;
-        let map_error = |source| Error::Map {
+        let map_error = |source: libbpf_rs::Error| Error::Map {
             operation: "have a CPU book its reads",
-            source,
+            source: source.into(),
         };
         let mut stuck = 0;
         for cpu in 0..libbpf_rs::num_possible_cpus().map_err(map_error)? {
@@ -439,7 +439,7 @@ fn look_again(programs: &Programs, nameless: &[u64]) -> Result<(), Error> {
         let program = &programs.skeleton().progs.look_again;
         program.test_run(input).map_err(|source| Error::Map {
             operation: "ask for a file's name",
-            source,
+            source: source.into(),
         })?;
     }
     Ok(())

@@ -99,7 +99,7 @@ impl Stretches {
                 .lookup(&process_key(id), MapFlags::ANY)
                 .map_err(|source| Error::Map {
                     operation: "read a process's account",
-                    source,
+                    source: source.into(),
                 })?;
             if let Some(value) = late {
                 // It came after the others were read. If it has ended too, the next stretch tells.
@@ -175,9 +175,9 @@ struct Grace {
 
 impl Grace {
     fn new() -> Result<Self, Error> {
-        let map_error = |source| Error::Map {
+        let map_error = |source: libbpf_rs::Error| Error::Map {
             operation: "make a map to wait with",
-            source,
+            source: source.into(),
         };
         let plain = || libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -201,7 +201,7 @@ impl Grace {
             .update(&0u32.to_ne_bytes(), &inner, MapFlags::ANY)
             .map_err(|source| Error::Map {
                 operation: "wait for running programs",
-                source,
+                source: source.into(),
             })
     }
 }

@@ -75,7 +75,7 @@ fn batches(
         if status != 0 && !at_end {
             return Err(Error::Map {
                 operation: "read a table of the probe",
-                source: libbpf_rs::Error::from_raw_os_error(-status),
+                source: libbpf_rs::Error::from_raw_os_error(-status).into(),
             });
         }
         let got = count as usize;

@@ -78,9 +78,9 @@ impl Way {
     }
 
     fn load_and_attach(self) -> Result<(), Error> {
-        let refused = |source| Error::Refused {
+        let refused = |source: libbpf_rs::Error| Error::Refused {
             operation: format!("load and attach a program ({})", self.id()),
-            source,
+            source: source.into(),
         };
         let mut storage: MaybeUninit<OpenObject> = MaybeUninit::uninit();
         let mut open = skeleton::TrialSkelBuilder::default()

@@ -24,12 +24,14 @@ pub enum Error {
     },
 
     /// A pattern of file names cannot be understood.
-    #[error("pattern {pattern:?}: {}; * ? [a-z] {{a,b}} and ** mean something, \\ takes that away", cause.kind())]
+    #[error(
+        "pattern {pattern:?}: {why}; * ? [a-z] {{a,b}} and ** mean something, \\ takes that away"
+    )]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// The fault of the pattern. Not a `source`: its text repeats the pattern.
-        cause: globset::Error,
+        /// The fault of the pattern.
+        why: String,
     },
     /// No more memory may be locked.
     #[error(transparent)]

@@ -9,8 +9,7 @@
 //! reason and the next step.
 //!
 //! ```
-//! use cachewise_residency::{map, query};
-//! use cachewise_units::{ByteRange, Pages};
+//! use cachewise_residency::{ByteRange, Pages, map, query};
 //!
 //! # let page = cachewise_sys::page_size();
 //! # let file = tempfile::NamedTempFile::new()?;
@@ -72,6 +71,9 @@ mod unknown;
 mod walk;
 mod warm;
 mod watch;
+
+pub use cachewise_sys::{Error as SystemError, ErrorKind, FileKind};
+pub use cachewise_units::{ByteRange, Bytes, PageRange, PageSize, Pages, Ratio};
 
 pub use counts::{Counts, Source, States};
 pub use error::Error;

@@ -8,6 +8,7 @@ mod fuzz;
 mod import_rule;
 mod manual;
 mod programs;
+mod public_types;
 mod python;
 mod readme;
 mod walkthroughs;

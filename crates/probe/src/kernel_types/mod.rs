@@ -94,7 +94,7 @@ impl KernelTypes {
             .btf_custom_path(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(|source| Error::Refused {
                 operation: "take a description of the kernel's types".into(),
-                source,
+                source: source.into(),
             })?;
         Ok(file)
     }

@@ -62,9 +62,9 @@ struct Set {
 impl Set {
     fn add(&mut self, pattern: &str) -> Result<(), Error> {
         let is_path = pattern.contains('/');
-        let failed = |cause| Error::Pattern {
+        let failed = |cause: globset::Error| Error::Pattern {
             pattern: pattern.to_owned(),
-            cause,
+            why: cause.kind().to_string(),
         };
         let full = match is_path && !pattern.starts_with('/') {
             true => format!("**/{}", pattern.trim_start_matches("./")),
