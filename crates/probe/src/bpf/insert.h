@@ -267,7 +267,10 @@ int BPF_PROG(on_insert, struct folio *raw_folio)
 			refault_pending(state);
 	} else {
 		/* before its pages are forgotten, and as one that is found by its inserts alone */
-		settle_read(state);
+		if (state->pending.mapping && pending_is_over(trusted, task, state))
+			pending_flush(state);
+		else
+			settle_read(state);
 		if (!book_insert(state))
 			return 0;
 		settle_read(state);
@@ -338,8 +341,8 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 	state = bpf_task_storage_get(&tasks, trusted, 0, 0);
 	/* a failed read leaves pages that came in ahead: before it is forgotten that they did */
 	if (state && state->pending.mapping && pending_is_over(trusted, task, state))
-		pending_flush_of(state);
-	if (state && state->read_result.open)
+		pending_flush(state);
+	else if (state && state->read_result.open)
 		settle_read(state);
 	/* a page that no read has filled, such as one with the edge of a hole, can also be reclaimed in the middle of a read */
 	if (!(task->flags & (PF_KSWAPD | PF_MEMALLOC)) &&

@@ -113,8 +113,8 @@ int BPF_PROG(on_exit)
 		return 0;
 	check_ended(state->call_mapping);
 	check_ended(state->device_inode);
-	settle_results(state);
 	pending_flush(state);
+	settle_results(state);
 	if (config.detail == DETAIL_TOTALS)
 		return 0;
 	settle(task, state, true);
@@ -151,10 +151,9 @@ int walk(struct bpf_iter__task *context)
 		/* one that runs may be at a request at this moment, and settles by itself */
 		if (state && (task == (void *)bpf_get_current_task() || !task->on_cpu)) {
 			state->self = (u64)task;
-			settle_results(state);
 			if (state->pending.mapping && pending_is_over(trusted, task, state))
-				pending_flush_of(state);
-			settle_read(state);
+				pending_flush(state);
+			settle_results(state);
 		}
 		settle(task, state, true);
 		return 0;

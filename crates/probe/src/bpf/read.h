@@ -63,6 +63,33 @@ static __always_inline void pending_commit(struct task_state *state, struct tall
 		pending_close(state);
 }
 
+/* Notes the pages that a call in chunks inserted, and did not get to, as read ahead. */
+ONCE int set_rest_ahead(struct task_state *state)
+{
+	struct task_struct *task;
+	struct reach_walk walk;
+	struct reach *reach;
+
+	if (!state)
+		return 0;
+	task = PLAIN(task_struct, (void *)state->self);
+	reach = &state->reach;
+	__builtin_memset(reach, 0, sizeof(*reach));
+	reach->call = state->pending;
+	reach->inode_number = state->pending_inode;
+	reach->start = state->pending_lo;
+	if (same_call(&state->read, state->pending.mapping, state->pending.serial, state->pending.nr,
+		      state->pending.epoch))
+		reach->start = state->read_end + 1;
+	reach->end = state->pending_hi;
+	reach->cut = reach->start;
+	reach->task = READ(task, pid);
+	reach->started = (u32)READ(task, start_time);
+	walk.reach = reach;
+	bpf_loop(1 << 14, reach_step, &walk, 0);
+	return 0;
+}
+
 /*
  * Inserts whose request never had an event: it was served page by page (the file system's read-ahead
  * gave nothing), it was ended early, or it was no read at all.
@@ -97,9 +124,19 @@ ONCE int pending_flush_of(struct task_state *state)
 		state->read_result.start = state->pending_lo;
 		state->read_result.end = state->pending_hi;
 		state->read_result.misses = state->pending_miss;
+	} else if (call_kind(state->pending.nr) & CALL_READ && state->read_result.open &&
+		   same_call(&state->read_result.call, state->pending.mapping, state->pending.serial,
+			     state->pending.nr, state->pending.epoch)) {
+		/* the last pages of a request that had events, which the file system read one by one */
+		ADD(ledger, read_missed_pages, state->pending_miss);
+		ADD(ledger, read_hit_pages, -(u64)state->pending_miss);
+		ADD(ledger, readahead_pages, state->pending_ahead);
+		state->read_result.misses += state->pending_miss;
 	} else {
-		/* the rest of a call in chunks that ended short, or read-ahead without a read */
+		/* the rest of a call in chunks that ended short, or readahead without a read */
 		ADD(ledger, readahead_pages, state->pending_miss + state->pending_ahead);
+		if (state->pending_chunks && state->pending_miss)
+			set_rest_ahead(state);
 		/* of inline data a call that is not read(2) has no event */
 		if (state->pending_miss && !config.by_sys_exit &&
 		    (call_kind(state->pending.nr) & CALL_SPLICE || state->pending.nr == NR_io_submit) &&
@@ -122,10 +159,14 @@ static __always_inline bool pending_is_over(struct task_struct *trusted, struct 
 	return !(task->flags & PF_IO_WORKER) && syscall_nr(task, regs) != state->pending.nr;
 }
 
+/* Books inserts that wait for no event any more, and the results of the read that they are of and of the one before. */
 static __always_inline void pending_flush(struct task_state *state)
 {
+	if (!same_call(&state->read_result.call, state->pending.mapping, state->pending.serial, state->pending.nr,
+		       state->pending.epoch))
+		settle_read(state);
 	pending_flush_of(state);
-	settle_read(state); /* it may be one that was just found */
+	settle_read(state);
 }
 
 /* Does the copy_file_range(2) that the task is in write beyond `eof`? */

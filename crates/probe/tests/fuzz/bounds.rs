@@ -107,6 +107,14 @@ impl Figures {
         *bounds = (bounds.0 + low, bounds.1.saturating_add(high));
     }
 
+    /// The bounds of the sum of figures; `None`: one of them is not compared.
+    pub fn sum_of(&self, counters: &[Counter]) -> Option<Bounds> {
+        let bounds = |counter| self.bounds.get(counter).copied().unwrap_or_default();
+        counters.iter().map(bounds).try_fold((0, 0), |sum, one| {
+            (one != FREE).then_some((sum.0 + one.0, sum.1 + one.1))
+        })
+    }
+
     /// Any number.
     pub fn free(&mut self, counters: &[Counter]) {
         for counter in counters {

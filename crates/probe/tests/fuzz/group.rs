@@ -1,6 +1,7 @@
 //! Memory groups: the hierarchy that limits memory, version 1 or 2, and one group in it for the programs.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -78,7 +79,18 @@ impl Group {
 
     /// Limits its memory.
     pub fn limit(&self, bytes: u64) -> Result<()> {
-        fs::write(self.path.join(self.limit), bytes.to_string()).context("limit the group's memory")
+        let mut written = Ok(());
+        // Pages that the programs before have left, and that cannot be reclaimed at this moment, may not fit.
+        for _ in 0..100 {
+            written = fs::write(self.path.join(self.limit), bytes.to_string());
+            match &written {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                _ => break,
+            }
+        }
+        written.context("limit the group's memory")
     }
 }
 

@@ -1,7 +1,26 @@
 //! Programs that failed once, by a defect of the probe that is corrected. They run before the random ones.
 
 /// Their texts.
-pub const ONCE: [&str; 9] = [
+pub const ONCE: [&str; 12] = [
+    // Pages of a call in chunks that ended short were read ahead, and forgotten.
+    "on ext4-tiny
+file 143360 hole
+file 0 hole
+fill 0
+copy 0 0 192512 1 0
+splice 0 0 133632
+",
+    "on btrfs
+file 495616 cold
+sendfile-socket 0 0 512000
+read 0 462848 4608
+",
+    // The last page of a read that the file system reads alone, behind a page that has an event.
+    "on ext4-inline
+file 8192 hole
+pwritev 0 0 1 0
+read 0 0 6656
+",
     // The page of a read that would have had to wait was gone when that was known, and another one took its place.
     "on ext4
 file 4 cold

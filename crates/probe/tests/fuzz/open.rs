@@ -149,15 +149,7 @@ pub const OPEN: [Gap; 12] = [
             Counter::DirectWriteFailedRequests,
         ],
         handling: Handling::NotCompared,
-        applies: |moment| {
-            // Blocks smaller than a page keep a page that is in the cache in part.
-            let offset = moment.operation.get(Argument::Offset);
-            let mut pages = pages_of(&(offset..offset + moment.operation.length()));
-            let is_kept = moment.kind == FileSystem::Ext4SmallBlocks
-                && !matches!(moment.operation.call, Call::DirectRead | Call::UringRead)
-                && pages.any(|page| moment.before.has(page));
-            moment.operation.is_direct() && (is_kept || !moment.kind.bypasses_cache())
-        },
+        applies: |moment| moment.operation.is_direct() && !moment.kind.bypasses_cache(),
     },
     Gap {
         name: "splice into a file, and copy_file_range that ends short",
