@@ -195,7 +195,7 @@ ONCE int book_insert(struct task_state *state)
 			ADD(ledger, other_pages, pages);
 		return 0;
 	}
-	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
+	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch))
 		pending_flush_of(state);
 	if (!state->pending.mapping)
 		pending_open(state, inode, m, serial, nr, &key, task->ioac.rchar);

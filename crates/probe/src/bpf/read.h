@@ -231,7 +231,7 @@ static __noinline int read_event(struct address_space *mapping, u64 index, u64 l
 		state->read_index = index;
 		goto commit;
 	}
-	if (state->pending.mapping && (state->pending.mapping != m || state->pending.serial != serial))
+	if (state->pending.mapping && !same_call(&state->pending, m, serial, nr, state->epoch))
 		pending_flush(state);
 	if (nr == NR_io_uring_enter || worker) {
 		/* submitted before the probe came */
