@@ -25,6 +25,12 @@ impl Expected {
             }
             (_, true) => {
                 self.direct_write(moment, length);
+                // A page that it evicted and a read beside it inserted again is there before and after.
+                for page in pages_of(&(offset..offset + length)) {
+                    if moment.after.has(page) {
+                        *self.ahead(page) = Ahead::Maybe;
+                    }
+                }
                 // Those of the others are not told from its own.
                 self.figures.free(&[Counter::WriteNewPages]);
                 // It drops pages that a read in flight beside it has just inserted.
