@@ -367,6 +367,9 @@ int BPF_PROG(on_delete, struct folio *raw_folio)
 			key = state->pending_key;
 			ledger = ledger_of_key(&key);
 			ADD(ledger, readahead_cancelled_pages, pages);
+			/* of inline data, whose pages the file system then reads one by one */
+			if (call_kind(nr) & CALL_SPLICE || nr == NR_io_submit)
+				ADD(ledger, rangeless_reads, 1);
 			return 0;
 		}
 		if (state && cancel_insert(state))

@@ -334,7 +334,11 @@ impl Expected {
             return;
         }
         self.figures.add(Counter::DirectWriteBytes, got);
-        if got > 0 {
+        if got > 0 && offset > moment.before.size {
+            self.figures.add(Counter::DirectWriteRequests, 1);
+            // The rest of the last block is zeroed through the cache.
+            self.passing(moment.new_pages(), PASSING);
+        } else if got > 0 {
             self.figures.add(Counter::DirectWriteRequests, 1);
             self.figures.add(Counter::WriteNewPages, moment.new_pages());
         } else {
